@@ -1,1 +1,35 @@
-//! x
+//! The heart of `jobs`: the nouns, the port to a database, and the worker that runs between them. It knows no
+//! database. Depend on the crate `jobs`, which re-exports what applications need.
+
+mod context;
+mod error;
+mod handler;
+mod job;
+mod lease;
+mod new_job;
+mod outcome;
+mod record;
+mod registry;
+mod retry;
+mod schedule;
+mod state;
+pub mod storage;
+
+pub use context::{JobContext, State, States, TypeKey};
+pub use error::{Failure, FailureKind, JobError, MAX_FAILURE_BYTES, ResultExt, StorageError};
+pub use handler::{AnyConnection, Handle, Handler, Registered, Registration};
+pub use job::{Job, JobId, JobOptions, Retain};
+pub use lease::{ClaimedJob, Lease, WorkerId};
+pub use new_job::{IntoNewJob, InvalidJob, JobBuilder, MAX_ARGS_BYTES, NewJob, RunAt};
+pub use outcome::{Attempt, Finish, Handled, IntoHandled, Keep, Outcome, Retention, Transition, decide};
+pub use record::{AttemptError, JobRecord, KindStats, WorkerRecord};
+pub use registry::{Registry, RegistryError};
+pub use retry::Backoff;
+pub use schedule::{CatchUp, Due, InvalidSchedule, MISSED_AFTER, Schedule, ScheduleSpec};
+pub use state::{JobState, UnknownState};
+
+#[doc(hidden)]
+pub mod __private {
+    pub use futures_util::future::BoxFuture;
+    pub use inventory;
+}

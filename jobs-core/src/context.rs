@@ -1,0 +1,209 @@
+//! What a running handler knows about its job.
+
+use std::any::{Any, TypeId, type_name};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use chrono::{DateTime, Utc};
+use tokio_util::sync::CancellationToken;
+
+use crate::error::{FailureKind, JobError};
+use crate::job::JobId;
+use crate::lease::{ClaimedJob, Lease};
+
+/// A type and its name, for messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TypeKey {
+    /// The type.
+    pub id: TypeId,
+    /// Its path.
+    pub name: &'static str,
+}
+
+impl TypeKey {
+    /// The key of `T`.
+    pub fn of<T: 'static>() -> Self {
+        Self { id: TypeId::of::<T>(), name: type_name::<T>() }
+    }
+}
+
+/// Takes a value that the worker was given with `WorkerBuilder::state` as a parameter of a job.
+///
+/// ```text
+/// #[job]
+/// async fn send(to: String, State(mailer): State<Mailer>) -> Result<(), MailError> { mailer.send(&to).await }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct State<T>(pub T);
+
+/// The values handlers share, one per type.
+#[derive(Clone, Default)]
+pub struct States(HashMap<TypeId, Arc<dyn Any + Send + Sync>>);
+
+impl States {
+    /// Adds or replaces the value of its type.
+    pub fn insert<T: Send + Sync + 'static>(&mut self, value: T) {
+        self.0.insert(TypeId::of::<T>(), Arc::new(value));
+    }
+
+    /// The value of this type.
+    pub fn get<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        self.0.get(&TypeId::of::<T>())?.downcast_ref()
+    }
+
+    /// Whether a value of this type is there.
+    pub fn contains(&self, key: TypeKey) -> bool {
+        self.0.contains_key(&key.id)
+    }
+}
+
+/// The job at hand. Cheap to clone; a handler takes it by value or by reference.
+#[derive(Clone)]
+pub struct JobContext(Arc<Inner>);
+
+struct Inner {
+    job: ClaimedJob,
+    token: CancellationToken,
+    states: Arc<States>,
+    completed_in: AtomicBool,
+}
+
+impl JobContext {
+    /// The context of a claimed job. Workers make it; tests of handlers may too.
+    pub fn new(job: ClaimedJob, token: CancellationToken, states: Arc<States>) -> Self {
+        Self(Arc::new(Inner { job, token, states, completed_in: AtomicBool::new(false) }))
+    }
+
+    /// The job's id, the same over all its attempts.
+    pub fn id(&self) -> JobId {
+        self.0.job.lease.job
+    }
+
+    /// The job's kind.
+    pub fn kind(&self) -> &str {
+        &self.0.job.kind
+    }
+
+    /// The queue it was taken from.
+    pub fn queue(&self) -> &str {
+        &self.0.job.queue
+    }
+
+    /// Which attempt this is, from 1. Snoozes and graceful shutdowns do not count.
+    pub fn attempt(&self) -> u16 {
+        self.0.job.attempt
+    }
+
+    /// Attempts before the job is discarded.
+    pub fn max_attempts(&self) -> u16 {
+        self.0.job.max_attempts
+    }
+
+    /// When the job was enqueued, by the database's clock.
+    pub fn enqueued_at(&self) -> DateTime<Utc> {
+        self.0.job.enqueued_at
+    }
+
+    /// When it was due.
+    pub fn run_at(&self) -> DateTime<Utc> {
+        self.0.job.run_at
+    }
+
+    /// When this attempt was claimed, by the database's clock.
+    pub fn claimed_at(&self) -> DateTime<Utc> {
+        self.0.job.claimed_at
+    }
+
+    /// A key for outside systems that ignore repetitions: the same over all attempts of this job, different for every other.
+    pub fn idempotency_key(&self) -> String {
+        format!("job-{}", self.id())
+    }
+
+    /// A number that grows with every lease of this job: an outside system that keeps the largest number seen and
+    /// refuses smaller ones is safe from attempts that lost their lease.
+    pub fn fencing_token(&self) -> i32 {
+        self.0.job.lease.number
+    }
+
+    /// Waits until the attempt should stop: its worker shuts down, its lease is lost, or its time is up.
+    pub async fn cancelled(&self) {
+        self.0.token.cancelled().await;
+    }
+
+    /// Whether the attempt should stop.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.token.is_cancelled()
+    }
+
+    /// The token behind [`cancelled`](Self::cancelled), to hand on.
+    pub fn cancellation_token(&self) -> CancellationToken {
+        self.0.token.clone()
+    }
+
+    /// The value of this type that the worker was given with `WorkerBuilder::state`.
+    pub fn state<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        self.0.states.get()
+    }
+
+    /// The lease under which the attempt runs.
+    pub fn lease(&self) -> Lease {
+        self.0.job.lease
+    }
+
+    #[doc(hidden)]
+    pub fn claimed(&self) -> &ClaimedJob {
+        &self.0.job
+    }
+
+    #[doc(hidden)]
+    pub fn extract<T: Clone + Send + Sync + 'static>(&self) -> Result<State<T>, JobError> {
+        self.state::<T>().cloned().map(State).ok_or_else(|| {
+            JobError::msg(format!(
+                "job `{}` takes State<{}>, which this worker was not given; add `.state(..)` to its builder",
+                self.kind(),
+                type_name::<T>()
+            ))
+        })
+    }
+
+    #[doc(hidden)]
+    pub fn decode<T: serde::de::DeserializeOwned>(&self) -> Result<T, JobError> {
+        serde_json::from_slice(&self.0.job.args).map_err(|error| {
+            let mismatch = mismatch_without_values(&error);
+            JobError::of_kind(
+                FailureKind::Undecodable,
+                anyhow::Error::msg(format!("the stored arguments of job kind `{}` do not fit: {mismatch}", self.kind())),
+            )
+        })
+    }
+
+    #[doc(hidden)]
+    pub fn mark_completed_in(&self) {
+        self.0.completed_in.store(true, Ordering::Release);
+    }
+
+    #[doc(hidden)]
+    pub fn is_completed_in(&self) -> bool {
+        self.0.completed_in.load(Ordering::Acquire)
+    }
+}
+
+impl fmt::Debug for JobContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0.job, f)
+    }
+}
+
+/// serde's messages quote the values they object to, and arguments must not reach logs or error tables.
+fn mismatch_without_values(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let place = format!("at line {} column {}", error.line(), error.column());
+    match text.rfind(", expected ") {
+        Some(at) => text[at + 2..].to_owned(),
+        None if text.starts_with("missing field") || text.starts_with("duplicate field") => text,
+        None if error.is_data() => format!("unexpected value {place}"),
+        None => format!("not valid JSON {place}"),
+    }
+}

@@ -1,0 +1,246 @@
+//! What goes wrong: in a handler ([`JobError`]), in a storage ([`StorageError`]), and how a failure is recorded ([`Failure`]).
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// The longest failure text stored, in bytes: 8 KiB.
+pub const MAX_FAILURE_BYTES: usize = 8 * 1024;
+
+/// How an attempt failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FailureKind {
+    /// The handler returned an error.
+    Error,
+    /// The handler panicked.
+    Panic,
+    /// The attempt took longer than its kind's `timeout`.
+    Timeout,
+    /// The stored arguments do not fit the kind's type.
+    Undecodable,
+    /// The worker process died with the job.
+    Crash,
+    /// The handler or an operator cancelled the job; the text is the reason.
+    Cancelled,
+}
+
+impl FailureKind {
+    /// Every kind of failure.
+    pub const ALL: [Self; 6] =
+        [Self::Error, Self::Panic, Self::Timeout, Self::Undecodable, Self::Crash, Self::Cancelled];
+
+    /// The name as stored.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Panic => "panic",
+            Self::Timeout => "timeout",
+            Self::Undecodable => "undecodable",
+            Self::Crash => "crash",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// The kind of this name; an unknown one (written by a newer version) reads as `Error`.
+    pub fn parse(name: &str) -> Self {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name).unwrap_or(Self::Error)
+    }
+}
+
+impl fmt::Display for FailureKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// A failure as it is stored: bounded, and free of what databases refuse.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// How the attempt failed.
+    pub kind: FailureKind,
+    /// What happened, at most [`MAX_FAILURE_BYTES`] long.
+    pub message: String,
+}
+
+impl Failure {
+    /// Replaces NUL, which neither PostgreSQL's text nor jsonb takes, and cuts what is too long: a failure that
+    /// cannot be stored would leave its job running for ever.
+    pub fn new(kind: FailureKind, message: &str) -> Self {
+        let mut message = message.replace('\0', "\u{2400}");
+        if message.len() > MAX_FAILURE_BYTES {
+            const CUT: &str = " … (cut)";
+            message.truncate(message.floor_char_boundary(MAX_FAILURE_BYTES - CUT.len()));
+            message.push_str(CUT);
+        }
+        Self { kind, message }
+    }
+}
+
+/// What a failed attempt asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Backoff,
+    In(Duration),
+    Never,
+}
+
+/// An error of a handler, with a word on what should follow. Any other error follows the job's backoff.
+///
+/// ```
+/// use jobs_core::{JobError, ResultExt};
+/// use std::time::Duration;
+///
+/// fn charge(answer: Result<(), std::io::Error>) -> Result<(), JobError> {
+///     // The card is gone: no further attempt will help.
+///     answer.fatal()?;
+///     // The bank asks us to come back.
+///     Err(JobError::msg("bank closed").retry_in(Duration::from_secs(3600)))
+/// }
+/// # assert!(!charge(Ok(())).unwrap_err().is_fatal());
+/// ```
+pub struct JobError {
+    source: anyhow::Error,
+    kind: FailureKind,
+    next: Next,
+}
+
+impl JobError {
+    /// Wraps an error, to be retried after the job's backoff.
+    pub fn new(error: impl Into<anyhow::Error>) -> Self {
+        Self::from_any(error)
+    }
+
+    /// An error that is only a message.
+    pub fn msg(message: impl fmt::Display + fmt::Debug + Send + Sync + 'static) -> Self {
+        Self::of_kind(FailureKind::Error, anyhow::Error::msg(message))
+    }
+
+    /// Retries after `delay` instead of the job's backoff. Attempts still count.
+    pub fn retry_in(mut self, delay: Duration) -> Self {
+        self.next = Next::In(delay);
+        self
+    }
+
+    /// Makes this the last attempt: the job is discarded.
+    pub fn fatal(mut self) -> Self {
+        self.next = Next::Never;
+        self
+    }
+
+    /// Whether no further attempt follows.
+    pub fn is_fatal(&self) -> bool {
+        self.next == Next::Never
+    }
+
+    /// The wait asked for, if any.
+    pub(crate) fn delay(&self) -> Option<Duration> {
+        match self.next {
+            Next::In(delay) => Some(delay),
+            Next::Backoff | Next::Never => None,
+        }
+    }
+
+    /// Wraps an error; a `JobError` inside an `anyhow::Error` keeps its word.
+    pub(crate) fn from_any(error: impl Into<anyhow::Error>) -> Self {
+        match error.into().downcast::<Self>() {
+            Ok(error) => error,
+            Err(source) => Self::of_kind(FailureKind::Error, source),
+        }
+    }
+
+    pub(crate) fn of_kind(kind: FailureKind, source: anyhow::Error) -> Self {
+        Self { source, kind, next: Next::Backoff }
+    }
+
+    /// The failure as it is stored: the error and its causes on one line.
+    pub(crate) fn to_failure(&self) -> Failure {
+        Failure::new(self.kind, &format!("{:#}", self.source))
+    }
+}
+
+impl fmt::Display for JobError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.source, f)
+    }
+}
+
+impl fmt::Debug for JobError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.source, f)
+    }
+}
+
+impl std::error::Error for JobError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.source()
+    }
+}
+
+/// Says on a `Result` what should follow its error.
+pub trait ResultExt<T> {
+    /// See [`JobError::fatal`].
+    fn fatal(self) -> Result<T, JobError>;
+    /// See [`JobError::retry_in`].
+    fn retry_in(self, delay: Duration) -> Result<T, JobError>;
+}
+
+impl<T, E: Into<anyhow::Error>> ResultExt<T> for Result<T, E> {
+    fn fatal(self) -> Result<T, JobError> {
+        self.map_err(|error| JobError::from_any(error).fatal())
+    }
+
+    fn retry_in(self, delay: Duration) -> Result<T, JobError> {
+        self.map_err(|error| JobError::from_any(error).retry_in(delay))
+    }
+}
+
+/// What a storage could not do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StorageError {
+    /// The database cannot be reached or broke off; trying again may help.
+    #[error("the database is unavailable: {0}")]
+    Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The database was reached and refused; trying the same again will not help.
+    #[error("the database refused: {0}")]
+    Refused(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The schema is missing, older or newer than this program.
+    #[error("{0}")]
+    Schema(String),
+    /// The URL or a setting is not understood.
+    #[error("{0}")]
+    Config(String),
+}
+
+impl StorageError {
+    /// Whether the same call may succeed later without anybody changing anything.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Unavailable(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_storable_whatever_the_message() {
+        let failure = Failure::new(FailureKind::Error, &"é\0".repeat(10_000));
+        assert!(failure.message.len() <= MAX_FAILURE_BYTES);
+        assert!(!failure.message.contains('\0'));
+    }
+
+    #[test]
+    fn a_job_error_keeps_its_word_through_anyhow() {
+        let inside: anyhow::Error = JobError::msg("x").fatal().into();
+        assert!(JobError::from_any(inside).is_fatal());
+    }
+
+    #[test]
+    fn causes_are_part_of_the_stored_message() {
+        let error = anyhow::Error::msg("connection refused").context("could not reach the mailer");
+        assert_eq!(JobError::from_any(error).to_failure().message, "could not reach the mailer: connection refused");
+    }
+}

@@ -1,0 +1,285 @@
+//! A job ready to be stored, and the builder that makes one out of typed arguments.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use crate::job::Job;
+
+/// The largest encoded arguments accepted, in bytes: 256 KiB.
+pub const MAX_ARGS_BYTES: usize = 256 * 1024;
+/// The longest kind, queue or tag accepted, in bytes.
+pub const MAX_NAME_BYTES: usize = 200;
+/// The most tags one job may carry.
+pub const MAX_TAGS: usize = 32;
+/// The farthest a job may be scheduled ahead: a hundred years.
+const MAX_DELAY: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
+
+/// When a job may start, by the database's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunAt {
+    /// As soon as the enqueueing transaction commits.
+    Now,
+    /// This long after the enqueue.
+    After(Duration),
+    /// At this instant; if it has passed, at once.
+    At(DateTime<Utc>),
+}
+
+/// One job, encoded and checked, as a storage takes it.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NewJob {
+    /// The kind, which finds the handler.
+    pub kind: Cow<'static, str>,
+    /// The queue.
+    pub queue: Cow<'static, str>,
+    /// Higher runs first.
+    pub priority: i16,
+    /// When it may start.
+    pub run_at: RunAt,
+    /// Attempts before it is discarded; at least 1.
+    pub max_attempts: u16,
+    /// The arguments as JSON text.
+    pub args: String,
+    /// Labels for people.
+    pub tags: Vec<String>,
+}
+
+impl std::fmt::Debug for NewJob {
+    // Arguments may hold personal data or secrets: they never appear in debug output.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NewJob")
+            .field("kind", &self.kind)
+            .field("queue", &self.queue)
+            .field("priority", &self.priority)
+            .field("run_at", &self.run_at)
+            .field("max_attempts", &self.max_attempts)
+            .field("args_bytes", &self.args.len())
+            .field("tags", &self.tags)
+            .finish()
+    }
+}
+
+/// Why a job was refused before anything was sent to the database. The user's transaction is untouched.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidJob {
+    /// The arguments have no JSON form.
+    #[error("job `{kind}`: its arguments cannot be written as JSON: {source}")]
+    Encode {
+        /// The kind of the job.
+        kind: String,
+        /// What serde objected to.
+        source: serde_json::Error,
+    },
+    /// The encoded arguments are too large.
+    #[error(
+        "job `{kind}`: its arguments take {bytes} bytes, the limit is {MAX_ARGS_BYTES}; store the data elsewhere and enqueue its key"
+    )]
+    TooLarge {
+        /// The kind of the job.
+        kind: String,
+        /// The size of the encoded arguments.
+        bytes: usize,
+    },
+    /// A name cannot be stored.
+    #[error("job `{kind}`: the {what} {value:?} {problem}")]
+    Name {
+        /// The kind of the job.
+        kind: String,
+        /// Which name: `kind`, `queue` or `tag`.
+        what: &'static str,
+        /// The name as given.
+        value: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// `max_attempts` of 0 would never run.
+    #[error("job `{kind}`: max_attempts must be from 1 to {}, not {given}", i16::MAX)]
+    MaxAttempts {
+        /// The kind of the job.
+        kind: String,
+        /// The value given.
+        given: u16,
+    },
+    /// Too many tags.
+    #[error("job `{kind}`: {given} tags, the limit is {MAX_TAGS}")]
+    Tags {
+        /// The kind of the job.
+        kind: String,
+        /// How many were given.
+        given: usize,
+    },
+    /// The start lies too far ahead.
+    #[error("job `{kind}`: it would start more than a hundred years from now")]
+    TooFarAhead {
+        /// The kind of the job.
+        kind: String,
+    },
+}
+
+impl NewJob {
+    /// A job from its raw parts, for callers that have no Rust type for it; `args` must be JSON text.
+    pub fn raw(kind: impl Into<Cow<'static, str>>, args: impl Into<String>) -> Self {
+        Self {
+            kind: kind.into(),
+            queue: Cow::Borrowed("default"),
+            priority: 0,
+            run_at: RunAt::Now,
+            max_attempts: 25,
+            args: args.into(),
+            tags: Vec::new(),
+        }
+    }
+
+    /// Refuses what no storage could keep, so that no statement fails inside the user's transaction.
+    pub fn validate(&self) -> Result<(), InvalidJob> {
+        let kind = || self.kind.to_string();
+        check_name(&self.kind, "kind", &self.kind)?;
+        check_name(&self.kind, "queue", &self.queue)?;
+        if self.tags.len() > MAX_TAGS {
+            return Err(InvalidJob::Tags { kind: kind(), given: self.tags.len() });
+        }
+        for tag in &self.tags {
+            check_name(&self.kind, "tag", tag)?;
+        }
+        if self.max_attempts == 0 || self.max_attempts > i16::MAX as u16 {
+            return Err(InvalidJob::MaxAttempts { kind: kind(), given: self.max_attempts });
+        }
+        if self.args.len() > MAX_ARGS_BYTES {
+            return Err(InvalidJob::TooLarge { kind: kind(), bytes: self.args.len() });
+        }
+        let ahead = match self.run_at {
+            RunAt::Now => Duration::ZERO,
+            RunAt::After(delay) => delay,
+            RunAt::At(at) => (at - Utc::now()).to_std().unwrap_or_default(),
+        };
+        if ahead > MAX_DELAY {
+            return Err(InvalidJob::TooFarAhead { kind: kind() });
+        }
+        Ok(())
+    }
+}
+
+fn check_name(kind: &str, what: &'static str, value: &str) -> Result<(), InvalidJob> {
+    let problem = if value.is_empty() {
+        "is empty"
+    } else if value.len() > MAX_NAME_BYTES {
+        "is longer than 200 bytes"
+    } else if value.contains('\0') {
+        "holds a NUL character, which no database stores"
+    } else {
+        return Ok(());
+    };
+    let mut value = value.to_owned();
+    value.truncate(value.floor_char_boundary(MAX_NAME_BYTES));
+    Err(InvalidJob::Name { kind: kind.escape_debug().to_string(), what, value, problem })
+}
+
+/// Whatever can be enqueued: a job value, a [`JobBuilder`], or a [`NewJob`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a job and cannot be enqueued",
+    label = "not a job",
+    note = "write `#[job]` above a function, or `#[derive(Job)]` above a struct with serde's derives"
+)]
+pub trait IntoNewJob {
+    /// Encodes and checks the job.
+    fn into_new_job(self) -> Result<NewJob, InvalidJob>;
+}
+
+impl<J: Job> IntoNewJob for J {
+    fn into_new_job(self) -> Result<NewJob, InvalidJob> {
+        JobBuilder::new(self).into_new_job()
+    }
+}
+
+impl IntoNewJob for NewJob {
+    fn into_new_job(self) -> Result<NewJob, InvalidJob> {
+        self.validate().map(|()| self)
+    }
+}
+
+/// One job with some of its kind's defaults overridden. Made by the methods of [`Job`].
+///
+/// It does not name the job's type any more, so that jobs of several kinds fit into one `Vec` for `enqueue_all`:
+/// `vec![SendWelcome { user_id: 1 }.into(), Reindex.priority(-5)]`.
+#[derive(Debug)]
+#[must_use = "a job does nothing until it is enqueued"]
+pub struct JobBuilder {
+    job: NewJob,
+    encoding: Option<serde_json::Error>,
+}
+
+impl JobBuilder {
+    /// Starts from a job and the defaults of its kind.
+    pub fn new<J: Job>(job: J) -> Self {
+        let (args, encoding) = match serde_json::to_string(&job) {
+            Ok(args) => (args, None),
+            Err(error) => (String::new(), Some(error)),
+        };
+        let options = J::OPTIONS;
+        let job = NewJob {
+            kind: Cow::Borrowed(J::KIND),
+            queue: Cow::Borrowed(options.queue),
+            priority: options.priority,
+            run_at: RunAt::Now,
+            max_attempts: options.max_attempts,
+            args,
+            tags: Vec::new(),
+        };
+        Self { job, encoding }
+    }
+
+    /// See [`Job::delay`].
+    pub fn delay(mut self, delay: Duration) -> Self {
+        self.job.run_at = RunAt::After(delay);
+        self
+    }
+
+    /// See [`Job::run_at`].
+    pub fn run_at(mut self, at: DateTime<Utc>) -> Self {
+        self.job.run_at = RunAt::At(at);
+        self
+    }
+
+    /// See [`Job::priority`].
+    pub fn priority(mut self, priority: i16) -> Self {
+        self.job.priority = priority;
+        self
+    }
+
+    /// See [`Job::queue`].
+    pub fn queue(mut self, queue: impl Into<String>) -> Self {
+        self.job.queue = Cow::Owned(queue.into());
+        self
+    }
+
+    /// See [`Job::max_attempts`].
+    pub fn max_attempts(mut self, max_attempts: u16) -> Self {
+        self.job.max_attempts = max_attempts;
+        self
+    }
+
+    /// See [`Job::tags`].
+    pub fn tags<T: Into<String>>(mut self, tags: impl IntoIterator<Item = T>) -> Self {
+        self.job.tags = tags.into_iter().map(Into::into).collect();
+        self
+    }
+}
+
+impl IntoNewJob for JobBuilder {
+    fn into_new_job(self) -> Result<NewJob, InvalidJob> {
+        match self.encoding {
+            Some(source) => Err(InvalidJob::Encode { kind: self.job.kind.into_owned(), source }),
+            None => self.job.into_new_job(),
+        }
+    }
+}
+
+impl<J: Job> From<J> for JobBuilder {
+    fn from(job: J) -> Self {
+        Self::new(job)
+    }
+}

@@ -1,0 +1,242 @@
+//! What a handler may answer, how an attempt may end, and the pure decision what becomes of the job.
+
+use std::time::Duration;
+
+use crate::error::{Failure, FailureKind, JobError};
+use crate::job::{JobOptions, Retain};
+use crate::lease::Lease;
+
+/// What a handler answers when nothing failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Done.
+    Complete,
+    /// Not yet: run again after this long. Consumes no attempt.
+    Snooze(Duration),
+    /// Not any more: end as `cancelled` with this reason.
+    Cancel(String),
+}
+
+/// What every handler comes down to.
+pub type Handled = Result<Outcome, JobError>;
+
+/// The return types a handler may have.
+#[diagnostic::on_unimplemented(
+    message = "a job cannot return `{Self}`",
+    label = "not a job's return type",
+    note = "return `()`, `Outcome`, `Result<(), E>` or `Result<Outcome, E>`",
+    note = "where `E` is a `std::error::Error + Send + Sync + 'static`, `anyhow::Error` or `JobError`"
+)]
+pub trait IntoHandled {
+    /// Brings the answer to its common form.
+    fn into_handled(self) -> Handled;
+}
+
+impl IntoHandled for () {
+    fn into_handled(self) -> Handled {
+        Ok(Outcome::Complete)
+    }
+}
+
+impl IntoHandled for Outcome {
+    fn into_handled(self) -> Handled {
+        Ok(self)
+    }
+}
+
+impl<E: Into<anyhow::Error>> IntoHandled for Result<(), E> {
+    fn into_handled(self) -> Handled {
+        self.map(|()| Outcome::Complete).map_err(JobError::from_any)
+    }
+}
+
+impl<E: Into<anyhow::Error>> IntoHandled for Result<Outcome, E> {
+    fn into_handled(self) -> Handled {
+        self.map_err(JobError::from_any)
+    }
+}
+
+/// How long a finished job stays readable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// Its row goes with the completion.
+    Nothing,
+    /// For this long.
+    For(Duration),
+    /// Until somebody deletes it.
+    Forever,
+}
+
+/// How long finished jobs stay readable where their kind does not say otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// Completed jobs. Default: 24 hours.
+    pub completed: Duration,
+    /// Cancelled and discarded jobs. Default: 30 days.
+    pub failed: Duration,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self { completed: Duration::from_secs(24 * 3600), failed: Duration::from_secs(30 * 24 * 3600) }
+    }
+}
+
+/// Where a job under a lease goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Transition {
+    /// `running` → `completed`, or gone.
+    Complete(Keep),
+    /// `running` → `available` after `delay`, with the failure recorded.
+    Retry {
+        /// How long it waits.
+        delay: Duration,
+        /// What failed.
+        failure: Failure,
+    },
+    /// `running` → `available` after this long; the attempt is not consumed.
+    Snooze(Duration),
+    /// `running` → `available` at its old place; the attempt is not consumed.
+    Release,
+    /// `running` → `cancelled`, with the reason recorded.
+    Cancel {
+        /// Why, in the handler's words.
+        reason: Failure,
+        /// How long it stays readable.
+        keep: Keep,
+    },
+    /// `running` → `discarded`, with the failure recorded.
+    Discard {
+        /// What failed last.
+        failure: Failure,
+        /// How long it stays readable.
+        keep: Keep,
+    },
+}
+
+impl Transition {
+    /// The verb, as logs and metrics name it.
+    pub const fn verb(&self) -> &'static str {
+        match self {
+            Self::Complete(_) => "complete",
+            Self::Retry { .. } => "retry",
+            Self::Snooze(_) => "snooze",
+            Self::Release => "release",
+            Self::Cancel { .. } => "cancel",
+            Self::Discard { .. } => "discard",
+        }
+    }
+
+    /// The failure or reason it records, if any.
+    pub const fn failure(&self) -> Option<&Failure> {
+        match self {
+            Self::Retry { failure, .. } | Self::Discard { failure, .. } => Some(failure),
+            Self::Cancel { reason, .. } => Some(reason),
+            Self::Complete(_) | Self::Snooze(_) | Self::Release => None,
+        }
+    }
+}
+
+/// One fenced write: the lease that asks for it, and where the job goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finish {
+    /// The right to do it.
+    pub lease: Lease,
+    /// Where the job goes.
+    pub transition: Transition,
+}
+
+/// What the decision needs to know about a job.
+#[derive(Clone, Copy, Debug)]
+pub struct Attempt<'a> {
+    /// Which attempt ended, from 1.
+    pub attempt: u16,
+    /// Attempts the job has.
+    pub max_attempts: u16,
+    /// The kind's options.
+    pub options: &'a JobOptions,
+    /// The worker's retention.
+    pub retention: Retention,
+}
+
+/// What becomes of a job whose attempt ended like this; `jitter` is from 0 up to but without 1.
+///
+/// ```
+/// # use jobs_core::{Attempt, JobError, JobOptions, Outcome, Retention, Transition, decide};
+/// let options = JobOptions::new();
+/// let attempt = Attempt { attempt: 1, max_attempts: 2, options: &options, retention: Retention::default() };
+/// let failed = || Err(JobError::msg("no answer"));
+/// assert!(matches!(decide(attempt, failed(), 0.5), Transition::Retry { .. }));
+/// assert!(matches!(decide(Attempt { attempt: 2, ..attempt }, failed(), 0.5), Transition::Discard { .. }));
+/// ```
+pub fn decide(attempt: Attempt<'_>, handled: Handled, jitter: f64) -> Transition {
+    let failed = Keep::For(attempt.retention.failed);
+    match handled {
+        Ok(Outcome::Complete) => Transition::Complete(match attempt.options.retain {
+            Retain::Default => Keep::For(attempt.retention.completed),
+            Retain::None => Keep::Nothing,
+            Retain::For(time) => Keep::For(time),
+            Retain::Forever => Keep::Forever,
+        }),
+        Ok(Outcome::Snooze(delay)) => Transition::Snooze(delay),
+        Ok(Outcome::Cancel(reason)) => {
+            Transition::Cancel { reason: Failure::new(FailureKind::Cancelled, &reason), keep: failed }
+        }
+        Err(error) => {
+            let failure = error.to_failure();
+            if error.is_fatal() || attempt.attempt >= attempt.max_attempts {
+                Transition::Discard { failure, keep: failed }
+            } else {
+                let delay = error.delay().unwrap_or_else(|| attempt.options.backoff.wait(attempt.attempt, jitter));
+                Transition::Retry { delay, failure }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::retry::Backoff;
+
+    fn options() -> JobOptions {
+        JobOptions::new().backoff(Backoff::Fixed(Duration::from_secs(9)))
+    }
+
+    fn decided(attempt: u16, handled: Handled) -> Transition {
+        let options = options();
+        decide(Attempt { attempt, max_attempts: 3, options: &options, retention: Retention::default() }, handled, 0.5)
+    }
+
+    #[test]
+    fn an_error_waits_for_the_backoff_until_attempts_are_used_up() {
+        for attempt in 1..3 {
+            let Transition::Retry { delay, failure } = decided(attempt, Err(JobError::msg("x"))) else { panic!() };
+            assert_eq!((delay, failure.message.as_str()), (Duration::from_secs(9), "x"));
+        }
+        assert!(matches!(decided(3, Err(JobError::msg("x"))), Transition::Discard { .. }));
+    }
+
+    #[test]
+    fn a_fatal_error_discards_at_once_and_retry_in_overrides_the_backoff() {
+        assert!(matches!(decided(1, Err(JobError::msg("x").fatal())), Transition::Discard { .. }));
+        let in_a_minute = JobError::msg("x").retry_in(Duration::from_secs(60));
+        assert!(
+            matches!(decided(1, Err(in_a_minute)), Transition::Retry { delay, .. } if delay == Duration::from_secs(60))
+        );
+    }
+
+    #[test]
+    fn retry_in_does_not_grant_further_attempts() {
+        let in_a_minute = JobError::msg("x").retry_in(Duration::from_secs(60));
+        assert!(matches!(decided(3, Err(in_a_minute)), Transition::Discard { .. }));
+    }
+
+    #[test]
+    fn snooze_and_cancel_pass_through_at_any_attempt() {
+        assert_eq!(decided(3, Ok(Outcome::Snooze(Duration::ZERO))), Transition::Snooze(Duration::ZERO));
+        assert!(
+            matches!(decided(1, Ok(Outcome::Cancel("gone".into()))), Transition::Cancel { reason, .. } if reason.message == "gone")
+        );
+    }
+}

@@ -1,0 +1,99 @@
+//! A job as people look at it: what the view `jobs.job` and the command line show.
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+
+use crate::error::FailureKind;
+use crate::job::JobId;
+use crate::lease::WorkerId;
+use crate::state::JobState;
+
+/// One row of the view `jobs.job`.
+#[derive(Clone, Serialize)]
+pub struct JobRecord {
+    /// The id.
+    pub id: JobId,
+    /// The kind.
+    pub kind: String,
+    /// The queue.
+    pub queue: String,
+    /// The state.
+    pub state: JobState,
+    /// Higher runs first.
+    pub priority: i16,
+    /// Attempts so far.
+    pub attempt: u16,
+    /// Attempts before it is discarded.
+    pub max_attempts: u16,
+    /// How often its worker died with it.
+    pub crashes: u16,
+    /// When it is or was due.
+    pub run_at: DateTime<Utc>,
+    /// When it was enqueued.
+    pub enqueued_at: DateTime<Utc>,
+    /// When its newest attempt was claimed.
+    pub claimed_at: Option<DateTime<Utc>>,
+    /// When it ended.
+    pub finished_at: Option<DateTime<Utc>>,
+    /// Who holds or held the newest lease.
+    pub worker: Option<WorkerId>,
+    /// Labels.
+    pub tags: Vec<String>,
+    /// The arguments, as JSON text.
+    pub args: String,
+}
+
+/// One failed attempt.
+#[derive(Clone, Debug, Serialize)]
+pub struct AttemptError {
+    /// The attempt, from 1.
+    pub attempt: u16,
+    /// How it failed.
+    pub kind: FailureKind,
+    /// What happened.
+    pub message: String,
+    /// When.
+    pub at: DateTime<Utc>,
+}
+
+/// How many jobs of one queue and kind stand in each state.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct KindStats {
+    /// The queue.
+    pub queue: String,
+    /// The kind.
+    pub kind: String,
+    /// Waiting and due.
+    pub available: i64,
+    /// Waiting for their time: scheduled or retrying.
+    pub scheduled: i64,
+    /// Under a lease.
+    pub running: i64,
+    /// Completed and still kept.
+    pub completed: i64,
+    /// Cancelled and still kept.
+    pub cancelled: i64,
+    /// Discarded and still kept.
+    pub discarded: i64,
+    /// How long the oldest due job has waited, in seconds.
+    pub oldest_wait_seconds: Option<f64>,
+}
+
+/// A worker process as the others see it.
+#[derive(Clone, Debug, Serialize)]
+pub struct WorkerRecord {
+    /// The id of this start.
+    pub id: WorkerId,
+    /// The machine.
+    pub host: String,
+    /// The process.
+    pub pid: i32,
+    /// The queues it serves.
+    pub queues: Vec<String>,
+    /// When it started.
+    pub started_at: DateTime<Utc>,
+    /// When it last showed that it is alive.
+    pub heartbeat_at: DateTime<Utc>,
+    /// Whether its lease is still good.
+    pub alive: bool,
+}

@@ -1,0 +1,154 @@
+//! Which handler serves which kind.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::context::States;
+use crate::handler::{Registered, Registration};
+use crate::schedule::{InvalidSchedule, Schedule};
+
+/// The kinds a worker can run.
+#[derive(Clone, Debug, Default)]
+pub struct Registry {
+    kinds: BTreeMap<&'static str, Registration>,
+    duplicates: Vec<(Registration, Registration)>,
+}
+
+/// Why a worker cannot start with its registered jobs.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegistryError {
+    /// Nothing is registered.
+    #[error(
+        "no job is registered in this program. If your jobs live in a library crate, name it in the worker binary, \
+         `use my_app as _;` (which `jobs::worker!(my_app)` does), or the linker leaves it out"
+    )]
+    Empty,
+    /// Two handlers for one kind.
+    #[error("job kind `{kind}` is registered twice: {first} and {second}; give one of them `kind = \"...\"`")]
+    Duplicate {
+        /// The kind.
+        kind: &'static str,
+        /// The first, with its place.
+        first: String,
+        /// The second, with its place.
+        second: String,
+    },
+    /// A handler takes a state the worker does not have.
+    #[error(
+        "job `{kind}` ({location}) takes State<{state}>, which this worker was not given; add `.state(..)` to its builder"
+    )]
+    MissingState {
+        /// The kind.
+        kind: &'static str,
+        /// Where it was written.
+        location: &'static str,
+        /// The type.
+        state: &'static str,
+    },
+    /// A handler asks for a connection this database does not have.
+    #[error(
+        "job `{kind}` ({location}) asks for a `{connection}`, which this worker's database ({database}) does not provide; \
+         run the worker on the other database, or change the parameter"
+    )]
+    WrongConnection {
+        /// The kind.
+        kind: &'static str,
+        /// Where it was written.
+        location: &'static str,
+        /// The type.
+        connection: &'static str,
+        /// The storage's name.
+        database: &'static str,
+    },
+    /// A declared schedule cannot be used.
+    #[error("job `{kind}` ({location}): {source}")]
+    Schedule {
+        /// The kind.
+        kind: &'static str,
+        /// Where it was written.
+        location: &'static str,
+        /// What is wrong.
+        source: InvalidSchedule,
+    },
+}
+
+impl Registry {
+    /// An empty registry, to be filled with [`with`](Self::with).
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// All jobs linked into this program.
+    pub fn linked() -> Self {
+        let mut registry = Self::new();
+        for registration in inventory::iter::<Registration> {
+            registry.insert(*registration);
+        }
+        registry
+    }
+
+    /// Adds a job type.
+    pub fn with<J: Registered>(mut self) -> Self {
+        self.insert(J::REGISTRATION);
+        self
+    }
+
+    /// Adds a registration; a second one for the same kind is reported by [`check`](Self::check).
+    pub fn insert(&mut self, registration: Registration) {
+        if let Some(first) = self.kinds.insert(registration.kind, registration) {
+            self.duplicates.push((first, registration));
+        }
+    }
+
+    /// The registration of a kind.
+    pub fn get(&self, kind: &str) -> Option<&Registration> {
+        self.kinds.get(kind)
+    }
+
+    /// All registrations, by kind.
+    pub fn iter(&self) -> impl Iterator<Item = &Registration> {
+        self.kinds.values()
+    }
+
+    /// The kinds, sorted.
+    pub fn kinds(&self) -> Vec<String> {
+        self.kinds.keys().map(|kind| (*kind).to_owned()).collect()
+    }
+
+    /// The queues the registered kinds go to unless a job says otherwise, sorted.
+    pub fn queues(&self) -> BTreeSet<&'static str> {
+        self.iter().map(|registration| registration.options.queue).collect()
+    }
+
+    /// Refuses what would fail only when the first job arrives.
+    pub fn check(
+        &self,
+        states: &States,
+        provides: impl Fn(std::any::TypeId) -> bool,
+        database: &'static str,
+    ) -> Result<(), RegistryError> {
+        if self.kinds.is_empty() {
+            return Err(RegistryError::Empty);
+        }
+        if let Some((first, second)) = self.duplicates.first() {
+            let place = |r: &Registration| format!("`{}` ({})", r.type_name, r.location);
+            return Err(RegistryError::Duplicate { kind: first.kind, first: place(first), second: place(second) });
+        }
+        for &Registration { kind, location, states: takes, connection, schedule, .. } in self.iter() {
+            if let Some(state) = takes.iter().map(|key| key()).find(|key| !states.contains(*key)) {
+                return Err(RegistryError::MissingState { kind, location, state: state.name });
+            }
+            if let Some(asked) = connection.map(|key| key()).filter(|key| !provides(key.id)) {
+                return Err(RegistryError::WrongConnection { kind, location, connection: asked.name, database });
+            }
+            if let Some(spec) = schedule {
+                Schedule::parse(spec.expression, spec.timezone).map_err(|source| RegistryError::Schedule {
+                    kind,
+                    location,
+                    source,
+                })?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,76 @@
+//! How long a failed job waits. Pure: the attempt and the jitter are arguments.
+
+use std::time::Duration;
+
+/// How long a failed job waits for its next attempt.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Backoff {
+    /// A random time between nothing and `base * 2^(attempt - 1)`, at most `cap` (*full jitter*: jobs that failed
+    /// together do not come back together).
+    Exponential {
+        /// The upper end after the first attempt.
+        base: Duration,
+        /// The upper end of all waits.
+        cap: Duration,
+    },
+    /// The same time after each attempt.
+    Fixed(Duration),
+    /// Whatever the function answers for the attempt that just failed, from 1.
+    Custom(fn(attempt: u16) -> Duration),
+}
+
+impl Backoff {
+    /// Exponential with full jitter: up to 2 s after the first attempt, doubling, at most an hour.
+    pub const DEFAULT: Self = Self::Exponential { base: Duration::from_secs(2), cap: Duration::from_secs(3600) };
+
+    /// The wait after attempt number `attempt` (from 1) failed; `jitter` is from 0 up to but without 1.
+    ///
+    /// ```
+    /// # use jobs_core::Backoff;
+    /// # use std::time::Duration;
+    /// let backoff = Backoff::DEFAULT;
+    /// assert_eq!(backoff.wait(1, 0.5), Duration::from_secs(1));
+    /// assert_eq!(backoff.wait(3, 0.5), Duration::from_secs(4));
+    /// assert_eq!(backoff.wait(60_000, 0.5), Duration::from_secs(1800));
+    /// ```
+    pub fn wait(&self, attempt: u16, jitter: f64) -> Duration {
+        match *self {
+            Self::Exponential { base, cap } => {
+                let doublings = u32::from(attempt.max(1) - 1);
+                let ceiling =
+                    2u32.checked_pow(doublings).and_then(|factor| base.checked_mul(factor)).map_or(cap, |d| d.min(cap));
+                ceiling.mul_f64(jitter.clamp(0.0, 1.0))
+            }
+            Self::Fixed(wait) => wait,
+            Self::Custom(wait) => wait(attempt),
+        }
+    }
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exponential_stays_between_nothing_and_its_ceiling() {
+        let backoff = Backoff::Exponential { base: Duration::from_secs(1), cap: Duration::from_secs(60) };
+        for attempt in 0..=u16::MAX {
+            assert_eq!(backoff.wait(attempt, 0.0), Duration::ZERO);
+            assert!(backoff.wait(attempt, 0.999_999) <= Duration::from_secs(60));
+        }
+        assert_eq!(backoff.wait(4, 1.0), Duration::from_secs(8));
+    }
+
+    #[test]
+    fn custom_gets_the_failed_attempt() {
+        let backoff = Backoff::Custom(|attempt| Duration::from_secs(u64::from(attempt) * 10));
+        assert_eq!(backoff.wait(3, 0.1), Duration::from_secs(30));
+    }
+}

@@ -1,0 +1,248 @@
+//! The port: what the worker needs of a database, a short list of verbs. One span of the same name around each.
+
+use std::any::TypeId;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use futures_util::future::BoxFuture;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::error::{JobError, StorageError};
+use crate::handler::AnyConnection;
+use crate::job::JobId;
+use crate::lease::{ClaimedJob, Lease, WorkerId};
+use crate::new_job::NewJob;
+use crate::outcome::{Finish, Retention, Transition};
+use crate::record::{AttemptError, JobRecord, KindStats, WorkerRecord};
+use crate::schedule::CatchUp;
+use crate::state::JobState;
+
+/// The answer of a storage.
+pub type StorageResult<T> = Result<T, StorageError>;
+
+/// Who works: registered at start-up, kept alive by heartbeats.
+#[derive(Clone, Debug)]
+pub struct WorkerInfo {
+    /// This start of this process.
+    pub id: WorkerId,
+    /// The machine.
+    pub host: String,
+    /// The process.
+    pub pid: u32,
+    /// The queues it serves.
+    pub queues: Vec<String>,
+    /// How long after its last heartbeat its jobs may be given to others.
+    pub lease: Duration,
+}
+
+/// How many jobs a worker wants, from which queues.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// Who asks. A worker that is not registered gets nothing.
+    pub worker: WorkerId,
+    /// Queue and number of free slots; no queue with zero.
+    pub wanted: Vec<(String, usize)>,
+    /// The kinds it knows. Jobs of other kinds are left for others.
+    pub kinds: Arc<[String]>,
+}
+
+/// What a handler's body does with the connection of its transaction.
+pub enum Body {
+    /// Runs on the runtime.
+    Async(Box<dyn for<'c> FnOnce(AnyConnection<'c>) -> BoxFuture<'c, Result<Transition, JobError>> + Send>),
+    /// Runs on the blocking pool.
+    Blocking(Box<dyn for<'c> FnOnce(AnyConnection<'c>) -> Result<Transition, JobError> + Send>),
+}
+
+/// A transactional attempt: which connection, which lease, what to run.
+pub struct Transaction {
+    /// The connection type the handler asked for; one the storage provides.
+    pub connection: TypeId,
+    /// The lease the commit depends on.
+    pub lease: Lease,
+    /// The handler and the decision on its answer.
+    pub body: Body,
+    /// Fires when the attempt must end now: the transaction is given up, its statement cancelled, its connection closed.
+    pub abort: CancellationToken,
+}
+
+/// How a transactional attempt ended.
+#[derive(Debug)]
+pub enum Transacted {
+    /// Effects and transition are committed together.
+    Committed(Transition),
+    /// The lease was gone: everything is rolled back.
+    LeaseLost,
+    /// The handler failed: everything is rolled back, the lease still stands.
+    RolledBack(JobError),
+    /// `abort` fired: everything is or will be rolled back.
+    Aborted,
+    /// The database failed before or during the commit. The transaction may have been committed; a fenced finish tells.
+    Unknown(StorageError),
+}
+
+/// A schedule as it is stored.
+#[derive(Clone, Debug)]
+pub struct StoredSchedule {
+    /// Its name, unique; the kind for schedules declared in code.
+    pub name: String,
+    /// The kind of job it enqueues.
+    pub kind: String,
+    /// The cron expression.
+    pub expression: String,
+    /// The IANA zone.
+    pub timezone: String,
+    /// What becomes of missed ticks.
+    pub catch_up: CatchUp,
+    /// The newest tick that was dealt with.
+    pub last_tick: DateTime<Utc>,
+    /// Paused schedules do not tick.
+    pub paused: bool,
+}
+
+/// A schedule as code declares it, with the job of one tick.
+#[derive(Clone, Debug)]
+pub struct DeclaredSchedule {
+    /// Its name: the kind.
+    pub name: String,
+    /// The cron expression.
+    pub expression: String,
+    /// The IANA zone.
+    pub timezone: String,
+    /// What becomes of missed ticks.
+    pub catch_up: CatchUp,
+}
+
+/// How the jobs of dead workers are treated.
+#[derive(Clone, Copy, Debug)]
+pub struct RescuePolicy {
+    /// A job whose worker died with it this often is discarded.
+    pub max_crashes: u16,
+    /// How long such a job stays readable.
+    pub retention: Retention,
+}
+
+/// What a rescue found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rescued {
+    /// Jobs that wait again.
+    pub returned: Vec<JobId>,
+    /// Jobs that were discarded: too many crashes, or no attempt left.
+    pub discarded: Vec<JobId>,
+}
+
+/// A worker's own line to the database, alive on a thread of its own.
+#[async_trait]
+pub trait Heartbeat: Send {
+    /// Says that the worker lives. `false`: it was declared dead, and all its leases are gone.
+    async fn beat(&mut self) -> StorageResult<bool>;
+}
+
+/// What the worker needs of a database.
+#[async_trait]
+pub trait Storage: Send + Sync + 'static {
+    /// The name of the database, for messages.
+    fn name(&self) -> &'static str;
+
+    /// Whether transactional handlers may ask for this connection type.
+    fn provides(&self, connection: TypeId) -> bool;
+
+    /// Fails unless the schema is exactly this program's.
+    async fn check_schema(&self) -> StorageResult<()>;
+
+    /// Makes the worker known; its heartbeat starts now.
+    async fn register(&self, worker: &WorkerInfo) -> StorageResult<()>;
+
+    /// Takes the worker off the list. Its leases must be finished or released before.
+    async fn deregister(&self, worker: WorkerId) -> StorageResult<()>;
+
+    /// Opens the worker's line for heartbeats, on the calling runtime.
+    async fn open_heartbeat(&self, worker: WorkerId) -> StorageResult<Box<dyn Heartbeat>>;
+
+    /// Leases due jobs, at most as many as wanted, best first: attempt + 1, lease number + 1.
+    async fn claim(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>>;
+
+    /// How long until the earliest waiting job of these queues and kinds is due; `None` when none waits.
+    async fn next_due(&self, claim: &Claim) -> StorageResult<Option<Duration>>;
+
+    /// Applies transitions, all in one transaction, each only if its lease still stands. Returns the jobs moved;
+    /// the missing ones lost their lease.
+    async fn finish(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>>;
+
+    /// Runs a handler inside the transaction that finishes its job.
+    async fn transact(&self, transaction: Transaction) -> Transacted;
+
+    /// Frees the jobs of workers whose lease ran out, counting a crash on each.
+    async fn rescue(&self, policy: RescuePolicy) -> StorageResult<Rescued>;
+
+    /// Stores the schedules that code declares: new ones start now, changed ones go on from now. Those of `prune`,
+    /// kinds this program knows without a schedule, are removed.
+    async fn declare_schedules(&self, declared: &[DeclaredSchedule], prune: &[String]) -> StorageResult<()>;
+
+    /// All schedules, and the database's time.
+    async fn schedules(&self) -> StorageResult<(Vec<StoredSchedule>, DateTime<Utc>)>;
+
+    /// Moves a schedule on and enqueues the jobs of its ticks, in one transaction, if its `last_tick` is still
+    /// the given one. `false`: another worker did.
+    async fn tick(&self, schedule: &StoredSchedule, last_tick: DateTime<Utc>, jobs: &[NewJob]) -> StorageResult<bool>;
+
+    /// Deletes finished jobs whose time has come, at most `limit`. Returns how many.
+    async fn prune(&self, limit: usize) -> StorageResult<usize>;
+
+    /// Says whether the worker waits for work, so that enqueues wake it only when it does.
+    async fn set_idle(&self, worker: WorkerId, idle: bool) -> StorageResult<()>;
+
+    /// Listens for work on a connection of its own until `stop`, and notifies `wake` at each hint. Reconnects by
+    /// itself; a lost hint costs one poll interval.
+    async fn listen(&self, wake: Arc<Notify>, stop: CancellationToken);
+}
+
+/// Which jobs an operator asks for.
+#[derive(Clone, Debug, Default)]
+pub struct JobFilter {
+    /// Only this state.
+    pub state: Option<JobState>,
+    /// Only this queue.
+    pub queue: Option<String>,
+    /// Only this kind.
+    pub kind: Option<String>,
+    /// At most this many, newest first.
+    pub limit: usize,
+}
+
+/// What an operator's command did to a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operated {
+    /// The job was moved.
+    Done,
+    /// No such job.
+    NotFound,
+    /// The job is in a state the command does not apply to.
+    Refused(JobState),
+}
+
+/// What people and the command line need of a database, beside the worker.
+#[async_trait]
+pub trait Operator: Send + Sync + 'static {
+    /// Jobs that match, newest first.
+    async fn list(&self, filter: &JobFilter) -> StorageResult<Vec<JobRecord>>;
+
+    /// One job with its failures, oldest first.
+    async fn show(&self, id: JobId) -> StorageResult<Option<(JobRecord, Vec<AttemptError>)>>;
+
+    /// Makes a cancelled, discarded, scheduled or retrying job available now, with at least one attempt left. A
+    /// running or completed job is refused.
+    async fn retry(&self, id: JobId) -> StorageResult<Operated>;
+
+    /// Ends a waiting or running job as cancelled. The attempt of a running one loses its lease.
+    async fn cancel(&self, id: JobId) -> StorageResult<Operated>;
+
+    /// How many jobs stand where.
+    async fn stats(&self) -> StorageResult<Vec<KindStats>>;
+
+    /// The worker processes.
+    async fn workers(&self) -> StorageResult<Vec<WorkerRecord>>;
+}
