@@ -1,5 +1,18 @@
 //! The Diesel side of `jobs`. Depend on the crate `jobs`, which re-exports what applications need.
 
 mod connection;
+mod database;
+mod enqueue;
+mod error;
+mod executor;
+pub mod migrations;
+#[cfg(feature = "postgres")]
+pub mod pg;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 
 pub use connection::{AsyncJobConnection, BlockingJobConnection};
+pub use database::{Backend, DEFAULT_URL, Database};
+pub use enqueue::{CompleteIn, Enqueue, enqueue_all};
+pub use error::{CompleteError, EnqueueError, MigrateError};
+pub use executor::Executor;

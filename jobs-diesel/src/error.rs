@@ -1,0 +1,161 @@
+//! What can go wrong on the user's own connection. Each error becomes a `diesel::result::Error` by `?`, so that it
+//! can leave a transaction closure and roll the transaction back.
+
+use diesel::result::{DatabaseErrorKind, Error as DieselError};
+use jobs_core::{InvalidJob, StorageError};
+
+/// Why a job was not enqueued.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EnqueueError {
+    /// The job was refused before anything was sent; the transaction is untouched.
+    #[error(transparent)]
+    Invalid(#[from] InvalidJob),
+    /// The tables of `jobs` are not there.
+    #[error("the tables of `jobs` are missing in this database; run `worker migrate` or `jobs::migrate(&mut conn)`: {0}")]
+    Schema(#[source] DieselError),
+    /// The database failed.
+    #[error("enqueue: {0}")]
+    Database(#[source] DieselError),
+}
+
+impl EnqueueError {
+    /// Whether the job itself is at fault, so that the transaction can go on without it.
+    pub fn is_invalid_job(&self) -> bool {
+        matches!(self, Self::Invalid(_))
+    }
+}
+
+impl From<DieselError> for EnqueueError {
+    fn from(error: DieselError) -> Self {
+        if is_missing_table(&error) { Self::Schema(error) } else { Self::Database(error) }
+    }
+}
+
+impl From<EnqueueError> for DieselError {
+    fn from(error: EnqueueError) -> Self {
+        match error {
+            EnqueueError::Database(error) => error,
+            EnqueueError::Schema(_) | EnqueueError::Invalid(_) => Self::QueryBuilderError(Box::new(error)),
+        }
+    }
+}
+
+/// Why a job could not be completed inside a transaction.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CompleteError {
+    /// The attempt no longer holds its lease; roll back.
+    #[error("{0} is lost: the job was rescued, cancelled or finished elsewhere; this transaction must not commit")]
+    LeaseLost(jobs_core::Lease),
+    /// The connection is not in a transaction, so nothing could be committed together.
+    #[error("complete_in needs a transaction: call it inside `conn.transaction(..)`")]
+    NoTransaction,
+    /// The database failed.
+    #[error("complete_in: {0}")]
+    Database(#[from] DieselError),
+}
+
+impl From<CompleteError> for DieselError {
+    fn from(error: CompleteError) -> Self {
+        match error {
+            CompleteError::Database(error) => error,
+            CompleteError::LeaseLost(_) | CompleteError::NoTransaction => Self::QueryBuilderError(Box::new(error)),
+        }
+    }
+}
+
+/// Why the schema could not be brought up to date.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MigrateError {
+    /// The database knows migrations this program does not.
+    #[error("the database's schema of `jobs` is at version {found}, this program's is {known}: deploy a newer program")]
+    Newer {
+        /// The newest version in the database.
+        found: i32,
+        /// The newest version in this program.
+        known: i32,
+    },
+    /// A migration failed and was rolled back.
+    #[error("migration {version:04}_{name}: {source}")]
+    Failed {
+        /// Its version.
+        version: i32,
+        /// Its name.
+        name: &'static str,
+        /// What the database said.
+        source: DieselError,
+    },
+    /// The database failed.
+    #[error("migrate: {0}")]
+    Database(#[from] DieselError),
+}
+
+impl From<MigrateError> for DieselError {
+    fn from(error: MigrateError) -> Self {
+        match error {
+            MigrateError::Database(error) => error,
+            MigrateError::Newer { .. } | MigrateError::Failed { .. } => Self::QueryBuilderError(Box::new(error)),
+        }
+    }
+}
+
+impl From<MigrateError> for StorageError {
+    fn from(error: MigrateError) -> Self {
+        match error {
+            MigrateError::Newer { .. } => Self::Schema(error.to_string()),
+            MigrateError::Failed { .. } => Self::Refused(Box::new(error)),
+            MigrateError::Database(error) => storage_error(error),
+        }
+    }
+}
+
+/// Sorts a database error: worth trying again, schema, or refused.
+pub(crate) fn storage_error(error: DieselError) -> StorageError {
+    match &error {
+        DieselError::DatabaseError(
+            DatabaseErrorKind::ClosedConnection
+            | DatabaseErrorKind::SerializationFailure
+            | DatabaseErrorKind::UnableToSendCommand,
+            _,
+        )
+        | DieselError::BrokenTransactionManager
+        | DieselError::RollbackErrorOnCommit { .. } => StorageError::Unavailable(Box::new(error)),
+        _ if is_missing_table(&error) => StorageError::Schema(format!(
+            "the tables of `jobs` are missing in this database; run `worker migrate` (the database said: {error})"
+        )),
+        DieselError::DatabaseError(DatabaseErrorKind::Unknown, info) if is_passing(info.message()) => {
+            StorageError::Unavailable(Box::new(error))
+        }
+        _ => StorageError::Refused(Box::new(error)),
+    }
+}
+
+// Diesel tells a missing table and a server that shuts down only by their texts. The texts are the servers' own, in
+// the C locale; a translated one reads as `Refused`, which workers retry too, only with a louder log line.
+fn is_missing_table(error: &DieselError) -> bool {
+    let DieselError::DatabaseError(_, info) = error else { return false };
+    let text = info.message();
+    (text.starts_with("relation \"jobs.") || text.starts_with("schema \"jobs\"")) && text.ends_with("does not exist")
+        || text.starts_with("no such table: jobs_")
+}
+
+fn is_passing(text: &str) -> bool {
+    const PASSING: [&str; 12] = [
+        "terminating connection",
+        "the database system is",
+        "connection closed",
+        "connection reset",
+        "error communicating with the server",
+        "server closed the connection",
+        "deadlock detected",
+        "canceling statement due to",
+        "database is locked",
+        "too many clients",
+        "remaining connection slots",
+        "No space left on device",
+    ];
+    let lower = text.to_ascii_lowercase();
+    PASSING.iter().any(|part| lower.contains(&part.to_ascii_lowercase()))
+}

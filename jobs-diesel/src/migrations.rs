@@ -1,0 +1,52 @@
+//! The schema's versions, embedded. The ledger is our own table: rows of ours in diesel's would break the
+//! application's `diesel migration revert`. Each `up.sql` enters itself into the ledger, so that it is the same
+//! whether `worker migrate` or `diesel migration run` applies it.
+
+use async_trait::async_trait;
+use jobs_core::storage::StorageResult;
+
+/// One version of the schema.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Migration {
+    /// From 1, without gaps.
+    pub version: i32,
+    /// The name of its directory, without the number.
+    pub name: &'static str,
+    /// Takes the schema from the version before to this one.
+    pub up: &'static str,
+    /// Takes it back.
+    pub down: &'static str,
+}
+
+macro_rules! migration {
+    ($version:literal, $backend:literal, $number:literal, $name:literal) => {
+        Migration {
+            version: $version,
+            name: $name,
+            up: include_str!(concat!("../migrations/", $backend, "/", $number, "_", $name, "/up.sql")),
+            down: include_str!(concat!("../migrations/", $backend, "/", $number, "_", $name, "/down.sql")),
+        }
+    };
+}
+
+/// The schema of PostgreSQL.
+pub static POSTGRES: &[Migration] = &[migration!(1, "postgres", "0001", "jobs")];
+
+/// The schema of SQLite.
+pub static SQLITE: &[Migration] = &[migration!(1, "sqlite", "0001", "jobs")];
+
+/// Moves a database from version to version.
+#[async_trait]
+pub trait Migrator: Send + Sync {
+    /// All versions this program knows, oldest first.
+    fn known(&self) -> &'static [Migration];
+
+    /// The versions in the database's ledger, ascending; none if there is no ledger.
+    async fn applied(&self) -> StorageResult<Vec<i32>>;
+
+    /// Applies what is missing, each version in a transaction of its own, under a lock. Returns what it applied.
+    async fn up(&self) -> StorageResult<Vec<&'static Migration>>;
+
+    /// Reverts the newest version. Returns it, or `None` when there is none.
+    async fn down(&self) -> StorageResult<Option<&'static Migration>>;
+}
