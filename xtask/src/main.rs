@@ -1,1 +1,74 @@
-#![allow(missing_docs)] fn main(){}
+//! The project's own tool: everything that people and CI run goes through `cargo xtask`.
+//!
+//! One subcommand per file. Each prints every command before it runs it, and says on failure how to fix it.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to a terminal")]
+
+mod ci;
+mod doc;
+mod features;
+mod lint;
+mod pg;
+mod postgres;
+mod run;
+mod test;
+mod tidy;
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Set-up, tests, lints and house rules of the workspace")]
+struct Cli {
+    #[command(subcommand)]
+    command: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Run all tests on real databases, after doing all the set-up they need
+    Test(test::Options),
+    /// Check formatting, clippy, dependencies and the house rules
+    Lint,
+    /// Check the house rules over the files in git
+    Tidy,
+    /// Check that every sensible combination of Cargo features compiles
+    Features,
+    /// Build the documentation, warnings denied
+    Doc,
+    /// Run test, lint, features and doc, in that order
+    Ci,
+    /// Run the tests' PostgreSQL by hand
+    Pg {
+        #[command(subcommand)]
+        verb: pg::Verb,
+    },
+}
+
+fn main() -> ExitCode {
+    let root = root();
+    let done = match Cli::parse().command {
+        Verb::Test(options) => test::run(&root, &options),
+        Verb::Lint => lint::run(&root),
+        Verb::Tidy => tidy::run(&root),
+        Verb::Features => features::run(&root),
+        Verb::Doc => doc::run(&root),
+        Verb::Ci => ci::run(&root),
+        Verb::Pg { verb } => pg::run(&root, &verb),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("\nerror: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The workspace's directory. Asked at run time, because clones may share one build cache and so one binary.
+fn root() -> PathBuf {
+    let here =
+        std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    here.parent().map_or_else(|| here.clone(), PathBuf::from)
+}

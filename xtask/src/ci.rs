@@ -1,0 +1,28 @@
+//! `cargo xtask ci`: all of it, in the order in which a failure is most worth knowing.
+
+use std::{path::Path, time::Instant};
+
+use anyhow::{Context, Result};
+
+use crate::{doc, features, lint, test};
+
+type Step = fn(&Path) -> Result<()>;
+
+const STEPS: &[(&str, Step)] = &[
+    ("test", |root| test::run(root, &test::Options::default())),
+    ("lint", lint::run),
+    ("features", features::run),
+    ("doc", doc::run),
+];
+
+pub(crate) fn run(root: &Path) -> Result<()> {
+    let mut times = Vec::new();
+    for (name, step) in STEPS {
+        let start = Instant::now();
+        let done = step(root);
+        times.push(format!("{name:<10}{:>7.1} s", start.elapsed().as_secs_f64()));
+        eprintln!("\n{}\n", times.join("\n"));
+        done.with_context(|| format!("step `{name}`; again with: cargo xtask {name}"))?;
+    }
+    Ok(())
+}

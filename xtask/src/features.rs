@@ -1,0 +1,25 @@
+//! `cargo xtask features`: every combination of Cargo features that makes sense compiles.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::run::{cargo, run as execute};
+
+/// What people depend on. `postgres-sync` implies `postgres`.
+const COMBINATIONS: &[&str] =
+    &["", "postgres", "sqlite", "postgres-sync", "cli,postgres", "cli,sqlite", "postgres,sqlite"];
+
+pub(crate) fn run(root: &Path) -> Result<()> {
+    for features in COMBINATIONS {
+        check(root, &["--no-default-features", "--features", features])?;
+    }
+    check(root, &["--all-features"])
+}
+
+fn check(root: &Path, features: &[&str]) -> Result<()> {
+    execute(
+        cargo(root).args(["check", "--package", "jobs"]).args(features),
+        "put what needs the missing feature behind `#[cfg(feature = \"..\")]`, or let the feature imply it in Cargo.toml",
+    )
+}

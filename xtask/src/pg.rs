@@ -1,0 +1,44 @@
+//! `cargo xtask pg start|stop|url`: the tests' PostgreSQL, for people who want to look into it or run things by hand.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use clap::Subcommand;
+
+use crate::postgres::{self, Cluster};
+
+#[derive(Subcommand)]
+pub(crate) enum Verb {
+    /// Start it, if it does not run, and leave it running; prints its URL
+    Start,
+    /// Stop it
+    Stop,
+    /// Print the URL of the running one
+    Url,
+}
+
+pub(crate) fn run(root: &Path, verb: &Verb) -> Result<()> {
+    let postgres = match verb {
+        Verb::Start => postgres::ensure()?,
+        Verb::Stop | Verb::Url => postgres::find()?,
+    };
+    let cluster = Cluster::open(root, &postgres)?;
+    match verb {
+        Verb::Start => {
+            let port = cluster.start()?;
+            cluster.keep(true)?;
+            println!("{}", Cluster::url(port));
+        }
+        Verb::Stop => {
+            cluster.keep(false)?;
+            if !cluster.stop()? {
+                bail!("a running `cargo xtask test` uses it, and will stop it when it ends");
+            }
+        }
+        Verb::Url => match cluster.running()? {
+            Some(port) => println!("{}", Cluster::url(port)),
+            None => bail!("PostgreSQL is not running\n  to fix: cargo xtask pg start"),
+        },
+    }
+    Ok(())
+}

@@ -1,0 +1,71 @@
+//! The server's certificate, and the authority that signed it, made once per cluster.
+//!
+//! The authority's key is forgotten at once: what it signed here is all that it will ever sign.
+
+use std::{
+    fs::{self, OpenOptions},
+    io::Write,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+};
+
+use super::owner::Owner;
+
+pub(super) struct Certificate {
+    pub(super) authority: PathBuf,
+    pub(super) server: PathBuf,
+    pub(super) key: PathBuf,
+}
+
+impl Certificate {
+    pub(super) fn within(home: &Path) -> Self {
+        Self { authority: home.join("ca.pem"), server: home.join("server.pem"), key: home.join("server.key") }
+    }
+
+    /// Makes the files, unless all are there.
+    pub(super) fn ensure(&self, owner: &Owner) -> Result<()> {
+        let all = [&self.authority, &self.server, &self.key];
+        if all.iter().all(|path| path.exists()) {
+            return Ok(());
+        }
+        let [authority, server, key] = make().context("cannot make the test server's certificate")?;
+        write(&self.authority, &authority, 0o644)?;
+        write(&self.server, &server, 0o644)?;
+        // PostgreSQL insists that nobody else may read its key.
+        write(&self.key, &key, 0o600)?;
+        owner.give(&self.key)
+    }
+}
+
+fn write(path: &Path, text: &str, mode: u32) -> Result<()> {
+    let attempt = || {
+        if path.exists() {
+            fs::remove_file(path)?;
+        }
+        OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?.write_all(text.as_bytes())
+    };
+    attempt().with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Authority, server certificate and server key, as PEM.
+fn make() -> Result<[String; 3], rcgen::Error> {
+    let mut authority = CertificateParams::new(Vec::new())?;
+    authority.distinguished_name.push(DnType::CommonName, "jobs test authority");
+    authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    authority.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    let authority_key = KeyPair::generate()?;
+    let authority_pem = authority.self_signed(&authority_key)?.pem();
+
+    let mut server = CertificateParams::new(["localhost", "127.0.0.1"].map(String::from))?;
+    server.distinguished_name.push(DnType::CommonName, "localhost");
+    server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    server.use_authority_key_identifier_extension = true;
+    let server_key = KeyPair::generate()?;
+    let server_pem = server.signed_by(&server_key, &Issuer::new(authority, authority_key))?.pem();
+    Ok([authority_pem, server_pem, server_key.serialize_pem()])
+}

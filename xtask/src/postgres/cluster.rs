@@ -1,0 +1,259 @@
+//! The private cluster: made once, started on a free port, stopped by its last user, mended after a crash.
+
+use std::{
+    fs::{self, DirBuilder, File},
+    net::{Ipv4Addr, TcpListener},
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+    process::Command,
+    thread,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::{Context, Result, bail};
+
+use super::{Postgres, certificate::Certificate, owner::Owner, process::PidFile};
+use crate::run::capture;
+
+/// Starts are tried this often: the free port may be taken before we are, and the children of a killed server hold on
+/// to its memory for a moment.
+const ATTEMPTS: u32 = 10;
+
+pub(crate) struct Cluster {
+    bin: PathBuf,
+    /// `target/pg`: locks and notes.
+    desk: PathBuf,
+    /// Data, socket, log and certificate: the desk, or a temporary directory where the desk does not do.
+    home: PathBuf,
+    owner: Owner,
+    /// Held while the server is being started or stopped.
+    change: File,
+    /// Held, shared, by everybody who uses the server.
+    users: File,
+}
+
+impl Cluster {
+    pub(crate) fn open(root: &Path, postgres: &Postgres) -> Result<Self> {
+        let desk = root.join("target/pg");
+        fs::create_dir_all(&desk).with_context(|| format!("cannot make {}", desk.display()))?;
+        let owner = Owner::find()?;
+        let home = home(&desk, &owner)?;
+        let lock = |name: &str| {
+            File::options().create(true).append(true).open(desk.join(name)).with_context(|| {
+                format!("cannot lock {0}/{name}\n  to fix: remove {0} (somebody else's?)", desk.display())
+            })
+        };
+        Ok(Self {
+            bin: postgres.bin.clone(),
+            change: lock("change.lock")?,
+            users: lock("users.lock")?,
+            desk,
+            home,
+            owner,
+        })
+    }
+
+    pub(crate) fn url(port: u16) -> String {
+        format!("postgres://jobs@127.0.0.1:{port}/postgres")
+    }
+
+    pub(crate) fn authority(&self) -> PathBuf {
+        Certificate::within(&self.home).authority
+    }
+
+    /// Makes sure that it runs, counts us as a user of it, and returns its port.
+    pub(crate) fn start(&self) -> Result<u16> {
+        self.change.lock()?;
+        self.users.lock_shared()?;
+        let port = match self.running()? {
+            Some(port) => port,
+            None => {
+                self.clear()?;
+                self.initialise()?;
+                self.launch()?
+            }
+        };
+        self.change.unlock()?;
+        Ok(port)
+    }
+
+    /// Whether it shall run on when its last user is gone.
+    pub(crate) fn keep(&self, yes: bool) -> Result<()> {
+        let mark = self.desk.join("keep");
+        if yes {
+            fs::write(&mark, "`cargo xtask pg stop` removes this file\n")?;
+        } else if mark.exists() {
+            fs::remove_file(&mark)?;
+        }
+        Ok(())
+    }
+
+    /// Ends our use of it, and stops it unless others use it or it was started to stay.
+    pub(crate) fn release(&self) -> Result<()> {
+        if !self.desk.join("keep").exists() {
+            self.stop()?;
+        }
+        Ok(())
+    }
+
+    /// Stops it unless others use it; whether it is stopped.
+    pub(crate) fn stop(&self) -> Result<bool> {
+        self.change.lock()?;
+        self.users.unlock()?;
+        let alone = self.users.try_lock().is_ok();
+        if alone && self.running()?.is_some() {
+            self.halt("fast")?;
+        }
+        self.users.unlock()?;
+        self.change.unlock()?;
+        Ok(alone)
+    }
+
+    /// The port of the running server.
+    pub(crate) fn running(&self) -> Result<Option<u16>> {
+        let data = self.data();
+        if data.exists() && !self.owner.owns(&data) {
+            bail!(
+                "{0} belongs to another user\n  to fix: sudo rm -r {0} {1}",
+                self.home.display(),
+                self.desk.display()
+            );
+        }
+        Ok(PidFile::read(&data).filter(|file| file.is_server_of(&data) && file.answers()).map(|file| file.port))
+    }
+
+    fn data(&self) -> PathBuf {
+        self.home.join("data")
+    }
+
+    fn pg_ctl(&self, verb: &str) -> Command {
+        let mut command = self.owner.command(self.bin.join("pg_ctl"), &self.home);
+        command.args([verb, "--silent", "--wait", "--timeout", "60", "--pgdata"]).arg(self.data());
+        command
+    }
+
+    fn halt(&self, mode: &str) -> Result<()> {
+        let fix = "end the process that the first line of postmaster.pid in the data directory names";
+        capture(self.pg_ctl("stop").args(["--mode", mode]), fix).map(drop)
+    }
+
+    /// Removes what a killed or hanging server left behind.
+    fn clear(&self) -> Result<()> {
+        let data = self.data();
+        let Some(file) = PidFile::read(&data) else { return Ok(()) };
+        for _ in 0..ATTEMPTS {
+            if !file.is_server_of(&data) {
+                eprintln!("the last server was killed (pid {}): clearing up after it", file.pid);
+                for entry in fs::read_dir(&self.home)?.flatten() {
+                    if entry.file_name().to_string_lossy().starts_with(".s.PGSQL.") {
+                        remove_if_there(&entry.path())?;
+                    }
+                }
+                return remove_if_there(&data.join("postmaster.pid"));
+            }
+            if self.running()?.is_some() {
+                break;
+            }
+            thread::sleep(Duration::from_millis(500));
+        }
+        self.halt("immediate")
+    }
+
+    /// Runs initdb, unless there are data of this version. Made aside and renamed: an interrupted one does not count.
+    fn initialise(&self) -> Result<()> {
+        let data = self.data();
+        let version =
+            capture(self.owner.command(self.bin.join("postgres"), &self.home).arg("--version"), "set PG_BIN")?;
+        let wanted = version.split(' ').nth(2).unwrap_or_default();
+        let wanted = wanted.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
+        if let Ok(found) = fs::read_to_string(data.join("PG_VERSION")) {
+            if found.trim() == wanted {
+                return Ok(());
+            }
+            eprintln!("the data are of PostgreSQL {}, the server is {wanted}: making new ones", found.trim());
+        }
+        let aside = self.home.join("data.new");
+        for dir in [&data, &aside] {
+            if dir.exists() {
+                fs::remove_dir_all(dir)?;
+            }
+        }
+        DirBuilder::new().mode(0o700).create(&aside)?;
+        self.owner.give(&aside)?;
+        let mut initdb = self.owner.command(self.bin.join("initdb"), &self.home);
+        initdb.args(["--username", "jobs", "--auth=trust", "--encoding=UTF8", "--no-locale", "--pgdata"]).arg(&aside);
+        capture(&mut initdb, "set PG_BIN to the directory of a complete PostgreSQL server")?;
+        fs::rename(&aside, &data).context("cannot put the new data directory in place")
+    }
+
+    fn launch(&self) -> Result<u16> {
+        Certificate::within(&self.home).ensure(&self.owner)?;
+        let log = self.home.join("server.log");
+        let mut left = ATTEMPTS;
+        loop {
+            left -= 1;
+            let port = free_port()?;
+            self.configure(port)?;
+            remove_if_there(&log)?;
+            match capture(self.pg_ctl("start").arg("--log").arg(&log), "read the log below") {
+                Ok(_) => return Ok(port),
+                Err(_) if left > 0 => thread::sleep(Duration::from_secs(1)),
+                Err(error) => {
+                    let log = fs::read_to_string(&log).unwrap_or_default();
+                    return Err(error.context(format!("PostgreSQL does not start; its log:\n{log}")));
+                }
+            }
+        }
+    }
+
+    /// Says everything that differs from PostgreSQL's defaults. Commits stay durable: it is what is being tested.
+    fn configure(&self, port: u16) -> Result<()> {
+        let quoted = |path: &Path| format!("'{}'", path.to_string_lossy().replace('\'', "''"));
+        let certificate = Certificate::within(&self.home);
+        let text = format!(
+            "listen_addresses = '127.0.0.1'\nport = {port}\nunix_socket_directories = {}\nmax_connections = 300\n\
+             ssl = on\nssl_cert_file = {}\nssl_key_file = {}\n\
+             timezone = 'UTC'\nlog_timezone = 'UTC'\nlog_line_prefix = '%m [%p] %d %a '\n",
+            quoted(&self.home),
+            quoted(&certificate.server),
+            quoted(&certificate.key),
+        );
+        let path = self.data().join("postgresql.conf");
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+/// The desk; or, if the server's user cannot get there (a private home directory) or it is too deep for a socket's
+/// name, a directory of our own among the temporary ones, noted on the desk.
+fn home(desk: &Path, owner: &Owner) -> Result<PathBuf> {
+    const LONGEST: usize = 100 - "/.s.PGSQL.65535.lock".len();
+    let note = desk.join("elsewhere");
+    if let Ok(noted) = fs::read_to_string(&note) {
+        let noted = PathBuf::from(noted);
+        // Where anybody may write, a directory that is not its user's is not ours.
+        if noted.is_dir() && owner.owns(&noted) {
+            return Ok(noted);
+        }
+    }
+    if desk.as_os_str().len() <= LONGEST && owner.can_enter(desk) {
+        owner.give(desk)?;
+        return Ok(desk.to_path_buf());
+    }
+    let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos());
+    let fresh = std::env::temp_dir().join(format!("jobs-pg-{nanos:x}"));
+    DirBuilder::new().mode(0o755).create(&fresh).with_context(|| format!("cannot make {}", fresh.display()))?;
+    owner.give(&fresh)?;
+    fs::write(&note, fresh.to_string_lossy().as_bytes())?;
+    Ok(fresh)
+}
+
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}
+
+fn remove_if_there(path: &Path) -> Result<()> {
+    if path.exists() {
+        fs::remove_file(path).with_context(|| format!("cannot remove {}", path.display()))?;
+    }
+    Ok(())
+}

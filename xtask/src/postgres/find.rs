@@ -1,0 +1,124 @@
+//! Where PostgreSQL's server binaries and libpq are.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Result, bail};
+
+use crate::run::{capture, succeeds};
+
+/// The directory with `initdb`, `pg_ctl` and `postgres`: `PG_BIN`, else the first of the usual places.
+pub(super) fn binaries() -> Result<Option<PathBuf>> {
+    if let Some(dir) = env::var_os("PG_BIN") {
+        return match complete(Path::new(&dir)) {
+            Some(dir) => Ok(Some(dir)),
+            None => bail!(
+                "PG_BIN={} has no working initdb, pg_ctl and postgres\n  to fix: unset PG_BIN, or point it at such a directory",
+                dir.display()
+            ),
+        };
+    }
+    let path = env::var_os("PATH").unwrap_or_default();
+    let configured = ask("pg_config", "--bindir").into_iter();
+    let usual = [
+        versions("/usr/lib/postgresql", "", "bin"),
+        versions("/opt/homebrew/opt", "postgresql", "bin"),
+        versions("/usr/local/opt", "postgresql", "bin"),
+        versions("/usr", "pgsql-", "bin"),
+    ];
+    Ok(env::split_paths(&path).chain(configured).chain(usual.into_iter().flatten()).find_map(|dir| complete(&dir)))
+}
+
+/// The directory, links resolved (`psql` lies beside the real `postgres`), if it has what we need.
+fn complete(dir: &Path) -> Option<PathBuf> {
+    let has_all = |dir: &Path| ["initdb", "pg_ctl", "postgres"].iter().all(|name| dir.join(name).is_file());
+    if !has_all(dir) {
+        return None;
+    }
+    let real = fs::canonicalize(dir.join("postgres")).ok()?.parent()?.to_path_buf();
+    let dir = if has_all(&real) { real } else { dir.to_path_buf() };
+    succeeds(Command::new(dir.join("postgres")).arg("--version")).then_some(dir)
+}
+
+/// `parent/prefix*/below`, the newest version first.
+fn versions(parent: &str, prefix: &str, below: &str) -> Vec<PathBuf> {
+    let mut names: Vec<String> = fs::read_dir(parent)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| name.starts_with(prefix))
+        .collect();
+    newest_first(&mut names);
+    names.into_iter().map(|name| Path::new(parent).join(name).join(below)).collect()
+}
+
+fn newest_first(names: &mut [String]) {
+    let version = |name: &str| -> Vec<u32> {
+        name.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
+    };
+    names.sort_by_key(|name| std::cmp::Reverse(version(name)));
+}
+
+/// How libpq is to be found when something is linked with it.
+pub(super) enum Libpq {
+    /// By its build script alone.
+    Known,
+    /// In this directory, which the build script has to be told.
+    In(PathBuf),
+}
+
+impl Libpq {
+    pub(super) fn into_dir(self) -> Option<PathBuf> {
+        match self {
+            Self::Known => None,
+            Self::In(dir) => Some(dir),
+        }
+    }
+}
+
+/// libpq to link with. Its headers are not looked for: the bindings are ready-made, only the library is needed, and
+/// whatever package brings the one brings the other.
+pub(super) fn libpq(bin: &Path) -> Option<Libpq> {
+    let linkable = |dir: &Path| ["libpq.so", "libpq.dylib", "libpq.a"].iter().any(|name| dir.join(name).exists());
+    if env::var_os("PQ_LIB_DIR").is_some_and(|dir| linkable(Path::new(&dir))) {
+        return Some(Libpq::Known);
+    }
+    if ask("pg_config", "--libdir").is_some_and(|dir| linkable(&dir)) {
+        return Some(Libpq::Known);
+    }
+    let beside = [bin.join("pg_config"), "/opt/homebrew/opt/libpq/bin/pg_config".into()];
+    beside
+        .iter()
+        .filter(|program| program.is_file())
+        .filter_map(|program| ask(program, "--libdir"))
+        .find(|dir| linkable(dir))
+        .map(Libpq::In)
+}
+
+fn ask(pg_config: impl AsRef<std::ffi::OsStr>, what: &str) -> Option<PathBuf> {
+    let answer = capture(Command::new(pg_config).arg(what), "").ok()?;
+    Some(answer.trim_end().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_as_numbers() {
+        let mut names = ["9.6", "15", "9.10", "17"].map(String::from);
+        newest_first(&mut names);
+        assert_eq!(names, ["17", "15", "9.10", "9.6"]);
+        let mut names = ["postgresql@9", "postgresql@14", "postgresql"].map(String::from);
+        newest_first(&mut names);
+        assert_eq!(names, ["postgresql@14", "postgresql@9", "postgresql"]);
+    }
+
+    #[test]
+    fn a_directory_without_a_server_does_not_do() {
+        assert_eq!(complete(Path::new(env!("CARGO_MANIFEST_DIR"))), None);
+    }
+}

@@ -1,0 +1,63 @@
+//! Installing PostgreSQL and libpq through the machine's own package manager.
+
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use super::owner::are_we_root;
+use crate::run::{run as execute, succeeds};
+
+pub(super) const ADVICE: &str = "install a PostgreSQL server (initdb, pg_ctl, postgres) and libpq for linking, \
+    e.g. `apt-get install postgresql libpq-dev`, `dnf install postgresql-server libpq-devel` or \
+    `brew install postgresql@17`; if they are in an unusual place, set PG_BIN to the server's directory";
+
+/// Each package manager with its commands, and whether they need root.
+const MANAGERS: &[(&str, bool, &[&str])] = &[
+    ("apt-get", true, &["apt-get update", "apt-get install -y --no-install-recommends postgresql libpq-dev"]),
+    ("dnf", true, &["dnf install -y postgresql-server libpq-devel"]),
+    ("brew", false, &["brew install postgresql@17"]),
+];
+
+pub(super) fn run() -> Result<()> {
+    eprintln!("PostgreSQL's server or libpq is missing on this machine: installing");
+    let exists = |program: &str| succeeds(Command::new(program).arg("--version"));
+    let Some(commands) = plan(exists, are_we_root()?) else {
+        bail!("PostgreSQL's server or libpq is missing, and there is no way to install it here\n  to fix: {ADVICE}");
+    };
+    for words in commands {
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).env("DEBIAN_FRONTEND", "noninteractive");
+        execute(&mut command, ADVICE)?;
+    }
+    Ok(())
+}
+
+/// The commands of the first package manager that is there and that we may use.
+fn plan(exists: impl Fn(&str) -> bool, root: bool) -> Option<Vec<Vec<String>>> {
+    let (_, needs_root, lines) = MANAGERS.iter().find(|(program, ..)| exists(program))?;
+    let sudo = *needs_root && !root;
+    if sudo && !exists("sudo") {
+        return None;
+    }
+    let words = |line: &&str| sudo.then_some("sudo").into_iter().chain(line.split(' ')).map(String::from).collect();
+    Some(lines.iter().map(words).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plan;
+
+    #[test]
+    fn root_installs_directly_and_others_through_sudo() {
+        let apt = |program: &str| ["apt-get", "sudo"].contains(&program);
+        assert_eq!(plan(apt, true).unwrap()[0].join(" "), "apt-get update");
+        assert_eq!(plan(apt, false).unwrap()[0].join(" "), "sudo apt-get update");
+        assert_eq!(plan(|program| program == "brew", false).unwrap()[0][0], "brew");
+    }
+
+    #[test]
+    fn without_a_way_nothing_is_tried() {
+        assert!(plan(|program| program == "apt-get", false).is_none(), "no sudo");
+        assert!(plan(|_| false, true).is_none(), "no package manager");
+    }
+}

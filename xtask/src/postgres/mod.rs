@@ -1,0 +1,48 @@
+//! A private PostgreSQL for the tests: found or installed, and run under `target/pg` for as long as it is needed.
+//!
+//! Never the machine's own server: another data directory, a free port, its own socket directory. It trusts every
+//! local user (role `jobs`, superuser), so it listens on the loopback interface alone.
+
+mod certificate;
+mod cluster;
+mod find;
+mod install;
+mod owner;
+mod process;
+mod session;
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+
+pub(crate) use self::{cluster::Cluster, session::Session};
+
+/// What the set-up needs of PostgreSQL on this machine.
+pub(crate) struct Postgres {
+    /// The directory with `initdb`, `pg_ctl` and `postgres`.
+    pub(crate) bin: PathBuf,
+    /// Where libpq is, if its build script would not find it by itself.
+    pub(crate) libpq: Option<PathBuf>,
+}
+
+/// Finds PostgreSQL and libpq, or installs them, or says what to install.
+pub(crate) fn ensure() -> Result<Postgres> {
+    if let Some(found) = look()? {
+        return Ok(found);
+    }
+    install::run()?;
+    find()
+}
+
+/// Finds PostgreSQL and libpq.
+pub(crate) fn find() -> Result<Postgres> {
+    match look()? {
+        Some(found) => Ok(found),
+        None => bail!("no PostgreSQL server, or no libpq to link with\n  to fix: {}", install::ADVICE),
+    }
+}
+
+fn look() -> Result<Option<Postgres>> {
+    let Some(bin) = find::binaries()? else { return Ok(None) };
+    Ok(find::libpq(&bin).map(|libpq| Postgres { bin, libpq: libpq.into_dir() }))
+}

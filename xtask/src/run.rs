@@ -1,0 +1,87 @@
+//! Running other programs: each is printed before it runs, and a failure comes with the way to fix it.
+
+use std::{
+    path::Path,
+    process::{Command, Output},
+};
+
+use anyhow::{Context, Result, bail};
+
+/// `cargo`, in the workspace, as the version that runs us.
+pub(crate) fn cargo(root: &Path) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root);
+    command
+}
+
+/// Runs a command whose output belongs on the terminal.
+pub(crate) fn run(command: &mut Command, fix: &str) -> Result<()> {
+    let line = announce(command);
+    let status = command.status().with_context(|| format!("cannot start `{line}`\n  to fix: {fix}"))?;
+    if !status.success() {
+        bail!("`{line}` failed ({status})\n  to fix: {fix}");
+    }
+    Ok(())
+}
+
+/// Runs a command whose output is only of interest if it fails, and returns what it wrote.
+pub(crate) fn capture(command: &mut Command, fix: &str) -> Result<String> {
+    let line = announce(command);
+    let Output { status, stdout, stderr } =
+        command.output().with_context(|| format!("cannot start `{line}`\n  to fix: {fix}"))?;
+    let stdout = String::from_utf8_lossy(&stdout).into_owned();
+    if !status.success() {
+        bail!("`{line}` failed ({status})\n{stdout}{}  to fix: {fix}", String::from_utf8_lossy(&stderr));
+    }
+    Ok(stdout)
+}
+
+/// Whether a command can be started and succeeds; what it writes is dropped.
+pub(crate) fn succeeds(command: &mut Command) -> bool {
+    announce(command);
+    command.output().is_ok_and(|output| output.status.success())
+}
+
+fn announce(command: &Command) -> String {
+    let line = render(command);
+    eprintln!("$ {line}");
+    line
+}
+
+/// The command as one would type it: the variables we set, the program's name, its arguments.
+fn render(command: &Command) -> String {
+    let set = command
+        .get_envs()
+        .filter_map(|(name, value)| Some(format!("{}={}", name.to_string_lossy(), quote(&value?.to_string_lossy()))));
+    let program = command.get_program().to_string_lossy();
+    let program =
+        if command.get_program() == std::env::var_os("CARGO").unwrap_or_default() { "cargo".into() } else { program };
+    set.chain([quote(&program)])
+        .chain(command.get_args().map(|argument| quote(&argument.to_string_lossy())))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+fn quote(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@+%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) { word.into() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_printed_so_that_it_can_be_pasted() {
+        let mut command = Command::new("psql");
+        command.env("PGUSER", "jobs").env_remove("PGHOST").args(["-c", "select 'a'"]);
+        assert_eq!(render(&command), r"PGUSER=jobs psql -c 'select '\''a'\'''");
+    }
+
+    #[test]
+    fn a_failure_names_the_command_and_the_fix() {
+        let error = capture(Command::new("sh").args(["-c", "echo broken >&2; exit 3"]), "mend it").unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("exit status: 3") && text.contains("broken") && text.contains("mend it"), "{text}");
+    }
+}

@@ -1,0 +1,109 @@
+//! `cargo xtask test`: all the set-up, then all the tests, on real databases.
+//!
+//! The tests find their PostgreSQL through three variables:
+//! `JOBS_TEST_DATABASE_URL` (superuser, database `postgres`), `JOBS_TEST_CA` (the certificate authority that signed the
+//! server's certificate, PEM) and `JOBS_TEST_PG_BIN` (the directory with `postgres`, `pg_ctl`, `psql`).
+
+use std::{path::Path, process::Command};
+
+use anyhow::{Result, bail};
+use clap::Args;
+
+use crate::{
+    postgres::{self, Session},
+    run::{cargo, run as execute},
+};
+
+#[derive(Args, Default)]
+pub(crate) struct Options {
+    /// Passed on to `cargo test`, e.g. `-- --test postgres name_of_a_test`
+    #[arg(last = true)]
+    arguments: Vec<String>,
+}
+
+pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
+    let postgres = postgres::ensure()?;
+    let session = Session::begin(root, &postgres)?;
+    let step = |arguments: &[&str]| {
+        let mut command = cargo(root);
+        command
+            .args(arguments)
+            // A database of the developer's own must not leak into a test.
+            .env_remove("DATABASE_URL")
+            .env("JOBS_TEST_DATABASE_URL", session.url())
+            .env("JOBS_TEST_CA", session.ca())
+            .env("JOBS_TEST_PG_BIN", &postgres.bin);
+        if let Some(dir) = &postgres.libpq {
+            command.env("PQ_LIB_DIR", dir);
+        }
+        command
+    };
+
+    // What tests spawn (workers, web servers, examples) must exist, and be of today, before the first test runs.
+    execute(
+        &mut step(&["build", "--workspace", "--all-features", "--bins", "--examples"]),
+        "correct the errors that the compiler names above",
+    )?;
+    let mut failures = Vec::new();
+    note(
+        &mut failures,
+        &mut whole(step(&["test"]), &options.arguments),
+        "read the failed tests' output above; run one alone with: cargo xtask test -- NAME",
+    );
+    if root.join("examples/quickstart.rs").exists() {
+        let mut quickstart = step(&["run", "--example", "quickstart"]);
+        // As a newcomer runs it: with nothing set at all.
+        for name in ["JOBS_TEST_DATABASE_URL", "JOBS_TEST_CA", "JOBS_TEST_PG_BIN"] {
+            quickstart.env_remove(name);
+        }
+        note(
+            &mut failures,
+            &mut quickstart,
+            "the README promises that this command works: mend the example or the library",
+        );
+    }
+    drop(session);
+    if !failures.is_empty() {
+        bail!("{}", failures.join("\n"));
+    }
+    Ok(())
+}
+
+/// All packages, unless the caller names some.
+fn whole(mut command: Command, arguments: &[String]) -> Command {
+    let narrowed = arguments
+        .iter()
+        .take_while(|argument| *argument != "--")
+        .any(|argument| argument == "-p" || argument.starts_with("--package"));
+    if !narrowed {
+        command.arg("--workspace");
+    }
+    command.args(["--all-features", "--no-fail-fast"]).args(arguments);
+    command
+}
+
+/// A failed step does not keep the next one from telling what it knows.
+fn note(failures: &mut Vec<String>, command: &mut Command, fix: &str) {
+    if let Err(error) = execute(command, fix) {
+        failures.push(format!("{error:#}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::whole;
+    use std::process::Command;
+
+    fn line(arguments: &[&str]) -> String {
+        let arguments: Vec<_> = arguments.iter().map(ToString::to_string).collect();
+        let command = whole(Command::new("cargo"), &arguments);
+        command.get_args().map(|a| a.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn naming_a_package_narrows_the_run() {
+        assert_eq!(line(&["name"]), "--workspace --all-features --no-fail-fast name");
+        assert_eq!(line(&["-p", "jobs-core"]), "--all-features --no-fail-fast -p jobs-core");
+        assert_eq!(line(&["--", "-p"]), "--workspace --all-features --no-fail-fast -- -p");
+    }
+}

@@ -1,0 +1,41 @@
+//! `cargo xtask tidy`: the house rules that no compiler checks, over the files in git.
+
+mod rules;
+
+use std::{fs, path::Path, process::Command};
+
+use anyhow::{Result, bail};
+
+use crate::run::capture;
+
+/// A file as the rules see it.
+struct File {
+    /// Relative to the root, with `/`.
+    path: String,
+    /// What it holds; for a symlink, where it leads.
+    text: String,
+    symlink: bool,
+}
+
+pub(crate) fn run(root: &Path) -> Result<()> {
+    let files = tracked(root)?;
+    let complaints: Vec<String> = rules::ALL.iter().flat_map(|rule| rule(&files)).collect();
+    if complaints.is_empty() {
+        eprintln!("tidy: {} files keep {} rules", files.len(), rules::ALL.len());
+        return Ok(());
+    }
+    bail!("the house rules are broken {} times\n{}", complaints.len(), complaints.join("\n"));
+}
+
+/// The text files and symlinks in git that are there; a deleted one is the commit's business.
+fn tracked(root: &Path) -> Result<Vec<File>> {
+    let list = capture(Command::new("git").current_dir(root).args(["ls-files", "-z"]), "run this in a git clone")?;
+    let read = |path: &str| {
+        let full = root.join(path);
+        let symlink = full.is_symlink();
+        let text =
+            if symlink { fs::read_link(&full).ok()?.to_str()?.into() } else { fs::read_to_string(&full).ok()? };
+        Some(File { path: path.into(), text, symlink })
+    };
+    Ok(list.split_terminator('\0').filter_map(read).collect())
+}

@@ -1,0 +1,154 @@
+//! The rules. Each is a pure function from files to complaints, and each has a test that shows it complaining.
+//!
+//! What a rule looks for is spelt in pieces here, so that this file keeps the rules itself.
+
+use super::File;
+
+type Rule = fn(&[File]) -> Vec<String>;
+
+pub(super) const ALL: &[Rule] =
+    &[short_files, nothing_unfinished, no_machine_paths, pure_core, migrations, migrations_link];
+
+const LONGEST: usize = 400;
+
+/// A file this long has a second thing inside.
+fn short_files(files: &[File]) -> Vec<String> {
+    let too_long = |file: &&File| file.is_rust() && !file.is_test() && file.text.lines().count() > LONGEST;
+    let complain = |file: &File| format!("{}: longer than {LONGEST} lines; find the second thing inside it", file.path);
+    files.iter().filter(too_long).map(complain).collect()
+}
+
+/// No code that panics where it should work, no test and no example that never runs.
+fn nothing_unfinished(files: &[File]) -> Vec<String> {
+    let marks = [concat!("to", "do!"), concat!("unimple", "mented!"), concat!("#[ig", "nore")];
+    files
+        .iter()
+        .filter(|file| file.is_rust() || file.is_markdown())
+        .flat_map(|file| {
+            file.complain(|line| {
+                if skipped_example(line) {
+                    return Some("an example that never runs; make it compile, or mark it `text`".into());
+                }
+                let mark = marks.iter().find(|mark| file.is_rust() && code(line).contains(**mark))?;
+                Some(format!("`{mark}` is unfinished work; finish it or leave it out"))
+            })
+        })
+        .collect()
+}
+
+/// Whether the line opens a code block that rustdoc is told to skip.
+fn skipped_example(line: &str) -> bool {
+    let line = line.trim_start().trim_start_matches(['/', '!']).trim_start();
+    line.strip_prefix("```").is_some_and(|info| info.split([',', ' ', '{', '}']).any(|word| word.trim() == "ignore"))
+}
+
+/// What is true on one machine only does not belong in a repository.
+fn no_machine_paths(files: &[File]) -> Vec<String> {
+    let roots = [concat!("/ro", "ot/"), concat!("/wo", "rk/"), concat!("/ho", "me/"), concat!("/Us", "ers/")];
+    let within_a_longer_path = |c: char| c.is_alphanumeric() || "._-~*)}>]".contains(c);
+    files
+        .iter()
+        .flat_map(|file| {
+            file.complain(|line| {
+                let found = roots.iter().find(|root| {
+                    line.match_indices(**root).any(|(at, _)| !line[..at].ends_with(within_a_longer_path))
+                })?;
+                Some(format!("an absolute path under {found}; name it relative to the workspace"))
+            })
+        })
+        .collect()
+}
+
+/// The core knows no database.
+fn pure_core(files: &[File]) -> Vec<String> {
+    // In lower case only what no sentence starts with.
+    const SQL: &[&str] = &["\"SELECT ", "\"INSERT ", "\"UPDATE ", "\"DELETE ", "\"insert into ", "\"delete from "];
+    files
+        .iter()
+        .filter(|file| file.path.starts_with("jobs-core/src/") && file.is_rust())
+        .flat_map(|file| {
+            file.complain(|line| {
+                let code = code(line);
+                let mut words = code.split(|c: char| !c.is_alphanumeric() && c != '_');
+                if words.any(|word| word.eq_ignore_ascii_case("diesel") || word.starts_with("diesel_")) {
+                    return Some("the core names Diesel; put this into jobs-diesel, behind the storage port".into());
+                }
+                let sql = SQL.iter().find(|sql| code.contains(**sql))?;
+                Some(format!("the core holds SQL ({}..); put it into jobs-diesel", sql.trim()))
+            })
+        })
+        .collect()
+}
+
+/// Every migration goes both ways, and says why it is there.
+fn migrations(files: &[File]) -> Vec<String> {
+    const WAYS: [&str; 2] = ["up.sql", "down.sql"];
+    let mut dirs: Vec<&str> = files
+        .iter()
+        .filter_map(|file| {
+            let (backend, rest) = file.path.strip_prefix("migrations/")?.split_once('/')?;
+            let (name, _) = rest.split_once('/')?;
+            Some(&file.path[.."migrations/".len() + backend.len() + 1 + name.len()])
+        })
+        .collect();
+    dirs.sort_unstable();
+    dirs.dedup();
+    let check = |dir: &str, way: &str| {
+        let path = format!("{dir}/{way}");
+        match files.iter().find(|file| file.path == path) {
+            None => Some(format!("{path}: missing; every migration has an up.sql and a down.sql")),
+            Some(file) if !file.text.starts_with("--") => {
+                Some(format!("{path}: no header comment; say why it is there and which locks it takes"))
+            }
+            Some(_) => None,
+        }
+    };
+    dirs.iter().flat_map(|dir| WAYS.iter().filter_map(|way| check(dir, way))).collect()
+}
+
+/// A published crate holds only what lies in its directory; a link is what cargo packages whole.
+fn migrations_link(files: &[File]) -> Vec<String> {
+    const LINK: (&str, &str) = ("jobs-diesel/migrations", "../migrations");
+    let right = |file: &File| file.symlink && (file.path.as_str(), file.text.trim_end_matches('/')) == LINK;
+    if files.iter().any(right) {
+        return Vec::new();
+    }
+    vec![format!("{}: not a symlink to {1}; make it with: ln -s {1} {0}", LINK.0, LINK.1)]
+}
+
+impl File {
+    fn is_rust(&self) -> bool {
+        self.path.ends_with(".rs")
+    }
+
+    fn is_markdown(&self) -> bool {
+        self.path.ends_with(".md")
+    }
+
+    fn is_test(&self) -> bool {
+        self.path.split('/').any(|part| part == "tests" || part == "tests.rs")
+    }
+
+    fn complain(&self, check: impl Fn(&str) -> Option<String>) -> Vec<String> {
+        let lines = self.text.lines().enumerate();
+        lines.filter_map(|(at, line)| Some(format!("{}:{}: {}", self.path, at + 1, check(line)?))).collect()
+    }
+}
+
+/// The line without its comment.
+fn code(line: &str) -> &str {
+    let mut in_string = false;
+    let mut before = ' ';
+    for (at, c) in line.char_indices() {
+        match c {
+            '"' if before != '\\' && before != '\'' => in_string = !in_string,
+            '/' if before == '/' && !in_string => return &line[..at - 1],
+            _ => {}
+        }
+        before = if before == '\\' && c == '\\' { ' ' } else { c };
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests;
