@@ -12,6 +12,9 @@ pub struct Migration {
     pub version: i32,
     /// The name of its directory, without the number.
     pub name: &'static str,
+    /// Its place among an application's own Diesel migrations, as their time stamps are written. Never changes: copies
+    /// are found again by it. The first one stands before every migration that could use it.
+    pub created: &'static str,
     /// Takes the schema from the version before to this one.
     pub up: &'static str,
     /// Takes it back.
@@ -19,10 +22,11 @@ pub struct Migration {
 }
 
 macro_rules! migration {
-    ($version:literal, $backend:literal, $number:literal, $name:literal) => {
+    ($version:literal, $backend:literal, $number:literal, $name:literal, $created:literal) => {
         Migration {
             version: $version,
             name: $name,
+            created: $created,
             up: include_str!(concat!("../migrations/", $backend, "/", $number, "_", $name, "/up.sql")),
             down: include_str!(concat!("../migrations/", $backend, "/", $number, "_", $name, "/down.sql")),
         }
@@ -30,10 +34,10 @@ macro_rules! migration {
 }
 
 /// The schema of PostgreSQL.
-pub static POSTGRES: &[Migration] = &[migration!(1, "postgres", "0001", "jobs")];
+pub static POSTGRES: &[Migration] = &[migration!(1, "postgres", "0001", "jobs", "2026-01-01-000001")];
 
 /// The schema of SQLite.
-pub static SQLITE: &[Migration] = &[migration!(1, "sqlite", "0001", "jobs")];
+pub static SQLITE: &[Migration] = &[migration!(1, "sqlite", "0001", "jobs", "2026-01-01-000001")];
 
 /// Moves a database from version to version.
 #[async_trait]
