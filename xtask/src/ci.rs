@@ -22,7 +22,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
         let done = step(root);
         times.push(format!("{name:<10}{:>7.1} s", start.elapsed().as_secs_f64()));
         eprintln!("\n{}\n", times.join("\n"));
-        done.with_context(|| format!("step `{name}`; again with: cargo xtask {name}"))?;
+        done.with_context(|| format!("step `{name}` failed (alone: cargo xtask {name})"))?;
     }
     Ok(())
 }

@@ -50,6 +50,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
         &mut whole(step(&["test"]), &options.arguments),
         "read the failed tests' output above; run one alone with: cargo xtask test -- NAME",
     );
+    session.check()?;
     if root.join("examples/quickstart.rs").exists() {
         let mut quickstart = step(&["run", "--example", "quickstart"]);
         // As a newcomer runs it: with nothing set at all.

@@ -114,8 +114,8 @@ impl Cluster {
         let data = self.data();
         if data.exists() && !self.owner.owns(&data) {
             bail!(
-                "{0} belongs to another user\n  to fix: sudo rm -r {0} {1}",
-                self.home.display(),
+                "{} belongs to another user\n  to fix: as that user or root, remove {}",
+                data.display(),
                 self.desk.display()
             );
         }
@@ -236,7 +236,9 @@ fn home(desk: &Path, owner: &Owner) -> Result<PathBuf> {
         }
     }
     if desk.as_os_str().len() <= LONGEST && owner.can_enter(desk) {
-        owner.give(desk)?;
+        if !desk.join("data").exists() {
+            owner.give(desk)?;
+        }
         return Ok(desk.to_path_buf());
     }
     let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos());

@@ -3,11 +3,14 @@
 use std::{
     path::{Path, PathBuf},
     process,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
     iterator::Signals,
@@ -19,6 +22,7 @@ pub(crate) struct Session {
     port: u16,
     ca: PathBuf,
     cluster: Shared,
+    interrupted: Arc<AtomicBool>,
 }
 
 /// Taken by whoever ends the session first: us, or a signal.
@@ -28,9 +32,11 @@ impl Session {
     pub(crate) fn begin(root: &Path, postgres: &Postgres) -> Result<Self> {
         let shared = Shared::default();
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot listen for signals")?;
-        let seen = Arc::clone(&shared);
+        let interrupted = Arc::<AtomicBool>::default();
+        let (seen, flag) = (Arc::clone(&shared), Arc::clone(&interrupted));
         thread::spawn(move || {
             if let Some(signal) = signals.forever().next() {
+                flag.store(true, Ordering::SeqCst);
                 end(&seen);
                 process::exit(128 + signal);
             }
@@ -39,12 +45,20 @@ impl Session {
         let port = cluster.start()?;
         let ca = cluster.authority();
         *shared.lock().unwrap_or_else(PoisonError::into_inner) = Some(cluster);
-        Ok(Self { port, ca, cluster: shared })
+        Ok(Self { port, ca, cluster: shared, interrupted })
     }
 
     /// As `JOBS_TEST_DATABASE_URL` has it.
     pub(crate) fn url(&self) -> String {
         Cluster::url(self.port)
+    }
+
+    /// A failure if a signal has ended the session: no further step may begin.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.interrupted.load(Ordering::SeqCst) {
+            bail!("interrupted");
+        }
+        Ok(())
     }
 
     /// The certificate of the authority that clients have to trust, PEM.
