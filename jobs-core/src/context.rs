@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::error::{FailureKind, JobError};
 use crate::job::JobId;
 use crate::lease::{ClaimedJob, Lease};
+use crate::outcome::{Finish, Keep, Retention, Transition};
 
 /// A type and its name, for messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,13 +68,19 @@ struct Inner {
     job: ClaimedJob,
     token: CancellationToken,
     states: Arc<States>,
+    keep: Keep,
     completed_in: AtomicBool,
 }
 
 impl JobContext {
     /// The context of a claimed job. Workers make it; tests of handlers may too.
     pub fn new(job: ClaimedJob, token: CancellationToken, states: Arc<States>) -> Self {
-        Self(Arc::new(Inner { job, token, states, completed_in: AtomicBool::new(false) }))
+        Self::keeping(job, token, states, Keep::For(Retention::default().completed))
+    }
+
+    /// Like [`new`](Self::new), for a kind whose completed jobs are kept otherwise.
+    pub(crate) fn keeping(job: ClaimedJob, token: CancellationToken, states: Arc<States>, keep: Keep) -> Self {
+        Self(Arc::new(Inner { job, token, states, keep, completed_in: AtomicBool::new(false) }))
     }
 
     /// The job's id, the same over all its attempts.
@@ -177,6 +184,11 @@ impl JobContext {
                 anyhow::Error::msg(format!("the stored arguments of job kind `{}` do not fit: {mismatch}", self.kind())),
             )
         })
+    }
+
+    #[doc(hidden)]
+    pub fn completion(&self) -> Finish {
+        Finish { lease: self.lease(), transition: Transition::Complete(self.0.keep) }
     }
 
     #[doc(hidden)]

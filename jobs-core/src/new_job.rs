@@ -10,9 +10,9 @@ use crate::job::Job;
 /// The largest encoded arguments accepted, in bytes: 256 KiB.
 pub const MAX_ARGS_BYTES: usize = 256 * 1024;
 /// The longest kind, queue or tag accepted, in bytes.
-pub const MAX_NAME_BYTES: usize = 200;
+const MAX_NAME_BYTES: usize = 200;
 /// The most tags one job may carry.
-pub const MAX_TAGS: usize = 32;
+const MAX_TAGS: usize = 32;
 /// The farthest a job may be scheduled ahead: a hundred years.
 const MAX_DELAY: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
 

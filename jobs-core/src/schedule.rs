@@ -16,7 +16,7 @@ use croner::Cron;
 use croner::parser::{CronParser, Seconds};
 
 /// The most ticks one look enqueues under `catch_up = "all"`; the next look goes on from there.
-pub const MAX_TICKS_PER_LOOK: usize = 1000;
+const MAX_TICKS_PER_LOOK: usize = 1000;
 
 /// A tick nobody looked at for this long counts as missed.
 pub const MISSED_AFTER: Duration = Duration::from_secs(60);

@@ -1,1 +1,122 @@
-//! PostgreSQL.
+//! PostgreSQL: the production store.
+
+mod connect;
+mod executor;
+mod migrate;
+mod native;
+mod notify;
+mod operator;
+mod queries;
+mod schema;
+mod storage;
+mod tls;
+mod transact;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use diesel_async::AsyncPgConnection;
+use diesel_async::pooled_connection::deadpool::{Object, Pool};
+use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfig, RecyclingMethod};
+use futures_util::FutureExt;
+use jobs_core::StorageError;
+use jobs_core::storage::StorageResult;
+
+use crate::database::Database;
+use connect::Connector;
+
+pub use schema::job;
+
+/// Connections for claims, finishes and maintenance. Handlers have others, so that they cannot starve these.
+const OWN_CONNECTIONS: usize = 4;
+
+/// The longest any statement of the worker's own may take before its connection is given up.
+const STATEMENT_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long to wait for a free connection.
+const CHECKOUT_LIMIT: Duration = Duration::from_secs(10);
+
+/// The storage of one worker process.
+#[derive(Clone)]
+pub(crate) struct PgStorage {
+    connector: Arc<Connector>,
+    /// Claims, finishes, maintenance.
+    own: Pool<AsyncPgConnection>,
+    /// Transactional handlers.
+    handlers: Pool<AsyncPgConnection>,
+    #[cfg(feature = "postgres-sync")]
+    blocking: transact::BlockingPool,
+}
+
+/// Opens the database behind a `postgres://` URL.
+pub(crate) async fn open(url: &str, handlers: usize) -> StorageResult<Database> {
+    let connector = Arc::new(Connector::from_url(url)?);
+    let storage = Arc::new(PgStorage {
+        own: pool(&connector, OWN_CONNECTIONS)?,
+        handlers: pool(&connector, handlers.max(1))?,
+        #[cfg(feature = "postgres-sync")]
+        blocking: transact::blocking_pool(url, handlers.max(1)),
+        connector,
+    });
+    Ok(Database { storage: storage.clone(), operator: storage.clone(), migrator: storage })
+}
+
+fn pool(connector: &Arc<Connector>, size: usize) -> StorageResult<Pool<AsyncPgConnection>> {
+    let connector = connector.clone();
+    let mut config = ManagerConfig::default();
+    config.recycling_method = RecyclingMethod::Fast;
+    config.custom_setup = Box::new(move |_| {
+        let connector = connector.clone();
+        async move { connector.connect().await }.boxed()
+    });
+    let manager = AsyncDieselConnectionManager::new_with_config("", config);
+    Pool::builder(manager)
+        .max_size(size)
+        .runtime(deadpool::Runtime::Tokio1)
+        .wait_timeout(Some(CHECKOUT_LIMIT))
+        .create_timeout(Some(CHECKOUT_LIMIT))
+        .build()
+        .map_err(|error| StorageError::Config(error.to_string()))
+}
+
+fn unavailable(error: impl std::error::Error + Send + Sync + 'static) -> StorageError {
+    StorageError::Unavailable(Box::new(error))
+}
+
+impl PgStorage {
+    async fn connection(&self) -> StorageResult<Object<AsyncPgConnection>> {
+        self.own.get().await.map_err(unavailable)
+    }
+
+    /// Ends a verb: an answer passes on. A connection that gave none in time is closed, not given back: nobody knows
+    /// what it is still doing.
+    fn settle<T>(
+        verb: &'static str,
+        conn: Object<AsyncPgConnection>,
+        answer: Result<diesel::QueryResult<T>, tokio::time::error::Elapsed>,
+    ) -> StorageResult<T> {
+        match answer {
+            Ok(answer) => answer.map_err(crate::error::storage_error),
+            Err(_) => {
+                drop(Object::take(conn));
+                let problem = format!("{verb} got no answer within {} s", STATEMENT_LIMIT.as_secs());
+                Err(unavailable(std::io::Error::new(std::io::ErrorKind::TimedOut, problem)))
+            }
+        }
+    }
+}
+
+/// Runs one verb on a connection of the worker's own, within the time limit. A macro because closures that return
+/// futures cannot yet borrow both the connection and the verb's arguments and stay `Send`.
+macro_rules! run {
+    ($storage:expr, $verb:literal, $conn:ident => $work:expr) => {{
+        let mut pooled = $storage.connection().await?;
+        let answer = {
+            let $conn: &mut diesel_async::AsyncPgConnection = &mut pooled;
+            tokio::time::timeout($crate::pg::STATEMENT_LIMIT, $work).await
+        };
+        $crate::pg::PgStorage::settle($verb, pooled, answer)
+    }};
+}
+
+use run;

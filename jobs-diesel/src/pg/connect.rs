@@ -1,0 +1,153 @@
+//! From a URL to a connection, with TLS where the URL asks for it.
+
+use std::str::FromStr;
+
+use diesel::{ConnectionError, ConnectionResult};
+use diesel_async::AsyncPgConnection;
+use jobs_core::StorageError;
+use jobs_core::storage::StorageResult;
+use tokio_postgres::config::SslMode;
+use tokio_postgres::{CancelToken, Config, NoTls};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::tls::{Verify, connector};
+
+/// How to reach one server. No `Debug`: it holds the password.
+#[derive(Clone)]
+pub(crate) struct Connector {
+    config: Config,
+    tls: Option<MakeRustlsConnect>,
+}
+
+impl Connector {
+    /// Reads a URL. `sslmode` means what it means to libpq: `disable`, `prefer` (the default) and `require` encrypt
+    /// without or with insisting, `verify-ca` and `verify-full` also check the certificate, against `sslrootcert`
+    /// (a PEM file) or the system's roots.
+    pub(crate) fn from_url(url: &str) -> StorageResult<Self> {
+        let (base, query) = url.split_once('?').unwrap_or((url, ""));
+        let mut sslmode = "prefer";
+        let mut roots = None;
+        let mut others = Vec::new();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            match pair.split_once('=') {
+                Some(("sslmode", mode)) => sslmode = mode,
+                Some(("sslrootcert", path)) => roots = Some(percent_decoded(path)),
+                _ => others.push(pair),
+            }
+        }
+        let bare = if others.is_empty() { base.to_owned() } else { format!("{base}?{}", others.join("&")) };
+        // The parser's message may repeat a part of the URL, which may hold the password.
+        let mut config = Config::from_str(&bare).map_err(|_| {
+            StorageError::Config(
+                "DATABASE_URL is not a valid PostgreSQL URL; write postgres://user:password@host:5432/database, \
+                 with special characters of the password percent-encoded"
+                    .to_owned(),
+            )
+        })?;
+        let (mode, verify) = match sslmode {
+            "disable" => (SslMode::Disable, None),
+            "allow" | "prefer" => (SslMode::Prefer, Some(Verify::Nothing)),
+            // As with libpq, naming roots makes `require` check against them.
+            "require" if roots.is_none() => (SslMode::Require, Some(Verify::Nothing)),
+            "require" | "verify-ca" => (SslMode::Require, Some(Verify::Chain)),
+            "verify-full" => (SslMode::Require, Some(Verify::ChainAndName)),
+            other => {
+                return Err(StorageError::Config(format!(
+                    "DATABASE_URL: sslmode={other} is unknown; write disable, prefer, require, verify-ca or verify-full"
+                )));
+            }
+        };
+        config.ssl_mode(mode);
+        if config.get_application_name().is_none() {
+            config.application_name("jobs worker");
+        }
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(std::time::Duration::from_secs(5));
+        }
+        let tls = verify.map(|verify| connector(verify, roots.as_deref())).transpose()?;
+        Ok(Self { config, tls })
+    }
+
+    /// Opens a connection.
+    pub(crate) async fn connect(&self) -> ConnectionResult<AsyncPgConnection> {
+        let bad = |error: tokio_postgres::Error| ConnectionError::BadConnection(with_cause(&error));
+        match &self.tls {
+            Some(tls) => {
+                let (client, connection) = self.config.connect(tls.clone()).await.map_err(bad)?;
+                AsyncPgConnection::try_from_client_and_connection(client, connection).await
+            }
+            None => {
+                let (client, connection) = self.config.connect(NoTls).await.map_err(bad)?;
+                AsyncPgConnection::try_from_client_and_connection(client, connection).await
+            }
+        }
+    }
+
+    /// Asks the server to stop what a connection is doing. Best effort: the answer tells nothing.
+    pub(crate) async fn cancel(&self, token: CancelToken) {
+        let cancelled = match &self.tls {
+            Some(tls) => token.cancel_query(tls.clone()).await,
+            None => token.cancel_query(NoTls).await,
+        };
+        if let Err(error) = cancelled {
+            tracing::debug!(%error, "could not ask the server to cancel a statement");
+        }
+    }
+}
+
+/// tokio-postgres says "error connecting to server" and leaves the reason to the source.
+fn with_cause(error: &tokio_postgres::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
+fn percent_decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let hex = tail.get(..2).and_then(|hex| std::str::from_utf8(hex).ok()).and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        match (first, hex) {
+            (b'%', Some(byte)) => {
+                bytes.push(byte);
+                rest = &tail[2..];
+            }
+            (byte, _) => {
+                bytes.push(*byte);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(url: &str) -> String {
+        Connector::from_url(url).err().expect("refused").to_string()
+    }
+
+    #[test]
+    fn a_wrong_url_is_refused_without_repeating_it() {
+        let message = refusal("postgres://me:s3cret@host:notaport/db");
+        assert!(message.contains("not a valid PostgreSQL URL") && !message.contains("s3cret"), "{message}");
+    }
+
+    #[test]
+    fn every_sslmode_of_libpq_is_understood_and_others_are_named() {
+        for mode in ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"] {
+            assert!(Connector::from_url(&format!("postgres://localhost/x?sslmode={mode}&application_name=y")).is_ok(), "{mode}");
+        }
+        assert!(refusal("postgres://localhost/x?sslmode=maybe").contains("maybe"));
+        assert!(refusal("postgres://localhost/x?sslmode=verify-ca&sslrootcert=%2Fno%2Fsuch.pem").contains("/no/such.pem"));
+    }
+}

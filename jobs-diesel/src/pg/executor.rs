@@ -1,0 +1,164 @@
+//! PostgreSQL's side of [`Executor`]: the user's own connection, sync or async.
+
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use diesel_async::AsyncConnection;
+use futures_util::future::BoxFuture;
+use jobs_core::{InvalidJob, JobContext, JobId, NewJob};
+
+use super::migrate;
+use super::queries::enqueue::{CHUNK, EnqueueManyQuery, EnqueueQuery};
+use super::queries::finish::FinishQuery;
+use super::queries::wake::WakeQuery;
+use crate::error::{CompleteError, EnqueueError, MigrateError};
+use crate::executor::{Executor, PgAsync};
+
+type Inserted = (i64, Option<bool>);
+
+fn queues_of(jobs: &[NewJob]) -> Vec<&str> {
+    let mut queues: Vec<&str> = jobs.iter().map(|job| &*job.queue).collect();
+    queues.sort_unstable();
+    queues.dedup();
+    queues
+}
+
+/// Inserts all jobs; more than one chunk only inside a transaction of its own (or a savepoint of the caller's).
+pub(crate) fn insert_many<C>(conn: &mut C, jobs: Vec<NewJob>) -> BoxFuture<'_, QueryResult<Vec<JobId>>>
+where
+    C: AsyncConnection<Backend = Pg>,
+{
+    Box::pin(async move {
+        match jobs.len() {
+            0 => Ok(Vec::new()),
+            1..=CHUNK => insert_chunks(conn, &jobs).await,
+            _ => conn.transaction(async move |conn| insert_chunks(conn, &jobs).await).await,
+        }
+    })
+}
+
+async fn insert_chunks<C>(conn: &mut C, jobs: &[NewJob]) -> QueryResult<Vec<JobId>>
+where
+    C: AsyncConnection<Backend = Pg>,
+{
+    use diesel_async::RunQueryDsl;
+    let mut ids = Vec::with_capacity(jobs.len());
+    for chunk in jobs.chunks(CHUNK) {
+        let inserted: Vec<i64> = RunQueryDsl::load(EnqueueManyQuery::new(chunk), conn).await?;
+        ids.extend(inserted.into_iter().map(JobId));
+    }
+    let _: i64 = RunQueryDsl::get_result(WakeQuery { queues: queues_of(jobs) }, conn).await?;
+    Ok(ids)
+}
+
+impl<C> Executor<PgAsync> for C
+where
+    C: AsyncConnection<Backend = Pg>,
+    C::TransactionManager: diesel_async::TransactionManager<C>,
+{
+    type Output<'c, T, E>
+        = BoxFuture<'c, Result<T, E>>
+    where
+        C: 'c,
+        T: Send + 'static,
+        E: Send + 'static;
+
+    fn insert_one(&mut self, job: Result<NewJob, InvalidJob>) -> BoxFuture<'_, Result<JobId, EnqueueError>> {
+        Box::pin(async move {
+            let job = job?;
+            let (id, _): Inserted = diesel_async::RunQueryDsl::get_result(EnqueueQuery::new(&job), self).await?;
+            Ok(JobId(id))
+        })
+    }
+
+    fn insert_all(&mut self, jobs: Result<Vec<NewJob>, InvalidJob>) -> BoxFuture<'_, Result<Vec<JobId>, EnqueueError>> {
+        Box::pin(async move { Ok(insert_many(self, jobs?).await?) })
+    }
+
+    fn complete(&mut self, ctx: &JobContext) -> BoxFuture<'_, Result<(), CompleteError>> {
+        let ctx = ctx.clone();
+        Box::pin(async move {
+            use diesel_async::TransactionManager as _;
+            let status = C::TransactionManager::transaction_manager_status_mut(self);
+            if !status.transaction_depth().is_ok_and(|depth| depth.is_some()) {
+                return Err(CompleteError::NoTransaction);
+            }
+            let finish = [ctx.completion()];
+            let moved: Vec<i64> = diesel_async::RunQueryDsl::load(FinishQuery::new(&finish), self).await?;
+            if moved.is_empty() {
+                return Err(CompleteError::LeaseLost(ctx.lease()));
+            }
+            ctx.mark_completed_in();
+            Ok(())
+        })
+    }
+
+    fn migrate(&mut self) -> BoxFuture<'_, Result<(), MigrateError>> {
+        Box::pin(async move { migrate::up(self).await.map(|_| ()) })
+    }
+}
+
+#[cfg(feature = "postgres-sync")]
+mod sync {
+    use diesel::connection::{LoadConnection, TransactionManager as _};
+
+    use super::*;
+    use crate::executor::PgSync;
+
+    fn insert_chunks<C>(conn: &mut C, jobs: &[NewJob]) -> QueryResult<Vec<JobId>>
+    where
+        C: LoadConnection<Backend = Pg>,
+    {
+        let mut ids = Vec::with_capacity(jobs.len());
+        for chunk in jobs.chunks(CHUNK) {
+            let inserted: Vec<i64> = EnqueueManyQuery::new(chunk).load(conn)?;
+            ids.extend(inserted.into_iter().map(JobId));
+        }
+        let _: i64 = WakeQuery { queues: queues_of(jobs) }.get_result(conn)?;
+        Ok(ids)
+    }
+
+    impl<C> Executor<PgSync> for C
+    where
+        C: LoadConnection<Backend = Pg>,
+    {
+        type Output<'c, T, E>
+            = Result<T, E>
+        where
+            C: 'c,
+            T: Send + 'static,
+            E: Send + 'static;
+
+        fn insert_one(&mut self, job: Result<NewJob, InvalidJob>) -> Result<JobId, EnqueueError> {
+            let (id, _): Inserted = EnqueueQuery::new(&job?).get_result(self)?;
+            Ok(JobId(id))
+        }
+
+        fn insert_all(&mut self, jobs: Result<Vec<NewJob>, InvalidJob>) -> Result<Vec<JobId>, EnqueueError> {
+            let jobs = jobs?;
+            let inserted = match jobs.len() {
+                0 => Ok(Vec::new()),
+                1..=CHUNK => insert_chunks(self, &jobs),
+                _ => self.transaction(|conn| insert_chunks(conn, &jobs)),
+            };
+            Ok(inserted?)
+        }
+
+        fn complete(&mut self, ctx: &JobContext) -> Result<(), CompleteError> {
+            let status = C::TransactionManager::transaction_manager_status_mut(self);
+            if !status.transaction_depth().is_ok_and(|depth| depth.is_some()) {
+                return Err(CompleteError::NoTransaction);
+            }
+            let finish = [ctx.completion()];
+            let moved: Vec<i64> = FinishQuery::new(&finish).load(self)?;
+            if moved.is_empty() {
+                return Err(CompleteError::LeaseLost(ctx.lease()));
+            }
+            ctx.mark_completed_in();
+            Ok(())
+        }
+
+        fn migrate(&mut self) -> Result<(), MigrateError> {
+            migrate::up_sync(self)
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! What statements need that Diesel's DSL cannot say: native SQL with typed binds, and JSON as its text.
+
+use std::io::Write as _;
+
+use diesel::deserialize::{self, FromSql, FromSqlRow};
+use diesel::expression::AsExpression;
+use diesel::pg::{Pg, PgValue};
+use diesel::serialize::{self, IsNull, Output, ToSql};
+use diesel::sql_types::Json;
+
+/// Writes a native statement: string literals are SQL, `[value => SqlType]` is a bind.
+macro_rules! sql {
+    ($out:ident, $($piece:tt)*) => {{ $( $crate::pg::native::sql_piece!($out, $piece); )* Ok(()) }};
+}
+
+macro_rules! sql_piece {
+    ($out:ident, [$value:expr => $sql_type:ty]) => { $out.push_bind_param::<$sql_type, _>(&$value)?; };
+    ($out:ident, $text:expr) => { $out.push_sql($text); };
+}
+
+/// Makes a statement out of a struct whose `QueryFragment` is written with [`sql!`]: the SQL is the same for all
+/// values, so that Diesel caches its preparation by the struct's type.
+macro_rules! native_query {
+    (@id $query:ident) => { $query };
+    (@id $query:ident, $life:lifetime) => { $query<'static> };
+    ($query:ident $(<$life:lifetime>)? -> $row:ty) => {
+        impl $(<$life>)? diesel::query_builder::QueryId for $query $(<$life>)? {
+            type QueryId = native_query!(@id $query $(, $life)?);
+            const HAS_STATIC_QUERY_ID: bool = true;
+        }
+        impl $(<$life>)? diesel::query_builder::Query for $query $(<$life>)? {
+            type SqlType = $row;
+        }
+        impl<$($life,)? C> diesel::RunQueryDsl<C> for $query $(<$life>)? {}
+    };
+}
+
+pub(crate) use {native_query, sql, sql_piece};
+
+/// JSON as the bytes of its text, neither parsed nor copied into a tree. The column is `json`, not `jsonb`: it takes
+/// every string serde writes (jsonb refuses `\u0000`) and costs less at each move.
+#[derive(Debug, Clone, FromSqlRow, AsExpression)]
+#[diesel(sql_type = Json)]
+pub(crate) struct RawJson(pub(crate) Vec<u8>);
+
+impl FromSql<Json, Pg> for RawJson {
+    fn from_sql(value: PgValue<'_>) -> deserialize::Result<Self> {
+        Ok(Self(value.as_bytes().to_vec()))
+    }
+}
+
+impl ToSql<Json, Pg> for RawJson {
+    fn to_sql<'b>(&'b self, out: &mut Output<'b, '_, Pg>) -> serialize::Result {
+        out.write_all(&self.0)?;
+        Ok(IsNull::No)
+    }
+}
+
+/// A span of time as the seconds that `make_interval` takes.
+pub(crate) fn seconds(span: std::time::Duration) -> f64 {
+    span.as_secs_f64()
+}

@@ -1,0 +1,134 @@
+//! `enqueue`: one plain insert for one job; one `insert .. select unnest(..)` per thousand for many.
+//!
+//! `run_at` is read off the database's clock at the insert and never lies before it: what a claim has passed stays
+//! passed. Native rather than DSL because of that arithmetic and of the wake-up in `returning`, which saves a round trip.
+
+use chrono::{DateTime, Utc};
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use diesel::query_builder::{AstPass, QueryFragment};
+use diesel::sql_types::{Array, BigInt, Bool, Double, Json, Nullable, SmallInt, Text, Timestamptz};
+use jobs_core::{NewJob, RunAt};
+
+use super::wake::SOMEBODY_SLEEPS;
+use crate::pg::native::{RawJson, native_query, seconds, sql};
+
+/// Jobs per bulk statement.
+pub(crate) const CHUNK: usize = 1000;
+
+/// Seconds to wait, and the instant not to start before.
+fn timing(run_at: RunAt) -> (f64, Option<DateTime<Utc>>) {
+    match run_at {
+        RunAt::Now => (0.0, None),
+        RunAt::After(delay) => (seconds(delay), None),
+        RunAt::At(at) => (0.0, Some(at)),
+    }
+}
+
+pub(crate) struct EnqueueQuery<'a> {
+    kind: &'a str,
+    queue: &'a str,
+    priority: i16,
+    delay: f64,
+    not_before: Option<DateTime<Utc>>,
+    max_attempts: i16,
+    tags: Option<&'a [String]>,
+    args: RawJson,
+}
+
+impl<'a> EnqueueQuery<'a> {
+    pub(crate) fn new(job: &'a NewJob) -> Self {
+        let (delay, not_before) = timing(job.run_at);
+        Self {
+            kind: &job.kind,
+            queue: &job.queue,
+            priority: job.priority,
+            delay,
+            not_before,
+            max_attempts: job.max_attempts.cast_signed(),
+            tags: (!job.tags.is_empty()).then_some(job.tags.as_slice()),
+            args: RawJson(job.args.as_bytes().to_vec()),
+        }
+    }
+}
+
+impl QueryFragment<Pg> for EnqueueQuery<'_> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        sql!(
+            out,
+            "insert into jobs.ready (kind, queue, priority, run_at, max_attempts, tags, args) values ("
+            [self.kind => Text] ", " [self.queue => Text] ", " [self.priority => SmallInt]
+            ", greatest(clock_timestamp() + make_interval(secs => " [self.delay => Double] "), " [self.not_before => Nullable<Timestamptz>] "), "
+            [self.max_attempts => SmallInt] ", " [self.tags => Nullable<Array<Text>>] ", " [self.args => Json]
+            ") returning id, case when " SOMEBODY_SLEEPS " then pg_notify('jobs', queue) is not null end"
+        )
+    }
+}
+
+native_query!(EnqueueQuery<'a> -> (BigInt, Nullable<Bool>));
+
+#[derive(Default)]
+pub(crate) struct EnqueueManyQuery<'a> {
+    kinds: Vec<&'a str>,
+    queues: Vec<&'a str>,
+    priorities: Vec<i16>,
+    delays: Vec<f64>,
+    not_before: Vec<Option<DateTime<Utc>>>,
+    max_attempts: Vec<i16>,
+    /// As array literals: `unnest` would flatten an array of arrays.
+    tags: Vec<Option<String>>,
+    args: Vec<RawJson>,
+}
+
+impl<'a> EnqueueManyQuery<'a> {
+    pub(crate) fn new(jobs: &'a [NewJob]) -> Self {
+        let mut query = Self::default();
+        for job in jobs {
+            let (delay, not_before) = timing(job.run_at);
+            query.kinds.push(&job.kind);
+            query.queues.push(&job.queue);
+            query.priorities.push(job.priority);
+            query.delays.push(delay);
+            query.not_before.push(not_before);
+            query.max_attempts.push(job.max_attempts.cast_signed());
+            query.tags.push((!job.tags.is_empty()).then(|| array_literal(&job.tags)));
+            query.args.push(RawJson(job.args.as_bytes().to_vec()));
+        }
+        query
+    }
+}
+
+fn array_literal(items: &[String]) -> String {
+    let quoted: Vec<String> =
+        items.iter().map(|item| format!("\"{}\"", item.replace('\\', "\\\\").replace('"', "\\\""))).collect();
+    format!("{{{}}}", quoted.join(","))
+}
+
+impl QueryFragment<Pg> for EnqueueManyQuery<'_> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        sql!(
+            out,
+            "insert into jobs.ready (kind, queue, priority, run_at, max_attempts, tags, args)
+select kind, queue, priority, greatest(clock_timestamp() + make_interval(secs => delay), not_before), max_attempts, tags::text[], args
+from unnest(" [self.kinds => Array<Text>] ", " [self.queues => Array<Text>] ", " [self.priorities => Array<SmallInt>] ", "
+    [self.delays => Array<Double>] ", " [self.not_before => Array<Nullable<Timestamptz>>] ", " [self.max_attempts => Array<SmallInt>] ", "
+    [self.tags => Array<Nullable<Text>>] ", " [self.args => Array<Json>] ")
+    with ordinality as job (kind, queue, priority, delay, not_before, max_attempts, tags, args, place)
+order by place
+returning id"
+        )
+    }
+}
+
+native_query!(EnqueueManyQuery<'a> -> BigInt);
+
+#[cfg(test)]
+mod tests {
+    use super::array_literal;
+
+    #[test]
+    fn an_array_literal_quotes_what_could_end_it() {
+        let tags = ["a,b".to_owned(), "\"}".to_owned(), "\\".to_owned()];
+        assert_eq!(array_literal(&tags), r#"{"a,b","\"}","\\"}"#);
+    }
+}

@@ -1,0 +1,102 @@
+//! `finish`: moves jobs out of `running`, many at once, each only if its lease still stands. One statement.
+
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use diesel::query_builder::{AstPass, QueryFragment};
+use diesel::sql_types::{Array, BigInt, Double, Integer, Nullable, SmallInt, Text, Uuid as SqlUuid};
+use jobs_core::{Failure, Finish, Keep, Transition};
+use uuid::Uuid;
+
+use crate::pg::native::{native_query, seconds, sql};
+
+/// The most failures kept per job; older ones make room.
+pub(crate) const MAX_ERRORS_PER_JOB: i32 = 50;
+
+/// Transitions column by column. The verbs as numbers: 1 completed, 2 cancelled, 3 discarded are the states of
+/// `jobs.finished`; 4 retry, 5 snooze, 6 release go back to `jobs.ready`.
+#[derive(Default)]
+pub(crate) struct FinishQuery<'a> {
+    ids: Vec<i64>,
+    leases: Vec<i32>,
+    workers: Vec<Uuid>,
+    verbs: Vec<i16>,
+    /// Seconds from now: the delay of retry and snooze.
+    delays: Vec<Option<f64>>,
+    /// Seconds from now until the row may be pruned; null for ever, negative not kept at all.
+    keeps: Vec<Option<f64>>,
+    failure_kinds: Vec<Option<&'a str>>,
+    messages: Vec<Option<&'a str>>,
+}
+
+impl<'a> FinishQuery<'a> {
+    /// Sorted by id: batches that lock rows in one order cannot deadlock.
+    pub(crate) fn new(batch: &'a [Finish]) -> Self {
+        let mut sorted: Vec<&Finish> = batch.iter().collect();
+        sorted.sort_unstable_by_key(|finish| finish.lease.job);
+        let mut query = Self::default();
+        for finish in sorted {
+            query.push(finish);
+        }
+        query
+    }
+
+    fn push(&mut self, Finish { lease, transition }: &'a Finish) {
+        let (verb, delay, keep) = match transition {
+            Transition::Complete(keep) => (1, None, Some(*keep)),
+            Transition::Cancel { keep, .. } => (2, None, Some(*keep)),
+            Transition::Discard { keep, .. } => (3, None, Some(*keep)),
+            Transition::Retry { delay, .. } => (4, Some(seconds(*delay)), None),
+            Transition::Snooze(delay) => (5, Some(seconds(*delay)), None),
+            Transition::Release => (6, None, None),
+        };
+        let failure = transition.failure();
+        self.ids.push(lease.job.0);
+        self.leases.push(lease.number);
+        self.workers.push(lease.worker.0);
+        self.verbs.push(verb);
+        self.delays.push(delay);
+        self.keeps.push(keep.and_then(|keep| match keep {
+            Keep::Nothing => Some(-1.0),
+            Keep::For(time) => Some(seconds(time)),
+            Keep::Forever => None,
+        }));
+        self.failure_kinds.push(failure.map(|Failure { kind, .. }| kind.as_str()));
+        self.messages.push(failure.map(|Failure { message, .. }| message.as_str()));
+    }
+}
+
+impl QueryFragment<Pg> for FinishQuery<'_> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        sql!(
+            out,
+            "with moved as (
+    delete from jobs.running r
+    using unnest(" [self.ids => Array<BigInt>] ", " [self.leases => Array<Integer>] ", " [self.workers => Array<SqlUuid>] ", "
+        [self.verbs => Array<SmallInt>] ", " [self.delays => Array<Nullable<Double>>] ", " [self.keeps => Array<Nullable<Double>>] ", "
+        [self.failure_kinds => Array<Nullable<Text>>] ", " [self.messages => Array<Nullable<Text>>] ")
+        as f (id, lease, worker, verb, delay, keep, failure_kind, message)
+    where r.id = f.id and r.lease = f.lease and r.worker = f.worker
+    returning r.*, f.verb, f.delay, f.keep, f.failure_kind, f.message
+), ended as (
+    insert into jobs.finished (id, run_at, enqueued_at, claimed_at, expires_at, lease, state, priority, attempt, max_attempts, crashes, worker, kind, queue, tags, args)
+    select id, run_at, enqueued_at, claimed_at, now() + make_interval(secs => keep), lease, verb, priority, attempt, max_attempts, crashes, worker, kind, queue, tags, args
+    from moved where verb <= 3 and keep is distinct from -1
+), returned as (
+    insert into jobs.ready (id, run_at, enqueued_at, lease, priority, attempt, max_attempts, crashes, kind, queue, tags, args)
+    select id, coalesce(clock_timestamp() + make_interval(secs => delay), run_at), enqueued_at, lease, priority,
+           case when verb = 4 then attempt else attempt - 1 end, max_attempts, crashes, kind, queue, tags, args
+    from moved where verb >= 4
+), recorded as (
+    insert into jobs.job_error (job_id, attempt, kind, message)
+    select id, attempt, failure_kind, message from moved where failure_kind is not null
+), forgotten as (
+    delete from jobs.job_error e using moved m
+    where e.job_id = m.id and (m.keep = -1 or e.attempt <= m.attempt - " [MAX_ERRORS_PER_JOB => Integer] ")
+      and (m.keep = -1 and m.attempt > 1 or m.attempt > " [MAX_ERRORS_PER_JOB => Integer] ")
+)
+select id from moved"
+        )
+    }
+}
+
+native_query!(FinishQuery<'a> -> BigInt);

@@ -1,0 +1,165 @@
+//! `list`, `show`, `stats`, `workers`: what people look at, read through the view.
+
+use chrono::{DateTime, Utc};
+use diesel::dsl::sql;
+use diesel::prelude::*;
+use diesel::sql_types::{BigInt, Bool, Double, Nullable};
+use diesel_async::{AsyncPgConnection, RunQueryDsl};
+use jobs_core::storage::JobFilter;
+use jobs_core::{AttemptError, FailureKind, JobId, JobRecord, JobState, KindStats, WorkerId, WorkerRecord};
+use uuid::Uuid;
+
+use crate::pg::native::RawJson;
+use crate::pg::schema::{job, job_error, worker};
+
+#[derive(Queryable, Selectable)]
+#[diesel(table_name = job, check_for_backend(diesel::pg::Pg))]
+struct JobRow {
+    id: i64,
+    kind: String,
+    queue: String,
+    state: String,
+    priority: i16,
+    attempt: i32,
+    max_attempts: i32,
+    crashes: i32,
+    run_at: DateTime<Utc>,
+    enqueued_at: DateTime<Utc>,
+    claimed_at: Option<DateTime<Utc>>,
+    finished_at: Option<DateTime<Utc>>,
+    worker: Option<Uuid>,
+    tags: Vec<String>,
+    args: RawJson,
+}
+
+/// Counts are not negative: the columns' ranges are the types'.
+fn count(number: i32) -> u16 {
+    u16::try_from(number).unwrap_or_default()
+}
+
+impl From<JobRow> for JobRecord {
+    fn from(row: JobRow) -> Self {
+        Self {
+            id: JobId(row.id),
+            kind: row.kind,
+            queue: row.queue,
+            // The view writes no other word.
+            state: row.state.parse().unwrap_or(JobState::Available),
+            priority: row.priority,
+            attempt: count(row.attempt),
+            max_attempts: count(row.max_attempts),
+            crashes: count(row.crashes),
+            run_at: row.run_at,
+            enqueued_at: row.enqueued_at,
+            claimed_at: row.claimed_at,
+            finished_at: row.finished_at,
+            worker: row.worker.map(WorkerId),
+            tags: row.tags,
+            args: String::from_utf8_lossy(&row.args.0).into_owned(),
+        }
+    }
+}
+
+pub(crate) async fn list(conn: &mut AsyncPgConnection, filter: &JobFilter) -> QueryResult<Vec<JobRecord>> {
+    let mut query = job::table.select(JobRow::as_select()).order(job::id.desc()).into_boxed();
+    if let Some(state) = filter.state {
+        query = query.filter(job::state.eq(state.as_str()));
+    }
+    if let Some(queue) = &filter.queue {
+        query = query.filter(job::queue.eq(queue));
+    }
+    if let Some(kind) = &filter.kind {
+        query = query.filter(job::kind.eq(kind));
+    }
+    let rows = query.limit(i64::try_from(filter.limit).unwrap_or(i64::MAX)).load(conn).await?;
+    Ok(rows.into_iter().map(JobRow::into).collect())
+}
+
+pub(crate) async fn show(conn: &mut AsyncPgConnection, id: JobId) -> QueryResult<Option<(JobRecord, Vec<AttemptError>)>> {
+    let Some(row) = job::table.find(id.0).select(JobRow::as_select()).first(conn).await.optional()? else {
+        return Ok(None);
+    };
+    let errors: Vec<(i16, String, String, DateTime<Utc>)> = job_error::table
+        .filter(job_error::job_id.eq(id.0))
+        .order((job_error::at, job_error::attempt))
+        .select((job_error::attempt, job_error::kind, job_error::message, job_error::at))
+        .load(conn)
+        .await?;
+    let errors = errors
+        .into_iter()
+        .map(|(attempt, kind, message, at)| AttemptError {
+            attempt: attempt.unsigned_abs(),
+            kind: FailureKind::parse(&kind),
+            message,
+            at,
+        })
+        .collect();
+    Ok(Some((row.into(), errors)))
+}
+
+type StatsRow = (String, String, i64, i64, i64, i64, i64, i64, Option<f64>);
+
+pub(crate) async fn stats(conn: &mut AsyncPgConnection) -> QueryResult<Vec<KindStats>> {
+    let rows: Vec<StatsRow> = job::table
+        .group_by((job::queue, job::kind))
+        .select((
+            job::queue,
+            job::kind,
+            sql::<BigInt>("count(*) filter (where state = 'available' and run_at <= now())"),
+            sql::<BigInt>("count(*) filter (where state = 'available' and run_at > now())"),
+            sql::<BigInt>("count(*) filter (where state = 'running')"),
+            sql::<BigInt>("count(*) filter (where state = 'completed')"),
+            sql::<BigInt>("count(*) filter (where state = 'cancelled')"),
+            sql::<BigInt>("count(*) filter (where state = 'discarded')"),
+            sql::<Nullable<Double>>(
+                "extract(epoch from now() - min(run_at) filter (where state = 'available' and run_at <= now()))::float8",
+            ),
+        ))
+        .order((job::queue, job::kind))
+        .load(conn)
+        .await?;
+    Ok(rows
+        .into_iter()
+        .map(|(queue, kind, available, scheduled, running, completed, cancelled, discarded, oldest_wait_seconds)| KindStats {
+            queue,
+            kind,
+            available,
+            scheduled,
+            running,
+            completed,
+            cancelled,
+            discarded,
+            oldest_wait_seconds,
+        })
+        .collect())
+}
+
+type WorkerRow = (Uuid, String, i32, Vec<String>, DateTime<Utc>, DateTime<Utc>, bool);
+
+pub(crate) async fn workers(conn: &mut AsyncPgConnection) -> QueryResult<Vec<WorkerRecord>> {
+    let rows: Vec<WorkerRow> = worker::table
+        .select((
+            worker::id,
+            worker::host,
+            worker::pid,
+            worker::queues,
+            worker::started_at,
+            worker::heartbeat_at,
+            sql::<Bool>("heartbeat_at >= now() - lease"),
+        ))
+        .order(worker::started_at)
+        .load(conn)
+        .await?;
+    Ok(rows
+        .into_iter()
+        .map(|(id, host, pid, queues, started_at, heartbeat_at, alive)| WorkerRecord {
+            id: WorkerId(id),
+            host,
+            pid,
+            queues,
+            started_at,
+            heartbeat_at,
+            alive,
+        })
+        .collect())
+}

@@ -1,0 +1,14 @@
+//! One statement per file, named by its verb.
+
+pub(crate) mod claim;
+pub(crate) mod enqueue;
+pub(crate) mod finish;
+pub(crate) mod heartbeat;
+pub(crate) mod inspect;
+pub(crate) mod next_due;
+pub(crate) mod operate;
+pub(crate) mod prune;
+pub(crate) mod rescue;
+pub(crate) mod schedule;
+pub(crate) mod wake;
+pub(crate) mod worker;

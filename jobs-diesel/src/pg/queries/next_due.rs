@@ -1,0 +1,41 @@
+//! `next_due`: how long until the earliest waiting job of the wanted queues and kinds, in seconds.
+
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use diesel::query_builder::{AstPass, QueryFragment};
+use diesel::sql_types::{Array, Double, Nullable, Text};
+use jobs_core::storage::Claim;
+
+use super::claim::{LANES, NOT_PAUSED};
+use crate::pg::native::{native_query, sql};
+
+pub(crate) struct NextDueQuery<'a> {
+    queues: Vec<&'a str>,
+    kinds: &'a [String],
+}
+
+impl<'a> NextDueQuery<'a> {
+    pub(crate) fn new(claim: &'a Claim) -> Self {
+        Self { queues: claim.wanted.iter().map(|(queue, _)| queue.as_str()).collect(), kinds: &claim.kinds }
+    }
+}
+
+impl QueryFragment<Pg> for NextDueQuery<'_> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        sql!(
+            out,
+            "select extract(epoch from min(job.run_at) - clock_timestamp())::float8
+from unnest(" [self.queues => Array<Text>] ") as wanted (queue)
+cross join lateral " LANES "
+cross join lateral (
+    select r.run_at from jobs.ready r
+    where r.queue = wanted.queue and r.priority = lane.priority and r.kind = any(" [self.kinds => Array<Text>] ")
+    order by r.run_at, r.id
+    limit 1
+) job
+where " NOT_PAUSED
+        )
+    }
+}
+
+native_query!(NextDueQuery<'a> -> Nullable<Double>);

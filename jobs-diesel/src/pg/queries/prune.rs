@@ -1,0 +1,32 @@
+//! `prune`: deletes finished jobs whose time has come, with their failures, at most `limit`.
+
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use diesel::query_builder::{AstPass, QueryFragment};
+use diesel::sql_types::BigInt;
+
+use crate::pg::native::{native_query, sql};
+
+pub(crate) struct PruneQuery {
+    pub(crate) limit: i64,
+}
+
+impl QueryFragment<Pg> for PruneQuery {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        sql!(
+            out,
+            "with expired as (
+    delete from jobs.finished where ctid = any(array(
+        select ctid from jobs.finished where expires_at <= now() order by expires_at limit " [self.limit => BigInt] "
+        for update skip locked
+    ))
+    returning id
+), errors as (
+    delete from jobs.job_error where job_id in (select id from expired)
+)
+select count(*) from expired"
+        )
+    }
+}
+
+native_query!(PruneQuery -> BigInt);

@@ -1,0 +1,63 @@
+//! `rescue`: frees the jobs of workers whose lease ran out, in one guarded statement.
+//!
+//! The worker's row and its jobs go together, so a worker that comes back finds itself unregistered and its leases
+//! refused. A running row whose worker has no row at all (a claim that raced with the rescue) is freed too.
+
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use diesel::query_builder::{AstPass, QueryFragment};
+use diesel::sql_types::{BigInt, Bool, Double, Integer};
+
+use crate::pg::native::{native_query, sql};
+
+pub(crate) struct RescueQuery {
+    pub(crate) max_crashes: i32,
+    pub(crate) keep_seconds: f64,
+}
+
+impl QueryFragment<Pg> for RescueQuery {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        sql!(
+            out,
+            "with dead as (
+    delete from jobs.worker where id = any(array(
+        select id from jobs.worker where heartbeat_at < now() - lease for update skip locked
+    ))
+    returning id, host, pid, heartbeat_at
+), lost as (
+    delete from jobs.running where id = any(array(
+        select r.id from jobs.running r
+        where r.worker in (select id from dead)
+           or not exists (select from jobs.worker w where w.id = r.worker)
+        order by r.id
+        for update skip locked
+    ))
+    returning *
+), judged as (
+    select lost.*, lost.crashes + 1 as crashed,
+           case when lost.crashes + 1 >= " [self.max_crashes => Integer] " then 'it crashed its worker as often as allowed'
+                when lost.attempt >= lost.max_attempts then 'no attempt is left' end as verdict
+    from lost
+), returned as (
+    insert into jobs.ready (id, run_at, enqueued_at, lease, priority, attempt, max_attempts, crashes, kind, queue, tags, args)
+    select id, run_at, enqueued_at, lease, priority, attempt, max_attempts, crashed, kind, queue, tags, args
+    from judged where verdict is null
+), discarded as (
+    insert into jobs.finished (id, run_at, enqueued_at, claimed_at, expires_at, lease, state, priority, attempt, max_attempts, crashes, worker, kind, queue, tags, args)
+    select id, run_at, enqueued_at, claimed_at, now() + make_interval(secs => " [self.keep_seconds => Double] "), lease, 3, priority, attempt, max_attempts, crashed, worker, kind, queue, tags, args
+    from judged where verdict is not null
+), recorded as (
+    insert into jobs.job_error (job_id, attempt, kind, message)
+    select j.id, j.attempt, 'crash',
+           'worker ' || j.worker || coalesce(' (process ' || d.pid || ' on ' || d.host || ', last heartbeat ' || d.heartbeat_at || ')', '')
+               || ' died with the job' || coalesce('; discarded: ' || j.verdict, '')
+    from judged j left join dead d on d.id = j.worker
+), woken as (
+    select pg_notify('jobs', queue) from judged where verdict is null group by queue
+)
+select id, verdict is not null, (select count(*) from woken) from judged"
+        )
+    }
+}
+
+native_query!(RescueQuery -> (BigInt, Bool, BigInt));

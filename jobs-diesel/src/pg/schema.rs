@@ -1,0 +1,91 @@
+//! The tables, as Diesel's typed statements see them. Columns in the order of the migration.
+#![allow(missing_docs)] // the items are written by diesel's macro
+
+diesel::table! {
+    jobs.ready (id) {
+        id -> BigInt,
+        run_at -> Timestamptz,
+        enqueued_at -> Timestamptz,
+        lease -> Integer,
+        priority -> SmallInt,
+        attempt -> SmallInt,
+        max_attempts -> SmallInt,
+        crashes -> SmallInt,
+        kind -> Text,
+        queue -> Text,
+        tags -> Nullable<Array<Text>>,
+        args -> Json,
+    }
+}
+
+diesel::table! {
+    jobs.running (id) {
+        id -> BigInt,
+        lease -> Integer,
+        worker -> Uuid,
+    }
+}
+
+diesel::table! {
+    jobs.job_error (job_id) {
+        job_id -> BigInt,
+        attempt -> SmallInt,
+        at -> Timestamptz,
+        kind -> Text,
+        message -> Text,
+    }
+}
+
+diesel::table! {
+    jobs.worker (id) {
+        id -> Uuid,
+        host -> Text,
+        pid -> Integer,
+        queues -> Array<Text>,
+        lease -> Interval,
+        started_at -> Timestamptz,
+        heartbeat_at -> Timestamptz,
+        idle -> Bool,
+    }
+}
+
+diesel::table! {
+    jobs.schedule (name) {
+        name -> Text,
+        kind -> Text,
+        expression -> Text,
+        timezone -> Text,
+        catch_up -> Text,
+        last_tick -> Timestamptz,
+        paused -> Bool,
+    }
+}
+
+diesel::table! {
+    jobs.schema_migration (version) {
+        version -> Integer,
+        name -> Text,
+    }
+}
+
+diesel::table! {
+    /// The view that people read.
+    jobs.job (id) {
+        id -> BigInt,
+        kind -> Text,
+        queue -> Text,
+        state -> Text,
+        priority -> SmallInt,
+        attempt -> Integer,
+        max_attempts -> Integer,
+        crashes -> Integer,
+        run_at -> Timestamptz,
+        enqueued_at -> Timestamptz,
+        claimed_at -> Nullable<Timestamptz>,
+        finished_at -> Nullable<Timestamptz>,
+        worker -> Nullable<Uuid>,
+        lease -> Integer,
+        tags -> Array<Text>,
+        args -> Json,
+    }
+}

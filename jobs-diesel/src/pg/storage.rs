@@ -1,0 +1,136 @@
+//! The port, verb by verb. What each does stands beside its statement in `queries`.
+
+use std::any::TypeId;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use diesel_async::{AsyncPgConnection, RunQueryDsl};
+use jobs_core::storage::{
+    Claim, DeclaredSchedule, Heartbeat, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule, Transacted,
+    Transaction, WorkerInfo,
+};
+use jobs_core::{ClaimedJob, Finish, JobId, NewJob, StorageError, WorkerId};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use super::queries::claim::{self, ClaimQuery, ClaimedRow};
+use super::queries::finish::FinishQuery;
+use super::queries::next_due::NextDueQuery;
+use super::queries::prune::PruneQuery;
+use super::queries::rescue::RescueQuery;
+use super::queries::{heartbeat, schedule, worker};
+use super::{PgStorage, run, STATEMENT_LIMIT, migrate, native, notify, transact, unavailable};
+use crate::error::storage_error;
+
+#[async_trait]
+impl Storage for PgStorage {
+    fn name(&self) -> &'static str {
+        "PostgreSQL"
+    }
+
+    fn provides(&self, connection: TypeId) -> bool {
+        #[cfg(feature = "postgres-sync")]
+        if connection == TypeId::of::<diesel::PgConnection>() {
+            return true;
+        }
+        connection == TypeId::of::<AsyncPgConnection>()
+    }
+
+    async fn check_schema(&self) -> StorageResult<()> {
+        migrate::check(&run!(self, "check_schema", conn => migrate::applied(conn))?)
+    }
+
+    async fn register(&self, info: &WorkerInfo) -> StorageResult<()> {
+        run!(self, "register", conn => worker::register(conn, info))
+    }
+
+    async fn deregister(&self, id: WorkerId) -> StorageResult<()> {
+        run!(self, "deregister", conn => worker::deregister(conn, id))
+    }
+
+    async fn open_heartbeat(&self, worker: WorkerId) -> StorageResult<Box<dyn Heartbeat>> {
+        let conn = self.connector.connect().await.map_err(unavailable)?;
+        Ok(Box::new(PgHeartbeat { conn, worker }))
+    }
+
+    async fn claim(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
+        let rows: Vec<ClaimedRow> = run!(self, "claim", conn => ClaimQuery::new(claim).load(conn))?;
+        let mut jobs: Vec<ClaimedJob> = rows.into_iter().map(|row| row.into_job(claim.worker)).collect();
+        claim::sort(&mut jobs);
+        Ok(jobs)
+    }
+
+    async fn next_due(&self, claim: &Claim) -> StorageResult<Option<Duration>> {
+        let due: Option<f64> =
+            run!(self, "next_due", conn => NextDueQuery::new(claim).get_result(conn))?;
+        Ok(due.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default()))
+    }
+
+    async fn finish(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        let moved: Vec<i64> = run!(self, "finish", conn => FinishQuery::new(batch).load(conn))?;
+        Ok(moved.into_iter().map(JobId).collect())
+    }
+
+    async fn transact(&self, transaction: Transaction) -> Transacted {
+        transact::transact(self, transaction).await
+    }
+
+    async fn rescue(&self, policy: RescuePolicy) -> StorageResult<Rescued> {
+        let query = RescueQuery {
+            max_crashes: policy.max_crashes.into(),
+            keep_seconds: native::seconds(policy.retention.failed),
+        };
+        let rows: Vec<(i64, bool, i64)> = run!(self, "rescue", conn => query.load(conn))?;
+        let mut rescued = Rescued::default();
+        for (id, discarded, _) in rows {
+            if discarded { &mut rescued.discarded } else { &mut rescued.returned }.push(JobId(id));
+        }
+        Ok(rescued)
+    }
+
+    async fn declare_schedules(&self, declared: &[DeclaredSchedule], gone: &[String]) -> StorageResult<()> {
+        run!(self, "declare_schedules", conn => schedule::declare(conn, declared, gone))
+    }
+
+    async fn schedules(&self) -> StorageResult<(Vec<StoredSchedule>, DateTime<Utc>)> {
+        run!(self, "schedules", conn => schedule::schedules(conn))
+    }
+
+    async fn tick(&self, stored: &StoredSchedule, last_tick: DateTime<Utc>, jobs: &[NewJob]) -> StorageResult<bool> {
+        run!(self, "tick", conn => schedule::tick(conn, stored, last_tick, jobs))
+    }
+
+    async fn prune(&self, limit: usize) -> StorageResult<usize> {
+        let query = PruneQuery { limit: i64::try_from(limit).unwrap_or(i64::MAX) };
+        let pruned: i64 = run!(self, "prune", conn => query.get_result(conn))?;
+        Ok(usize::try_from(pruned).unwrap_or_default())
+    }
+
+    async fn set_idle(&self, id: WorkerId, idle: bool) -> StorageResult<()> {
+        run!(self, "set_idle", conn => worker::set_idle(conn, id, idle))
+    }
+
+    async fn listen(&self, wake: Arc<Notify>, stop: CancellationToken) {
+        notify::listen(&self.connector, &wake, &stop).await;
+    }
+}
+
+struct PgHeartbeat {
+    conn: AsyncPgConnection,
+    worker: WorkerId,
+}
+
+#[async_trait]
+impl Heartbeat for PgHeartbeat {
+    async fn beat(&mut self) -> StorageResult<bool> {
+        match tokio::time::timeout(STATEMENT_LIMIT, heartbeat::heartbeat(&mut self.conn, self.worker)).await {
+            Ok(answer) => answer.map_err(storage_error),
+            Err(elapsed) => Err::<bool, StorageError>(unavailable(elapsed)),
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! `transact`: a handler inside the transaction that finishes its job.
+//!
+//! The finish is the transaction's last statement: it takes the row of `jobs.running` only then, so that a rescue never
+//! waits for a handler, and it names the lease, so that a handler that was too slow rolls back.
+
+use diesel::result::Error as DieselError;
+use diesel_async::pooled_connection::deadpool::Object;
+use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl};
+use jobs_core::storage::{Body, Transacted, Transaction};
+use jobs_core::{AnyConnection, Finish, JobError, Transition};
+
+use super::queries::finish::FinishQuery;
+use super::{PgStorage, unavailable};
+use crate::error::storage_error;
+
+/// Why a transaction was rolled back.
+enum Rollback {
+    Handler(JobError),
+    LeaseLost,
+    Aborted,
+    Database(DieselError),
+}
+
+impl From<DieselError> for Rollback {
+    fn from(error: DieselError) -> Self {
+        Self::Database(error)
+    }
+}
+
+impl From<Result<Transition, Rollback>> for Outcome {
+    fn from(ended: Result<Transition, Rollback>) -> Self {
+        Self(match ended {
+            Ok(transition) => Transacted::Committed(transition),
+            Err(Rollback::Handler(error)) => Transacted::RolledBack(error),
+            Err(Rollback::LeaseLost) => Transacted::LeaseLost,
+            Err(Rollback::Aborted) => Transacted::Aborted,
+            Err(Rollback::Database(error)) => Transacted::Unknown(storage_error(error)),
+        })
+    }
+}
+
+struct Outcome(Transacted);
+
+pub(crate) async fn transact(storage: &PgStorage, transaction: Transaction) -> Transacted {
+    let Transaction { lease, body, abort, .. } = transaction;
+    let body = match body {
+        Body::Async(body) => body,
+        #[cfg(feature = "postgres-sync")]
+        Body::Blocking(body) => return blocking::transact(storage, lease, body, abort).await,
+        #[cfg(not(feature = "postgres-sync"))]
+        Body::Blocking(_) => {
+            return Transacted::RolledBack(JobError::msg("this program was built without the feature `postgres-sync`"));
+        }
+    };
+    let mut conn = match storage.handlers.get().await {
+        Ok(conn) => conn,
+        Err(error) => return Transacted::Unknown(unavailable(error)),
+    };
+    let cancel = conn.cancel_token();
+    let ended = {
+        let conn: &mut AsyncPgConnection = &mut conn;
+        let run = conn.transaction(async |conn| {
+            let connection: AnyConnection<'_> = conn;
+            let transition = body(connection).await.map_err(Rollback::Handler)?;
+            let finish = [Finish { lease, transition: transition.clone() }];
+            let moved: Vec<i64> = FinishQuery::new(&finish).load(conn).await?;
+            if moved.is_empty() { Err(Rollback::LeaseLost) } else { Ok(transition) }
+        });
+        tokio::select! {
+            ended = run => Some(ended),
+            () = abort.cancelled() => None,
+        }
+    };
+    match ended {
+        Some(ended) => Outcome::from(ended).0,
+        None => {
+            // The future is gone half-way. The server may still be busy with its statement, and the transaction is open:
+            // stop the one, and close the connection to end the other. It never goes back to the pool.
+            storage.connector.cancel(cancel).await;
+            drop(Object::take(conn));
+            Transacted::Aborted
+        }
+    }
+}
+
+#[cfg(feature = "postgres-sync")]
+pub(crate) use blocking::{BlockingPool, blocking_pool};
+
+#[cfg(feature = "postgres-sync")]
+mod blocking {
+    use diesel::prelude::*;
+    use diesel::r2d2::{ConnectionManager, Pool};
+    use jobs_core::Lease;
+    use tokio_util::sync::CancellationToken;
+
+    use super::{
+        AnyConnection, Finish, FinishQuery, JobError, Outcome, PgStorage, Rollback, Transacted, Transition, unavailable,
+    };
+
+    pub(crate) type BlockingPool = Pool<ConnectionManager<PgConnection>>;
+    type BlockingBody = Box<dyn for<'c> FnOnce(AnyConnection<'c>) -> Result<Transition, JobError> + Send>;
+
+    /// Connects when the first job asks.
+    pub(crate) fn blocking_pool(url: &str, size: usize) -> BlockingPool {
+        Pool::builder()
+            .max_size(u32::try_from(size).unwrap_or(u32::MAX))
+            .min_idle(Some(0))
+            .connection_timeout(super::super::CHECKOUT_LIMIT)
+            .build_unchecked(ConnectionManager::new(url))
+    }
+
+    pub(super) async fn transact(
+        storage: &PgStorage,
+        lease: Lease,
+        body: BlockingBody,
+        abort: CancellationToken,
+    ) -> Transacted {
+        let pool = storage.blocking.clone();
+        let work = move || {
+            let mut conn = match pool.get() {
+                Ok(conn) => conn,
+                Err(error) => return Transacted::Unknown(unavailable(error)),
+            };
+            let conn: &mut PgConnection = &mut conn;
+            let ended = conn.transaction(|conn| {
+                let transition = body(conn).map_err(Rollback::Handler)?;
+                // A thread cannot be stopped; what it did after the abort is not kept.
+                if abort.is_cancelled() {
+                    return Err(Rollback::Aborted);
+                }
+                let finish = [Finish { lease, transition: transition.clone() }];
+                let moved: Vec<i64> = FinishQuery::new(&finish).load(conn)?;
+                if moved.is_empty() { Err(Rollback::LeaseLost) } else { Ok(transition) }
+            });
+            Outcome::from(ended).0
+        };
+        tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Transacted::Unknown(unavailable(error)))
+    }
+}
