@@ -1,0 +1,84 @@
+-- The first schema: one table of jobs with a state, their failures, what workers share.
+-- Locks: creates objects only; holds the file's write lock while it does.
+--
+-- Times are integers, microseconds since 1970 in UTC, so that they sort; read one with
+-- datetime(run_at / 1000000, 'unixepoch'). The clock is SQLite's own and ticks in milliseconds.
+-- If you print a schema with diesel's command line, leave these tables out of it: filter = { except_tables = ["^jobs_"] }.
+
+create table jobs_schema_migration (
+    version integer primary key,
+    name text not null,
+    applied_at integer not null default (cast(round(unixepoch('subsec') * 1000) as integer) * 1000)
+) strict;
+
+-- `autoincrement`, because an id that came back after its job was pruned would make an old lease fit a new job.
+create table jobs_job (
+    id integer primary key autoincrement,
+    state text not null default 'available' check (state in ('available', 'running', 'completed', 'cancelled', 'discarded')),
+    kind text not null check (kind <> ''),
+    queue text not null default 'default' check (queue <> ''),
+    priority integer not null default 0 check (priority between -32768 and 32767),
+    attempt integer not null default 0,
+    max_attempts integer not null default 25 check (max_attempts > 0),
+    crashes integer not null default 0,
+    lease integer not null default 0,
+    run_at integer not null default (cast(round(unixepoch('subsec') * 1000) as integer) * 1000),
+    enqueued_at integer not null default (cast(round(unixepoch('subsec') * 1000) as integer) * 1000),
+    claimed_at integer,
+    finished_at integer,
+    expires_at integer,
+    worker text,
+    tags text not null default '[]',
+    args text not null default '{}'
+) strict;
+
+-- The order of the claim, waiting jobs only. It ends in `kind`, so that jobs of kinds a worker does not know are passed
+-- over without a look at their rows.
+create index jobs_job_claim on jobs_job (queue, priority desc, run_at, id, kind) where state = 'available';
+
+-- Jobs in flight, for rescue.
+create index jobs_job_running on jobs_job (worker) where state = 'running';
+
+-- History in the order it goes.
+create index jobs_job_expiry on jobs_job (expires_at) where expires_at is not null;
+
+-- One row per failed attempt.
+create table jobs_job_error (
+    id integer primary key,
+    job_id integer not null,
+    attempt integer not null,
+    kind text not null,
+    message text not null,
+    at integer not null default (cast(round(unixepoch('subsec') * 1000) as integer) * 1000)
+) strict;
+
+create index jobs_job_error_job on jobs_job_error (job_id, id);
+
+-- One row per worker process. Its heartbeat covers all its leases.
+create table jobs_worker (
+    id text primary key,
+    host text not null,
+    pid integer not null,
+    queues text not null,
+    lease_micros integer not null,
+    started_at integer not null default (cast(round(unixepoch('subsec') * 1000) as integer) * 1000),
+    heartbeat_at integer not null default (cast(round(unixepoch('subsec') * 1000) as integer) * 1000)
+) strict, without rowid;
+
+-- Settings of queues at run time; a queue without a row has the defaults.
+create table jobs_queue (
+    name text primary key,
+    paused integer not null default 0 check (paused in (0, 1))
+) strict, without rowid;
+
+create table jobs_schedule (
+    name text primary key,
+    kind text not null,
+    expression text not null,
+    timezone text not null,
+    catch_up text not null check (catch_up in ('skip', 'last', 'all')),
+    last_tick integer not null default (cast(round(unixepoch('subsec') * 1000) as integer) * 1000),
+    paused integer not null default 0 check (paused in (0, 1))
+) strict, without rowid;
+
+insert into jobs_schema_migration (version, name) values (1, 'jobs');

@@ -1,0 +1,91 @@
+//! diesel-async's connections to SQLite, plain or pooled.
+
+use diesel::connection::TransactionManagerStatus;
+use diesel::sqlite::Sqlite;
+use diesel_async::{AsyncConnection, RunQueryDsl, TransactionManager};
+use futures_util::future::BoxFuture;
+use jobs_core::{InvalidJob, JobContext, JobId, NewJob};
+
+use crate::error::{CompleteError, EnqueueError, MigrateError};
+use crate::executor::{Executor, SqliteAsync};
+use crate::migrations::Migration;
+use crate::sqlite::migrate;
+use crate::sqlite::queries::enqueue::Insert;
+use crate::sqlite::queries::{complete, ledger};
+
+impl<C: AsyncConnection<Backend = Sqlite>> Executor<SqliteAsync> for C {
+    type Output<'c, T, E>
+        = BoxFuture<'c, Result<T, E>>
+    where
+        Self: 'c,
+        T: Send + 'static,
+        E: Send + 'static;
+
+    fn insert_one(&mut self, job: Result<NewJob, InvalidJob>) -> BoxFuture<'_, Result<JobId, EnqueueError>> {
+        Box::pin(async move {
+            let job = job?;
+            Ok(JobId(Insert::one(&job).get_result(self).await?))
+        })
+    }
+
+    fn insert_all(&mut self, jobs: Result<Vec<NewJob>, InvalidJob>) -> BoxFuture<'_, Result<Vec<JobId>, EnqueueError>> {
+        Box::pin(async move {
+            let jobs = jobs?;
+            self.transaction(async |conn| insert_all(conn, &jobs).await).await
+        })
+    }
+
+    fn complete(&mut self, ctx: &JobContext) -> BoxFuture<'_, Result<(), CompleteError>> {
+        let ctx = ctx.clone();
+        Box::pin(async move {
+            let TransactionManagerStatus::Valid(status) = C::TransactionManager::transaction_manager_status_mut(self)
+            else {
+                return Err(diesel::result::Error::BrokenTransactionManager.into());
+            };
+            if status.transaction_depth().is_none() {
+                return Err(CompleteError::NoTransaction);
+            }
+            match self.execute_returning_count(complete::statement(ctx.lease())).await? {
+                0 => Err(CompleteError::LeaseLost(ctx.lease())),
+                _ => {
+                    ctx.mark_completed_in();
+                    Ok(())
+                }
+            }
+        })
+    }
+
+    fn migrate(&mut self) -> BoxFuture<'_, Result<(), MigrateError>> {
+        Box::pin(async move {
+            while self.transaction(async |conn| step(conn).await).await?.is_some() {}
+            Ok(())
+        })
+    }
+}
+
+async fn insert_all<C>(conn: &mut C, jobs: &[NewJob]) -> Result<Vec<JobId>, EnqueueError>
+where
+    C: AsyncConnection<Backend = Sqlite>,
+{
+    let mut ids = Vec::with_capacity(jobs.len());
+    for insert in Insert::all(jobs) {
+        ids.extend(Insert::in_order(insert.load(conn).await?));
+    }
+    Ok(ids)
+}
+
+async fn step<C>(conn: &mut C) -> Result<Option<&'static Migration>, MigrateError>
+where
+    C: AsyncConnection<Backend = Sqlite>,
+{
+    conn.batch_execute(ledger::LOCK).await?;
+    let applied: Vec<i32> = match ledger::exists().get_result::<i64>(conn).await? {
+        0 => Vec::new(),
+        _ => ledger::versions().load(conn).await?,
+    };
+    let next = migrate::next(&applied)?;
+    if let Some(migration) = next {
+        conn.batch_execute(migration.up).await.map_err(|source| migrate::failed(migration, source))?;
+    }
+    Ok(next)
+}

@@ -1,0 +1,65 @@
+//! One connection, with the settings that all our connections share.
+
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use diesel::connection::SimpleConnection;
+use diesel::{Connection, QueryResult, SqliteConnection};
+use jobs_core::StorageError;
+use jobs_core::storage::StorageResult;
+
+use crate::error::storage_error;
+
+/// How long a transaction waits for another process's before it gives up.
+pub(super) const BUSY: Duration = Duration::from_secs(15);
+
+/// Waits for the disk at each commit.
+pub(super) const DURABLE: &str = "pragma synchronous = full";
+/// Leaves the disk to the next durable commit.
+pub(super) const LAZY: &str = "pragma synchronous = normal";
+
+/// Opens the file, creating it if it is missing.
+pub(super) fn connect(file: &str) -> StorageResult<SqliteConnection> {
+    let mut conn = SqliteConnection::establish(file).map_err(|error| explain(file, &error))?;
+    conn.batch_execute(&format!("pragma busy_timeout = {}", BUSY.as_millis())).map_err(storage_error)?;
+    use_wal(&mut conn).map_err(|error| match storage_error(error) {
+        unavailable @ StorageError::Unavailable(_) => unavailable,
+        other => explain(file, &other),
+    })?;
+    // Foreign keys are the application's: a transactional handler expects its own to be checked.
+    conn.batch_execute(&format!("{DURABLE}; pragma foreign_keys = on")).map_err(storage_error)?;
+    Ok(conn)
+}
+
+/// Turns the write-ahead log on. The setting stays with the file, so all but the first connection find it there.
+/// Where several processes meet a new file, SQLite refuses some of them at once, without the busy timeout.
+fn use_wal(conn: &mut SqliteConnection) -> QueryResult<()> {
+    let begun = Instant::now();
+    loop {
+        match conn.batch_execute("pragma journal_mode = wal") {
+            Err(error) if error.to_string().contains("locked") && begun.elapsed() < BUSY => {
+                thread::sleep(Duration::from_millis(10));
+            }
+            done => return done,
+        }
+    }
+}
+
+fn explain(file: &str, error: &dyn std::error::Error) -> StorageError {
+    let directory = match Path::new(file).parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let advice = if !directory.is_dir() {
+        format!("{} is not a directory; create it or correct DATABASE_URL", directory.display())
+    } else if Path::new(file).is_dir() {
+        "it is a directory; name a file in it".to_owned()
+    } else {
+        format!(
+            "this process must be able to read and write the file and to create files beside it in {}",
+            directory.display()
+        )
+    };
+    StorageError::Config(format!("cannot open the SQLite file {file}: {error}; {advice}"))
+}

@@ -1,0 +1,44 @@
+//! What people ask of the file.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use jobs_core::storage::{JobFilter, Operated, Operator, StorageResult};
+use jobs_core::{AttemptError, JobId, JobRecord, KindStats, WorkerRecord};
+
+use crate::sqlite::queries::{inspect, operate, stats, workers};
+use crate::sqlite::slot::Slot;
+
+/// The verbs for people.
+pub(super) struct SqliteOperator {
+    pub(super) writer: Arc<Slot>,
+    pub(super) reader: Arc<Slot>,
+}
+
+#[async_trait]
+impl Operator for SqliteOperator {
+    async fn list(&self, filter: &JobFilter) -> StorageResult<Vec<JobRecord>> {
+        let filter = filter.clone();
+        self.reader.read(move |conn| inspect::list(conn, &filter)).await
+    }
+
+    async fn show(&self, id: JobId) -> StorageResult<Option<(JobRecord, Vec<AttemptError>)>> {
+        self.reader.read(move |conn| inspect::show(conn, id)).await
+    }
+
+    async fn retry(&self, id: JobId) -> StorageResult<Operated> {
+        self.writer.write(move |conn| operate::retry(conn, id)).await
+    }
+
+    async fn cancel(&self, id: JobId) -> StorageResult<Operated> {
+        self.writer.write(move |conn| operate::cancel(conn, id)).await
+    }
+
+    async fn stats(&self) -> StorageResult<Vec<KindStats>> {
+        self.reader.read(stats::stats).await
+    }
+
+    async fn workers(&self) -> StorageResult<Vec<WorkerRecord>> {
+        self.reader.read(workers::list).await
+    }
+}

@@ -1,0 +1,101 @@
+//! `claim`: leases the best due jobs of the wanted queues. The caller's transaction has the write lock, so nobody else
+//! claims between one lane and the next.
+
+use std::cmp::Reverse;
+
+use diesel::SqliteConnection;
+use diesel::prelude::*;
+use jobs_core::storage::Claim;
+use jobs_core::{ClaimedJob, JobId, Lease, WorkerId};
+
+use crate::sqlite::literal::{AVAILABLE, RUNNING};
+use crate::sqlite::queries::{lanes, workers};
+use crate::sqlite::schema::jobs_job;
+use crate::sqlite::time::Now;
+use crate::sqlite::types::{Instant, Worker, count};
+
+diesel::alias!(const READY: Alias<Ready> = jobs_job as ready);
+
+pub(crate) fn claim(conn: &mut SqliteConnection, claim: &Claim) -> QueryResult<Vec<ClaimedJob>> {
+    let mut claimed = Vec::new();
+    if !workers::is_registered(conn, claim.worker)? {
+        return Ok(claimed);
+    }
+    for (queue, slots) in &claim.wanted {
+        if lanes::is_paused(conn, queue)? {
+            continue;
+        }
+        let mut free = *slots;
+        lanes::walk(conn, queue, |conn, priority| {
+            let jobs = claim_lane(conn, claim, queue, priority, free)?;
+            free -= jobs.len();
+            claimed.extend(jobs.into_iter().map(|row| row.into_job(claim.worker)));
+            Ok(free > 0)
+        })?;
+    }
+    // `returning` promises no order.
+    claimed.sort_unstable_by_key(|job| (Reverse(job.priority), job.run_at, job.lease.job));
+    Ok(claimed)
+}
+
+fn claim_lane(
+    conn: &mut SqliteConnection,
+    claim: &Claim,
+    queue: &str,
+    priority: i16,
+    free: usize,
+) -> QueryResult<Vec<ClaimedRow>> {
+    let due = READY
+        .filter(READY.field(jobs_job::state).eq(AVAILABLE))
+        .filter(READY.field(jobs_job::queue).eq(queue))
+        .filter(READY.field(jobs_job::priority).eq(priority))
+        .filter(READY.field(jobs_job::run_at).le(Now))
+        .filter(READY.field(jobs_job::kind).eq_any(&*claim.kinds))
+        .order((READY.field(jobs_job::run_at), READY.field(jobs_job::id)))
+        .limit(i64::try_from(free).unwrap_or(i64::MAX))
+        .select(READY.field(jobs_job::id));
+    diesel::update(jobs_job::table.filter(jobs_job::id.eq_any(due)))
+        .set((
+            jobs_job::state.eq(RUNNING),
+            jobs_job::attempt.eq(jobs_job::attempt + 1),
+            jobs_job::lease.eq(jobs_job::lease + 1),
+            jobs_job::worker.eq(Worker(claim.worker)),
+            jobs_job::claimed_at.eq(Now.nullable()),
+        ))
+        .returning(ClaimedRow::as_returning())
+        .get_results(conn)
+}
+
+#[derive(Queryable, Selectable)]
+#[diesel(table_name = jobs_job, check_for_backend(diesel::sqlite::Sqlite))]
+struct ClaimedRow {
+    id: i64,
+    lease: i32,
+    kind: String,
+    queue: String,
+    priority: i16,
+    args: String,
+    attempt: i32,
+    max_attempts: i32,
+    run_at: Instant,
+    enqueued_at: Instant,
+    claimed_at: Option<Instant>,
+}
+
+impl ClaimedRow {
+    fn into_job(self, worker: WorkerId) -> ClaimedJob {
+        ClaimedJob {
+            lease: Lease { job: JobId(self.id), number: self.lease, worker },
+            kind: self.kind,
+            queue: self.queue,
+            priority: self.priority,
+            args: self.args.into_bytes(),
+            attempt: count(self.attempt),
+            max_attempts: count(self.max_attempts),
+            run_at: self.run_at.0,
+            enqueued_at: self.enqueued_at.0,
+            // Set by the very statement that returned the row.
+            claimed_at: self.claimed_at.unwrap_or(self.run_at).0,
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! `next_due`: how long until the earliest waiting job is due. Reads only the claim's index.
+
+use std::time::Duration;
+
+use diesel::SqliteConnection;
+use diesel::prelude::*;
+use jobs_core::storage::Claim;
+
+use crate::sqlite::literal::AVAILABLE;
+use crate::sqlite::queries::lanes;
+use crate::sqlite::schema::jobs_job;
+use crate::sqlite::time::Now;
+
+pub(crate) fn next_due(conn: &mut SqliteConnection, claim: &Claim) -> QueryResult<Option<Duration>> {
+    let now: i64 = diesel::select(Now).get_result(conn)?;
+    let mut earliest: Option<i64> = None;
+    for (queue, _) in &claim.wanted {
+        if lanes::is_paused(conn, queue)? {
+            continue;
+        }
+        lanes::walk(conn, queue, |conn, priority| {
+            if let Some(first) = first_of_lane(conn, claim, queue, priority)? {
+                earliest = Some(earliest.map_or(first, |known| known.min(first)));
+            }
+            // Nothing is earlier than now.
+            Ok(earliest.is_none_or(|earliest| earliest > now))
+        })?;
+    }
+    Ok(earliest.map(|earliest| Duration::from_micros(earliest.saturating_sub(now).try_into().unwrap_or(0))))
+}
+
+fn first_of_lane(conn: &mut SqliteConnection, claim: &Claim, queue: &str, priority: i16) -> QueryResult<Option<i64>> {
+    jobs_job::table
+        .filter(jobs_job::state.eq(AVAILABLE))
+        .filter(jobs_job::queue.eq(queue))
+        .filter(jobs_job::priority.eq(priority))
+        .filter(jobs_job::kind.eq_any(&*claim.kinds))
+        .order((jobs_job::run_at, jobs_job::id))
+        .select(jobs_job::run_at)
+        .first(conn)
+        .optional()
+}

@@ -1,0 +1,128 @@
+//! `enqueue`: many rows, one statement. Native, because Diesel sends a list of rows to SQLite row by row; columns and
+//! binds are typed all the same. It runs on any connection, sync or async.
+
+use diesel::prelude::*;
+use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
+use diesel::sql_types::{BigInt, Integer, SmallInt, Text};
+use diesel::sqlite::Sqlite;
+use jobs_core::{JobId, NewJob, RunAt};
+
+use crate::sqlite::time::{NOW, micros};
+use crate::sqlite::types::Names;
+
+/// Rows per statement: 8 binds each, well below SQLite's 32,766 binds.
+const MAX_ROWS: usize = 1000;
+/// Arguments per statement: async connections copy them to another thread.
+const MAX_BYTES: usize = 4 * 1024 * 1024;
+
+/// Inserts a few jobs and answers their ids.
+#[derive(Debug)]
+pub(crate) struct Insert<'a>(Vec<Row<'a>>);
+
+#[derive(Debug)]
+struct Row<'a> {
+    kind: &'a str,
+    queue: &'a str,
+    priority: i16,
+    /// Microseconds from now.
+    delay: i64,
+    /// Microseconds since 1970, if later than the delay.
+    not_before: i64,
+    max_attempts: i32,
+    tags: Names,
+    args: &'a str,
+}
+
+impl<'a> Insert<'a> {
+    /// Inserts one job.
+    pub(crate) fn one(job: &'a NewJob) -> Self {
+        Self(vec![Row::of(job)])
+    }
+
+    /// The statements that insert these jobs, in their order.
+    pub(crate) fn all(jobs: &'a [NewJob]) -> impl Iterator<Item = Self> + Send + 'a {
+        let mut rest = jobs;
+        std::iter::from_fn(move || {
+            let mut bytes = 0;
+            let fits = |job: &&NewJob| {
+                bytes += job.args.len();
+                bytes <= MAX_BYTES
+            };
+            // The first is taken whatever its size.
+            let rows = rest.iter().take(MAX_ROWS).take_while(fits).count().max(1).min(rest.len());
+            let (now, later) = rest.split_at(rows);
+            rest = later;
+            (!now.is_empty()).then(|| Self(now.iter().map(Row::of).collect()))
+        })
+    }
+
+    /// The ids in the order of the jobs. SQLite inserts row by row and counts upwards, but returns in any order.
+    pub(crate) fn in_order(mut ids: Vec<i64>) -> impl Iterator<Item = JobId> {
+        ids.sort_unstable();
+        ids.into_iter().map(JobId)
+    }
+}
+
+impl<'a> Row<'a> {
+    fn of(job: &'a NewJob) -> Self {
+        let (delay, not_before) = match job.run_at {
+            RunAt::Now => (0, 0),
+            RunAt::After(delay) => (micros(delay), 0),
+            RunAt::At(at) => (0, at.timestamp_micros()),
+        };
+        Self {
+            kind: &job.kind,
+            queue: &job.queue,
+            priority: job.priority,
+            delay,
+            not_before,
+            max_attempts: job.max_attempts.into(),
+            tags: Names(job.tags.clone()),
+            args: &job.args,
+        }
+    }
+}
+
+impl QueryFragment<Sqlite> for Insert<'_> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Sqlite>) -> QueryResult<()> {
+        out.push_sql("insert into jobs_job (kind, queue, priority, run_at, max_attempts, tags, args) values ");
+        for (index, row) in self.0.iter().enumerate() {
+            out.push_sql(if index == 0 { "(" } else { ", (" });
+            out.push_bind_param::<Text, _>(row.kind)?;
+            out.push_sql(", ");
+            out.push_bind_param::<Text, _>(row.queue)?;
+            out.push_sql(", ");
+            out.push_bind_param::<SmallInt, _>(&row.priority)?;
+            out.push_sql(", max(");
+            out.push_sql(NOW);
+            out.push_sql(" + ");
+            out.push_bind_param::<BigInt, _>(&row.delay)?;
+            out.push_sql(", ");
+            out.push_bind_param::<BigInt, _>(&row.not_before)?;
+            out.push_sql("), ");
+            out.push_bind_param::<Integer, _>(&row.max_attempts)?;
+            out.push_sql(", ");
+            out.push_bind_param::<Text, _>(&row.tags)?;
+            out.push_sql(", ");
+            out.push_bind_param::<Text, _>(row.args)?;
+            out.push_sql(")");
+        }
+        out.push_sql(" returning id");
+        // One job at a time is the common case and its preparation is kept; the many lengths of lists are not worth it.
+        if self.0.len() > 1 && self.0.len() != MAX_ROWS {
+            out.unsafe_to_cache_prepared();
+        }
+        Ok(())
+    }
+}
+
+impl QueryId for Insert<'_> {
+    type QueryId = ();
+    const HAS_STATIC_QUERY_ID: bool = false;
+}
+
+impl Query for Insert<'_> {
+    type SqlType = BigInt;
+}
+
+impl<C> RunQueryDsl<C> for Insert<'_> {}

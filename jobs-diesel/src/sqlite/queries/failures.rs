@@ -1,0 +1,73 @@
+//! Failed attempts: recorded with what ends them, read by people, bounded per job.
+
+use diesel::SqliteConnection;
+use diesel::prelude::*;
+use diesel::sql_types::Text;
+use jobs_core::{AttemptError, Failure, FailureKind, JobId};
+
+use crate::sqlite::schema::{jobs_job, jobs_job_error};
+use crate::sqlite::time::Now;
+use crate::sqlite::types::{Instant, count};
+
+/// The most failures kept per job; older ones make room.
+const MAX_PER_JOB: i64 = 50;
+
+/// Records a failure of the job's present attempt.
+pub(crate) fn record(conn: &mut SqliteConnection, job: JobId, failure: &Failure) -> QueryResult<()> {
+    let attempt = jobs_job::table.filter(jobs_job::id.eq(job.0)).select((
+        jobs_job::id,
+        jobs_job::attempt,
+        failure.kind.as_str().into_sql::<Text>(),
+        failure.message.as_str().into_sql::<Text>(),
+        Now,
+    ));
+    diesel::insert_into(jobs_job_error::table)
+        .values(attempt)
+        .into_columns((
+            jobs_job_error::job_id,
+            jobs_job_error::attempt,
+            jobs_job_error::kind,
+            jobs_job_error::message,
+            jobs_job_error::at,
+        ))
+        .execute(conn)?;
+    make_room(conn, job)
+}
+
+fn make_room(conn: &mut SqliteConnection, job: JobId) -> QueryResult<()> {
+    let of_job = jobs_job_error::table.filter(jobs_job_error::job_id.eq(job.0));
+    let newest_too_many = of_job
+        .order(jobs_job_error::id.desc())
+        .offset(MAX_PER_JOB)
+        .limit(1)
+        .select(jobs_job_error::id)
+        .first::<i64>(conn)
+        .optional()?;
+    if let Some(newest_too_many) = newest_too_many {
+        diesel::delete(of_job.filter(jobs_job_error::id.le(newest_too_many))).execute(conn)?;
+    }
+    Ok(())
+}
+
+/// The failures of a job, oldest first.
+pub(crate) fn of(conn: &mut SqliteConnection, job: JobId) -> QueryResult<Vec<AttemptError>> {
+    let rows = jobs_job_error::table
+        .filter(jobs_job_error::job_id.eq(job.0))
+        .order(jobs_job_error::id)
+        .select((jobs_job_error::attempt, jobs_job_error::kind, jobs_job_error::message, jobs_job_error::at))
+        .load::<(i32, String, String, Instant)>(conn)?;
+    Ok(rows
+        .into_iter()
+        .map(|(attempt, kind, message, at)| AttemptError {
+            attempt: count(attempt),
+            kind: FailureKind::parse(&kind),
+            message,
+            at: at.0,
+        })
+        .collect())
+}
+
+/// Forgets the failures of jobs that go.
+pub(crate) fn forget(conn: &mut SqliteConnection, jobs: &[i64]) -> QueryResult<usize> {
+    diesel::delete(jobs_job_error::table.filter(jobs_job_error::job_id.eq_any(jobs))).execute(conn)
+}

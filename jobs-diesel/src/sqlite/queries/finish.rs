@@ -1,0 +1,97 @@
+//! `finish`: moves jobs out of `running`, each only if its lease still stands.
+
+use diesel::SqliteConnection;
+use diesel::prelude::*;
+use jobs_core::{Finish, JobId, JobState, Keep, Lease, Transition};
+
+use crate::sqlite::literal::{AVAILABLE, Literal, RUNNING, literal};
+use crate::sqlite::queries::failures;
+use crate::sqlite::schema::jobs_job;
+use crate::sqlite::time::{Now, NowPlus, after};
+use crate::sqlite::types::Worker;
+
+/// The jobs that were moved; the missing ones lost their lease.
+pub(crate) fn finish(conn: &mut SqliteConnection, batch: &[Finish]) -> QueryResult<Vec<JobId>> {
+    let mut moved = Vec::with_capacity(batch.len());
+    for Finish { lease, transition } in batch {
+        if finish_one(conn, *lease, transition)? {
+            moved.push(lease.job);
+        }
+    }
+    Ok(moved)
+}
+
+/// `false`: the lease is lost, nothing was written.
+pub(crate) fn finish_one(conn: &mut SqliteConnection, lease: Lease, transition: &Transition) -> QueryResult<bool> {
+    let moved = match transition {
+        Transition::Complete(Keep::Nothing)
+        | Transition::Cancel { keep: Keep::Nothing, .. }
+        | Transition::Discard { keep: Keep::Nothing, .. } => return delete(conn, lease),
+        Transition::Complete(keep) => end(conn, lease, JobState::Completed, *keep)?,
+        Transition::Cancel { keep, .. } => end(conn, lease, JobState::Cancelled, *keep)?,
+        Transition::Discard { keep, .. } => end(conn, lease, JobState::Discarded, *keep)?,
+        Transition::Retry { delay, .. } => wait_again(conn, lease, Some(after(*delay)), 0)?,
+        Transition::Snooze(delay) => wait_again(conn, lease, Some(after(*delay)), 1)?,
+        Transition::Release => wait_again(conn, lease, None, 1)?,
+    };
+    if let Some(failure) = transition.failure().filter(|_| moved) {
+        failures::record(conn, lease.job, failure)?;
+    }
+    Ok(moved)
+}
+
+/// Whether the lease stands.
+pub(crate) fn stands(conn: &mut SqliteConnection, lease: Lease) -> QueryResult<bool> {
+    diesel::select(diesel::dsl::exists(held(lease))).get_result(conn)
+}
+
+/// The one job under this lease, or none. Every statement that moves a job out of `running` for its worker starts here.
+#[diesel::dsl::auto_type(no_type_alias)]
+pub(super) fn held(lease: Lease) -> _ {
+    let worker: Worker = Worker(lease.worker);
+    let job: i64 = lease.job.0;
+    let number: i32 = lease.number;
+    let running: Literal = RUNNING;
+    jobs_job::table
+        .filter(jobs_job::id.eq(job))
+        .filter(jobs_job::lease.eq(number))
+        .filter(jobs_job::worker.eq(worker))
+        .filter(jobs_job::state.eq(running))
+}
+
+fn end(conn: &mut SqliteConnection, lease: Lease, state: JobState, keep: Keep) -> QueryResult<bool> {
+    let expires_at = match keep {
+        Keep::For(time) => Some(after(time)),
+        Keep::Forever | Keep::Nothing => None,
+    };
+    let ended = (jobs_job::state.eq(literal(state)), jobs_job::finished_at.eq(Now.nullable()));
+    let expiry = expires_at.map(|at| jobs_job::expires_at.eq(at.nullable()));
+    Ok(diesel::update(held(lease)).set((ended, expiry)).execute(conn)? == 1)
+}
+
+fn delete(conn: &mut SqliteConnection, lease: Lease) -> QueryResult<bool> {
+    let deleted = diesel::delete(held(lease)).execute(conn)? == 1;
+    if deleted {
+        failures::forget(conn, &[lease.job.0])?;
+    }
+    Ok(deleted)
+}
+
+/// Back to `available`; `run_at` stays where none is given.
+fn wait_again(
+    conn: &mut SqliteConnection,
+    lease: Lease,
+    run_at: Option<NowPlus>,
+    given_back: i32,
+) -> QueryResult<bool> {
+    let moved = diesel::update(held(lease))
+        .set((
+            jobs_job::state.eq(AVAILABLE),
+            jobs_job::attempt.eq(jobs_job::attempt - given_back),
+            jobs_job::worker.eq(None::<Worker>),
+            jobs_job::claimed_at.eq(None::<i64>),
+            run_at.map(|at| jobs_job::run_at.eq(at)),
+        ))
+        .execute(conn)?;
+    Ok(moved == 1)
+}

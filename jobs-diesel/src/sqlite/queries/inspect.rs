@@ -1,0 +1,76 @@
+//! `list` and `show`: jobs as people look at them.
+
+use diesel::SqliteConnection;
+use diesel::prelude::*;
+use jobs_core::storage::JobFilter;
+use jobs_core::{AttemptError, JobId, JobRecord};
+
+use crate::sqlite::literal::literal;
+use crate::sqlite::queries::failures;
+use crate::sqlite::schema::jobs_job;
+use crate::sqlite::types::{Instant, Names, State, Worker, count};
+
+/// Jobs that match, newest first.
+pub(crate) fn list(conn: &mut SqliteConnection, filter: &JobFilter) -> QueryResult<Vec<JobRecord>> {
+    let mut jobs = jobs_job::table.select(Row::as_select()).into_boxed();
+    if let Some(state) = filter.state {
+        jobs = jobs.filter(jobs_job::state.eq(literal(state)));
+    }
+    if let Some(queue) = &filter.queue {
+        jobs = jobs.filter(jobs_job::queue.eq(queue));
+    }
+    if let Some(kind) = &filter.kind {
+        jobs = jobs.filter(jobs_job::kind.eq(kind));
+    }
+    let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
+    let rows = jobs.order(jobs_job::id.desc()).limit(limit).load(conn)?;
+    Ok(rows.into_iter().map(Row::into_record).collect())
+}
+
+/// One job with its failures.
+pub(crate) fn show(conn: &mut SqliteConnection, id: JobId) -> QueryResult<Option<(JobRecord, Vec<AttemptError>)>> {
+    let row = jobs_job::table.find(id.0).select(Row::as_select()).first(conn).optional()?;
+    row.map(|row| Ok((row.into_record(), failures::of(conn, id)?))).transpose()
+}
+
+#[derive(Queryable, Selectable)]
+#[diesel(table_name = jobs_job, check_for_backend(diesel::sqlite::Sqlite))]
+struct Row {
+    id: i64,
+    kind: String,
+    queue: String,
+    state: State,
+    priority: i16,
+    attempt: i32,
+    max_attempts: i32,
+    crashes: i32,
+    run_at: Instant,
+    enqueued_at: Instant,
+    claimed_at: Option<Instant>,
+    finished_at: Option<Instant>,
+    worker: Option<Worker>,
+    tags: Names,
+    args: String,
+}
+
+impl Row {
+    fn into_record(self) -> JobRecord {
+        JobRecord {
+            id: JobId(self.id),
+            kind: self.kind,
+            queue: self.queue,
+            state: self.state.0,
+            priority: self.priority,
+            attempt: count(self.attempt),
+            max_attempts: count(self.max_attempts),
+            crashes: count(self.crashes),
+            run_at: self.run_at.0,
+            enqueued_at: self.enqueued_at.0,
+            claimed_at: self.claimed_at.map(|at| at.0),
+            finished_at: self.finished_at.map(|at| at.0),
+            worker: self.worker.map(|worker| worker.0),
+            tags: self.tags.0,
+            args: self.args,
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Lanes: one per queue and priority. Claims walk lane by lane, so that jobs scheduled for later in a high lane cost
+//! two index entries, not a walk over all of them.
+
+use diesel::SqliteConnection;
+use diesel::prelude::*;
+
+use crate::sqlite::literal::AVAILABLE;
+use crate::sqlite::schema::{jobs_job, jobs_queue};
+
+/// The highest priority, `ceiling` or lower, at which a job of the queue waits.
+pub(crate) fn highest(conn: &mut SqliteConnection, queue: &str, ceiling: i16) -> QueryResult<Option<i16>> {
+    jobs_job::table
+        .filter(jobs_job::state.eq(AVAILABLE))
+        .filter(jobs_job::queue.eq(queue))
+        .filter(jobs_job::priority.le(ceiling))
+        .order(jobs_job::priority.desc())
+        .select(jobs_job::priority)
+        .first(conn)
+        .optional()
+}
+
+/// Calls `visit` for each lane of the queue, highest first, until it answers `false`.
+pub(crate) fn walk(
+    conn: &mut SqliteConnection,
+    queue: &str,
+    mut visit: impl FnMut(&mut SqliteConnection, i16) -> QueryResult<bool>,
+) -> QueryResult<()> {
+    let mut ceiling = Some(i16::MAX);
+    while let Some(at_most) = ceiling {
+        let Some(priority) = highest(conn, queue, at_most)? else { break };
+        ceiling = if visit(conn, priority)? { priority.checked_sub(1) } else { None };
+    }
+    Ok(())
+}
+
+/// Whether an operator has paused the queue.
+pub(crate) fn is_paused(conn: &mut SqliteConnection, queue: &str) -> QueryResult<bool> {
+    let paused = jobs_queue::table.filter(jobs_queue::name.eq(queue)).select(jobs_queue::paused);
+    Ok(paused.first(conn).optional()?.unwrap_or(false))
+}

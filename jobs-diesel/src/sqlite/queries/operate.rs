@@ -1,0 +1,56 @@
+//! `retry` and `cancel`: what operators do to one job. The caller's transaction has the write lock, so the state that
+//! is read is the state that is changed.
+
+use diesel::SqliteConnection;
+use diesel::prelude::*;
+use jobs_core::storage::Operated;
+use jobs_core::{Failure, FailureKind, JobId, JobState, Retention};
+
+use crate::sqlite::literal::{AVAILABLE, literal};
+use crate::sqlite::queries::failures;
+use crate::sqlite::schema::jobs_job;
+use crate::sqlite::time::{Now, after};
+use crate::sqlite::types::{State, Worker};
+
+/// Makes a job available now, with at least one attempt left.
+pub(crate) fn retry(conn: &mut SqliteConnection, id: JobId) -> QueryResult<Operated> {
+    let job = jobs_job::table.find(id.0);
+    let found = job
+        .select((jobs_job::state, jobs_job::attempt, jobs_job::max_attempts))
+        .first::<(State, i32, i32)>(conn)
+        .optional()?;
+    let Some((State(state), attempt, max_attempts)) = found else { return Ok(Operated::NotFound) };
+    if matches!(state, JobState::Running | JobState::Completed) {
+        return Ok(Operated::Refused(state));
+    }
+    diesel::update(job)
+        .set((
+            jobs_job::state.eq(AVAILABLE),
+            jobs_job::run_at.eq(Now),
+            jobs_job::max_attempts.eq(max_attempts.max(attempt + 1)),
+            jobs_job::worker.eq(None::<Worker>),
+            jobs_job::claimed_at.eq(None::<i64>),
+            jobs_job::finished_at.eq(None::<i64>),
+            jobs_job::expires_at.eq(None::<i64>),
+        ))
+        .execute(conn)?;
+    Ok(Operated::Done)
+}
+
+/// Ends a waiting or running job. A running one is no longer under its lease, which is all its worker needs to know.
+pub(crate) fn cancel(conn: &mut SqliteConnection, id: JobId) -> QueryResult<Operated> {
+    let job = jobs_job::table.find(id.0);
+    let Some(State(state)) = job.select(jobs_job::state).first(conn).optional()? else { return Ok(Operated::NotFound) };
+    if state.is_finished() {
+        return Ok(Operated::Refused(state));
+    }
+    diesel::update(job)
+        .set((
+            jobs_job::state.eq(literal(JobState::Cancelled)),
+            jobs_job::finished_at.eq(Now.nullable()),
+            jobs_job::expires_at.eq(after(Retention::default().failed).nullable()),
+        ))
+        .execute(conn)?;
+    failures::record(conn, id, &Failure::new(FailureKind::Cancelled, "cancelled by an operator"))?;
+    Ok(Operated::Done)
+}

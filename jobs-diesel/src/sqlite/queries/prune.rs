@@ -1,0 +1,35 @@
+//! `prune`: deletes finished jobs whose time has come, with their failures.
+
+use diesel::SqliteConnection;
+use diesel::prelude::*;
+
+use crate::sqlite::queries::failures;
+use crate::sqlite::schema::jobs_job;
+use crate::sqlite::time::Now;
+
+/// Ids per statement, below SQLite's 32,766 binds.
+const AT_ONCE: usize = 1000;
+
+/// Whether anything has expired. Only reads.
+pub(crate) fn is_needed(conn: &mut SqliteConnection) -> QueryResult<bool> {
+    expired(conn, 1).map(|ids| !ids.is_empty())
+}
+
+/// Deletes at most `limit`, oldest first. Returns how many.
+pub(crate) fn prune(conn: &mut SqliteConnection, limit: usize) -> QueryResult<usize> {
+    let mut deleted = 0;
+    for ids in expired(conn, limit)?.chunks(AT_ONCE) {
+        failures::forget(conn, ids)?;
+        deleted += diesel::delete(jobs_job::table.filter(jobs_job::id.eq_any(ids))).execute(conn)?;
+    }
+    Ok(deleted)
+}
+
+fn expired(conn: &mut SqliteConnection, limit: usize) -> QueryResult<Vec<i64>> {
+    jobs_job::table
+        .filter(jobs_job::expires_at.le(Now.nullable()))
+        .order(jobs_job::expires_at)
+        .limit(i64::try_from(limit).unwrap_or(i64::MAX))
+        .select(jobs_job::id)
+        .load(conn)
+}

@@ -1,0 +1,72 @@
+//! Schedules: what code declares, what the scheduler reads.
+
+use chrono::{DateTime, Utc};
+use diesel::SqliteConnection;
+use diesel::prelude::*;
+use jobs_core::CatchUp;
+use jobs_core::storage::{DeclaredSchedule, StoredSchedule};
+
+use crate::sqlite::schema::jobs_schedule;
+use crate::sqlite::time::Now;
+use crate::sqlite::types::Instant;
+
+/// Stores the declared schedules and removes the pruned ones. Unchanged ones keep their last tick.
+pub(crate) fn declare(conn: &mut SqliteConnection, declared: &[DeclaredSchedule], prune: &[String]) -> QueryResult<()> {
+    for schedule in declared {
+        insert(conn, schedule)?;
+        move_on_if_changed(conn, schedule)?;
+    }
+    diesel::delete(jobs_schedule::table.filter(jobs_schedule::name.eq_any(prune))).execute(conn).map(drop)
+}
+
+fn insert(conn: &mut SqliteConnection, schedule: &DeclaredSchedule) -> QueryResult<()> {
+    diesel::insert_or_ignore_into(jobs_schedule::table)
+        .values((
+            jobs_schedule::name.eq(&schedule.name),
+            jobs_schedule::kind.eq(&schedule.name),
+            jobs_schedule::expression.eq(&schedule.expression),
+            jobs_schedule::timezone.eq(&schedule.timezone),
+            jobs_schedule::catch_up.eq(schedule.catch_up.as_str()),
+        ))
+        .execute(conn)
+        .map(drop)
+}
+
+fn move_on_if_changed(conn: &mut SqliteConnection, schedule: &DeclaredSchedule) -> QueryResult<()> {
+    let changed = jobs_schedule::expression
+        .ne(&schedule.expression)
+        .or(jobs_schedule::timezone.ne(&schedule.timezone))
+        .or(jobs_schedule::catch_up.ne(schedule.catch_up.as_str()));
+    diesel::update(jobs_schedule::table.find(&schedule.name).filter(changed))
+        .set((
+            jobs_schedule::expression.eq(&schedule.expression),
+            jobs_schedule::timezone.eq(&schedule.timezone),
+            jobs_schedule::catch_up.eq(schedule.catch_up.as_str()),
+            jobs_schedule::last_tick.eq(Now),
+        ))
+        .execute(conn)
+        .map(drop)
+}
+
+/// All schedules by name, and the time.
+pub(crate) fn all(conn: &mut SqliteConnection) -> QueryResult<(Vec<StoredSchedule>, DateTime<Utc>)> {
+    let rows = jobs_schedule::table.order(jobs_schedule::name).select(jobs_schedule::all_columns).load::<(
+        String,
+        String,
+        String,
+        String,
+        String,
+        Instant,
+        bool,
+    )>(conn)?;
+    let now: Instant = diesel::select(Now).get_result(conn)?;
+    let schedules = rows
+        .into_iter()
+        .map(|(name, kind, expression, timezone, catch_up, last_tick, paused)| {
+            // The schema takes no other words than these.
+            let catch_up = catch_up.parse().unwrap_or(CatchUp::Skip);
+            StoredSchedule { name, kind, expression, timezone, catch_up, last_tick: last_tick.0, paused }
+        })
+        .collect();
+    Ok((schedules, now.0))
+}

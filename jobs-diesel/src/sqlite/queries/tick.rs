@@ -1,0 +1,31 @@
+//! `tick`: moves a schedule on and enqueues the jobs of its ticks, if nobody else did.
+
+use chrono::{DateTime, Utc};
+use diesel::SqliteConnection;
+use diesel::prelude::*;
+use jobs_core::NewJob;
+use jobs_core::storage::StoredSchedule;
+
+use crate::sqlite::queries::enqueue::Insert;
+use crate::sqlite::schema::jobs_schedule;
+use crate::sqlite::types::Instant;
+
+pub(crate) fn tick(
+    conn: &mut SqliteConnection,
+    schedule: &StoredSchedule,
+    last_tick: DateTime<Utc>,
+    jobs: &[NewJob],
+) -> QueryResult<bool> {
+    let where_it_was_seen = jobs_schedule::table
+        .find(&schedule.name)
+        .filter(jobs_schedule::last_tick.eq(Instant(schedule.last_tick)))
+        .filter(jobs_schedule::paused.eq(false));
+    let moved = diesel::update(where_it_was_seen).set(jobs_schedule::last_tick.eq(Instant(last_tick))).execute(conn)?;
+    if moved == 0 {
+        return Ok(false);
+    }
+    for insert in Insert::all(jobs) {
+        insert.load::<i64>(conn)?;
+    }
+    Ok(true)
+}

@@ -1,0 +1,80 @@
+//! The tables as Diesel sees them. Times are microseconds since 1970; the clock is in `time.rs`.
+
+diesel::table! {
+    jobs_job (id) {
+        id -> BigInt,
+        state -> Text,
+        kind -> Text,
+        queue -> Text,
+        priority -> SmallInt,
+        attempt -> Integer,
+        max_attempts -> Integer,
+        crashes -> Integer,
+        lease -> Integer,
+        run_at -> BigInt,
+        enqueued_at -> BigInt,
+        claimed_at -> Nullable<BigInt>,
+        finished_at -> Nullable<BigInt>,
+        expires_at -> Nullable<BigInt>,
+        worker -> Nullable<Text>,
+        tags -> Text,
+        args -> Text,
+    }
+}
+
+diesel::table! {
+    jobs_job_error (id) {
+        id -> BigInt,
+        job_id -> BigInt,
+        attempt -> Integer,
+        kind -> Text,
+        message -> Text,
+        at -> BigInt,
+    }
+}
+
+diesel::table! {
+    jobs_worker (id) {
+        id -> Text,
+        host -> Text,
+        pid -> Integer,
+        queues -> Text,
+        lease_micros -> BigInt,
+        started_at -> BigInt,
+        heartbeat_at -> BigInt,
+    }
+}
+
+diesel::table! {
+    jobs_queue (name) {
+        name -> Text,
+        paused -> Bool,
+    }
+}
+
+diesel::table! {
+    jobs_schedule (name) {
+        name -> Text,
+        kind -> Text,
+        expression -> Text,
+        timezone -> Text,
+        catch_up -> Text,
+        last_tick -> BigInt,
+        paused -> Bool,
+    }
+}
+
+diesel::table! {
+    jobs_schema_migration (version) {
+        version -> Integer,
+    }
+}
+
+diesel::table! {
+    /// SQLite's own list of what is in the file.
+    sqlite_master (name) {
+        name -> Text,
+    }
+}
+
+diesel::allow_tables_to_appear_in_same_query!(jobs_job, jobs_worker, jobs_queue, jobs_job_error);

@@ -1,0 +1,151 @@
+//! One connection whose users take turns. A turn runs on the blocking pool, so no thread of the runtime waits, and it
+//! ends there too: a runtime that a handler blocks cannot keep the heartbeat's turn from coming.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use diesel::connection::{AnsiTransactionManager, SimpleConnection, TransactionManager, TransactionManagerStatus};
+use diesel::{QueryResult, SqliteConnection};
+use jobs_core::StorageError;
+use jobs_core::storage::StorageResult;
+use tokio::task::spawn_blocking;
+
+use crate::error::storage_error;
+use crate::sqlite::connect::{BUSY, DURABLE, LAZY, connect};
+
+/// A place for one connection, opened at its first use.
+pub(super) struct Slot {
+    file: Arc<str>,
+    state: Mutex<State>,
+    freed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    taken: bool,
+    idle: Option<SqliteConnection>,
+}
+
+/// A turn. The connection goes back only by [`give_back`](Turn::give_back); after a panic it is closed, which rolls
+/// back whatever it was in.
+pub(super) struct Turn<'s> {
+    slot: &'s Slot,
+    conn: Option<SqliteConnection>,
+}
+
+impl Slot {
+    pub(super) fn new(file: Arc<str>) -> Self {
+        Self { file, state: Mutex::default(), freed: Condvar::new() }
+    }
+
+    /// Waits for a turn, at most `patience`; `None` when it did not come.
+    pub(super) fn take(&self, patience: Duration) -> Option<Turn<'_>> {
+        let (mut state, waited) = self
+            .freed
+            .wait_timeout_while(self.lock(), patience, |state| state.taken)
+            .unwrap_or_else(PoisonError::into_inner);
+        if waited.timed_out() && state.taken {
+            return None;
+        }
+        state.taken = true;
+        Some(Turn { slot: self, conn: state.idle.take() })
+    }
+
+    /// Runs `work` with the connection.
+    pub(super) async fn run<T, F>(self: &Arc<Self>, work: F) -> StorageResult<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut SqliteConnection) -> StorageResult<T> + Send + 'static,
+    {
+        let slot = Arc::clone(self);
+        let task = spawn_blocking(move || {
+            let mut turn = slot.take(BUSY).ok_or_else(|| {
+                StorageError::Unavailable(
+                    format!(
+                        "another transaction of this process has held SQLite's only writer for {} s; transactional \
+                         handlers on SQLite must be short",
+                        BUSY.as_secs()
+                    )
+                    .into(),
+                )
+            })?;
+            let done = work(turn.connection()?);
+            turn.give_back();
+            done
+        });
+        task.await.unwrap_or_else(|error| Err(StorageError::Unavailable(Box::new(error))))
+    }
+
+    /// Runs `statements` in one transaction that sees one state of the file and blocks nobody.
+    pub(super) async fn read<T, F>(self: &Arc<Self>, statements: F) -> StorageResult<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut SqliteConnection) -> QueryResult<T> + Send + 'static,
+    {
+        self.run(|conn| diesel::Connection::transaction(conn, statements).map_err(storage_error)).await
+    }
+
+    /// Runs `statements` in one transaction that has the write lock from its beginning: it never reads what it could
+    /// then not write, so no other process makes it fail half-way.
+    pub(super) async fn write<T, F>(self: &Arc<Self>, statements: F) -> StorageResult<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut SqliteConnection) -> QueryResult<T> + Send + 'static,
+    {
+        self.run(|conn| conn.immediate_transaction(statements).map_err(storage_error)).await
+    }
+
+    /// Like [`write`](Self::write), without waiting for the disk.
+    pub(super) async fn write_lazily<T, F>(self: &Arc<Self>, statements: F) -> StorageResult<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut SqliteConnection) -> QueryResult<T> + Send + 'static,
+    {
+        self.run(|conn| {
+            conn.batch_execute(LAZY).map_err(storage_error)?;
+            let done = conn.immediate_transaction(statements).map_err(storage_error);
+            conn.batch_execute(DURABLE).map_err(storage_error)?;
+            done
+        })
+        .await
+    }
+
+    // A panic while the lock is held is impossible: no code of others runs under it.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Turn<'_> {
+    /// The connection, opened if the slot had none.
+    pub(super) fn connection(&mut self) -> StorageResult<&mut SqliteConnection> {
+        let conn = match self.conn.take() {
+            Some(conn) => conn,
+            None => connect(&self.slot.file)?,
+        };
+        Ok(self.conn.insert(conn))
+    }
+
+    /// Keeps the connection for the next turn, unless it is still in a transaction.
+    pub(super) fn give_back(mut self) {
+        if self.conn.as_mut().is_some_and(is_idle) {
+            self.slot.lock().idle = self.conn.take();
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        // Closed before the next turn begins: a transaction left open would make it wait.
+        drop(self.conn.take());
+        self.slot.lock().taken = false;
+        self.slot.freed.notify_one();
+    }
+}
+
+fn is_idle(conn: &mut SqliteConnection) -> bool {
+    match AnsiTransactionManager::transaction_manager_status_mut(conn) {
+        TransactionManagerStatus::Valid(status) => status.transaction_depth().is_none(),
+        TransactionManagerStatus::InError => false,
+    }
+}

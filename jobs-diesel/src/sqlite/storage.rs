@@ -1,0 +1,143 @@
+//! The port on SQLite: each verb is one transaction of `queries/`.
+
+use std::any::TypeId;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use diesel::SqliteConnection;
+use jobs_core::storage::{
+    Claim, DeclaredSchedule, Heartbeat, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule, Transacted,
+    Transaction, WorkerInfo,
+};
+use jobs_core::{ClaimedJob, Finish, JobId, NewJob, WorkerId};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::sqlite::queries::{beat, claim, due, finish, prune, rescue, schedules, tick, workers};
+use crate::sqlite::slot::Slot;
+use crate::sqlite::{listen, migrate, transact};
+
+/// How long heartbeats that waited for the write lock may need to come through once it is free: SQLite looks again
+/// every 100 ms.
+const LET_HEARTBEATS_PASS: Duration = Duration::from_millis(250);
+
+/// A file with jobs.
+pub(super) struct SqliteStorage {
+    pub(super) file: Arc<str>,
+    pub(super) writer: Arc<Slot>,
+    pub(super) reader: Arc<Slot>,
+}
+
+#[async_trait]
+impl Storage for SqliteStorage {
+    fn name(&self) -> &'static str {
+        "SQLite"
+    }
+
+    fn provides(&self, connection: TypeId) -> bool {
+        connection == TypeId::of::<SqliteConnection>()
+    }
+
+    async fn check_schema(&self) -> StorageResult<()> {
+        self.reader.run(migrate::check).await
+    }
+
+    async fn register(&self, worker: &WorkerInfo) -> StorageResult<()> {
+        let worker = worker.clone();
+        self.writer.write(move |conn| workers::register(conn, &worker)).await
+    }
+
+    async fn deregister(&self, worker: WorkerId) -> StorageResult<()> {
+        self.writer.write(move |conn| workers::deregister(conn, worker)).await
+    }
+
+    async fn open_heartbeat(&self, worker: WorkerId) -> StorageResult<Box<dyn Heartbeat>> {
+        // The writer itself: a connection of its own would wait for the same lock, only less fairly.
+        Ok(Box::new(SqliteHeartbeat { worker, writer: self.writer.clone() }))
+    }
+
+    async fn claim(&self, wanted: &Claim) -> StorageResult<Vec<ClaimedJob>> {
+        // A look costs no lock: a worker that finds nothing disturbs nobody.
+        if self.next_due(wanted).await?.is_none_or(|wait| !wait.is_zero()) {
+            return Ok(Vec::new());
+        }
+        let wanted = wanted.clone();
+        self.writer.write_lazily(move |conn| claim::claim(conn, &wanted)).await
+    }
+
+    async fn next_due(&self, wanted: &Claim) -> StorageResult<Option<Duration>> {
+        let wanted = wanted.clone();
+        self.reader.read(move |conn| due::next_due(conn, &wanted)).await
+    }
+
+    async fn finish(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>> {
+        let batch = batch.to_vec();
+        self.writer.write(move |conn| finish::finish(conn, &batch)).await
+    }
+
+    async fn transact(&self, transaction: Transaction) -> Transacted {
+        transact::transact(&self.writer, transaction).await
+    }
+
+    async fn rescue(&self, policy: RescuePolicy) -> StorageResult<Rescued> {
+        if !self.reader.read(rescue::is_needed).await? {
+            return Ok(Rescued::default());
+        }
+        // A transaction that holds the write lock for long silences the heartbeats of live workers. So nobody is
+        // declared dead before those that waited for the lock could come through.
+        tokio::time::sleep(LET_HEARTBEATS_PASS).await;
+        let asked = Instant::now();
+        self.writer
+            .write(move |conn| {
+                // While this one waited for the lock, so did they: the wait is not held against them.
+                rescue::rescue(conn, policy, asked.elapsed())
+            })
+            .await
+    }
+
+    async fn declare_schedules(&self, declared: &[DeclaredSchedule], pruned: &[String]) -> StorageResult<()> {
+        let (declared, pruned) = (declared.to_vec(), pruned.to_vec());
+        self.writer.write(move |conn| schedules::declare(conn, &declared, &pruned)).await
+    }
+
+    async fn schedules(&self) -> StorageResult<(Vec<StoredSchedule>, DateTime<Utc>)> {
+        self.reader.read(schedules::all).await
+    }
+
+    async fn tick(&self, schedule: &StoredSchedule, last_tick: DateTime<Utc>, jobs: &[NewJob]) -> StorageResult<bool> {
+        let (schedule, jobs) = (schedule.clone(), jobs.to_vec());
+        self.writer.write(move |conn| tick::tick(conn, &schedule, last_tick, &jobs)).await
+    }
+
+    async fn prune(&self, limit: usize) -> StorageResult<usize> {
+        if !self.reader.read(prune::is_needed).await? {
+            return Ok(0);
+        }
+        self.writer.write(move |conn| prune::prune(conn, limit)).await
+    }
+
+    async fn set_idle(&self, _: WorkerId, _: bool) -> StorageResult<()> {
+        // Every commit is noticed by every listener, idle or not; there is nothing to ask for.
+        Ok(())
+    }
+
+    async fn listen(&self, wake: Arc<Notify>, stop: CancellationToken) {
+        listen::listen(self.file.clone(), wake, stop).await;
+    }
+}
+
+/// A worker's line to the file.
+struct SqliteHeartbeat {
+    worker: WorkerId,
+    writer: Arc<Slot>,
+}
+
+#[async_trait]
+impl Heartbeat for SqliteHeartbeat {
+    async fn beat(&mut self) -> StorageResult<bool> {
+        let worker = self.worker;
+        self.writer.write_lazily(move |conn| beat::beat(conn, worker)).await
+    }
+}

@@ -1,0 +1,58 @@
+//! Diesel's own connections to SQLite, plain or pooled.
+
+use diesel::connection::{LoadConnection, TransactionManager, TransactionManagerStatus};
+use diesel::prelude::*;
+use diesel::query_dsl::methods::ExecuteDsl;
+use diesel::sqlite::Sqlite;
+use jobs_core::{InvalidJob, JobContext, JobId, NewJob};
+
+use crate::error::{CompleteError, EnqueueError, MigrateError};
+use crate::executor::{Executor, SqliteSync};
+use crate::sqlite::migrate;
+use crate::sqlite::queries::complete;
+use crate::sqlite::queries::enqueue::Insert;
+
+impl<C: LoadConnection<Backend = Sqlite>> Executor<SqliteSync> for C {
+    type Output<'c, T, E>
+        = Result<T, E>
+    where
+        Self: 'c,
+        T: Send + 'static,
+        E: Send + 'static;
+
+    fn insert_one(&mut self, job: Result<NewJob, InvalidJob>) -> Result<JobId, EnqueueError> {
+        Ok(JobId(Insert::one(&job?).get_result(self)?))
+    }
+
+    fn insert_all(&mut self, jobs: Result<Vec<NewJob>, InvalidJob>) -> Result<Vec<JobId>, EnqueueError> {
+        let jobs = jobs?;
+        self.transaction(|conn| {
+            let mut ids = Vec::with_capacity(jobs.len());
+            for insert in Insert::all(&jobs) {
+                ids.extend(Insert::in_order(insert.load(conn)?));
+            }
+            Ok(ids)
+        })
+    }
+
+    fn complete(&mut self, ctx: &JobContext) -> Result<(), CompleteError> {
+        let TransactionManagerStatus::Valid(status) = C::TransactionManager::transaction_manager_status_mut(self)
+        else {
+            return Err(diesel::result::Error::BrokenTransactionManager.into());
+        };
+        if status.transaction_depth().is_none() {
+            return Err(CompleteError::NoTransaction);
+        }
+        match ExecuteDsl::execute(complete::statement(ctx.lease()), self)? {
+            0 => Err(CompleteError::LeaseLost(ctx.lease())),
+            _ => {
+                ctx.mark_completed_in();
+                Ok(())
+            }
+        }
+    }
+
+    fn migrate(&mut self) -> Result<(), MigrateError> {
+        migrate::up(self).map(drop)
+    }
+}

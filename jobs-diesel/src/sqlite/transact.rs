@@ -1,0 +1,129 @@
+//! `transact`: a handler inside the transaction that finishes its job.
+//!
+//! The transaction has the write lock from its beginning. So a lease that stands at the beginning stands until the
+//! commit, and the handler is not even started without one; the finish is fenced all the same.
+//!
+//! A blocking function cannot be stopped. `abort` settles at once that its transaction will not be committed; it is
+//! rolled back when the function returns, and holds the write lock until then.
+
+use std::any::TypeId;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use diesel::SqliteConnection;
+use diesel::result::Error as DieselError;
+use jobs_core::storage::{Body, Transacted, Transaction};
+use jobs_core::{JobError, Lease, StorageError, Transition};
+use tokio::task::{JoinError, spawn_blocking};
+
+use crate::error::storage_error;
+use crate::sqlite::queries::finish;
+use crate::sqlite::slot::{Slot, Turn};
+
+type Handler = Box<dyn for<'c> FnOnce(jobs_core::AnyConnection<'c>) -> Result<Transition, JobError> + Send>;
+
+pub(super) async fn transact(writer: &Arc<Slot>, transaction: Transaction) -> Transacted {
+    let Transaction { connection, lease, body, abort } = transaction;
+    let Body::Blocking(handler) = body else {
+        return Transacted::RolledBack(JobError::msg(
+            "an `async fn` job cannot take a connection of SQLite; write a plain `fn` that takes `&mut SqliteConnection`",
+        ));
+    };
+    if connection != TypeId::of::<SqliteConnection>() {
+        return Transacted::RolledBack(JobError::msg(
+            "this worker's database is SQLite, which provides `&mut SqliteConnection` and no other connection",
+        ));
+    }
+    let fate = Arc::new(Fate::default());
+    let mut attempt = spawn_blocking({
+        let (writer, fate) = (Arc::clone(writer), Arc::clone(&fate));
+        move || attempt(&writer, lease, handler, &fate)
+    });
+    tokio::select! {
+        biased;
+        done = &mut attempt => settled(done),
+        () = abort.cancelled() => if fate.settle(Fate::ABORTED) { Transacted::Aborted } else { settled(attempt.await) },
+    }
+}
+
+/// Whether the transaction commits is settled once, by whoever comes first: the handler's end or the abort.
+#[derive(Default)]
+struct Fate(AtomicU8);
+
+impl Fate {
+    const OPEN: u8 = 0;
+    const COMMITS: u8 = 1;
+    const ABORTED: u8 = 2;
+
+    /// `false`: it was settled before.
+    fn settle(&self, fate: u8) -> bool {
+        self.0.compare_exchange(Self::OPEN, fate, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    fn is_aborted(&self) -> bool {
+        self.0.load(Ordering::Acquire) == Self::ABORTED
+    }
+}
+
+/// Why nothing is committed.
+enum End {
+    LeaseLost,
+    Failed(JobError),
+    Aborted,
+    Database(DieselError),
+}
+
+impl From<DieselError> for End {
+    fn from(error: DieselError) -> Self {
+        Self::Database(error)
+    }
+}
+
+fn attempt(writer: &Slot, lease: Lease, handler: Handler, fate: &Fate) -> Transacted {
+    let Some(mut turn) = turn(writer, fate) else { return Transacted::Aborted };
+    let ended = match turn.connection() {
+        Ok(conn) => conn.immediate_transaction(|conn| attempt_inside(conn, lease, handler, fate)),
+        Err(error) => return Transacted::Unknown(error),
+    };
+    turn.give_back();
+    match ended {
+        Ok(transition) => Transacted::Committed(transition),
+        Err(End::LeaseLost) => Transacted::LeaseLost,
+        Err(End::Failed(error)) => Transacted::RolledBack(error),
+        Err(End::Aborted) => Transacted::Aborted,
+        Err(End::Database(error)) => Transacted::Unknown(storage_error(error)),
+    }
+}
+
+fn attempt_inside(conn: &mut SqliteConnection, lease: Lease, handler: Handler, fate: &Fate) -> Result<Transition, End> {
+    if !finish::stands(conn, lease)? {
+        return Err(End::LeaseLost);
+    }
+    let transition = handler(conn).map_err(End::Failed)?;
+    if !finish::finish_one(conn, lease, &transition)? {
+        return Err(End::LeaseLost);
+    }
+    if !fate.settle(Fate::COMMITS) {
+        return Err(End::Aborted);
+    }
+    Ok(transition)
+}
+
+/// Transactional handlers queue for as long as it takes, unless they are aborted.
+fn turn<'s>(writer: &'s Slot, fate: &Fate) -> Option<Turn<'s>> {
+    while !fate.is_aborted() {
+        if let Some(turn) = writer.take(Duration::from_millis(100)) {
+            return Some(turn);
+        }
+    }
+    None
+}
+
+fn settled(done: Result<Transacted, JoinError>) -> Transacted {
+    done.unwrap_or_else(|error| match error.try_into_panic() {
+        // The connection went with the panic, and with it the transaction.
+        Ok(_) => Transacted::RolledBack(JobError::msg("the handler panicked inside its transaction")),
+        Err(error) => Transacted::Unknown(StorageError::Unavailable(Box::new(error))),
+    })
+}

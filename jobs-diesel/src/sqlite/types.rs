@@ -1,0 +1,85 @@
+//! How the nouns stand in columns: times as microseconds, workers and states as words, lists as JSON.
+
+use chrono::{DateTime, Utc};
+use diesel::deserialize::{self, FromSql, FromSqlRow};
+use diesel::expression::AsExpression;
+use diesel::serialize::{self, IsNull, Output, ToSql};
+use diesel::sql_types::{BigInt, Text};
+use diesel::sqlite::{Sqlite, SqliteValue};
+use jobs_core::{JobState, WorkerId};
+
+/// An instant.
+#[derive(Clone, Copy, Debug, FromSqlRow, AsExpression)]
+#[diesel(sql_type = BigInt)]
+pub(super) struct Instant(pub(super) DateTime<Utc>);
+
+/// A worker.
+#[derive(Clone, Copy, Debug, FromSqlRow, AsExpression)]
+#[diesel(sql_type = Text)]
+pub(super) struct Worker(pub(super) WorkerId);
+
+/// A state, read.
+#[derive(Clone, Copy, Debug, FromSqlRow)]
+pub(super) struct State(pub(super) JobState);
+
+/// A list of names.
+#[derive(Clone, Debug, FromSqlRow, AsExpression)]
+#[diesel(sql_type = Text)]
+pub(super) struct Names(pub(super) Vec<String>);
+
+impl FromSql<BigInt, Sqlite> for Instant {
+    fn from_sql(value: SqliteValue<'_, '_, '_>) -> deserialize::Result<Self> {
+        let micros = <i64 as FromSql<BigInt, Sqlite>>::from_sql(value)?;
+        let instant = DateTime::from_timestamp_micros(micros);
+        instant
+            .map(Self)
+            .ok_or_else(|| format!("{micros} microseconds since 1970 are not a time of this calendar").into())
+    }
+}
+
+impl ToSql<BigInt, Sqlite> for Instant {
+    fn to_sql<'b>(&'b self, out: &mut Output<'b, '_, Sqlite>) -> serialize::Result {
+        out.set_value(self.0.timestamp_micros());
+        Ok(IsNull::No)
+    }
+}
+
+impl FromSql<Text, Sqlite> for Worker {
+    fn from_sql(value: SqliteValue<'_, '_, '_>) -> deserialize::Result<Self> {
+        let text = <String as FromSql<Text, Sqlite>>::from_sql(value)?;
+        Ok(Self(WorkerId(text.parse()?)))
+    }
+}
+
+impl ToSql<Text, Sqlite> for Worker {
+    fn to_sql<'b>(&'b self, out: &mut Output<'b, '_, Sqlite>) -> serialize::Result {
+        out.set_value(self.0.to_string());
+        Ok(IsNull::No)
+    }
+}
+
+impl FromSql<Text, Sqlite> for State {
+    fn from_sql(value: SqliteValue<'_, '_, '_>) -> deserialize::Result<Self> {
+        let text = <String as FromSql<Text, Sqlite>>::from_sql(value)?;
+        Ok(Self(text.parse()?))
+    }
+}
+
+impl FromSql<Text, Sqlite> for Names {
+    fn from_sql(value: SqliteValue<'_, '_, '_>) -> deserialize::Result<Self> {
+        let text = <String as FromSql<Text, Sqlite>>::from_sql(value)?;
+        Ok(Self(serde_json::from_str(&text)?))
+    }
+}
+
+impl ToSql<Text, Sqlite> for Names {
+    fn to_sql<'b>(&'b self, out: &mut Output<'b, '_, Sqlite>) -> serialize::Result {
+        out.set_value(serde_json::to_string(&self.0)?);
+        Ok(IsNull::No)
+    }
+}
+
+/// A count of attempts or crashes, which the schema keeps small and positive.
+pub(super) fn count(stored: i32) -> u16 {
+    u16::try_from(stored).unwrap_or(if stored < 0 { 0 } else { u16::MAX })
+}

@@ -1,0 +1,55 @@
+//! From a URL to a file name.
+
+use jobs_core::StorageError;
+use jobs_core::storage::StorageResult;
+
+/// The file that `sqlite://path` or `sqlite:path` names.
+pub(super) fn file(url: &str) -> StorageResult<String> {
+    let path = url.strip_prefix("sqlite:").unwrap_or(url);
+    let path = path.strip_prefix("//").unwrap_or(path);
+    let refuse = |why: &str| Err(StorageError::Config(format!("DATABASE_URL: {why}")));
+    if path.is_empty() {
+        return refuse("sqlite: names no file; write sqlite://path/to/file.db");
+    }
+    if path == ":memory:" {
+        return refuse(
+            "a SQLite database in memory belongs to one connection, and a worker, its heartbeat and your application \
+             use several; write sqlite://path/to/file.db, in a temporary directory if nothing is to stay",
+        );
+    }
+    if path.contains('?') {
+        return refuse("sqlite: takes no options after `?`; write sqlite://path/to/file.db");
+    }
+    if path.contains('\0') {
+        return refuse("sqlite: the file name holds a NUL character");
+    }
+    // SQLite itself would read such a name as a URI.
+    Ok(if path.starts_with("file:") { format!("./{path}") } else { path.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::file;
+
+    #[test]
+    fn both_forms_name_a_file() {
+        assert_eq!(file("sqlite://jobs.db").unwrap(), "jobs.db");
+        assert_eq!(file("sqlite:jobs.db").unwrap(), "jobs.db");
+        assert_eq!(file("sqlite:///var/lib/app/jobs.db").unwrap(), "/var/lib/app/jobs.db");
+        assert_eq!(file("sqlite:file:x").unwrap(), "./file:x");
+    }
+
+    #[test]
+    fn what_names_no_file_is_refused_with_a_reason() {
+        for (url, reason) in [
+            ("sqlite://", "names no file"),
+            ("sqlite://:memory:", "belongs to one connection"),
+            ("sqlite::memory:", "belongs to one connection"),
+            ("sqlite://a.db?mode=ro", "no options"),
+            ("sqlite://a\0b", "NUL"),
+        ] {
+            let error = file(url).unwrap_err().to_string();
+            assert!(error.contains(reason), "{url:?}: {error}");
+        }
+    }
+}
