@@ -9,7 +9,7 @@ pub use jobs_macros::{Job, job};
 /// What the macros' output names. Not for people: it changes without notice.
 #[doc(hidden)]
 pub mod __private {
-    pub use jobs_core::__private::{BoxFuture, inventory};
+    pub use jobs_core::__private::{Argument, BoxFuture, NoArguments, decode, inventory};
     pub use jobs_core::{
         AnyConnection, Backoff, CatchUp, Handle, Handled, Handler, IntoHandled, Job, JobContext, JobError, JobOptions, Registered,
         Registration, Retain, ScheduleSpec, State, TypeKey,

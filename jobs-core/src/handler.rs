@@ -39,6 +39,11 @@ impl fmt::Debug for Handler {
 }
 
 /// The long form of a job: a struct with `#[derive(Job)]` and this.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no handler",
+    label = "needs `impl Handle for {Self}`",
+    note = "write `impl Handle for {Self} {{ async fn handle(self, ctx: JobContext) -> Handled {{ .. }} }}`"
+)]
 pub trait Handle: Job {
     /// Runs one attempt.
     fn handle(self, ctx: JobContext) -> impl Future<Output = Handled> + Send;

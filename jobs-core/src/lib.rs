@@ -1,6 +1,7 @@
 //! The heart of `jobs`: the nouns, the port to a database, and the worker that runs between them. It knows no
 //! database. Depend on the crate `jobs`, which re-exports what applications need.
 
+mod argument;
 mod context;
 mod error;
 mod handler;
@@ -30,6 +31,7 @@ pub use state::{JobState, UnknownState};
 
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::argument::{Argument, NoArguments, decode};
     pub use futures_util::future::BoxFuture;
     pub use inventory;
 }

@@ -44,12 +44,14 @@ impl IntoHandled for Outcome {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<E: Into<anyhow::Error>> IntoHandled for Result<(), E> {
     fn into_handled(self) -> Handled {
         self.map(|()| Outcome::Complete).map_err(JobError::from_any)
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<E: Into<anyhow::Error>> IntoHandled for Result<Outcome, E> {
     fn into_handled(self) -> Handled {
         self.map_err(JobError::from_any)

@@ -1,5 +1,7 @@
 //! The connections a transactional handler may ask for.
 
+use jobs_core::{AnyConnection, JobContext, JobError};
+
 /// A connection that an `async fn` job may take as `&mut` parameter.
 #[diagnostic::on_unimplemented(
     message = "an `async fn` job cannot take `&mut {Self}`",
@@ -7,7 +9,15 @@
     note = "an `async fn` job takes `&mut AsyncPgConnection` (feature `postgres`); other references are not job parameters",
     note = "for `&mut PgConnection` or `&mut SqliteConnection` write a plain `fn`; arguments are taken by value, as `&str` or as `&[T]`"
 )]
-pub trait AsyncJobConnection: Send + 'static {}
+pub trait AsyncJobConnection: Send + 'static {
+    #[doc(hidden)]
+    fn of_job<'c>(connection: AnyConnection<'c>, ctx: &JobContext) -> Result<&'c mut Self, JobError>
+    where
+        Self: Sized,
+    {
+        downcast(connection, ctx)
+    }
+}
 
 /// A connection that a plain `fn` job may take as `&mut` parameter.
 #[diagnostic::on_unimplemented(
@@ -16,7 +26,15 @@ pub trait AsyncJobConnection: Send + 'static {}
     note = "a plain `fn` job takes `&mut PgConnection` (feature `postgres-sync`) or `&mut SqliteConnection` (feature `sqlite`)",
     note = "for `&mut AsyncPgConnection` write an `async fn`; arguments are taken by value, as `&str` or as `&[T]`"
 )]
-pub trait BlockingJobConnection: Send + 'static {}
+pub trait BlockingJobConnection: Send + 'static {
+    #[doc(hidden)]
+    fn of_job<'c>(connection: AnyConnection<'c>, ctx: &JobContext) -> Result<&'c mut Self, JobError>
+    where
+        Self: Sized,
+    {
+        downcast(connection, ctx)
+    }
+}
 
 #[cfg(feature = "postgres")]
 impl AsyncJobConnection for diesel_async::AsyncPgConnection {}
@@ -26,3 +44,16 @@ impl BlockingJobConnection for diesel::PgConnection {}
 
 #[cfg(feature = "sqlite")]
 impl BlockingJobConnection for diesel::SqliteConnection {}
+
+/// The registry has compared the types before the worker starts; should a storage still hand out another connection, the
+/// job fails and says so, and the worker lives on.
+fn downcast<'c, C: 'static>(connection: AnyConnection<'c>, ctx: &JobContext) -> Result<&'c mut C, JobError> {
+    connection.downcast_mut().ok_or_else(|| {
+        JobError::msg(format!(
+            "job `{}` asks for a `{}`, but its worker's database handed out another connection; \
+             run the worker on the other database, or change the parameter",
+            ctx.kind(),
+            std::any::type_name::<C>()
+        ))
+    })
+}

@@ -1,15 +1,100 @@
-//! The macros of `jobs`.
+//! The macros of `jobs`: `#[job]` and `#[derive(Job)]`. Depend on the crate `jobs`, which re-exports both and whose
+//! paths they write.
+//!
+//! One way: `attr` reads the options, `ast` the item, `validate` joins them and objects, `expand` writes the code. On an
+//! objection `fallback` writes a stub instead, so that the objection is all that shows.
+
+mod ast;
+mod attr;
+mod cron;
+mod duration;
+mod errors;
+mod expand;
+mod fallback;
+mod krate;
+mod names;
+mod options;
+mod validate;
 
 use proc_macro::TokenStream;
 
-/// Placeholder.
+/// Turns a function into a job.
+///
+/// ```text
+/// /// Sends the welcome mail.
+/// #[job(queue = "mail", max_attempts = 10, timeout = "30s")]
+/// pub async fn send_welcome(user_id: i64, template: String, State(mailer): State<Mailer>) -> Result<(), MailError> { .. }
+///
+/// SendWelcome { user_id, template: "v2".into() }.enqueue(&mut conn).await?;
+/// SendWelcome::new(user_id, "reminder").delay(Duration::from_secs(3600)).enqueue(&mut conn).await?;
+/// ```
+///
+/// The function stays as it is, to be called and tested. Beside it stands a struct named after it in UpperCamelCase, with
+/// its visibility, documentation, `cfg` and `deprecated` attributes, one field per argument, `new(..)`, serde's
+/// `Serialize` and `Deserialize`, and `Job`. A function without arguments gives a unit struct. The job is registered with
+/// every worker whose program names the crate.
+///
+/// # Parameters
+///
+/// | written | what the job gets |
+/// |---|---|
+/// | `State(x): State<T>` | the `T` given to the worker with `.state(..)`, cloned |
+/// | `ctx: &JobContext` or `ctx: JobContext` | the job at hand |
+/// | `conn: &mut C` | the connection, inside the transaction that finishes the job: what is written through it and the completion commit together. At most one; `AsyncPgConnection` in an `async fn`, `PgConnection` or `SqliteConnection` in a plain `fn` |
+/// | `x: &str`, `x: &[T]` | an argument, stored as `String`, `Vec<T>` |
+/// | `x: T` | an argument; `T` needs `Serialize` and `Deserialize` and owns its data |
+///
+/// An `async fn` runs on the runtime and its future must be `Send`; a plain `fn` runs on the blocking pool.
+///
+/// # Return types
+///
+/// `()`, `Outcome`, `Result<(), E>` or `Result<Outcome, E>`, where `E` is a `std::error::Error + Send + Sync + 'static`,
+/// `anyhow::Error` or `JobError`.
+///
+/// # Options
+///
+/// | option | value | default |
+/// |---|---|---|
+/// | `name` | the struct's name | the function's, in UpperCamelCase |
+/// | `kind` | the name stored with each job, 1 to 200 bytes; changing it orphans stored jobs | the function's name |
+/// | `queue` | 1 to 200 bytes | `"default"` |
+/// | `priority` | -32768 to 32767; higher runs first | `0` |
+/// | `max_attempts` | 1 to 32767, the first attempt included | `25` |
+/// | `timeout` | a duration: how long one attempt may take | unlimited |
+/// | `backoff` | `"exponential(BASE, CAP)"` (full jitter), `"fixed(WAIT)"`, or the path of a `fn(attempt: u16) -> Duration` | `"exponential(2s, 1h)"` |
+/// | `retain` | how long completed jobs stay readable: a duration, `"none"` or `"forever"` | the worker's, 24 hours |
+/// | `cron` | five fields, or six with seconds first: when the job runs by itself; such a job has no arguments | none |
+/// | `timezone` | the IANA name by whose clock `cron` is read | `"UTC"` |
+/// | `catch_up` | ticks missed while no worker was up: `"skip"` them, run the `"last"`, run `"all"` | `"skip"` |
+///
+/// A duration is a whole number with a unit (`ms`, `s`, `m`, `h`, `d`), or several: `"500ms"`, `"30s"`, `"1h 30m"`, `"7d"`.
+///
+/// # Errors
+///
+/// Whatever could only fail later is refused here, at the word it is about: unknown or repeated options, bad durations,
+/// cron expressions that do not parse or never fire, unknown time zones, generics, patterns, `self`, borrowed arguments,
+/// arguments that serde cannot store, futures that are not `Send`.
 #[proc_macro_attribute]
-pub fn job(_attr: TokenStream, item: TokenStream) -> TokenStream {
-    item
+pub fn job(options: TokenStream, item: TokenStream) -> TokenStream {
+    expand::job(options.into(), item.into()).into()
 }
 
-/// Placeholder.
+/// Makes a struct or an enum a job; the long form of [`macro@job`], for types that need attributes of their own.
+///
+/// ```text
+/// #[derive(Serialize, Deserialize, Job)]
+/// #[job(queue = "mail", max_attempts = 10)]
+/// struct SendWelcome { #[serde(alias = "id")] user_id: i64 }
+///
+/// impl Handle for SendWelcome {
+///     async fn handle(self, ctx: JobContext) -> Result<Outcome, JobError> { .. }
+/// }
+/// ```
+///
+/// The type brings serde's `Serialize` and `Deserialize` and an `impl Handle`. The options are those of [`macro@job`]
+/// without `name`; the kind is by default the type's name in snake_case. A type with `cron` has no fields. Generic types
+/// and unions are refused.
 #[proc_macro_derive(Job, attributes(job))]
-pub fn derive_job(_item: TokenStream) -> TokenStream {
-    TokenStream::new()
+pub fn derive_job(item: TokenStream) -> TokenStream {
+    expand::derive(item.into()).into()
 }

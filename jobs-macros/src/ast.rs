@@ -1,0 +1,229 @@
+//! The item below the attribute, and what each of its parameters is. Objections to a parameter are kept in its place for
+//! `validate`, so that the others stay known.
+
+use proc_macro2::TokenStream;
+use syn::parse::{Parse, ParseStream};
+use syn::visit::Visit;
+use syn::{
+    Attribute, DeriveInput, FnArg, GenericArgument, Ident, Lifetime, Pat, PatIdent, PatType, Path, PathArguments,
+    Signature, Token, Type, TypeImplTrait, TypeInfer, TypeReference, Visibility,
+};
+
+/// A function as far as the macro looks into it. Its body stays unread: it is the compiler's business.
+pub(crate) struct Function {
+    pub(crate) attrs: Vec<Attribute>,
+    pub(crate) vis: Visibility,
+    pub(crate) sig: Signature,
+    pub(crate) params: Vec<Param>,
+}
+
+/// What a parameter gets when the job runs.
+pub(crate) enum Param {
+    /// A field of the job.
+    Argument(Argument),
+    /// The worker's value of this type.
+    State(Type),
+    /// The job at hand.
+    Context { by_reference: bool },
+    /// The connection of this type.
+    Connection(Type),
+    /// Nothing: it cannot be a parameter of a job.
+    Refused(syn::Error),
+}
+
+/// A parameter that is stored with the job.
+pub(crate) struct Argument {
+    pub(crate) name: Ident,
+    pub(crate) form: Form,
+}
+
+/// How an argument is stored and handed to the function.
+pub(crate) enum Form {
+    /// `T`, stored as it is.
+    Value(Type),
+    /// `String`, stored as it is.
+    String(Type),
+    /// `&str`, stored as `String`.
+    Str,
+    /// `&[T]`, stored as `Vec<T>`.
+    Slice(Type),
+}
+
+impl Parse for Function {
+    fn parse(input: ParseStream) -> syn::Result<Self> {
+        let attrs = input.call(Attribute::parse_outer)?;
+        let vis = input.parse()?;
+        if input.peek(Token![struct]) || input.peek(Token![enum]) {
+            return Err(input.error("`#[job]` goes above a function; above a type write `#[derive(Job)]`"));
+        }
+        let sig: Signature =
+            input.parse().map_err(|error| syn::Error::new(error.span(), "`#[job]` goes above a function"))?;
+        if input.peek(Token![;]) {
+            return Err(syn::Error::new_spanned(&sig.ident, "a job needs a body: `#[job]` goes above a free function"));
+        }
+        input.parse::<TokenStream>()?;
+        let params = sig
+            .inputs
+            .iter()
+            .map(|input| match input {
+                FnArg::Typed(param) => Param::of(param).unwrap_or_else(Param::Refused),
+                FnArg::Receiver(receiver) => Param::Refused(syn::Error::new_spanned(
+                    receiver,
+                    "a job is a free function: take what it needs as arguments, or write `#[derive(Job)]` and `impl Handle` for the type",
+                )),
+            })
+            .collect();
+        Ok(Self { attrs, vis, sig, params })
+    }
+}
+
+impl Function {
+    /// The struct cannot be written where methods stand.
+    pub(crate) fn is_method(&self) -> bool {
+        self.sig.receiver().is_some()
+    }
+}
+
+impl Param {
+    fn of(param: &PatType) -> syn::Result<Self> {
+        if let Some(cfg) =
+            param.attrs.iter().find(|attr| attr.path().is_ident("cfg") || attr.path().is_ident("cfg_attr"))
+        {
+            return Err(syn::Error::new_spanned(
+                cfg,
+                "a job's arguments cannot depend on `cfg`: jobs outlive builds; put it on the whole function",
+            ));
+        }
+        let ty = plain(&param.ty);
+        match ty {
+            Type::Reference(reference) => Self::of_reference(&param.pat, reference),
+            Type::Path(path) if named(&path.path, "JobContext") => Ok(Self::Context { by_reference: false }),
+            Type::Path(path) if state(&path.path).is_some() => {
+                let inner = state(&path.path).unwrap_or(ty);
+                owned(inner)?;
+                Ok(Self::State(inner.clone()))
+            }
+            Type::Path(path) if named(&path.path, "String") => argument(&param.pat, Form::String(ty.clone())),
+            _ => {
+                owned(ty)?;
+                argument(&param.pat, Form::Value(ty.clone()))
+            }
+        }
+    }
+
+    fn of_reference(pat: &Pat, reference: &TypeReference) -> syn::Result<Self> {
+        let refuse = |message: &str| Err(syn::Error::new_spanned(reference, message));
+        let inner = plain(&reference.elem);
+        let is = |name| matches!(inner, Type::Path(path) if named(&path.path, name));
+        let holds_state = matches!(inner, Type::Path(path) if state(&path.path).is_some());
+        if let Some(lifetime) = &reference.lifetime {
+            return Err(syn::Error::new_spanned(
+                lifetime,
+                "what a job borrows lives only as long as the attempt: leave the lifetime out",
+            ));
+        }
+        if holds_state {
+            return refuse("a state is taken by value, as `State(x): State<T>`");
+        }
+        match (reference.mutability, inner) {
+            (None, _) if is("JobContext") => Ok(Self::Context { by_reference: true }),
+            (None, _) if is("str") => argument(pat, Form::Str),
+            (None, Type::Slice(slice)) => {
+                owned(&slice.elem)?;
+                argument(pat, Form::Slice((*slice.elem).clone()))
+            }
+            (None, _) => refuse(
+                "a job owns its arguments: take this one by value; of references a job takes `&str`, `&[T]`, `&JobContext` \
+                 and `&mut` to the connection",
+            ),
+            (Some(_), _) if is("JobContext") => refuse("the context is taken as `&JobContext` or `JobContext`"),
+            (Some(_), Type::Path(_)) if !is("str") => {
+                owned(inner)?;
+                Ok(Self::Connection(inner.clone()))
+            }
+            (Some(_), _) => {
+                refuse("`&mut` is for the connection, such as `&mut AsyncPgConnection`; take arguments by value")
+            }
+        }
+    }
+}
+
+fn argument(pat: &Pat, form: Form) -> syn::Result<Param> {
+    match pat {
+        Pat::Ident(PatIdent { by_ref: None, subpat: None, ident, .. }) => {
+            Ok(Param::Argument(Argument { name: ident.clone(), form }))
+        }
+        Pat::Wild(_) => Err(syn::Error::new_spanned(
+            pat,
+            "an argument is stored under its name: write `name: T`, or `_name: T` if the function does not use it",
+        )),
+        _ => Err(syn::Error::new_spanned(
+            pat,
+            "an argument is stored under its name: write `name: T` and take it apart in the body",
+        )),
+    }
+}
+
+/// The type without the parentheses and invisible groups around it.
+fn plain(ty: &Type) -> &Type {
+    match ty {
+        Type::Group(group) => plain(&group.elem),
+        Type::Paren(paren) => plain(&paren.elem),
+        _ => ty,
+    }
+}
+
+/// Whether the path ends in this name, without generic arguments.
+fn named(path: &Path, name: &str) -> bool {
+    path.segments.last().is_some_and(|last| last.ident == name && last.arguments.is_none())
+}
+
+/// The `T` of `State<T>`.
+fn state(path: &Path) -> Option<&Type> {
+    let last = path.segments.last().filter(|last| last.ident == "State")?;
+    match &last.arguments {
+        PathArguments::AngleBracketed(arguments) if arguments.args.len() == 1 => match arguments.args.first()? {
+            GenericArgument::Type(ty) => Some(ty),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Objects to a type that borrows, or that is not written out.
+fn owned(ty: &Type) -> syn::Result<()> {
+    let mut search = Borrows(None);
+    search.visit_type(ty);
+    search.0.map_or(Ok(()), Err)
+}
+
+struct Borrows(Option<syn::Error>);
+
+impl Borrows {
+    fn found(&mut self, tokens: impl quote::ToTokens, message: &str) {
+        self.0.get_or_insert_with(|| syn::Error::new_spanned(tokens, message));
+    }
+}
+
+impl Visit<'_> for Borrows {
+    fn visit_type_reference(&mut self, reference: &TypeReference) {
+        self.found(reference, "a job owns what it carries: write the owned type here, such as `String` for `&str`");
+    }
+
+    fn visit_lifetime(&mut self, lifetime: &Lifetime) {
+        if lifetime.ident != "static" {
+            self.found(lifetime, "a job owns what it carries: write a type without this lifetime");
+        }
+    }
+
+    fn visit_type_impl_trait(&mut self, ty: &TypeImplTrait) {
+        self.found(ty, "a job's arguments are stored and read back: write the concrete type instead of `impl Trait`");
+    }
+
+    fn visit_type_infer(&mut self, ty: &TypeInfer) {
+        self.found(ty, "write the type out");
+    }
+}
+
+/// A type below `#[derive(Job)]`.
+pub(crate) type Declaration = DeriveInput;

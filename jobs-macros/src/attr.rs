@@ -1,0 +1,58 @@
+//! The list inside `#[job(..)]`, read as `name = value` pairs. What the values mean is `options`' concern.
+
+use proc_macro2::TokenStream;
+use syn::ext::IdentExt;
+use syn::parse::{Parse, ParseStream, Parser};
+use syn::punctuated::Punctuated;
+use syn::{Attribute, Expr, Ident, Meta, Token};
+
+use crate::errors::Errors;
+
+/// One `name = value`.
+pub(crate) struct Entry {
+    pub(crate) name: Ident,
+    pub(crate) value: Expr,
+}
+
+impl Parse for Entry {
+    fn parse(input: ParseStream) -> syn::Result<Self> {
+        if !input.peek(Ident::peek_any) {
+            return Err(input.error("expected an option, such as `queue = \"mail\"`"));
+        }
+        let name = input.call(Ident::parse_any)?;
+        if !input.peek(Token![=]) {
+            return Err(syn::Error::new(
+                name.span(),
+                format!("`{name}` is not a complete option; options look like `queue = \"mail\"`"),
+            ));
+        }
+        input.parse::<Token![=]>()?;
+        if input.is_empty() || input.peek(Token![,]) {
+            return Err(syn::Error::new(
+                name.span(),
+                format!("`{name}` has no value; options look like `queue = \"mail\"`"),
+            ));
+        }
+        Ok(Self { name, value: input.parse()? })
+    }
+}
+
+/// The options of `#[job(..)]` above a function.
+pub(crate) fn entries(list: TokenStream, errors: &mut Errors) -> Vec<Entry> {
+    errors
+        .keep(Punctuated::<Entry, Token![,]>::parse_terminated.parse2(list))
+        .map(|entries| entries.into_iter().collect())
+        .unwrap_or_default()
+}
+
+/// The options of all `#[job(..)]` below a `#[derive(Job)]`.
+pub(crate) fn helper_entries(attrs: &[Attribute], errors: &mut Errors) -> Vec<Entry> {
+    let mut all = Vec::new();
+    for attr in attrs.iter().filter(|attr| attr.path().is_ident("job")) {
+        match &attr.meta {
+            Meta::List(list) => all.extend(entries(list.tokens.clone(), errors)),
+            meta => errors.at(meta, "options stand in parentheses: `#[job(queue = \"mail\")]`"),
+        }
+    }
+    all
+}

@@ -1,0 +1,88 @@
+//! `Job`: the kind and the defaults of a job.
+
+use std::time::Duration;
+
+use proc_macro2::{Span, TokenStream};
+use quote::{quote, quote_spanned};
+
+use crate::options::{Backoff, CatchUp, Options, Retain};
+use crate::validate::Plan;
+
+/// `impl Job`.
+pub(crate) fn job(private: &TokenStream, Plan { name, kind, options, .. }: &Plan) -> TokenStream {
+    let defaults = defaults(private, options);
+    quote_spanned! {Span::mixed_site()=>
+        #[automatically_derived]
+        impl #private::Job for #name {
+            const KIND: &'static str = #kind;
+            const OPTIONS: #private::JobOptions = #defaults;
+        }
+    }
+}
+
+fn defaults(private: &TokenStream, options: &Options) -> TokenStream {
+    let mut calls = TokenStream::new();
+    if let Some(queue) = &options.queue {
+        calls.extend(quote!(.queue(#queue)));
+    }
+    if let Some(priority) = options.priority {
+        calls.extend(quote!(.priority(#priority)));
+    }
+    if let Some(max_attempts) = options.max_attempts {
+        calls.extend(quote!(.max_attempts(#max_attempts)));
+    }
+    if let Some(timeout) = options.timeout {
+        let timeout = duration(timeout);
+        calls.extend(quote!(.timeout(#timeout)));
+    }
+    if let Some(backoff) = &options.backoff {
+        let backoff = match backoff {
+            Backoff::Exponential { base, cap } => {
+                let (base, cap) = (duration(*base), duration(*cap));
+                quote!(Exponential { base: #base, cap: #cap })
+            }
+            Backoff::Fixed(wait) => {
+                let wait = duration(*wait);
+                quote!(Fixed(#wait))
+            }
+            Backoff::Custom(path) => quote!(Custom(#path)),
+        };
+        calls.extend(quote!(.backoff(#private::Backoff::#backoff)));
+    }
+    if let Some(retain) = &options.retain {
+        let retain = match retain {
+            Retain::None => quote!(None),
+            Retain::Forever => quote!(Forever),
+            Retain::For(time) => {
+                let time = duration(*time);
+                quote!(For(#time))
+            }
+        };
+        calls.extend(quote!(.retain(#private::Retain::#retain)));
+    }
+    quote!(#private::JobOptions::new() #calls)
+}
+
+/// The schedule of a registration.
+pub(crate) fn schedule(private: &TokenStream, options: &Options) -> TokenStream {
+    let Some(expression) = &options.cron else { return quote!(::core::option::Option::None) };
+    let timezone = options.timezone.as_ref().map_or_else(|| "UTC".to_owned(), syn::LitStr::value);
+    let catch_up = match options.catch_up {
+        None | Some(CatchUp::Skip) => quote!(Skip),
+        Some(CatchUp::Last) => quote!(Last),
+        Some(CatchUp::All) => quote!(All),
+    };
+    quote! {
+        ::core::option::Option::Some(#private::ScheduleSpec {
+            expression: #expression,
+            timezone: #timezone,
+            catch_up: #private::CatchUp::#catch_up,
+        })
+    }
+}
+
+/// Durations are read in milliseconds and bounded, so they fit.
+fn duration(duration: Duration) -> TokenStream {
+    let milliseconds = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    quote!(::core::time::Duration::from_millis(#milliseconds))
+}

@@ -1,0 +1,103 @@
+//! What stands beside a `#[job]` function.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{quote, quote_spanned};
+
+use super::registration::Handling;
+use super::{arguments, defaults, registration};
+use crate::ast::{Form, Function, Param};
+use crate::validate::{Plan, return_type};
+
+/// The struct, and in a scope of its own everything implemented for it.
+pub(crate) fn expand(private: &TokenStream, function: &Function, plan: &Plan) -> TokenStream {
+    let cfgs = &plan.cfgs;
+    let structure = arguments::structure(function, plan);
+    let constructor = arguments::constructor(function, plan);
+    let json = arguments::json(private, function, plan);
+    let job = defaults::job(private, plan);
+    let registered = registration::registered(private, plan, &handling(private, function, plan));
+    let submission = registration::submission(private, plan);
+    quote! {
+        #structure
+
+        #(#cfgs)*
+        #[allow(deprecated)]
+        const _: () = {
+            #constructor
+            #json
+            #job
+            #registered
+            #submission
+        };
+    }
+}
+
+fn handling(private: &TokenStream, function: &Function, plan: &Plan) -> Handling {
+    let states = function.params.iter().filter_map(|param| match param {
+        Param::State(ty) => Some(quote!(#private::TypeKey::of::<#ty>)),
+        _ => None,
+    });
+    let connection = function.params.iter().find_map(|param| match param {
+        Param::Connection(ty) => Some(ty),
+        _ => None,
+    });
+    Handling {
+        handler: handler(private, function, plan, connection.is_some()),
+        states: quote!(#(#states),*),
+        connection: match connection {
+            Some(ty) => quote!(::core::option::Option::Some(#private::TypeKey::of::<#ty>)),
+            None => quote!(::core::option::Option::None),
+        },
+    }
+}
+
+/// A closure of the form the function asks for. It is located at the function's name, because that is where the compiler
+/// shall point if the future is not `Send`; the names in it cannot meet the user's (`mixed_site`).
+fn handler(private: &TokenStream, function: &Function, plan: &Plan, transactional: bool) -> TokenStream {
+    let sig = &function.sig;
+    let (ident, returns) = (&sig.ident, return_type(sig));
+    let here = Span::mixed_site().located_at(ident.span());
+    let is_async = sig.asyncness.is_some();
+    let connection_trait = if is_async { quote!(AsyncJobConnection) } else { quote!(BlockingJobConnection) };
+
+    let job = &plan.name;
+    let unused = arguments::of(function).next().is_none().then(|| quote!(#[allow(unused_variables)]));
+    let values = function.params.iter().map(|param| match param {
+        Param::Argument(argument) => {
+            let field = &argument.name;
+            match argument.form {
+                Form::Value(_) | Form::String(_) => quote_spanned!(here=> job.#field),
+                Form::Str | Form::Slice(_) => quote_spanned!(here=> &job.#field),
+            }
+        }
+        Param::State(ty) => quote_spanned!(here=> ctx.extract::<#ty>()?),
+        Param::Context { by_reference: true } => quote_spanned!(here=> &ctx),
+        Param::Context { by_reference: false } => quote_spanned!(here=> ::core::clone::Clone::clone(&ctx)),
+        Param::Connection(ty) => {
+            quote_spanned!(here=> <#ty as #private::#connection_trait>::of_job(connection, &ctx)?)
+        }
+        // `validate` has let none through.
+        Param::Refused(_) => TokenStream::new(),
+    });
+    let answer = match is_async {
+        true => quote_spanned!(here=> #ident(#(#values),*).await),
+        false => quote_spanned!(here=> #ident(#(#values),*)),
+    };
+    let body = quote_spanned! {here=>
+        #unused
+        let job = ctx.decode::<#job>()?;
+        <#returns as #private::IntoHandled>::into_handled(#answer)
+    };
+    match (is_async, transactional) {
+        (true, false) => quote_spanned! {here=>
+            #private::Handler::Async(|ctx| ::std::boxed::Box::pin(async move { #body }))
+        },
+        (true, true) => quote_spanned! {here=>
+            #private::Handler::AsyncTransactional(|connection, ctx| ::std::boxed::Box::pin(async move { #body }))
+        },
+        (false, false) => quote_spanned!(here=> #private::Handler::Blocking(|ctx| { #body })),
+        (false, true) => quote_spanned! {here=>
+            #private::Handler::BlockingTransactional(|connection, ctx| { #body })
+        },
+    }
+}

@@ -1,0 +1,120 @@
+//! What is written instead when there is an objection: a type of the same name that is a job of no use, so that the rest
+//! of the program has nothing further to say. The program does not compile, so the stub never runs.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{format_ident, quote, quote_spanned};
+
+use crate::ast::{Declaration, Form, Function, Param};
+use crate::validate::Plan;
+
+/// The objection and the stub of a function's struct; without a plan its name is not known.
+pub(crate) fn function(
+    private: &TokenStream,
+    function: &Function,
+    plan: Option<&Plan>,
+    error: &syn::Error,
+) -> TokenStream {
+    let error = error.to_compile_error();
+    let Some(Plan { name, kind, cfgs, .. }) = plan.filter(|_| !function.is_method()) else { return error };
+    let vis = &function.vis;
+    // Types that name the function's generics mean nothing outside of it.
+    let known = function.sig.generics.params.is_empty();
+    let fields = function.params.iter().filter_map(|param| match param {
+        Param::Argument(argument) if known => {
+            let field = &argument.name;
+            let ty = match &argument.form {
+                Form::Value(ty) | Form::String(ty) => quote!(#ty),
+                Form::Str => quote!(::std::string::String),
+                Form::Slice(element) => quote!(::std::vec::Vec<#element>),
+            };
+            Some(quote!(#vis #field: #ty))
+        }
+        _ => None,
+    });
+    let fields: Vec<TokenStream> = fields.collect();
+    let body = if fields.is_empty() { quote!(;) } else { quote!({ #(#fields,)* }) };
+    // Which parameters are arguments may be just what is in doubt, so `new` takes whatever it is given.
+    let params =
+        function.params.iter().filter(|param| matches!(param, Param::Argument(_) | Param::Refused(_))).enumerate().map(
+            |(i, _)| {
+                let param = format_ident!("_argument{i}");
+                quote!(#param: impl ::core::marker::Sized)
+            },
+        );
+    let json = json(private, name);
+    let job = job(private, name, kind);
+    quote! {
+        #error
+
+        #(#cfgs)*
+        #[allow(missing_docs, dead_code)]
+        #vis struct #name #body
+
+        #(#cfgs)*
+        const _: () = {
+            #[allow(dead_code)]
+            impl #name {
+                #vis fn new(#(#params),*) -> Self {
+                    ::core::unreachable!()
+                }
+            }
+            #json
+            #job
+        };
+    }
+}
+
+/// The objection and the stub of what a type's derive implements; serde's part is the user's own.
+pub(crate) fn declaration(
+    private: &TokenStream,
+    declaration: &Declaration,
+    Plan { name, kind, cfgs, .. }: &Plan,
+    error: &syn::Error,
+) -> TokenStream {
+    let error = error.to_compile_error();
+    if !declaration.generics.params.is_empty() {
+        return error;
+    }
+    let job = job(private, name, kind);
+    quote! {
+        #error
+        #(#cfgs)*
+        const _: () = { #job };
+    }
+}
+
+fn job(private: &TokenStream, name: &syn::Ident, kind: &str) -> TokenStream {
+    quote_spanned! {Span::mixed_site()=>
+        impl #private::Job for #name {
+            const KIND: &'static str = #kind;
+        }
+        impl #private::Registered for #name {
+            const REGISTRATION: #private::Registration = #private::Registration {
+                kind: #kind,
+                type_name: #kind,
+                location: "",
+                options: #private::JobOptions::new(),
+                handler: #private::Handler::Blocking(|_| ::core::unreachable!()),
+                schedule: ::core::option::Option::None,
+                states: &[],
+                connection: ::core::option::Option::None,
+            };
+        }
+    }
+}
+
+fn json(private: &TokenStream, name: &syn::Ident) -> TokenStream {
+    let serde = quote!(#private::serde);
+    quote_spanned! {Span::mixed_site()=>
+        impl #serde::Serialize for #name {
+            fn serialize<__S: #serde::Serializer>(&self, _: __S) -> ::core::result::Result<__S::Ok, __S::Error> {
+                ::core::unreachable!()
+            }
+        }
+        impl<'__de> #serde::Deserialize<'__de> for #name {
+            fn deserialize<__D: #serde::Deserializer<'__de>>(_: __D) -> ::core::result::Result<Self, __D::Error> {
+                ::core::unreachable!()
+            }
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! What must hold together: the item and its options. Comes out as a plan that `expand` writes down without a question.
+
+use syn::ext::IdentExt;
+use syn::visit::Visit;
+use syn::{Attribute, Data, Fields, Generics, Ident, LitStr, ReturnType, Signature, Type, TypeImplTrait};
+
+use crate::ast::{Declaration, Function, Param};
+use crate::errors::Errors;
+use crate::options::Options;
+use crate::{cron, names};
+
+/// What every job has.
+pub(crate) struct Plan {
+    /// The type that is the job.
+    pub(crate) name: Ident,
+    /// The kind stored.
+    pub(crate) kind: String,
+    /// The options, known to fit together.
+    pub(crate) options: Options,
+    /// The `cfg`s under which all of it exists.
+    pub(crate) cfgs: Vec<Attribute>,
+}
+
+/// Checks a function; answers a plan that holds only if no objection was made.
+pub(crate) fn function(function: &mut Function, options: Options, errors: &mut Errors) -> Option<Plan> {
+    let ident = function.sig.ident.clone();
+    signature(&function.sig, errors);
+    let mut connections = 0;
+    for (param, input) in function.params.iter_mut().zip(&function.sig.inputs) {
+        match param {
+            Param::Refused(error) => errors.push(error.clone()),
+            Param::Argument(argument) if options.cron.is_some() => errors.at(
+                &argument.name,
+                "a job with `cron` runs by itself and nobody could pass this argument; take it as `State<T>` or from the database",
+            ),
+            Param::Connection(_) => {
+                connections += 1;
+                if connections > 1 {
+                    errors.at(input, "a job runs in one transaction: take one `&mut` connection");
+                }
+            }
+            _ => {}
+        }
+    }
+    let name = match options.name.clone() {
+        Some(name) => Some(name),
+        None => errors.keep(struct_name(&ident)),
+    }?;
+    if name == ident {
+        errors.at(
+            &ident,
+            format!("the function and its struct would both be called `{name}`; write `#[job(name = \"...\")]`"),
+        );
+        return None;
+    }
+    schedule(&options, errors);
+    let kind = kind(&options, ident.unraw().to_string(), &ident, errors);
+    Some(Plan { name, kind, cfgs: cfgs(&function.attrs), options })
+}
+
+/// Checks a type; answers a plan that holds only if no objection was made.
+pub(crate) fn declaration(declaration: &Declaration, options: Options, errors: &mut Errors) -> Plan {
+    not_generic(
+        &declaration.generics,
+        "a job has one kind and one form of arguments: its type cannot be generic",
+        errors,
+    );
+    let fields = match &declaration.data {
+        Data::Struct(data) => data.fields.iter().next(),
+        Data::Enum(data) => data.variants.iter().find_map(|variant| variant.fields.iter().next()),
+        Data::Union(data) => {
+            errors.at(data.union_token, "a union cannot be stored as JSON; write a struct or an enum");
+            None
+        }
+    };
+    if options.cron.is_some() {
+        let message = "a job with `cron` runs by itself and nobody could fill this field; take its value in `handle`";
+        match (&declaration.data, fields) {
+            (Data::Enum(_), _) => {
+                errors.at(
+                    &declaration.ident,
+                    "a job with `cron` runs by itself and nobody could choose a variant; write a struct",
+                );
+            }
+            (_, Some(field)) => errors.at(field, message),
+            (_, None) => {}
+        }
+    }
+    schedule(&options, errors);
+    let name = declaration.ident.clone();
+    let kind = kind(&options, names::snake(&name.unraw().to_string()), &name, errors);
+    Plan { name, kind, cfgs: cfgs(&declaration.attrs), options }
+}
+
+/// Whether a type without fields decodes from nothing at all.
+pub(crate) fn is_unit(declaration: &Declaration) -> bool {
+    matches!(&declaration.data, Data::Struct(data) if matches!(data.fields, Fields::Unit))
+}
+
+fn signature(sig: &Signature, errors: &mut Errors) {
+    not_generic(&sig.generics, "a job has one kind and one form of arguments: write concrete types", errors);
+    if let Some(constness) = sig.constness {
+        errors.at(constness, "a job runs at run time: write `fn` or `async fn`");
+    }
+    if let Some(unsafety) = sig.unsafety {
+        errors
+            .at(unsafety, "a worker calls the function with whatever arguments are stored, so it must be safe to call");
+    }
+    if let Some(abi) = &sig.abi {
+        errors.at(abi, "a job has Rust's own calling convention: write `fn` or `async fn`");
+    } else if let Some(variadic) = &sig.variadic {
+        errors.at(variadic, "a job has a fixed list of arguments");
+    }
+    if let ReturnType::Type(_, ty) = &sig.output {
+        if let Type::Never(never) = &**ty {
+            errors.at(never, "a job returns: `()`, `Outcome`, `Result<(), E>` or `Result<Outcome, E>`");
+        }
+        OpaqueTypes(errors).visit_type(ty);
+    }
+}
+
+struct OpaqueTypes<'e>(&'e mut Errors);
+
+impl Visit<'_> for OpaqueTypes<'_> {
+    fn visit_type_impl_trait(&mut self, ty: &TypeImplTrait) {
+        self.0.at(ty, "write the concrete type: `()`, `Outcome`, `Result<(), E>` or `Result<Outcome, E>`");
+    }
+}
+
+fn not_generic(generics: &Generics, message: &str, errors: &mut Errors) {
+    if !generics.params.is_empty() {
+        errors.at(&generics.params, message);
+    } else if let Some(clause) = &generics.where_clause {
+        errors.at(clause, message);
+    }
+}
+
+fn struct_name(function: &Ident) -> syn::Result<Ident> {
+    let name = names::upper_camel(&function.unraw().to_string());
+    let mut ident: Ident = syn::parse_str(&name).map_err(|_| {
+        syn::Error::new(
+            function.span(),
+            format!("no struct can be named after `{function}`; write `#[job(name = \"...\")]`"),
+        )
+    })?;
+    ident.set_span(function.span());
+    Ok(ident)
+}
+
+/// A kind taken from an identifier obeys the same bounds as one that was written.
+fn kind(options: &Options, default: String, ident: &Ident, errors: &mut Errors) -> String {
+    let kind = options.kind.as_ref().map_or(default, LitStr::value);
+    if options.kind.is_none() && kind.len() > 200 {
+        errors.at(ident, "this name is longer than 200 bytes and cannot be stored; write `#[job(kind = \"...\")]`");
+    }
+    kind
+}
+
+fn schedule(options: &Options, errors: &mut Errors) {
+    let zone = match &options.timezone {
+        Some(timezone) => match cron::zone(&timezone.value()) {
+            Ok(zone) => zone,
+            Err(problem) => return errors.push(syn::Error::new(timezone.span(), problem)),
+        },
+        None => chrono_tz::UTC,
+    };
+    match &options.cron {
+        Some(expression) => {
+            if let Err(problem) = cron::check(&expression.value(), zone) {
+                errors.push(syn::Error::new(expression.span(), problem));
+            }
+        }
+        // An option `cron` that was refused already is not missing.
+        None if !options.written.contains_key("cron") => {
+            for option in ["timezone", "catch_up"] {
+                if let Some(span) = options.written.get(option) {
+                    errors.push(syn::Error::new(
+                        *span,
+                        format!("`{option}` says how `cron` is read; add `cron = \"...\"` or leave it out"),
+                    ));
+                }
+            }
+        }
+        None => {}
+    }
+}
+
+/// The `cfg`s of an item, those inside `cfg_attr` left alone: the compiler has resolved them before a macro sees them.
+fn cfgs(attrs: &[Attribute]) -> Vec<Attribute> {
+    attrs.iter().filter(|attr| attr.path().is_ident("cfg")).cloned().collect()
+}
+
+/// Where the return type stands, or the function's name where it is left out.
+pub(crate) fn return_type(sig: &Signature) -> Type {
+    match &sig.output {
+        ReturnType::Type(_, ty) => (**ty).clone(),
+        ReturnType::Default => syn::parse_quote_spanned!(sig.ident.span()=> ()),
+    }
+}
