@@ -10,8 +10,9 @@ use crate::error::{CompleteError, EnqueueError, MigrateError};
 use crate::executor::{Executor, SqliteAsync};
 use crate::migrations::Migration;
 use crate::sqlite::migrate;
+use crate::sqlite::queries::complete::{self, Row};
 use crate::sqlite::queries::enqueue::Insert;
-use crate::sqlite::queries::{complete, ledger};
+use crate::sqlite::queries::ledger;
 
 impl<C: AsyncConnection<Backend = Sqlite>> Executor<SqliteAsync> for C {
     type Output<'c, T, E>
@@ -45,13 +46,20 @@ impl<C: AsyncConnection<Backend = Sqlite>> Executor<SqliteAsync> for C {
             if status.transaction_depth().is_none() {
                 return Err(CompleteError::NoTransaction);
             }
-            match self.execute_returning_count(complete::statement(ctx.lease())).await? {
-                0 => Err(CompleteError::LeaseLost(ctx.lease())),
-                _ => {
-                    ctx.mark_completed_in();
-                    Ok(())
-                }
+            let lease = ctx.lease();
+            let row = Row::after(&ctx.completion().transition);
+            let moved = match row {
+                Row::Stays(keep) => self.execute_returning_count(complete::complete(lease, keep)).await?,
+                Row::Goes => self.execute_returning_count(complete::delete(lease)).await?,
+            };
+            if moved == 0 {
+                return Err(CompleteError::LeaseLost(lease));
             }
+            if let Row::Goes = row {
+                self.execute_returning_count(complete::forget(lease)).await?;
+            }
+            ctx.mark_completed_in();
+            Ok(())
         })
     }
 

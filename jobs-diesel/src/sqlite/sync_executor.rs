@@ -9,7 +9,7 @@ use jobs_core::{InvalidJob, JobContext, JobId, NewJob};
 use crate::error::{CompleteError, EnqueueError, MigrateError};
 use crate::executor::{Executor, SqliteSync};
 use crate::sqlite::migrate;
-use crate::sqlite::queries::complete;
+use crate::sqlite::queries::complete::{self, Row};
 use crate::sqlite::queries::enqueue::Insert;
 
 impl<C: LoadConnection<Backend = Sqlite>> Executor<SqliteSync> for C {
@@ -43,13 +43,20 @@ impl<C: LoadConnection<Backend = Sqlite>> Executor<SqliteSync> for C {
         if status.transaction_depth().is_none() {
             return Err(CompleteError::NoTransaction);
         }
-        match ExecuteDsl::execute(complete::statement(ctx.lease()), self)? {
-            0 => Err(CompleteError::LeaseLost(ctx.lease())),
-            _ => {
-                ctx.mark_completed_in();
-                Ok(())
-            }
+        let lease = ctx.lease();
+        let row = Row::after(&ctx.completion().transition);
+        let moved = match row {
+            Row::Stays(keep) => ExecuteDsl::execute(complete::complete(lease, keep), self)?,
+            Row::Goes => ExecuteDsl::execute(complete::delete(lease), self)?,
+        };
+        if moved == 0 {
+            return Err(CompleteError::LeaseLost(lease));
         }
+        if let Row::Goes = row {
+            ExecuteDsl::execute(complete::forget(lease), self)?;
+        }
+        ctx.mark_completed_in();
+        Ok(())
     }
 
     fn migrate(&mut self) -> Result<(), MigrateError> {

@@ -12,7 +12,7 @@ use crate::sqlite::schema::jobs_job;
 use crate::sqlite::time::{Now, after};
 use crate::sqlite::types::{State, Worker};
 
-/// Makes a job available now, with at least one attempt left.
+/// Makes a job available now, with at least one attempt left. Crashes start anew: somebody looked at it.
 pub(crate) fn retry(conn: &mut SqliteConnection, id: JobId) -> QueryResult<Operated> {
     let job = jobs_job::table.find(id.0);
     let found = job
@@ -28,6 +28,7 @@ pub(crate) fn retry(conn: &mut SqliteConnection, id: JobId) -> QueryResult<Opera
             jobs_job::state.eq(AVAILABLE),
             jobs_job::run_at.eq(Now),
             jobs_job::max_attempts.eq(max_attempts.max(attempt + 1)),
+            jobs_job::crashes.eq(0),
             jobs_job::worker.eq(None::<Worker>),
             jobs_job::claimed_at.eq(None::<i64>),
             jobs_job::finished_at.eq(None::<i64>),

@@ -32,20 +32,18 @@ fn insert(conn: &mut SqliteConnection, schedule: &DeclaredSchedule) -> QueryResu
         .map(drop)
 }
 
+/// A changed expression goes on from now: its ticks of the past were never promised.
 fn move_on_if_changed(conn: &mut SqliteConnection, schedule: &DeclaredSchedule) -> QueryResult<()> {
-    let changed = jobs_schedule::expression
-        .ne(&schedule.expression)
-        .or(jobs_schedule::timezone.ne(&schedule.timezone))
-        .or(jobs_schedule::catch_up.ne(schedule.catch_up.as_str()));
-    diesel::update(jobs_schedule::table.find(&schedule.name).filter(changed))
+    let stored = jobs_schedule::table.find(&schedule.name);
+    let changed = jobs_schedule::expression.ne(&schedule.expression).or(jobs_schedule::timezone.ne(&schedule.timezone));
+    diesel::update(stored.filter(changed))
         .set((
             jobs_schedule::expression.eq(&schedule.expression),
             jobs_schedule::timezone.eq(&schedule.timezone),
-            jobs_schedule::catch_up.eq(schedule.catch_up.as_str()),
             jobs_schedule::last_tick.eq(Now),
         ))
-        .execute(conn)
-        .map(drop)
+        .execute(conn)?;
+    diesel::update(stored).set(jobs_schedule::catch_up.eq(schedule.catch_up.as_str())).execute(conn).map(drop)
 }
 
 /// All schedules by name, and the time.
