@@ -181,7 +181,10 @@ impl JobContext {
             let mismatch = mismatch_without_values(&error);
             JobError::of_kind(
                 FailureKind::Undecodable,
-                anyhow::Error::msg(format!("the stored arguments of job kind `{}` do not fit: {mismatch}", self.kind())),
+                anyhow::Error::msg(format!(
+                    "the stored arguments of job kind `{}` do not fit: {mismatch}",
+                    self.kind()
+                )),
             )
         })
     }

@@ -7,6 +7,7 @@ mod error;
 mod handler;
 mod job;
 mod lease;
+mod maintenance;
 mod new_job;
 mod outcome;
 mod record;
@@ -15,6 +16,8 @@ mod retry;
 mod schedule;
 mod state;
 pub mod storage;
+mod telemetry;
+mod worker;
 
 pub use context::{JobContext, State, States, TypeKey};
 pub use error::{Failure, FailureKind, JobError, MAX_FAILURE_BYTES, ResultExt, StorageError};
@@ -28,6 +31,7 @@ pub use registry::{Registry, RegistryError};
 pub use retry::Backoff;
 pub use schedule::{CatchUp, Due, InvalidSchedule, MISSED_AFTER, Schedule, ScheduleSpec};
 pub use state::{JobState, UnknownState};
+pub use worker::{Worker, WorkerBuilder, WorkerError, WorkerHandle, WorkerStats};
 
 #[doc(hidden)]
 pub mod __private {

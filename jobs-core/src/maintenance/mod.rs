@@ -1,0 +1,55 @@
+//! What every worker does beside its jobs. Each service is safe to run on all workers at once: the statements elect
+//! the one that acts, row by row. There is no leader to lose.
+//!
+//! | service | every | does |
+//! |---|---|---|
+//! | rescuer | a sixth of a lease, at most 5 s | frees the jobs of dead workers |
+//! | scheduler | the next tick, at most 5 s | enqueues due ticks |
+//! | pruner | 60 s | deletes finished jobs whose time has come |
+
+mod pruner;
+mod rescuer;
+mod scheduler;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::worker::Shared;
+
+/// What a shutdown waits for a service in the middle of its work.
+const STOP: Duration = Duration::from_secs(2);
+
+pub(crate) struct Maintenance {
+    services: TaskTracker,
+    stop: CancellationToken,
+}
+
+/// Starts all services. They go on while the worker drains, so that its own leases stay good.
+pub(crate) fn start(shared: &Arc<Shared>) -> Maintenance {
+    let services = TaskTracker::new();
+    let stop = CancellationToken::new();
+    services.spawn(rescuer::run(shared.clone(), stop.clone()));
+    services.spawn(scheduler::run(shared.clone(), stop.clone()));
+    services.spawn(pruner::run(shared.clone(), stop.clone()));
+    services.close();
+    Maintenance { services, stop }
+}
+
+impl Maintenance {
+    /// Lets each service end what it is at.
+    pub(crate) async fn stop(self) {
+        self.stop.cancel();
+        let _ = tokio::time::timeout(STOP, self.services.wait()).await;
+    }
+}
+
+/// Sleeps with jitter, so that workers do not come in step. `false`: stop.
+async fn pause(span: Duration, stop: &CancellationToken) -> bool {
+    tokio::select! {
+        () = tokio::time::sleep(span.mul_f64(rand::random_range(0.8..1.0))) => true,
+        () = stop.cancelled() => false,
+    }
+}

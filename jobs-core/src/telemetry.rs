@@ -1,0 +1,133 @@
+//! Every span and event of the worker, in one place, so that names and fields stay the same: `job.*` for the job at
+//! hand, `worker.*` for the process, units in the names. Arguments never appear.
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use tracing::{Span, debug, error, info, info_span, warn};
+
+use crate::error::StorageError;
+use crate::job::JobId;
+use crate::lease::{ClaimedJob, Lease, WorkerId};
+use crate::outcome::Transition;
+use crate::storage::{Rescued, WorkerInfo};
+
+pub(crate) fn job_span(job: &ClaimedJob) -> Span {
+    info_span!(
+        "job",
+        job.id = job.lease.job.0,
+        job.kind = job.kind,
+        job.queue = job.queue,
+        job.attempt = job.attempt,
+        job.max_attempts = job.max_attempts,
+    )
+}
+
+pub(crate) fn worker_started(info: &WorkerInfo, queues: &str) {
+    info!(worker.id = %info.id, worker.pid = info.pid, worker.queues = queues, "worker started");
+}
+
+pub(crate) fn worker_draining(in_flight: usize, grace: Duration) {
+    info!(worker.in_flight = in_flight, worker.grace_seconds = grace.as_secs_f64(), "worker stops claiming and drains");
+}
+
+pub(crate) fn worker_gives_back(in_flight: usize) {
+    warn!(worker.in_flight = in_flight, "grace period is over: unfinished jobs are given back");
+}
+
+pub(crate) fn worker_stopped() {
+    info!("worker stopped");
+}
+
+pub(crate) fn finished(kind: &str, lease: &Lease, transition: &Transition, ran: Duration) {
+    let (id, verb, ms) = (lease.job.0, transition.verb(), ran.as_secs_f64() * 1e3);
+    match transition {
+        Transition::Retry { delay, failure } => {
+            warn!(job.id = id, job.kind = kind, job.run_ms = ms, job.retry_seconds = delay.as_secs_f64(), error.kind = %failure.kind, "job {id} failed and will be retried: {}", failure.message);
+        }
+        Transition::Discard { failure, .. } => {
+            error!(job.id = id, job.kind = kind, job.run_ms = ms, error.kind = %failure.kind, "job {id} failed for good and was discarded: {}", failure.message);
+        }
+        Transition::Complete(_) | Transition::Snooze(_) | Transition::Release | Transition::Cancel { .. } => {
+            debug!(job.id = id, job.kind = kind, job.run_ms = ms, job.transition = verb, "job {id}: {verb}");
+        }
+    }
+}
+
+pub(crate) fn lease_lost(lease: &Lease, kind: &str, verb: &str) {
+    warn!(
+        job.id = lease.job.0,
+        job.kind = kind,
+        job.lease = lease.number,
+        "job {}: the attempt lost its lease, its `{verb}` was refused",
+        lease.job
+    );
+}
+
+pub(crate) fn unknown_commit(id: JobId, problem: &StorageError) {
+    warn!(job.id = id.0, "job {id}: the database failed around the commit ({problem}); the lease decides what holds");
+}
+
+pub(crate) fn declared_dead(old: WorkerId, jobs: usize) {
+    error!(
+        worker.id = %old,
+        worker.lost_leases = jobs,
+        "this worker was declared dead (its heartbeats came too late); its jobs run elsewhere, it goes on under a new id"
+    );
+}
+
+pub(crate) fn rescued(rescued: &Rescued) {
+    if !rescued.returned.is_empty() {
+        warn!(rescue.jobs = rescued.returned.len(), "rescued {} jobs of dead workers", rescued.returned.len());
+    }
+    for id in &rescued.discarded {
+        error!(job.id = id.0, "job {id} was discarded after its worker died with it; see `worker show {id}`");
+    }
+}
+
+pub(crate) fn ticked(name: &str, jobs: usize) {
+    debug!(schedule.name = name, schedule.jobs = jobs, "schedule {name}: enqueued {jobs}");
+}
+
+pub(crate) fn schedule_unusable(name: &str, problem: &dyn std::fmt::Display) {
+    error!(schedule.name = name, "schedule {name} is not run: {problem}");
+}
+
+pub(crate) fn pruned(jobs: usize) {
+    debug!(prune.jobs = jobs, "pruned {jobs} finished jobs");
+}
+
+pub(crate) fn refused(verb: &str, problem: &StorageError) {
+    error!("{verb}: {problem}");
+}
+
+/// Says at most one line per ten seconds about a verb that keeps failing, and how often it was silent.
+pub(crate) struct Trouble {
+    verb: &'static str,
+    last: Mutex<Option<(Instant, u64)>>,
+}
+
+impl Trouble {
+    const QUIET: Duration = Duration::from_secs(10);
+
+    pub(crate) const fn new(verb: &'static str) -> Self {
+        Self { verb, last: Mutex::new(None) }
+    }
+
+    pub(crate) fn report(&self, problem: &StorageError) {
+        let verb = self.verb;
+        let mut last = self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        match &mut *last {
+            Some((at, silent)) if at.elapsed() < Self::QUIET => *silent += 1,
+            _ => {
+                let silent = last.map_or(0, |(_, silent)| silent);
+                warn!(
+                    storage.verb = verb,
+                    storage.silent_failures = silent,
+                    "{verb} failed and is tried again: {problem}"
+                );
+                *last = Some((Instant::now(), 0));
+            }
+        }
+    }
+}

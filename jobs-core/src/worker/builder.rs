@@ -1,0 +1,169 @@
+//! Putting a worker together. What is wrong is said by `build`, before the first job is claimed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::settings::{DEFAULT_CONCURRENCY, Settings};
+use super::{Worker, WorkerError};
+use crate::context::States;
+use crate::outcome::Retention;
+use crate::registry::Registry;
+use crate::storage::Storage;
+
+/// Settings of a [`Worker`]; each has a default.
+#[must_use = "a builder does nothing until `build`"]
+pub struct WorkerBuilder {
+    storage: Arc<dyn Storage>,
+    registry: Option<Registry>,
+    states: States,
+    queues: BTreeMap<String, Option<usize>>,
+    declared: BTreeSet<String>,
+    concurrency: usize,
+    poll: Duration,
+    grace: Duration,
+    lease: Duration,
+    max_crashes: u16,
+    retention: Retention,
+}
+
+impl std::fmt::Debug for WorkerBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WorkerBuilder").field("queues", &self.queues).finish_non_exhaustive()
+    }
+}
+
+impl WorkerBuilder {
+    pub(super) fn new(storage: Arc<dyn Storage>) -> Self {
+        Self {
+            storage,
+            registry: None,
+            states: States::default(),
+            queues: BTreeMap::new(),
+            declared: BTreeSet::new(),
+            concurrency: DEFAULT_CONCURRENCY,
+            poll: Settings::POLL,
+            grace: Settings::GRACE,
+            lease: Settings::LEASE,
+            max_crashes: Settings::MAX_CRASHES,
+            retention: Retention::default(),
+        }
+    }
+
+    /// Which jobs it can run. Default: all that are linked into the program.
+    pub fn registry(mut self, registry: Registry) -> Self {
+        self.registry = Some(registry);
+        self
+    }
+
+    /// Gives handlers a value to take as `State<T>` or with `ctx.state::<T>()`; one per type.
+    pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.states.insert(value);
+        self
+    }
+
+    /// Serves this queue, running at most `concurrency` of its jobs at the same time. Naming one queue means serving
+    /// only the named ones. Default: every queue that a registered job goes to.
+    pub fn queue(mut self, name: impl Into<String>, concurrency: usize) -> Self {
+        self.queues.insert(name.into(), Some(concurrency));
+        self
+    }
+
+    /// Serves this queue with the default concurrency.
+    pub fn serve(mut self, name: impl Into<String>) -> Self {
+        self.queues.insert(name.into(), None);
+        self
+    }
+
+    /// Forgets the queues named so far.
+    pub fn clear_queues(mut self) -> Self {
+        self.queues.clear();
+        self
+    }
+
+    /// Says that a queue exists although no job goes there by default, because jobs name it when they are enqueued;
+    /// serving it is then no typing error.
+    pub fn declare_queue(mut self, name: impl Into<String>) -> Self {
+        self.declared.insert(name.into());
+        self
+    }
+
+    /// Jobs of one queue at the same time, for queues named without a number. Default: 16.
+    pub fn concurrency(mut self, concurrency: usize) -> Self {
+        self.concurrency = concurrency;
+        self
+    }
+
+    /// How long an idle worker waits between looks when nothing wakes it. Default: 1 s.
+    pub fn poll(mut self, poll: Duration) -> Self {
+        self.poll = poll;
+        self
+    }
+
+    /// How long running jobs may go on after a shutdown began, before they are given back. Default: 30 s.
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// How long after its last heartbeat this worker's jobs may be given to others; at least 1 s. A heartbeat is sent
+    /// every quarter of it. Default: 30 s.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// A job whose worker died with it this often is discarded. Default: 3.
+    pub fn max_crashes(mut self, max_crashes: u16) -> Self {
+        self.max_crashes = max_crashes;
+        self
+    }
+
+    /// How long finished jobs stay readable where their kind does not say otherwise.
+    pub fn retention(mut self, retention: Retention) -> Self {
+        self.retention = retention;
+        self
+    }
+
+    /// Checks everything that can be checked without the database.
+    pub fn build(self) -> Result<Worker, WorkerError> {
+        let registry = self.registry.unwrap_or_else(Registry::linked);
+        let storage = self.storage;
+        registry.check(&self.states, |id| storage.provides(id), storage.name())?;
+        let invalid = |problem: String| Err(WorkerError::Setting(problem));
+        if self.lease < Duration::from_secs(1) {
+            return invalid(format!("a lease of {:?} is too short to keep; use at least 1s", self.lease));
+        }
+        if self.poll < Duration::from_millis(1) {
+            return invalid(format!("a poll interval of {:?} would never pause; use at least 1ms", self.poll));
+        }
+        if self.max_crashes == 0 {
+            return invalid("max_crashes = 0 would discard every job; use at least 1".to_owned());
+        }
+        let known: BTreeSet<&str> =
+            registry.queues().into_iter().chain(self.declared.iter().map(String::as_str)).collect();
+        let mut queues = BTreeMap::new();
+        for (queue, concurrency) in &self.queues {
+            if !known.contains(queue.as_str()) {
+                let known = Vec::from_iter(known).join(", ");
+                return Err(WorkerError::UnknownQueue { queue: queue.clone(), known });
+            }
+            queues.insert(queue.clone(), concurrency.unwrap_or(self.concurrency));
+        }
+        if queues.is_empty() {
+            queues = known.iter().map(|queue| ((*queue).to_owned(), self.concurrency)).collect();
+        }
+        if let Some((queue, _)) = queues.iter().find(|(_, slots)| **slots == 0 || **slots > 100_000) {
+            return invalid(format!("queue `{queue}`: concurrency must be from 1 to 100000"));
+        }
+        let settings = Settings {
+            queues,
+            poll: self.poll,
+            grace: self.grace,
+            lease: self.lease,
+            max_crashes: self.max_crashes,
+            retention: self.retention,
+        };
+        Ok(Worker::new(storage, registry, self.states, settings))
+    }
+}

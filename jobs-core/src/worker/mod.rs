@@ -1,0 +1,194 @@
+//! The worker: claims jobs, runs their handlers, finishes them. One step of the flow per file.
+//!
+//! ```text
+//! fetcher ── claim ──▶ executor (a task per job) ── finish ──▶ completer ── batches ──▶ storage
+//!    ▲ slots freed, hints, timers        ▲ leases lost ◀── heartbeat (own thread, own connection)
+//! ```
+
+mod builder;
+mod completer;
+mod executor;
+mod fetcher;
+mod heartbeat;
+mod leases;
+mod panics;
+mod settings;
+mod shutdown;
+mod slots;
+mod stats;
+
+use std::sync::Arc;
+
+use tokio::sync::{Notify, watch};
+use tokio_util::task::TaskTracker;
+
+use crate::context::States;
+use crate::error::StorageError;
+use crate::lease::WorkerId;
+use crate::maintenance;
+use crate::registry::{Registry, RegistryError};
+use crate::storage::{Storage, WorkerInfo};
+use crate::telemetry;
+
+pub use builder::WorkerBuilder;
+pub(crate) use heartbeat::Pulse;
+pub(crate) use settings::Settings;
+pub use shutdown::WorkerHandle;
+pub use stats::WorkerStats;
+
+use completer::Completer;
+use leases::Leases;
+use shutdown::Phases;
+use slots::Slots;
+use stats::Counters;
+
+/// Why a worker did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WorkerError {
+    /// The registered jobs cannot be run.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    /// A queue that no job names.
+    #[error(
+        "queue `{queue}` is not the queue of any registered job (known: {known}); correct the name, or, if jobs name it when \
+         they are enqueued, declare it with `builder.declare_queue({queue:?})`"
+    )]
+    UnknownQueue {
+        /// The queue asked for.
+        queue: String,
+        /// The queues of registered jobs.
+        known: String,
+    },
+    /// A setting out of bounds.
+    #[error("{0}")]
+    Setting(String),
+    /// The database is not reachable or not ready.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// The operating system refused the heartbeat its thread.
+    #[error("could not start the heartbeat's thread: {0}")]
+    Thread(std::io::Error),
+}
+
+/// A worker that is ready to run.
+pub struct Worker {
+    shared: Arc<Shared>,
+}
+
+/// What the steps share.
+pub(crate) struct Shared {
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) registry: Registry,
+    pub(crate) states: Arc<States>,
+    pub(crate) settings: Settings,
+    /// The id under which this process is registered at the moment.
+    pub(crate) id: watch::Sender<WorkerId>,
+    pub(crate) slots: Slots,
+    pub(crate) leases: Leases,
+    pub(crate) phases: Phases,
+    pub(crate) pulse: Pulse,
+    /// Hints that there is work.
+    pub(crate) wake: Arc<Notify>,
+    pub(crate) counters: Counters,
+    /// Handler supervisors.
+    pub(crate) executors: TaskTracker,
+}
+
+impl Shared {
+    pub(crate) fn info(&self) -> WorkerInfo {
+        WorkerInfo {
+            id: *self.id.borrow(),
+            host: gethostname::gethostname().to_string_lossy().into_owned(),
+            pid: std::process::id(),
+            queues: self.settings.queues.keys().cloned().collect(),
+            lease: self.settings.lease,
+        }
+    }
+}
+
+impl std::fmt::Debug for Worker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Worker").field("queues", &self.shared.settings.queues).finish_non_exhaustive()
+    }
+}
+
+impl Worker {
+    /// Starts to put a worker together on a storage.
+    pub fn builder(storage: Arc<dyn Storage>) -> WorkerBuilder {
+        WorkerBuilder::new(storage)
+    }
+
+    fn new(storage: Arc<dyn Storage>, registry: Registry, states: States, settings: Settings) -> Self {
+        let slots = Slots::new(&settings.queues);
+        Self {
+            shared: Arc::new(Shared {
+                storage,
+                registry,
+                states: Arc::new(states),
+                settings,
+                id: watch::Sender::new(WorkerId::generate()),
+                slots,
+                leases: Leases::default(),
+                phases: Phases::default(),
+                pulse: Pulse::default(),
+                wake: Arc::default(),
+                counters: Counters::default(),
+                executors: TaskTracker::new(),
+            }),
+        }
+    }
+
+    /// A handle to stop the worker and to look at it from elsewhere.
+    pub fn handle(&self) -> WorkerHandle {
+        WorkerHandle::new(self.shared.clone())
+    }
+
+    /// Runs until `signal` is ready or the handle says so, then drains: no more claims, running jobs get the grace
+    /// period, what is unfinished goes back without losing an attempt.
+    pub async fn run_until(self, signal: impl Future<Output = ()>) -> Result<(), WorkerError> {
+        self.run(false, signal).await
+    }
+
+    /// Runs until no job of its queues and kinds waits, now or later, and none of its own is running. For tests, tools
+    /// and one-off runs.
+    pub async fn run_until_empty(self) -> Result<WorkerStats, WorkerError> {
+        let shared = self.shared.clone();
+        self.run(true, std::future::pending()).await?;
+        Ok(shared.counters.snapshot())
+    }
+
+    async fn run(self, until_empty: bool, signal: impl Future<Output = ()>) -> Result<(), WorkerError> {
+        panics::install_hook();
+        let shared = self.shared;
+        shared.storage.check_schema().await?;
+        let info = shared.info();
+        shared.storage.register(&info).await?;
+        let heartbeat = heartbeat::start(&shared).map_err(WorkerError::Thread)?;
+        telemetry::worker_started(&info, &shared.settings.queues_text());
+
+        let completer = Completer::start(&shared);
+        let listener = {
+            let (shared, stop) = (shared.clone(), shared.phases.draining().clone());
+            tokio::spawn(async move { shared.storage.listen(shared.wake.clone(), stop).await })
+        };
+        let maintenance = maintenance::start(&shared);
+        let fetcher = tokio::spawn(fetcher::run(shared.clone(), completer.reporter(), until_empty));
+
+        tokio::select! {
+            () = signal => {}
+            () = shared.phases.draining().cancelled() => {}
+        }
+        shutdown::drain(&shared, fetcher).await;
+        completer.flush().await;
+        maintenance.stop().await;
+        listener.abort();
+        heartbeat.stop();
+        let id = *shared.id.borrow();
+        if let Err(problem) = shared.storage.deregister(id).await {
+            telemetry::refused("deregister", &problem);
+        }
+        telemetry::worker_stopped();
+        Ok(())
+    }
+}

@@ -1,0 +1,43 @@
+//! How a worker behaves; each value with its default and its bounds.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::outcome::Retention;
+
+/// Jobs of one queue that run at the same time, unless said otherwise.
+pub(super) const DEFAULT_CONCURRENCY: usize = 16;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    /// Queue and how many of its jobs run at the same time.
+    pub(crate) queues: BTreeMap<String, usize>,
+    pub(crate) poll: Duration,
+    pub(crate) grace: Duration,
+    pub(crate) lease: Duration,
+    pub(crate) max_crashes: u16,
+    pub(crate) retention: Retention,
+}
+
+impl Settings {
+    pub(super) const POLL: Duration = Duration::from_secs(1);
+    pub(super) const GRACE: Duration = Duration::from_secs(30);
+    pub(super) const LEASE: Duration = Duration::from_secs(30);
+    pub(super) const MAX_CRASHES: u16 = 3;
+
+    /// How often the heartbeat shows that the worker lives: four times a lease, so that two may fail.
+    pub(crate) fn beat(&self) -> Duration {
+        self.lease / 4
+    }
+
+    /// How often dead workers are looked for.
+    pub(crate) fn sweep(&self) -> Duration {
+        (self.lease / 6).clamp(Duration::from_millis(250), Duration::from_secs(5))
+    }
+
+    /// `default=16, mail=4`, for the log.
+    pub(crate) fn queues_text(&self) -> String {
+        let parts: Vec<String> = self.queues.iter().map(|(queue, slots)| format!("{queue}={slots}")).collect();
+        parts.join(", ")
+    }
+}

@@ -1,0 +1,105 @@
+//! Stopping in three phases: no more claims (*draining*), handlers asked to stop (*stopping*), handlers given up (*now*).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::Shared;
+use super::stats::WorkerStats;
+use crate::telemetry;
+
+/// Between asking handlers to stop and giving them up.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+/// For the finishes of what was given up.
+const LAST_FINISHES: Duration = Duration::from_secs(5);
+
+#[derive(Default)]
+pub(crate) struct Phases {
+    draining: CancellationToken,
+    stopping: CancellationToken,
+    now: CancellationToken,
+}
+
+impl Phases {
+    pub(crate) fn draining(&self) -> &CancellationToken {
+        &self.draining
+    }
+
+    /// Handlers see it as their own cancellation.
+    pub(crate) fn stopping(&self) -> &CancellationToken {
+        &self.stopping
+    }
+
+    pub(crate) fn now(&self) -> &CancellationToken {
+        &self.now
+    }
+}
+
+/// Drains: returns when no lease is held, or none can be finished any more.
+pub(super) async fn drain(shared: &Shared, fetcher: JoinHandle<()>) {
+    let phases = &shared.phases;
+    phases.draining.cancel();
+    telemetry::worker_draining(shared.leases.count(), shared.settings.grace);
+    let drained = async {
+        // The fetcher ends after its claim under way, and gives back what that brings.
+        let _ = fetcher.await;
+        shared.leases.none_held().await;
+    };
+    let mut drained = std::pin::pin!(drained);
+    tokio::select! {
+        () = &mut drained => return,
+        () = phases.stopping.cancelled() => {}
+        () = tokio::time::sleep(shared.settings.grace) => {}
+    }
+    telemetry::worker_gives_back(shared.leases.count());
+    phases.stopping.cancel();
+    if tokio::time::timeout(LAST_WORDS, &mut drained).await.is_ok() {
+        return;
+    }
+    phases.now.cancel();
+    let _ = tokio::time::timeout(LAST_FINISHES, &mut drained).await;
+}
+
+/// Stops a worker and looks at it from elsewhere. Cheap to clone.
+#[derive(Clone)]
+pub struct WorkerHandle(Arc<Shared>);
+
+impl std::fmt::Debug for WorkerHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WorkerHandle").field("stats", &self.stats()).finish_non_exhaustive()
+    }
+}
+
+impl WorkerHandle {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self(shared)
+    }
+
+    /// Stops claiming; running jobs get the grace period.
+    pub fn shutdown(&self) {
+        self.0.phases.draining.cancel();
+    }
+
+    /// Stops now: running jobs are cancelled and go back without losing an attempt.
+    pub fn shutdown_now(&self) {
+        self.0.phases.draining.cancel();
+        self.0.phases.stopping.cancel();
+    }
+
+    /// What the worker has done since it started.
+    pub fn stats(&self) -> WorkerStats {
+        self.0.counters.snapshot()
+    }
+
+    /// Jobs claimed and not yet finished.
+    pub fn in_flight(&self) -> usize {
+        self.0.leases.count()
+    }
+
+    /// Whether the heartbeat reached the database within the last lease, so that the worker's jobs are its own.
+    pub fn is_healthy(&self) -> bool {
+        self.0.pulse.alive_within(self.0.settings.lease)
+    }
+}
