@@ -144,6 +144,16 @@ impl Worker {
         WorkerHandle::new(self.shared.clone())
     }
 
+    /// The jobs it can run.
+    pub fn registry(&self) -> &Registry {
+        &self.shared.registry
+    }
+
+    /// The queues it serves, sorted.
+    pub fn queues(&self) -> impl Iterator<Item = &str> {
+        self.shared.settings.queues.keys().map(String::as_str)
+    }
+
     /// Runs until `signal` is ready or the handle says so, then drains: no more claims, running jobs get the grace
     /// period, what is unfinished goes back without losing an attempt.
     pub async fn run_until(self, signal: impl Future<Output = ()>) -> Result<(), WorkerError> {
