@@ -1,0 +1,233 @@
+//! The command line as it is typed. Values from the environment are added in [`settings`](super::settings), because an
+//! error in one of them must name the variable.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use jobs_core::JobState;
+use jobs_diesel::Backend;
+
+use super::logging::LogFormat;
+use super::queues::QueueList;
+use super::{duration, exit};
+
+/// Runs background jobs, and looks after them.
+///
+/// Without a command it runs the jobs of this program until it is asked to stop.
+#[derive(Debug, Parser)]
+#[command(name = "worker", max_term_width = 120, version = concat!("(jobs ", env!("CARGO_PKG_VERSION"), ")"), after_help = exit::HELP)]
+pub(super) struct Cli {
+    #[command(flatten)]
+    pub(super) global: GlobalArgs,
+    #[command(flatten)]
+    pub(super) run: RunArgs,
+    #[command(subcommand)]
+    pub(super) command: Option<Command>,
+}
+
+/// What every command understands.
+#[derive(Debug, Args)]
+pub(super) struct GlobalArgs {
+    /// The database: postgres://user@host/name or sqlite://path/to/file.db. Other users of the machine can
+    /// read command lines: a URL with a password belongs into the variable [env: DATABASE_URL] [default: sqlite://jobs.db]
+    #[arg(long, global = true, value_name = "URL", help_heading = "Options of all commands")]
+    pub(super) database_url: Option<String>,
+    /// How log lines look; RUST_LOG says which there are [env: JOBS_LOG_FORMAT] [default: pretty]
+    #[arg(long, global = true, value_name = "FORMAT", help_heading = "Options of all commands")]
+    pub(super) log: Option<LogFormat>,
+    /// Answer in JSON: one object or array on one line
+    #[arg(long, global = true, help_heading = "Options of all commands")]
+    pub(super) json: bool,
+}
+
+/// What the worker may be told. Given options win over the environment, and both over the program's set-up function.
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct RunArgs {
+    /// Serve these queues only, each with so many jobs at once: mail=10,default=50. A name alone gets --concurrency.
+    /// [env: JOBS_QUEUES] [default: every queue the program's jobs name]
+    #[arg(long, value_name = "QUEUES", value_parser = QueueList::parse, help_heading = "Options of run")]
+    pub(super) queues: Option<QueueList>,
+    /// Jobs at once in each queue that does not say otherwise [env: JOBS_CONCURRENCY] [default: 16]
+    #[arg(long, value_name = "N", value_parser = positive, help_heading = "Options of run")]
+    pub(super) concurrency: Option<usize>,
+    /// Connections that transactional handlers may use at once; they wait for each other beyond that
+    /// [env: JOBS_CONNECTIONS] [default: as many as jobs at once, 20 at most]
+    #[arg(long, value_name = "N", value_parser = positive, help_heading = "Options of run")]
+    pub(super) connections: Option<usize>,
+    /// How often to look for work that no notification announced, such as 500ms [env: JOBS_POLL] [default: 1s]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_positive, help_heading = "Options of run")]
+    pub(super) poll: Option<Duration>,
+    /// How long running jobs may go on after SIGTERM or SIGINT; a second signal stops at once. What is left goes back
+    /// to the queue and loses no attempt [env: JOBS_GRACE] [default: 30s]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = "Options of run")]
+    pub(super) grace: Option<Duration>,
+    /// How long after its last heartbeat a worker counts as dead and its jobs go to others; at least 1s [env: JOBS_LEASE] [default: 30s]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_positive, help_heading = "Options of run")]
+    pub(super) lease: Option<Duration>,
+    /// How many workers may die with a job before it is discarded [env: JOBS_MAX_CRASHES] [default: 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Options of run")]
+    pub(super) max_crashes: Option<u16>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Run jobs until SIGTERM or SIGINT; the default command
+    Run(RunArgs),
+    /// Bring the database's schema up to this program's, or take it back
+    Migrate {
+        #[command(subcommand)]
+        action: Option<MigrateAction>,
+    },
+    /// Hand the schema's versions to Diesel's own migrations
+    Migrations {
+        #[command(subcommand)]
+        action: MigrationsAction,
+    },
+    /// Look for what would keep jobs from running: schema, handlers, unserved queues and kinds, schedules
+    ///
+    /// Takes the options of `run` and judges as that worker would. Fails if it finds an error; warnings alone do not.
+    #[command(after_help = exit::HELP)]
+    Check(RunArgs),
+    /// List jobs, newest first
+    List(ListArgs),
+    /// Show one job with its arguments and the failures of its attempts
+    Show {
+        /// The job
+        id: i64,
+    },
+    /// Run cancelled, discarded, scheduled or retrying jobs now
+    Retry(IdArgs),
+    /// Cancel waiting or running jobs; a running handler is told to stop and cannot save its result
+    Cancel(IdArgs),
+    /// Count the jobs of each queue and kind, and name the workers
+    Stats,
+}
+
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub(super) enum MigrateAction {
+    /// Apply every version that is missing; the default
+    Up,
+    /// Revert the newest version. Reverting the first one deletes all jobs
+    Down,
+    /// Say which versions are applied
+    Status,
+    /// Print the SQL of all versions, for people who apply it themselves. Needs no database
+    Sql(BackendArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum MigrationsAction {
+    /// Write each version as a Diesel migration folder into DIR, for `diesel migration run`. Needs no database
+    ///
+    /// Repeating it after an upgrade adds the new versions only; a folder whose files differ is never overwritten.
+    Copy {
+        /// Your Diesel migrations directory; it must exist
+        dir: PathBuf,
+        #[command(flatten)]
+        backend: BackendArgs,
+    },
+}
+
+/// Which database's SQL is meant.
+#[derive(Clone, Copy, Debug, Args)]
+pub(super) struct BackendArgs {
+    /// The database whose SQL is meant [default: the one of the database URL]
+    #[arg(long, value_enum)]
+    backend: Option<BackendName>,
+}
+
+impl BackendArgs {
+    /// The backend given, or the URL's.
+    pub(super) fn resolve(self, url: &str) -> jobs_core::storage::StorageResult<Backend> {
+        match self.backend {
+            Some(BackendName::Postgres) => Ok(Backend::Postgres),
+            Some(BackendName::Sqlite) => Ok(Backend::Sqlite),
+            None => Backend::of(url),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum BackendName {
+    Postgres,
+    Sqlite,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ListArgs {
+    /// Only jobs in this state: available, running, completed, cancelled or discarded
+    #[arg(long)]
+    pub(super) state: Option<JobState>,
+    /// Only jobs of this queue
+    #[arg(long)]
+    pub(super) queue: Option<String>,
+    /// Only jobs of this kind
+    #[arg(long)]
+    pub(super) kind: Option<String>,
+    /// At most this many
+    #[arg(long, value_name = "N", default_value = "50", value_parser = positive)]
+    pub(super) limit: usize,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct IdArgs {
+    /// The jobs
+    #[arg(required = true, value_name = "ID")]
+    pub(super) ids: Vec<i64>,
+}
+
+/// Reads a number of at least one.
+pub(super) fn positive(text: &str) -> Result<usize, String> {
+    match text.trim().parse() {
+        Ok(number) if number > 0 => Ok(number),
+        _ => Err(format!("{text:?} is not a whole number from 1")),
+    }
+}
+
+impl RunArgs {
+    /// Whether nothing was given.
+    pub(super) fn is_empty(&self) -> bool {
+        let Self { queues, concurrency, connections, poll, grace, lease, max_crashes } = self;
+        queues.is_none()
+            && concurrency.is_none()
+            && connections.is_none()
+            && poll.is_none()
+            && grace.is_none()
+            && lease.is_none()
+            && max_crashes.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn options_of_run_need_no_command() {
+        let cli = Cli::try_parse_from(["worker", "--queues", "mail=3", "--poll", "200ms"]).unwrap();
+        assert!(cli.command.is_none());
+        assert_eq!(cli.run.poll, Some(Duration::from_millis(200)));
+        assert!(!cli.run.is_empty());
+    }
+
+    #[test]
+    fn options_of_all_commands_stand_before_or_after_the_command() {
+        for line in [["worker", "--json", "stats"], ["worker", "stats", "--json"]] {
+            assert!(Cli::try_parse_from(line).unwrap().global.json);
+        }
+    }
+
+    #[test]
+    fn negative_ids_and_unknown_states_are_refused_in_words() {
+        let error = Cli::try_parse_from(["worker", "list", "--state", "sleeping"]).unwrap_err().to_string();
+        assert!(error.contains("available, running, completed, cancelled, discarded"), "{error}");
+    }
+}

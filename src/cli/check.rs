@@ -1,0 +1,71 @@
+//! `check`: what would keep jobs from running, and what to do about it.
+
+mod examine;
+
+use jobs_core::StorageError;
+use serde::Serialize;
+
+use self::examine::{Facts, Finding, examine};
+use super::args::RunArgs;
+use super::exit::{CliError, Exit};
+use super::{App, database, output, settings, worker};
+
+#[derive(Serialize)]
+struct Report {
+    ok: bool,
+    findings: Vec<Finding>,
+}
+
+pub(super) async fn check(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError> {
+    let settings = settings::run(args, app.env)?;
+    let App { url, json, setup, .. } = app;
+    let database = database::open(&url, worker::handlers(&settings)).await?;
+
+    let mut findings = Vec::new();
+    let mut exit = Exit::Failed;
+    // A database that is away ends the command: nothing below could be known.
+    let schema = match database.storage.check_schema().await {
+        Err(error @ StorageError::Unavailable(_)) => return Err(error.into()),
+        answer => answer,
+    };
+    let worker = worker::build(database.storage.clone(), setup, &settings).await;
+    let facts = match &worker {
+        Ok(worker) => Facts::of_worker(worker),
+        Err(error) => {
+            findings.push(Finding::error(
+                "worker",
+                error.to_string(),
+                "the worker would not start; correct this first",
+            ));
+            Facts::of_linked()
+        }
+    };
+    match schema {
+        Ok(()) => {
+            let stats = database.operator.stats().await?;
+            let workers = database.operator.workers().await?;
+            let (schedules, _) = database.storage.schedules().await?;
+            findings.extend(examine(&facts, &stats, &workers, &schedules));
+        }
+        Err(error) => {
+            exit = Exit::from(&error);
+            let help = "run `migrate` if the schema is missing or older, deploy a newer program if it is newer";
+            findings.push(Finding::error("schema", error.to_string(), help));
+        }
+    }
+
+    let report = Report { ok: !findings.iter().any(Finding::is_error), findings };
+    output::print(json, &report, || human(&report))?;
+    Ok(if report.ok { Exit::Fine } else { exit })
+}
+
+fn human(report: &Report) -> String {
+    let mut text: String = report.findings.iter().map(Finding::text).collect();
+    let errors = report.findings.iter().filter(|finding| finding.is_error()).count();
+    let warnings = report.findings.len() - errors;
+    text.push_str(&match (errors, warnings) {
+        (0, 0) => "no problems\n".to_owned(),
+        _ => format!("{} and {}\n", output::count(errors as i64, "error"), output::count(warnings as i64, "warning")),
+    });
+    text
+}

@@ -1,0 +1,262 @@
+//! What `check` makes of the facts. Pure: a database's answers go in, findings come out.
+
+use std::collections::BTreeSet;
+
+use jobs_core::storage::StoredSchedule;
+use jobs_core::{KindStats, Registry, Schedule, Worker, WorkerRecord};
+use serde::Serialize;
+
+use crate::cli::output::{count, printable};
+use crate::cli::stats::wait;
+
+/// How much a finding weighs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Level {
+    /// Jobs will not run.
+    Error,
+    /// Jobs may not run, or not yet.
+    Warning,
+}
+
+/// One problem.
+#[derive(Debug, Serialize)]
+pub(super) struct Finding {
+    level: Level,
+    /// For machines: does not change its meaning.
+    code: &'static str,
+    message: String,
+    help: String,
+}
+
+impl Finding {
+    pub(super) fn error(code: &'static str, message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { level: Level::Error, code, message: message.into(), help: help.into() }
+    }
+
+    fn warning(code: &'static str, message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { level: Level::Warning, ..Self::error(code, message, help) }
+    }
+
+    pub(super) fn is_error(&self) -> bool {
+        self.level == Level::Error
+    }
+
+    /// The finding for people, each line ended.
+    pub(super) fn text(&self) -> String {
+        let level = if self.is_error() { "error" } else { "warning" };
+        format!("{level}: {}\n  help: {}\n", printable(&self.message), printable(&self.help))
+    }
+}
+
+/// What this program is ready for.
+pub(super) struct Facts {
+    kinds: BTreeSet<String>,
+    queues: BTreeSet<String>,
+}
+
+impl Facts {
+    /// What the worker that `run` would start serves.
+    pub(super) fn of_worker(worker: &Worker) -> Self {
+        Self {
+            kinds: worker.registry().kinds().into_iter().collect(),
+            queues: worker.queues().map(str::to_owned).collect(),
+        }
+    }
+
+    /// What the linked jobs ask for, where no worker could be built.
+    pub(super) fn of_linked() -> Self {
+        let registry = Registry::linked();
+        Self {
+            kinds: registry.kinds().into_iter().collect(),
+            queues: registry.queues().into_iter().map(str::to_owned).collect(),
+        }
+    }
+}
+
+/// Everything that is wrong, errors and warnings in the order of the database's answers.
+pub(super) fn examine(
+    facts: &Facts,
+    stats: &[KindStats],
+    workers: &[WorkerRecord],
+    schedules: &[StoredSchedule],
+) -> Vec<Finding> {
+    let served_elsewhere: BTreeSet<&str> =
+        workers.iter().filter(|w| w.alive).flat_map(|w| &w.queues).map(String::as_str).collect();
+    let mut findings = unserved_queues(facts, stats, &served_elsewhere);
+    findings.extend(unserved_kinds(facts, stats, &served_elsewhere));
+    findings.extend(schedules.iter().filter_map(|schedule| bad_schedule(facts, schedule)));
+    findings.extend(nobody_works(stats, workers));
+    findings
+}
+
+fn waiting(stats: &KindStats) -> i64 {
+    stats.available + stats.scheduled
+}
+
+fn unserved_queues(facts: &Facts, stats: &[KindStats], elsewhere: &BTreeSet<&str>) -> Vec<Finding> {
+    let unserved =
+        |s: &&KindStats| waiting(s) > 0 && !facts.queues.contains(&s.queue) && !elsewhere.contains(&*s.queue);
+    let queues: BTreeSet<&str> = stats.iter().filter(unserved).map(|s| s.queue.as_str()).collect();
+    let finding = |queue: &str| {
+        let jobs: i64 = stats.iter().filter(|s| s.queue == queue).map(waiting).sum();
+        Finding::error(
+            "unserved_queue",
+            format!("{} in queue `{queue}`, which neither these options nor a live worker serve", wait_in_words(jobs)),
+            format!("serve it: `--queues {queue}`, beside the others, or start a worker that does"),
+        )
+    };
+    queues.into_iter().map(finding).collect()
+}
+
+/// A kind nobody knows is left alone by every worker. In queues that other workers serve, they may know it.
+fn unserved_kinds(facts: &Facts, stats: &[KindStats], elsewhere: &BTreeSet<&str>) -> Vec<Finding> {
+    let ours = |queue: &str| facts.queues.contains(queue) || !elsewhere.contains(queue);
+    let unserved = |s: &&KindStats| waiting(s) > 0 && !facts.kinds.contains(&s.kind) && ours(&s.queue);
+    let finding = |s: &KindStats| {
+        let KindStats { kind, queue, .. } = s;
+        Finding::error(
+            "unserved_kind",
+            format!(
+                "{} of kind `{kind}` in queue `{queue}`, and this program has no handler for it",
+                wait_in_words(waiting(s))
+            ),
+            format!(
+                "deploy a program that has it, give a renamed job `kind = \"{kind}\"`, or `list --kind {kind}` and `cancel`"
+            ),
+        )
+    };
+    stats.iter().filter(unserved).map(finding).collect()
+}
+
+fn wait_in_words(jobs: i64) -> String {
+    format!("{} {}", count(jobs, "job"), if jobs == 1 { "waits" } else { "wait" })
+}
+
+fn bad_schedule(facts: &Facts, schedule: &StoredSchedule) -> Option<Finding> {
+    let StoredSchedule { name, kind, expression, timezone, paused, .. } = schedule;
+    if *paused {
+        return None;
+    }
+    if let Err(problem) = Schedule::parse(expression, timezone) {
+        return Some(Finding::error(
+            "bad_schedule",
+            format!("schedule `{name}` never ticks: {problem}"),
+            "correct or delete its row in the schedules' table; one declared in code comes back corrected with the next worker",
+        ));
+    }
+    (!facts.kinds.contains(kind)).then(|| {
+        Finding::warning(
+            "unserved_schedule",
+            format!("schedule `{name}` enqueues jobs of kind `{kind}`, and this program has no handler for it"),
+            "deploy a program that has it, or delete the schedule's row",
+        )
+    })
+}
+
+fn nobody_works(stats: &[KindStats], workers: &[WorkerRecord]) -> Option<Finding> {
+    let due: i64 = stats.iter().map(|s| s.available).sum();
+    if due == 0 || workers.iter().any(|worker| worker.alive) {
+        return None;
+    }
+    let oldest = stats.iter().filter_map(|s| s.oldest_wait_seconds).fold(0.0, f64::max);
+    Some(Finding::warning(
+        "no_worker",
+        format!(
+            "{} due and no worker is alive; the oldest has waited {}",
+            if due == 1 { "1 job is".to_owned() } else { format!("{due} jobs are") },
+            wait(oldest).unwrap_or_default()
+        ),
+        "start one: `run`",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::Utc;
+    use jobs_core::{CatchUp, WorkerId};
+
+    use super::*;
+
+    fn facts() -> Facts {
+        Facts { kinds: ["send".to_owned()].into(), queues: ["mail".to_owned()].into() }
+    }
+
+    fn stats(queue: &str, kind: &str, available: i64, scheduled: i64) -> KindStats {
+        KindStats {
+            queue: queue.to_owned(),
+            kind: kind.to_owned(),
+            available,
+            scheduled,
+            running: 0,
+            completed: 9,
+            cancelled: 9,
+            discarded: 9,
+            oldest_wait_seconds: (available > 0).then_some(61.0),
+        }
+    }
+
+    fn worker(queue: &str, alive: bool) -> WorkerRecord {
+        WorkerRecord {
+            id: WorkerId::generate(),
+            host: "h".to_owned(),
+            pid: 1,
+            queues: vec![queue.to_owned()],
+            started_at: Utc::now(),
+            heartbeat_at: Utc::now(),
+            alive,
+        }
+    }
+
+    fn schedule(kind: &str, expression: &str, paused: bool) -> StoredSchedule {
+        StoredSchedule {
+            name: kind.to_owned(),
+            kind: kind.to_owned(),
+            expression: expression.to_owned(),
+            timezone: "UTC".to_owned(),
+            catch_up: CatchUp::Skip,
+            last_tick: Utc::now(),
+            paused,
+        }
+    }
+
+    fn codes(stats: &[KindStats], workers: &[WorkerRecord], schedules: &[StoredSchedule]) -> Vec<&'static str> {
+        examine(&facts(), stats, workers, schedules).iter().map(|finding| finding.code).collect()
+    }
+
+    #[test]
+    fn served_jobs_and_ended_ones_are_no_problem() {
+        let live = [worker("mail", true)];
+        assert!(codes(&[stats("mail", "send", 3, 2), stats("gone", "gone", 0, 0)], &live, &[]).is_empty());
+    }
+
+    #[test]
+    fn a_queue_nobody_serves_is_an_error() {
+        let dead = [worker("mail", true), worker("slow", false)];
+        assert_eq!(codes(&[stats("slow", "send", 0, 1)], &dead, &[]), ["unserved_queue"]);
+        assert!(codes(&[stats("slow", "send", 0, 1)], &[worker("slow", true)], &[]).is_empty());
+    }
+
+    #[test]
+    fn a_kind_without_handler_is_an_error_unless_its_queue_is_somebody_elses() {
+        assert_eq!(codes(&[stats("mail", "old", 0, 1)], &[], &[]), ["unserved_kind"]);
+        assert!(codes(&[stats("slow", "old", 0, 1)], &[worker("slow", true)], &[]).is_empty());
+    }
+
+    #[test]
+    fn due_jobs_without_a_live_worker_are_a_warning() {
+        let findings = examine(&facts(), &[stats("mail", "send", 2, 0)], &[worker("mail", false)], &[]);
+        let [finding] = &findings[..] else { panic!("{findings:?}") };
+        assert!(!finding.is_error());
+        assert_eq!(finding.message, "2 jobs are due and no worker is alive; the oldest has waited 1 min 1 s");
+        assert!(codes(&[stats("mail", "send", 0, 2)], &[], &[]).is_empty());
+    }
+
+    #[test]
+    fn schedules_that_cannot_tick_are_found_unless_paused() {
+        let never = "0 0 0 30 2 *";
+        assert_eq!(codes(&[], &[], &[schedule("send", never, false)]), ["bad_schedule"]);
+        assert_eq!(codes(&[], &[], &[schedule("old", "0 0 2 * * *", false)]), ["unserved_schedule"]);
+        assert!(codes(&[], &[], &[schedule("send", never, true), schedule("send", "0 0 2 * * *", false)]).is_empty());
+    }
+}

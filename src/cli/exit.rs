@@ -1,0 +1,101 @@
+//! How a command ends: its exit code, and the one line that says why.
+
+use std::fmt;
+use std::io;
+use std::process::ExitCode;
+
+use jobs_core::{StorageError, WorkerError};
+
+/// The exit codes. Scripts and supervisors rely on them: a code never changes its meaning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Exit {
+    /// The command did what it was asked to; a worker drained.
+    Fine = 0,
+    /// The command failed, or `check` found problems.
+    Failed = 1,
+    /// An option, an environment variable or the database's URL is not understood. clap uses the same code.
+    Usage = 2,
+    /// The database cannot be reached.
+    Unreachable = 3,
+    /// The schema is missing, older or newer than this program.
+    Schema = 4,
+}
+
+/// The table of exit codes that `--help` ends with.
+pub(super) const HELP: &str = "\
+Exit codes:
+  0  fine (a worker that was asked to stop and did)
+  1  the command failed, or `check` found problems
+  2  an option, an environment variable or the database URL is not understood
+  3  the database cannot be reached
+  4  the schema is missing, older or newer than this program
+
+Commands print to standard output, logs and errors go to standard error.";
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// Why a command failed, in words for the person who typed it.
+#[derive(Debug)]
+pub(super) struct CliError {
+    /// What the process answers.
+    pub(super) exit: Exit,
+    message: String,
+}
+
+impl CliError {
+    pub(super) fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self { exit, message: message.into() }
+    }
+
+    pub(super) fn failed(message: impl Into<String>) -> Self {
+        Self::new(Exit::Failed, message)
+    }
+
+    pub(super) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, message)
+    }
+}
+
+impl fmt::Display for CliError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl From<&StorageError> for Exit {
+    fn from(error: &StorageError) -> Self {
+        match error {
+            StorageError::Unavailable(_) => Self::Unreachable,
+            StorageError::Schema(_) => Self::Schema,
+            StorageError::Config(_) => Self::Usage,
+            _ => Self::Failed,
+        }
+    }
+}
+
+impl From<StorageError> for CliError {
+    fn from(error: StorageError) -> Self {
+        Self::new(Exit::from(&error), error.to_string())
+    }
+}
+
+impl From<WorkerError> for CliError {
+    fn from(error: WorkerError) -> Self {
+        let exit = match &error {
+            WorkerError::Storage(error) => Exit::from(error),
+            WorkerError::UnknownQueue { .. } | WorkerError::Setting(_) => Exit::Usage,
+            _ => Exit::Failed,
+        };
+        Self::new(exit, error.to_string())
+    }
+}
+
+impl From<io::Error> for CliError {
+    fn from(error: io::Error) -> Self {
+        Self::failed(format!("writing the output: {error}"))
+    }
+}

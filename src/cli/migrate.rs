@@ -1,0 +1,104 @@
+//! `migrate`: the schema up, down, its status, its SQL.
+
+use jobs_diesel::Backend;
+use jobs_diesel::migrations::{Migration, POSTGRES, SQLITE};
+use serde::Serialize;
+
+use super::args::{BackendArgs, MigrateAction};
+use super::exit::{CliError, Exit};
+use super::output::{self, Align, Table};
+use super::{App, database};
+
+/// A version, and whether the database has it.
+#[derive(Serialize)]
+struct Version {
+    version: i32,
+    name: Option<&'static str>,
+    applied: bool,
+}
+
+pub(super) async fn migrate(app: &App<'_>, action: MigrateAction) -> Result<Exit, CliError> {
+    match action {
+        MigrateAction::Up => up(app).await,
+        MigrateAction::Down => down(app).await,
+        MigrateAction::Status => status(app).await,
+        MigrateAction::Sql(backend) => sql(app, backend),
+    }
+}
+
+/// The schema's versions for a database.
+pub(super) fn known(backend: Backend) -> &'static [Migration] {
+    match backend {
+        Backend::Postgres => POSTGRES,
+        Backend::Sqlite => SQLITE,
+    }
+}
+
+async fn up(app: &App<'_>) -> Result<Exit, CliError> {
+    let database = database::open(&app.url, database::NO_HANDLERS).await?;
+    let applied = database.migrator.up().await?;
+    let versions: Vec<Version> = applied.iter().map(|m| Version::of(m, true)).collect();
+    output::print(app.json, &versions, || {
+        if applied.is_empty() {
+            return "the schema is up to date\n".to_owned();
+        }
+        applied.iter().map(|m| format!("applied {}\n", label(m))).collect()
+    })?;
+    Ok(Exit::Fine)
+}
+
+async fn down(app: &App<'_>) -> Result<Exit, CliError> {
+    let database = database::open(&app.url, database::NO_HANDLERS).await?;
+    let reverted = database.migrator.down().await?;
+    let versions: Vec<Version> = reverted.iter().map(|m| Version::of(m, false)).collect();
+    output::print(app.json, &versions, || {
+        reverted.map_or_else(|| "nothing to revert\n".to_owned(), |m| format!("reverted {}\n", label(m)))
+    })?;
+    Ok(Exit::Fine)
+}
+
+async fn status(app: &App<'_>) -> Result<Exit, CliError> {
+    let database = database::open(&app.url, database::NO_HANDLERS).await?;
+    let (known, applied) = (database.migrator.known(), database.migrator.applied().await?);
+    let mut versions: Vec<Version> = known.iter().map(|m| Version::of(m, applied.contains(&m.version))).collect();
+    // A newer program was here: its versions are in the ledger, and this one has no names for them.
+    let newer = applied.iter().filter(|version| known.iter().all(|m| m.version != **version));
+    versions.extend(newer.map(|&version| Version { version, name: None, applied: true }));
+    output::print(app.json, &versions, || {
+        let mut table = Table::new(&[("VERSION", Align::Right), ("NAME", Align::Left), ("STATUS", Align::Left)]);
+        for Version { version, name, applied } in &versions {
+            let status = if *applied { "applied" } else { "missing; `migrate up` applies it" };
+            let name = name.unwrap_or("(unknown: made by a newer program)");
+            table.row([format!("{version:04}"), name.to_owned(), status.to_owned()]);
+        }
+        table.render()
+    })?;
+    Ok(Exit::Fine)
+}
+
+fn sql(app: &App<'_>, backend: BackendArgs) -> Result<Exit, CliError> {
+    #[derive(Serialize)]
+    struct Sql {
+        version: i32,
+        name: &'static str,
+        up: &'static str,
+        down: &'static str,
+    }
+    let known = known(backend.resolve(&app.url)?);
+    let all: Vec<Sql> =
+        known.iter().map(|m| Sql { version: m.version, name: m.name, up: m.up, down: m.down }).collect();
+    output::print(app.json, &all, || {
+        known.iter().map(|m| format!("-- {}\n\n{}\n", label(m), m.up.trim_end())).collect::<Vec<_>>().join("\n")
+    })?;
+    Ok(Exit::Fine)
+}
+
+impl Version {
+    fn of(migration: &Migration, applied: bool) -> Self {
+        Self { version: migration.version, name: Some(migration.name), applied }
+    }
+}
+
+fn label(migration: &Migration) -> String {
+    format!("{:04}_{}", migration.version, migration.name)
+}

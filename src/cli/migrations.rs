@@ -1,0 +1,98 @@
+//! `migrations copy`: the schema's versions as folders of the application's own Diesel migrations.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use jobs_diesel::migrations::Migration;
+use serde::Serialize;
+
+use super::App;
+use super::args::MigrationsAction;
+use super::exit::{CliError, Exit};
+use super::migrate::known;
+use super::output;
+
+/// One folder, and what there is to do about it.
+#[derive(Serialize)]
+struct Folder {
+    path: PathBuf,
+    written: bool,
+    #[serde(skip)]
+    files: [(PathBuf, &'static str); 2],
+}
+
+pub(super) fn migrations(app: &App<'_>, action: &MigrationsAction) -> Result<Exit, CliError> {
+    let MigrationsAction::Copy { dir, backend } = action;
+    let folders = copy(dir, known(backend.resolve(&app.url)?))?;
+    output::print(app.json, &folders, || {
+        let word = |written| if written { "wrote" } else { "unchanged" };
+        folders.iter().map(|folder| format!("{:<9}  {}\n", word(folder.written), folder.path.display())).collect()
+    })?;
+    Ok(Exit::Fine)
+}
+
+/// Looks at every folder before it writes the first one: a refusal leaves the directory as it was.
+fn copy(dir: &Path, migrations: &[Migration]) -> Result<Vec<Folder>, CliError> {
+    if !dir.is_dir() {
+        return Err(CliError::failed(format!(
+            "{} is not a directory; name your Diesel migrations directory",
+            dir.display()
+        )));
+    }
+    let folders: Vec<Folder> = migrations.iter().map(|m| plan(dir, m)).collect::<Result<_, _>>()?;
+    for folder in folders.iter().filter(|folder| folder.written) {
+        let failed = |error| CliError::failed(format!("writing {}: {error}", folder.path.display()));
+        fs::create_dir_all(&folder.path).map_err(failed)?;
+        for (path, text) in &folder.files {
+            fs::write(path, text).map_err(failed)?;
+        }
+    }
+    Ok(folders)
+}
+
+/// What there is to do for one version. Files that differ are somebody's work: they are never overwritten.
+fn plan(dir: &Path, migration: &Migration) -> Result<Folder, CliError> {
+    let path = dir.join(folder_name(migration));
+    let files = [(path.join("up.sql"), migration.up), (path.join("down.sql"), migration.down)];
+    let mut written = false;
+    for (file, text) in &files {
+        match fs::read_to_string(file) {
+            Ok(found) if found == *text => {}
+            Ok(_) => {
+                return Err(CliError::failed(format!(
+                    "{} differs from this program's; nothing was written. Move it away and copy again to get the original",
+                    file.display()
+                )));
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => written = true,
+            Err(error) => return Err(CliError::failed(format!("reading {}: {error}", file.display()))),
+        }
+    }
+    Ok(Folder { path, written, files })
+}
+
+/// The folder's name. Diesel orders by its time stamp, which is when the version was made: the same on every copy.
+fn folder_name(migration: &Migration) -> String {
+    format!("{}_jobs_{:04}_{}", migration.created, migration.version, migration.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use jobs_diesel::migrations::{POSTGRES, SQLITE};
+
+    use super::*;
+
+    #[test]
+    fn folders_are_named_as_diesel_names_them_and_sort_by_version() {
+        for migrations in [POSTGRES, SQLITE] {
+            let names: Vec<String> = migrations.iter().map(folder_name).collect();
+            assert!(names.is_sorted(), "{names:?}");
+            for name in names {
+                let stamp = &name[..17];
+                assert!(chrono::NaiveDateTime::parse_from_str(stamp, "%Y-%m-%d-%H%M%S").is_ok(), "{name}");
+                assert!(name[17..].starts_with("_jobs_0"), "{name}");
+            }
+        }
+    }
+}

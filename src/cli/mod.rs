@@ -1,0 +1,147 @@
+//! The bundled worker's command line. [`jobs::worker!`](crate::worker) writes the `main` that calls it; a program with
+//! a `main` of its own calls [`main`] or [`main_with`].
+//!
+//! `worker` alone runs jobs; `worker help` names the other commands. Every command takes `--database-url` and `--json`.
+//!
+//! | exit code | meaning |
+//! |--:|---|
+//! | 0 | fine; also a worker that was asked to stop and did |
+//! | 1 | the command failed, or `check` found problems |
+//! | 2 | an option, an environment variable or the database URL is not understood |
+//! | 3 | the database cannot be reached |
+//! | 4 | the schema is missing, older or newer than this program |
+
+mod args;
+mod cancel;
+mod check;
+mod database;
+mod duration;
+mod exit;
+mod list;
+mod logging;
+mod migrate;
+mod migrations;
+mod operate;
+mod output;
+mod queues;
+mod retry;
+mod run;
+mod settings;
+mod show;
+mod signals;
+mod stats;
+mod worker;
+
+use std::error::Error;
+use std::pin::Pin;
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
+use jobs_core::WorkerBuilder;
+
+use self::args::{Cli, Command, MigrateAction};
+use self::exit::{CliError, Exit};
+use self::settings::Environment;
+
+type BoxError = Box<dyn Error + Send + Sync>;
+
+/// The program's own part of building the worker, its type erased.
+type Setup = Box<dyn FnOnce(WorkerBuilder) -> Pin<Box<dyn Future<Output = Result<WorkerBuilder, BoxError>>>>>;
+
+/// One invocation: what every command may need.
+struct App<'a> {
+    url: String,
+    json: bool,
+    env: Environment<'a>,
+    setup: Option<Setup>,
+}
+
+/// The whole program: reads the command line and the environment, does what they say, answers the exit code.
+pub fn main() -> ExitCode {
+    start(None)
+}
+
+/// The same for a worker that needs more than its registered jobs: `setup` gives the builder its state, its queues,
+/// its limits. Options and variables given to the process win over what it sets. Only `run` and `check` call it.
+///
+/// ```no_run
+/// # #[derive(Clone)] struct Mailer;
+/// async fn setup(worker: jobs::WorkerBuilder) -> Result<jobs::WorkerBuilder, std::io::Error> {
+///     Ok(worker.state(Mailer).queue("mail", 20))
+/// }
+///
+/// fn main() -> std::process::ExitCode {
+///     jobs::cli::main_with(setup)
+/// }
+/// ```
+pub fn main_with<S, E>(setup: S) -> ExitCode
+where
+    S: AsyncFnOnce(WorkerBuilder) -> Result<WorkerBuilder, E> + 'static,
+    E: Into<BoxError>,
+{
+    start(Some(Box::new(|builder| Box::pin(async move { setup(builder).await.map_err(Into::into) }))))
+}
+
+fn start(setup: Option<Setup>) -> ExitCode {
+    let cli = parse();
+    let env: Environment<'_> = &|name| std::env::var_os(name);
+    let url = match settings::database_url(&cli.global, env) {
+        Ok(url) => url,
+        Err(error) => return fail(&format!("error: {error}"), error.exit),
+    };
+    let app = App { url: url.clone(), json: cli.global.json, env, setup };
+    match dispatch(cli, app) {
+        Ok(exit) => exit.into(),
+        Err(error) => fail(&database::explain(&error, &url), error.exit),
+    }
+}
+
+/// clap ends the process itself on `--help` and on what it does not understand.
+fn parse() -> Cli {
+    let cli = Cli::parse();
+    if cli.command.is_some() && !cli.run.is_empty() {
+        Cli::command()
+            .error(
+                ErrorKind::ArgumentConflict,
+                "options of `run` and `check` stand after the command: `run --queues mail`",
+            )
+            .exit();
+    }
+    cli
+}
+
+fn fail(line: &str, exit: Exit) -> ExitCode {
+    output::complain(line);
+    exit.into()
+}
+
+fn dispatch(cli: Cli, app: App<'_>) -> Result<Exit, CliError> {
+    let command = cli.command.unwrap_or(Command::Run(cli.run));
+    // A worker tells what it does; the other commands answer, and log only what is wrong.
+    let level = if matches!(command, Command::Run(_)) { "info" } else { "warn" };
+    let format = settings::log_format(&cli.global, app.env)?;
+    logging::install(format, settings::log_directives(app.env)?.as_deref(), level)?;
+
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| CliError::failed(format!("starting the runtime: {error}")))?;
+    let answer = runtime.block_on(execute(command, app));
+    // A handler that never returns must not keep a stopped worker alive.
+    runtime.shutdown_background();
+    answer
+}
+
+async fn execute(command: Command, app: App<'_>) -> Result<Exit, CliError> {
+    match command {
+        Command::Run(args) => run::run(app, &args).await,
+        Command::Migrate { action } => migrate::migrate(&app, action.unwrap_or(MigrateAction::Up)).await,
+        Command::Migrations { action } => migrations::migrations(&app, &action),
+        Command::Check(args) => check::check(app, &args).await,
+        Command::List(args) => list::list(&app, args).await,
+        Command::Show { id } => show::show(&app, id).await,
+        Command::Retry(args) => retry::retry(&app, &args.ids).await,
+        Command::Cancel(args) => cancel::cancel(&app, &args.ids).await,
+        Command::Stats => stats::stats(&app).await,
+    }
+}

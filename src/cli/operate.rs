@@ -1,0 +1,38 @@
+//! What `retry` and `cancel` share: one answer per job, and a failure if any job was refused.
+
+use jobs_core::JobState;
+use jobs_core::storage::Operated;
+use serde::Serialize;
+
+use super::App;
+use super::exit::{CliError, Exit};
+use super::output;
+
+/// What became of one job.
+#[derive(Serialize)]
+pub(super) struct Answer {
+    id: i64,
+    result: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<JobState>,
+    #[serde(skip)]
+    text: String,
+}
+
+impl Answer {
+    /// Puts the answer into words; `done` and `refused` say what the command does and cannot do.
+    pub(super) fn new(id: i64, operated: Operated, done: &str, refused: &str) -> Self {
+        let (result, state, text) = match operated {
+            Operated::Done => ("done", None, format!("job {id}: {done}")),
+            Operated::NotFound => ("not_found", None, format!("job {id}: there is no such job")),
+            Operated::Refused(state) => ("refused", Some(state), format!("job {id} is {state}: {refused}")),
+        };
+        Self { id, result, state, text }
+    }
+}
+
+/// Prints the answers. All jobs are tried before any refusal fails the command.
+pub(super) fn report(app: &App<'_>, answers: &[Answer]) -> Result<Exit, CliError> {
+    output::print(app.json, &answers, || answers.iter().map(|answer| format!("{}\n", answer.text)).collect())?;
+    Ok(if answers.iter().all(|answer| answer.result == "done") { Exit::Fine } else { Exit::Failed })
+}

@@ -1,0 +1,122 @@
+//! What commands print: tables for people, JSON for machines.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde::Serialize;
+
+/// Prints one answer: `value` as one line of JSON, or `human`'s text. A reader that has seen enough (`| head`) is no
+/// error.
+pub(super) fn print(json: bool, value: &impl Serialize, human: impl FnOnce() -> String) -> io::Result<()> {
+    let text = if json {
+        let mut text = serde_json::to_string(value)?;
+        text.push('\n');
+        text
+    } else {
+        human()
+    };
+    print_text(&text)
+}
+
+/// Prints text as it is.
+pub(super) fn print_text(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}
+
+/// Prints one line about what went wrong. If standard error is gone too, nobody is left to tell.
+pub(super) fn complain(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// How a column is aligned.
+#[derive(Clone, Copy)]
+pub(super) enum Align {
+    Left,
+    Right,
+}
+
+/// Rows under headers, aligned.
+pub(super) struct Table {
+    align: Vec<Align>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// An empty table.
+    pub(super) fn new(columns: &[(&str, Align)]) -> Self {
+        let (headers, align) = columns.iter().map(|(name, align)| ((*name).to_owned(), *align)).unzip();
+        Self { align, rows: vec![headers] }
+    }
+
+    /// Adds a row with as many cells as there are columns.
+    pub(super) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().map(|cell| printable(&cell)).collect());
+    }
+
+    /// The text, each line ended.
+    pub(super) fn render(&self) -> String {
+        let width = |column: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..self.align.len()).map(width).collect();
+        let mut text = String::new();
+        for row in &self.rows {
+            let mut line = String::new();
+            for ((cell, align), width) in row.iter().zip(&self.align).zip(&widths) {
+                // Writing to a `String` cannot fail.
+                let _ = match align {
+                    Align::Left => write!(line, "{cell:<width$}  "),
+                    Align::Right => write!(line, "{cell:>width$}  "),
+                };
+            }
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// A time to the second, in UTC.
+pub(super) fn time(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::Secs, true).replacen('T', " ", 1)
+}
+
+/// A number and its noun, in the plural where it needs one.
+pub(super) fn count(number: i64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Text on one line that cannot move the cursor: kinds, queues and messages may come from plain SQL.
+pub(super) fn printable(text: &str) -> String {
+    text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_align_and_lines_have_no_trailing_space() {
+        let mut table = Table::new(&[("ID", Align::Right), ("KIND", Align::Left)]);
+        table.row(["7".to_owned(), "größer".to_owned()]);
+        table.row(["1234".to_owned(), "x".to_owned()]);
+        assert_eq!(table.render(), "  ID  KIND\n   7  größer\n1234  x\n");
+    }
+
+    #[test]
+    fn control_characters_reach_no_terminal() {
+        assert_eq!(printable("a\u{1b}[2Jb\nc"), "a\\u{1b}[2Jb\\nc");
+    }
+
+    #[test]
+    fn times_are_utc_to_the_second() {
+        let at = DateTime::parse_from_rfc3339("2026-01-02T03:04:05.678+01:00").unwrap().to_utc();
+        assert_eq!(time(at), "2026-01-02 02:04:05Z");
+    }
+}

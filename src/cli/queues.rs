@@ -1,0 +1,73 @@
+//! The queues a worker serves, as people write them: `mail=10,default`.
+
+/// One queue, and how many of its jobs run at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct QueueEntry {
+    /// The queue.
+    pub(super) name: String,
+    /// Jobs at once, if it is said here.
+    pub(super) concurrency: Option<usize>,
+}
+
+/// The queues, in the order they were written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct QueueList(pub(super) Vec<QueueEntry>);
+
+impl QueueList {
+    /// Reads `mail=10,default`.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let mut entries: Vec<QueueEntry> = Vec::new();
+        for part in text.split(',').map(str::trim) {
+            let (name, concurrency) = match part.split_once('=') {
+                Some((name, number)) => (name.trim_end(), Some(read_concurrency(part, number.trim_start())?)),
+                None => (part, None),
+            };
+            if name.is_empty() {
+                return Err(format!("{text:?} has a queue without a name; write mail=10,default=50"));
+            }
+            if entries.iter().any(|entry| entry.name == name) {
+                return Err(format!("queue {name:?} is named twice; write it once, with one number"));
+            }
+            entries.push(QueueEntry { name: name.to_owned(), concurrency });
+        }
+        Ok(Self(entries))
+    }
+}
+
+fn read_concurrency(part: &str, number: &str) -> Result<usize, String> {
+    match number.parse() {
+        Ok(0) => Err(format!("{part:?} serves no job at a time; leave the queue out, or write a number from 1")),
+        Ok(number) => Ok(number),
+        Err(_) => Err(format!("{part:?}: {number:?} is not a whole number from 1")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_with_and_without_a_number_are_read() {
+        let entry = |name: &str, concurrency| QueueEntry { name: name.to_owned(), concurrency };
+        assert_eq!(
+            QueueList::parse("mail=10, default ,slow = 1"),
+            Ok(QueueList(vec![entry("mail", Some(10)), entry("default", None), entry("slow", Some(1))]))
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (text, part) in [
+            ("", "without a name"),
+            ("mail,,default", "without a name"),
+            ("=3", "without a name"),
+            ("mail=0", "serves no job"),
+            ("mail=many", "\"many\" is not"),
+            ("mail=-1", "\"-1\" is not"),
+            ("mail=1,mail=2", "named twice"),
+        ] {
+            let error = QueueList::parse(text).unwrap_err();
+            assert!(error.contains(part), "{text:?}: {error}");
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! `run`: the worker, from start-up checks to the drained end.
+
+use super::args::RunArgs;
+use super::exit::{CliError, Exit};
+use super::signals::Signals;
+use super::{App, database, settings, worker};
+
+/// Runs until a signal. A database that is away at start-up ends the process at once: a wrong URL must be seen, and
+/// a supervisor starts it again. Once the worker runs, it survives such outages by itself.
+pub(super) async fn run(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError> {
+    let settings = settings::run(args, app.env)?;
+    // Before anything slow: a signal during start-up must not be lost.
+    let mut signals =
+        Signals::install().map_err(|error| CliError::failed(format!("listening for signals: {error}")))?;
+    let started = async {
+        let database = database::open(&app.url, worker::handlers(&settings)).await?;
+        database.storage.check_schema().await?;
+        worker::build(database.storage, app.setup, &settings).await
+    };
+    let worker = tokio::select! {
+        worker = started => worker?,
+        _ = signals.next() => return Ok(Exit::Fine),
+    };
+
+    let handle = worker.handle();
+    worker
+        .run_until(async move {
+            let signal = signals.next().await;
+            tracing::info!(signal, "{signal}: the worker drains; a second signal stops it at once");
+            tokio::spawn(async move {
+                let signal = signals.next().await;
+                tracing::warn!(signal, "{signal} again: the worker stops now");
+                handle.shutdown_now();
+            });
+        })
+        .await?;
+    Ok(Exit::Fine)
+}

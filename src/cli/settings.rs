@@ -1,0 +1,121 @@
+//! What holds in the end: the options given, else the environment, else nothing (the program's set-up and the
+//! library's defaults). An environment variable that is set to nothing counts as unset.
+
+use std::ffi::OsString;
+
+use jobs_diesel::DEFAULT_URL;
+
+use super::args::{self, GlobalArgs, RunArgs};
+use super::duration;
+use super::exit::CliError;
+use super::logging::LogFormat;
+use super::queues::QueueList;
+
+/// Where variables are looked up: the process's environment, or a test's.
+pub(super) type Environment<'a> = &'a dyn Fn(&str) -> Option<OsString>;
+
+/// The variable that names the database.
+const DATABASE_URL: &str = "DATABASE_URL";
+
+/// The database's URL. Never printed: it may hold a password.
+pub(super) fn database_url(args: &GlobalArgs, env: Environment<'_>) -> Result<String, CliError> {
+    Ok(pick(args.database_url.clone(), env, DATABASE_URL, |url| Ok(url.to_owned()))?
+        .unwrap_or_else(|| DEFAULT_URL.to_owned()))
+}
+
+/// How log lines look.
+pub(super) fn log_format(args: &GlobalArgs, env: Environment<'_>) -> Result<LogFormat, CliError> {
+    Ok(pick(args.log, env, "JOBS_LOG_FORMAT", LogFormat::parse)?.unwrap_or(LogFormat::Pretty))
+}
+
+/// Which log lines there are.
+pub(super) fn log_directives(env: Environment<'_>) -> Result<Option<String>, CliError> {
+    variable(env, "RUST_LOG")
+}
+
+/// The worker's options, completed from the environment.
+pub(super) fn run(args: &RunArgs, env: Environment<'_>) -> Result<RunArgs, CliError> {
+    let RunArgs { queues, concurrency, connections, poll, grace, lease, max_crashes } = args;
+    Ok(RunArgs {
+        queues: pick(queues.clone(), env, "JOBS_QUEUES", QueueList::parse)?,
+        concurrency: pick(*concurrency, env, "JOBS_CONCURRENCY", args::positive)?,
+        connections: pick(*connections, env, "JOBS_CONNECTIONS", args::positive)?,
+        poll: pick(*poll, env, "JOBS_POLL", duration::parse_positive)?,
+        grace: pick(*grace, env, "JOBS_GRACE", duration::parse)?,
+        lease: pick(*lease, env, "JOBS_LEASE", duration::parse_positive)?,
+        max_crashes: pick(*max_crashes, env, "JOBS_MAX_CRASHES", crashes)?,
+    })
+}
+
+fn crashes(text: &str) -> Result<u16, String> {
+    let refused = |_| format!("{text:?} is not a whole number from 1 to {}", u16::MAX);
+    args::positive(text).and_then(|number| u16::try_from(number).map_err(|_| String::new())).map_err(refused)
+}
+
+fn pick<T>(
+    given: Option<T>,
+    env: Environment<'_>,
+    name: &str,
+    read: impl FnOnce(&str) -> Result<T, String>,
+) -> Result<Option<T>, CliError> {
+    match given {
+        Some(value) => Ok(Some(value)),
+        None => variable(env, name)?
+            .map(|text| read(&text).map_err(|problem| CliError::usage(format!("{name}: {problem}"))))
+            .transpose(),
+    }
+}
+
+fn variable(env: Environment<'_>, name: &str) -> Result<Option<String>, CliError> {
+    let Some(value) = env(name).filter(|value| !value.is_empty()) else { return Ok(None) };
+    value.into_string().map(Some).map_err(|_| CliError::usage(format!("{name} does not hold valid UTF-8")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::cli::exit::Exit;
+
+    fn with(pairs: &[(&'static str, &'static str)]) -> impl Fn(&str) -> Option<OsString> + use<> {
+        let pairs = pairs.to_vec();
+        move |name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(*value))
+    }
+
+    #[test]
+    fn options_win_over_the_environment() {
+        let env = with(&[("JOBS_POLL", "9s"), ("JOBS_GRACE", "1m"), ("JOBS_MAX_CRASHES", "5"), ("JOBS_QUEUES", "a=1")]);
+        let given = RunArgs { poll: Some(Duration::from_secs(2)), ..RunArgs::default() };
+        let settings = run(&given, &env).unwrap();
+        assert_eq!(settings.poll, Some(Duration::from_secs(2)));
+        assert_eq!(settings.grace, Some(Duration::from_secs(60)));
+        assert_eq!(settings.max_crashes, Some(5));
+        assert_eq!(settings.queues, QueueList::parse("a=1").ok());
+        assert_eq!(settings.lease, None);
+    }
+
+    #[test]
+    fn a_wrong_variable_is_named() {
+        for (name, value) in [
+            ("JOBS_QUEUES", "mail=0"),
+            ("JOBS_CONCURRENCY", "none"),
+            ("JOBS_CONNECTIONS", "0"),
+            ("JOBS_POLL", "30"),
+            ("JOBS_GRACE", "soon"),
+            ("JOBS_LEASE", "0s"),
+            ("JOBS_MAX_CRASHES", "70000"),
+        ] {
+            let error = run(&RunArgs::default(), &with(&[(name, value)])).unwrap_err();
+            assert_eq!(error.exit, Exit::Usage);
+            assert!(error.to_string().starts_with(&format!("{name}: \"{value}\"")), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_variable_set_to_nothing_is_unset() {
+        assert!(run(&RunArgs::default(), &with(&[("JOBS_POLL", "")])).unwrap().is_empty());
+        let args = GlobalArgs { database_url: None, log: None, json: false };
+        assert_eq!(database_url(&args, &with(&[("DATABASE_URL", "")])).unwrap(), DEFAULT_URL);
+    }
+}

@@ -1,0 +1,71 @@
+//! `show`: one job in full. The only command that prints arguments, because somebody asked for exactly this job.
+
+use jobs_core::{AttemptError, JobId, JobRecord};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::exit::{CliError, Exit};
+use super::list::Row;
+use super::output::{self, printable, time};
+use super::{App, database};
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    job: Row<'a>,
+    /// As stored, digit by digit: a machine may need a number that JSON readers round.
+    args: Option<&'a RawValue>,
+    errors: &'a [AttemptError],
+}
+
+pub(super) async fn show(app: &App<'_>, id: i64) -> Result<Exit, CliError> {
+    let database = database::open(&app.url, database::NO_HANDLERS).await?;
+    let Some((job, errors)) = database.operator.show(JobId(id)).await? else {
+        return Err(CliError::failed(format!(
+            "there is no job {id}; it may have been pruned, `list` names those kept"
+        )));
+    };
+    let shown = Shown { job: Row::from(&job), args: serde_json::from_str(&job.args).ok(), errors: &errors };
+    output::print(app.json, &shown, || human(&job, &errors))?;
+    Ok(Exit::Fine)
+}
+
+fn human(job: &JobRecord, errors: &[AttemptError]) -> String {
+    let mut lines = vec![
+        ("id", job.id.to_string()),
+        ("kind", job.kind.clone()),
+        ("queue", job.queue.clone()),
+        ("state", job.state.to_string()),
+        ("priority", job.priority.to_string()),
+        ("attempt", format!("{} of {}", job.attempt, job.max_attempts)),
+    ];
+    if job.crashes > 0 {
+        lines.push(("crashes", job.crashes.to_string()));
+    }
+    if !job.tags.is_empty() {
+        lines.push(("tags", job.tags.join(", ")));
+    }
+    lines.push(("enqueued at", time(job.enqueued_at)));
+    lines.push(("run at", time(job.run_at)));
+    lines.extend(job.claimed_at.map(|at| ("claimed at", time(at))));
+    lines.extend(job.finished_at.map(|at| ("finished at", time(at))));
+    lines.extend(job.worker.map(|worker| ("worker", worker.to_string())));
+
+    let mut text: String = lines.iter().map(|(name, value)| format!("{name:<11}  {}\n", printable(value))).collect();
+    text.push_str("\nargs\n");
+    text.push_str(&indented(&pretty(&job.args)));
+    for error in errors {
+        text.push_str(&format!("\nattempt {} failed at {} ({})\n", error.attempt, time(error.at), error.kind));
+        text.push_str(&indented(&error.message));
+    }
+    text
+}
+
+fn pretty(args: &str) -> String {
+    let value: Result<serde_json::Value, _> = serde_json::from_str(args);
+    value.and_then(|value| serde_json::to_string_pretty(&value)).unwrap_or_else(|_| args.to_owned())
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("  {}\n", printable(line))).collect()
+}

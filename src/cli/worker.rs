@@ -1,0 +1,66 @@
+//! The worker that `run` starts and that `check` judges: the program's set-up, overridden by the options given.
+
+use std::sync::Arc;
+
+use jobs_core::storage::Storage;
+use jobs_core::{Registry, Worker, WorkerBuilder};
+
+use super::Setup;
+use super::args::RunArgs;
+use super::exit::CliError;
+use super::queues::{QueueEntry, QueueList};
+
+/// What `WorkerBuilder::concurrency` starts with.
+const DEFAULT_CONCURRENCY: usize = 16;
+
+/// Connections for transactional handlers that no option asked for: servers allow a hundred to everybody together.
+const MOST_CONNECTIONS: usize = 20;
+
+/// How many connections transactional handlers may use at once.
+pub(super) fn handlers(settings: &RunArgs) -> usize {
+    let usual = settings.concurrency.unwrap_or(DEFAULT_CONCURRENCY);
+    let slots = || match &settings.queues {
+        Some(queues) => queues.0.iter().map(|queue| queue.concurrency.unwrap_or(usual)).sum(),
+        None => Registry::linked().queues().len().saturating_mul(usual),
+    };
+    settings.connections.unwrap_or_else(|| slots().clamp(1, MOST_CONNECTIONS))
+}
+
+/// Builds it. Everything that can be known without a job to run is checked here.
+pub(super) async fn build(
+    storage: Arc<dyn Storage>,
+    setup: Option<Setup>,
+    settings: &RunArgs,
+) -> Result<Worker, CliError> {
+    let mut builder = Worker::builder(storage);
+    if let Some(setup) = setup {
+        builder =
+            setup(builder).await.map_err(|error| CliError::failed(format!("the worker's set-up failed: {error}")))?;
+    }
+    Ok(configure(builder, settings).build()?)
+}
+
+fn configure(mut builder: WorkerBuilder, settings: &RunArgs) -> WorkerBuilder {
+    let RunArgs { queues, concurrency, connections: _, poll, grace, lease, max_crashes } = settings;
+    if let Some(concurrency) = concurrency {
+        builder = builder.concurrency(*concurrency);
+    }
+    if let Some(poll) = poll {
+        builder = builder.poll(*poll);
+    }
+    if let Some(grace) = grace {
+        builder = builder.grace(*grace);
+    }
+    if let Some(lease) = lease {
+        builder = builder.lease(*lease);
+    }
+    if let Some(max_crashes) = max_crashes {
+        builder = builder.max_crashes(*max_crashes);
+    }
+    // Naming queues here means these and no others: the ones of the set-up are forgotten.
+    let Some(QueueList(entries)) = queues else { return builder };
+    entries.iter().fold(builder.clear_queues(), |builder, QueueEntry { name, concurrency }| match concurrency {
+        Some(concurrency) => builder.queue(name, *concurrency),
+        None => builder.serve(name),
+    })
+}

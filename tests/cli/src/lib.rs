@@ -1,0 +1,41 @@
+//! The application whose worker the tests run: one job for each way a job may end.
+
+use std::time::Duration;
+
+use background::{State, WorkerBuilder, job};
+
+/// What the set-up gives to the handlers.
+#[derive(Clone, Debug)]
+pub struct Greeting(pub &'static str);
+
+/// Succeeds, if the set-up was called.
+#[job(queue = "mail")]
+pub async fn greet(name: String, State(greeting): State<Greeting>) -> Result<(), std::io::Error> {
+    if greeting.0.is_empty() || name.is_empty() {
+        return Err(std::io::Error::other("nothing to say"));
+    }
+    Ok(())
+}
+
+/// Fails, and has no second attempt.
+#[job(max_attempts = 1)]
+pub async fn charge(card: String) -> Result<(), std::io::Error> {
+    drop(card);
+    Err(std::io::Error::other("the bank is closed"))
+}
+
+/// Takes its time, whoever asks it to stop.
+#[job]
+pub async fn wait(millis: u64) {
+    tokio::time::sleep(Duration::from_millis(millis)).await;
+}
+
+/// The set-up of the fixture's worker.
+pub async fn setup_worker(worker: WorkerBuilder) -> Result<WorkerBuilder, std::io::Error> {
+    Ok(worker.state(Greeting("hello")).declare_queue("adhoc"))
+}
+
+/// A set-up that cannot do its work.
+pub async fn broken_setup(_: WorkerBuilder) -> Result<WorkerBuilder, std::io::Error> {
+    Err(std::io::Error::other("the mail server's certificate is missing"))
+}

@@ -1,0 +1,56 @@
+//! `migrations copy`: folders for Diesel's own migrations.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::support::{Run, Scratch, worker};
+
+fn copy(dir: &Path, more: &[&str]) -> Run {
+    worker("fixture-worker").args(["migrations", "copy"]).args([dir]).args(more).run()
+}
+
+fn only_folder(dir: &Path) -> PathBuf {
+    let entries: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let [folder] = &entries[..] else { panic!("{entries:?}") };
+    folder.clone()
+}
+
+#[test]
+fn folders_are_written_once_and_found_again() {
+    let scratch = Scratch::new();
+    assert!(copy(scratch.path(), &["--backend", "postgres"]).succeeded().stdout.starts_with("wrote"));
+    let folder = only_folder(scratch.path());
+    assert_eq!(folder.file_name().unwrap().to_str().unwrap(), "2026-01-01-000001_jobs_0001_jobs");
+    assert!(fs::read_to_string(folder.join("up.sql")).unwrap().contains("create schema jobs;"));
+    assert!(fs::read_to_string(folder.join("down.sql")).unwrap().contains("drop schema jobs"));
+
+    assert!(copy(scratch.path(), &["--backend", "postgres"]).succeeded().stdout.starts_with("unchanged"));
+    let report = copy(scratch.path(), &["--backend", "postgres", "--json"]).succeeded().json();
+    assert_eq!(report[0]["written"], false);
+    assert_eq!(report[0]["path"].as_str().unwrap(), folder.to_str().unwrap());
+}
+
+#[test]
+fn the_url_decides_between_the_backends() {
+    let scratch = Scratch::new();
+    let run = worker("fixture-worker").args(["migrations", "copy"]).args([scratch.path()]);
+    run.env("DATABASE_URL", "postgres://me@127.0.0.1:1/app").run().succeeded();
+    let up = only_folder(scratch.path()).join("up.sql");
+    assert!(fs::read_to_string(up).unwrap().contains("create schema jobs;"));
+}
+
+#[test]
+fn files_that_differ_are_never_overwritten() {
+    let scratch = Scratch::new();
+    copy(scratch.path(), &[]).succeeded();
+    let up = only_folder(scratch.path()).join("up.sql");
+    fs::write(&up, "-- mine").unwrap();
+    copy(scratch.path(), &[]).exited(1).complained(&["up.sql", "differs", "nothing was written"]);
+    assert_eq!(fs::read_to_string(&up).unwrap(), "-- mine");
+}
+
+#[test]
+fn a_directory_that_is_not_there_is_named() {
+    let scratch = Scratch::new();
+    copy(&scratch.path().join("migratons"), &[]).exited(1).complained(&["migratons", "not a directory"]);
+}

@@ -1,0 +1,115 @@
+//! `list`, `show`, `retry`, `cancel` and `stats`.
+
+use background::Job as _;
+use fixture_app::{Charge, Greet, Wait};
+use serde_json::json;
+use std::time::Duration;
+
+use crate::support::{Db, Run};
+
+/// What arguments must not show up anywhere but in `show`.
+const SECRET: &str = "ada@example.org";
+
+/// A greeting that waits, one for later, and a discarded charge.
+fn three_jobs(db: &Db) -> [i64; 3] {
+    let waiting = db.enqueue(Greet { name: SECRET.to_owned() });
+    let later =
+        db.enqueue(Greet { name: SECRET.to_owned() }.delay(Duration::from_secs(3600)).priority(-5).tags(["vip"]));
+    let failed = db.enqueue(Charge { card: SECRET.to_owned() });
+    let worker = db.start(&["--queues", "default", "--poll", "50ms"]);
+    db.await_state(failed, "discarded");
+    worker.signal("TERM");
+    worker.ended(Duration::from_secs(20)).succeeded().never_said(SECRET);
+    [waiting, later, failed]
+}
+
+fn ids(run: &Run) -> Vec<i64> {
+    run.json().as_array().unwrap().iter().map(|job| job["id"].as_i64().unwrap()).collect()
+}
+
+on_each_database! {
+    fn list_filters_and_hides_arguments(db) {
+        let db = db.migrated();
+        assert_eq!(db.run(&["list"]).succeeded().stdout, "no job matches\n");
+        let [waiting, later, failed] = three_jobs(&db);
+        let list = |args: &[&str]| ids(&db.run(&[&["list", "--json"], args].concat()).succeeded().never_said(SECRET));
+        assert_eq!(list(&[]), [failed, later, waiting]);
+        assert_eq!(list(&["--state", "discarded"]), [failed]);
+        assert_eq!(list(&["--queue", "mail"]), [later, waiting]);
+        assert_eq!(list(&["--kind", "charge"]), [failed]);
+        assert_eq!(list(&["--kind", "charge", "--state", "available"]), [0i64; 0]);
+        assert_eq!(list(&["--limit", "1"]), [failed]);
+
+        let table = db.run(&["list", "--limit", "2"]).succeeded().never_said(SECRET).stdout;
+        let mut lines = table.lines();
+        assert!(lines.next().unwrap().split_whitespace().eq("ID STATE QUEUE KIND PRIORITY ATTEMPT RUN AT FINISHED AT".split(' ')));
+        let failed = failed.to_string();
+        assert!(lines.next().unwrap().split_whitespace().take(6).eq([&*failed, "discarded", "default", "charge", "0", "1/1"]));
+        assert!(table.ends_with("the newest 2; --limit shows more\n"), "{table}");
+    }
+
+    fn show_tells_everything(db) {
+        let db = db.migrated();
+        let [_, later, failed] = three_jobs(&db);
+        let shown = db.json(&["show", &failed.to_string()]);
+        assert_eq!(shown["args"], json!({"card": SECRET}));
+        assert_eq!(shown["attempt"], 1);
+        assert_eq!(shown["errors"][0]["message"], "the bank is closed");
+        assert_eq!(shown["errors"][0]["kind"], "error");
+
+        let text = db.run(&["show", &failed.to_string()]).succeeded().stdout;
+        for part in ["state        discarded", "attempt      1 of 1", SECRET, "attempt 1 failed at", "  the bank is closed"] {
+            assert!(text.contains(part), "{part:?} is missing: {text}");
+        }
+        let text = db.run(&["show", &later.to_string()]).succeeded().stdout;
+        assert!(text.contains("priority     -5") && text.contains("tags         vip"), "{text}");
+        db.run(&["show", "999999"]).exited(1).complained(&["no job 999999"]);
+    }
+
+    fn retry_and_cancel_answer_for_each_job(db) {
+        let db = db.migrated();
+        let [waiting, later, failed] = three_jobs(&db).map(|id| id.to_string());
+        let run = db.run(&["retry", &failed, "999999", &later]).exited(1);
+        assert_eq!(
+            run.stdout,
+            format!("job {failed}: available now\njob 999999: there is no such job\njob {later}: available now\n")
+        );
+        assert_eq!(db.json(&["show", &failed])["state"], "available");
+
+        assert_eq!(db.json(&["cancel", &failed]), json!([{"id": failed.parse::<i64>().unwrap(), "result": "done"}]));
+        let again = db.run(&["cancel", "--json", &failed, &waiting]).exited(1).json();
+        assert_eq!(again[0]["result"], "refused");
+        assert_eq!(again[0]["state"], "cancelled");
+        assert_eq!(again[1]["result"], "done");
+        let refused = db.run(&["cancel", &failed]).exited(1).stdout;
+        assert_eq!(refused, format!("job {failed} is cancelled: it has ended already, so there is nothing to cancel\n"));
+    }
+
+    fn stats_count_jobs_and_name_workers(db) {
+        let db = db.migrated();
+        assert_eq!(db.run(&["stats"]).succeeded().stdout, "no jobs\n\nno workers\n");
+        three_jobs(&db);
+        let busy = db.enqueue(Wait { millis: 60_000 });
+        let mut worker = db.start(&["--queues", "default=3"]);
+        db.await_state(busy, "running");
+
+        let stats = db.json(&["stats"]);
+        let kind = |name: &str| stats["kinds"].as_array().unwrap().iter().find(|k| k["kind"] == name).unwrap().clone();
+        assert_eq!((&kind("greet")["available"], &kind("greet")["scheduled"]), (&json!(1), &json!(1)));
+        assert_eq!((&kind("charge")["discarded"], &kind("wait")["running"]), (&json!(1), &json!(1)));
+        assert!(kind("greet")["oldest_wait_seconds"].as_f64().unwrap() > 0.0);
+        assert_eq!(stats["workers"][0]["queues"], json!(["default"]));
+        assert_eq!(stats["workers"][0]["alive"], true);
+
+        let text = db.run(&["stats"]).succeeded().stdout;
+        assert!(text.starts_with("QUEUE") && text.contains("WORKER") && text.contains("yes"), "{text}");
+        worker.kill();
+    }
+
+    fn a_reader_that_stops_early_is_no_error(db) {
+        let db = db.migrated();
+        db.enqueue(Greet { name: "x".to_owned() });
+        let run = db.run_into_closed_pipe(&["list"]);
+        assert_eq!((run.code, &*run.stderr), (0, ""), "{run:#?}");
+    }
+}

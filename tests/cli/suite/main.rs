@@ -1,0 +1,14 @@
+//! The bundled worker's command line as its users meet it: real processes, their output, their exit codes.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+#[macro_use]
+mod support;
+
+mod check;
+mod copy;
+mod jobs;
+mod options;
+mod run;
+mod schema;
+mod startup;

@@ -1,0 +1,106 @@
+//! What is typed wrongly is refused before anything happens: exit 2, and a line that says what to write.
+
+use crate::support::{Scratch, worker};
+
+#[track_caller]
+fn refused(args: &[&str], parts: &[&str]) {
+    worker("fixture-worker").args(args).run().exited(2).complained(parts);
+}
+
+#[track_caller]
+fn refused_variable(name: &str, value: &str, part: &str) {
+    worker("fixture-worker").env(name, value).run().exited(2).complained(&[name, part]);
+}
+
+#[test]
+fn bad_durations_are_explained() {
+    refused(&["--poll", "30"], &["--poll", "write 30s"]);
+    refused(&["run", "--grace", "soon"], &["--grace", "not a duration"]);
+    refused(&["run", "--lease", "0s"], &["--lease", "longer than nothing"]);
+}
+
+#[test]
+fn bad_queues_are_explained() {
+    refused(&["--queues", "mail=0"], &["--queues", "leave the queue out"]);
+    refused(&["--queues", "mail=many"], &["whole number"]);
+    refused(&["--queues", "mail,mail=3"], &["named twice"]);
+}
+
+#[test]
+fn bad_numbers_are_explained() {
+    refused(&["--concurrency", "0"], &["--concurrency", "whole number from 1"]);
+    refused(&["--max-crashes", "0"], &["--max-crashes"]);
+}
+
+#[test]
+fn bad_variables_are_named() {
+    refused_variable("JOBS_POLL", "30", "write 30s");
+    refused_variable("JOBS_GRACE", "soon", "not a duration");
+    refused_variable("JOBS_LEASE", "1y", "unknown unit");
+    refused_variable("JOBS_QUEUES", "mail=", "whole number");
+    refused_variable("JOBS_CONCURRENCY", "-1", "whole number");
+    refused_variable("JOBS_CONNECTIONS", "none", "whole number");
+    refused_variable("JOBS_MAX_CRASHES", "0", "whole number");
+    refused_variable("JOBS_LOG_FORMAT", "xml", "pretty or json");
+    refused_variable("RUST_LOG", "jobs=loud", "level");
+}
+
+#[test]
+fn commands_that_do_not_work_ignore_the_workers_variables() {
+    let scratch = Scratch::new();
+    let url = format!("sqlite://{}/jobs.db", scratch.path().display());
+    worker("fixture-worker").args(["migrate", "--database-url", &url]).env("JOBS_POLL", "30").run().succeeded();
+}
+
+#[test]
+fn an_option_of_run_before_another_command_is_not_swallowed() {
+    refused(&["--queues", "mail", "check"], &["after the command"]);
+}
+
+#[test]
+fn an_unknown_scheme_is_named_and_the_rest_of_the_url_is_not() {
+    worker("fixture-worker")
+        .args(["stats"])
+        .env("DATABASE_URL", "mysql://me:s3cret@localhost/app")
+        .run()
+        .exited(2)
+        .complained(&["DATABASE_URL", "\"mysql\"", "postgres://"])
+        .never_said("s3cret");
+}
+
+#[test]
+fn an_unreadable_url_is_not_repeated() {
+    worker("fixture-worker")
+        .args(["stats"])
+        .env("DATABASE_URL", "postgres://me:s3cret@localhost:port/app")
+        .run()
+        .exited(2)
+        .never_said("s3cret");
+}
+
+#[test]
+fn without_a_url_the_database_is_a_file_here() {
+    let scratch = Scratch::new();
+    worker("fixture-worker").args(["migrate"]).in_dir(scratch.path()).run().succeeded();
+    assert!(scratch.path().join("jobs.db").exists());
+}
+
+#[test]
+fn help_states_defaults_units_variables_and_exit_codes() {
+    let help = worker("fixture-worker").args(["--help"]).run().succeeded().stdout;
+    for part in ["[env: JOBS_POLL]", "[default: 1s]", "mail=10,default=50", "Exit codes:", "DATABASE_URL", "RUST_LOG"] {
+        // Lines are wrapped wherever the terminal ends.
+        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(help.contains(part), "{part:?} is missing: {help}");
+    }
+}
+
+#[test]
+fn help_never_shows_values_of_the_environment() {
+    worker("fixture-worker")
+        .args(["--help"])
+        .env("DATABASE_URL", "postgres://me:s3cret@localhost/app")
+        .run()
+        .succeeded()
+        .never_said("s3cret");
+}

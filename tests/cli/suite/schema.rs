@@ -1,0 +1,58 @@
+//! `migrate`: up, down, status and the SQL.
+
+use serde_json::json;
+
+use crate::support::{Db, worker};
+
+on_each_database! {
+    fn up_applies_once_and_down_takes_back(db) {
+        assert!(db.run(&["migrate"]).succeeded().stdout.starts_with("applied 0001_jobs"));
+        assert_eq!(db.run(&["migrate", "up"]).succeeded().stdout, "the schema is up to date\n");
+        assert_eq!(db.run(&["migrate", "down"]).succeeded().stdout.lines().last(), Some("reverted 0001_jobs"));
+        db.run(&["migrate", "down"]).succeeded();
+        assert_eq!(db.run(&["migrate", "down"]).succeeded().stdout, "nothing to revert\n");
+        db.run(&["stats"]).exited(4);
+    }
+
+    fn answers_for_machines_name_versions(db) {
+        let version = |applied: bool| json!([{"version": 1, "name": "jobs", "applied": applied}]);
+        assert_eq!(db.json(&["migrate", "status"]), version(false));
+        assert_eq!(db.json(&["migrate", "up"]), version(true));
+        assert_eq!(db.json(&["migrate", "up"]), json!([]));
+        assert_eq!(db.json(&["migrate", "status"]), version(true));
+        assert_eq!(db.json(&["migrate", "down"]), version(false));
+    }
+
+    fn status_shows_what_is_missing_and_what_is_newer(db) {
+        assert!(db.run(&["migrate", "status"]).succeeded().stdout.contains("0001  jobs  missing"));
+        let db = db.migrated();
+        db.execute("insert into jobs.schema_migration (version, name) values (99, 'future')");
+        let table = db.run(&["migrate", "status"]).succeeded().stdout;
+        assert!(table.contains("applied") && table.contains("0099  (unknown: made by a newer program)"), "{table}");
+    }
+}
+
+#[test]
+fn sql_needs_no_database_when_the_url_names_one() {
+    let sql = |url: &str| worker("fixture-worker").args(["migrate", "sql"]).env("DATABASE_URL", url).run().succeeded();
+    assert!(sql("postgres://me@127.0.0.1:1/app").stdout.contains("create schema jobs;"));
+    assert!(sql("sqlite:///no/such/directory/jobs.db").stdout.contains("create table jobs_job ("));
+}
+
+#[test]
+fn sql_of_the_other_backend_is_asked_for_by_name() {
+    let run = worker("fixture-worker").args(["migrate", "sql", "--backend", "postgres", "--json"]).run().succeeded();
+    let versions = run.json();
+    assert_eq!(versions[0]["version"], 1);
+    assert!(versions[0]["up"].as_str().unwrap().contains("create schema jobs;"));
+    assert!(versions[0]["down"].as_str().unwrap().contains("drop schema jobs"));
+}
+
+#[test]
+fn the_printed_sql_makes_a_schema_the_worker_accepts() {
+    let db = Db::postgres();
+    let sql = db.run(&["migrate", "sql"]).succeeded().stdout;
+    db.execute(&sql);
+    db.run(&["stats"]).succeeded();
+    assert_eq!(db.json(&["migrate", "status"])[0]["applied"], true);
+}

@@ -1,0 +1,75 @@
+//! What keeps a worker from starting: one line each, and an exit code a supervisor can tell apart.
+
+use crate::support::{Db, worker};
+
+/// Nothing listens on port 1.
+const NOBODY: &str = "postgres://me:s3cret@127.0.0.1:1/app";
+
+#[test]
+fn an_unreachable_server_ends_every_command_with_3_and_one_line() {
+    let id = ["7"];
+    for args in [&["run"][..], &["check"], &["migrate"], &["migrate", "status"], &["list"], &["stats"]] {
+        unreachable(args);
+    }
+    for command in ["show", "retry", "cancel"] {
+        unreachable(&[&[command], &id[..]].concat());
+    }
+}
+
+fn unreachable(args: &[&str]) {
+    let run = worker("fixture-worker").args(args).env("DATABASE_URL", NOBODY).run();
+    let run = run.exited(3).complained(&["database app at 127.0.0.1:1", "refused"]).never_said("s3cret");
+    assert_eq!((run.stderr.lines().count(), &*run.stdout), (1, ""), "{run:#?}");
+}
+
+on_each_database! {
+    fn a_missing_schema_says_what_to_run(db) {
+        for args in [&["run"][..], &["list"], &["stats"], &["show", "1"], &["retry", "1"], &["cancel", "1"]] {
+            db.run(args).exited(4).complained(&["missing", "worker migrate"]);
+        }
+    }
+
+    fn an_older_schema_says_what_to_run(db) {
+        let db = db.migrated();
+        db.execute("update jobs.schema_migration set version = 0");
+        db.run(&["run"]).exited(4).complained(&["version 0", "worker migrate"]);
+    }
+
+    fn a_newer_schema_asks_for_a_newer_program(db) {
+        let db = db.migrated();
+        db.execute("insert into jobs.schema_migration (version, name) values (99, 'future')");
+        db.run(&["run"]).exited(4).complained(&["version 99", "newer"]);
+        db.run(&["migrate"]).exited(4).complained(&["version 99"]);
+    }
+
+    fn an_unknown_queue_is_a_typing_error(db) {
+        let db = db.migrated();
+        db.run(&["--queues", "mial=3"]).exited(2).complained(&["mial", "default, mail"]);
+    }
+
+    fn a_lease_too_short_to_keep_is_refused(db) {
+        let db = db.migrated();
+        db.run(&["--lease", "20ms"]).exited(2).complained(&["lease", "1s"]);
+    }
+}
+
+#[track_caller]
+fn refused(binary: &str, parts: &[&str]) {
+    let db = Db::sqlite().migrated();
+    worker(binary).env("DATABASE_URL", &db.url).run().exited(1).complained(parts);
+}
+
+#[test]
+fn a_worker_without_jobs_says_how_to_link_them() {
+    refused("bare-worker", &["no job is registered", "use my_app as _;"]);
+}
+
+#[test]
+fn a_missing_state_is_named_with_the_job_that_takes_it() {
+    refused("stateless-worker", &["`greet`", "Greeting", ".state(..)"]);
+}
+
+#[test]
+fn a_set_up_that_fails_says_so_in_its_own_words() {
+    refused("broken-worker", &["set-up failed", "certificate is missing"]);
+}

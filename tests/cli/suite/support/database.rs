@@ -1,0 +1,164 @@
+//! A database of a test's own, gone when the test is over.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use background::{Enqueue, JobId};
+use diesel::{Connection as _, SqliteConnection, connection::SimpleConnection as _};
+use diesel_async::{AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _};
+use serde_json::Value;
+
+use super::process::{Run, Running, worker};
+
+/// A directory that is removed with its contents.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn new() -> Self {
+        let path = std::env::temp_dir().join(unique("jobs-cli-test"));
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// One database, empty at first.
+pub(crate) struct Db {
+    pub(crate) url: String,
+    home: Home,
+}
+
+enum Home {
+    Sqlite { _gone_with_it: Scratch },
+    Postgres { server: String, name: String },
+}
+
+impl Db {
+    pub(crate) fn sqlite() -> Self {
+        let scratch = Scratch::new();
+        Self {
+            url: format!("sqlite://{}/jobs.db", scratch.path().display()),
+            home: Home::Sqlite { _gone_with_it: scratch },
+        }
+    }
+
+    pub(crate) fn postgres() -> Self {
+        let server = std::env::var("JOBS_TEST_DATABASE_URL").expect(
+            "JOBS_TEST_DATABASE_URL is not set; run these tests with `cargo xtask test`, which starts a server",
+        );
+        let name = unique("jobs_cli_test").replace('-', "_");
+        on_postgres(&server, &format!("create database {name}"));
+        let (address, parameters) = server.split_once('?').unwrap_or((&server, ""));
+        let (host, _) = address.rsplit_once('/').expect("a URL with a database name");
+        Self { url: format!("{host}/{name}?{parameters}"), home: Home::Postgres { server, name } }
+    }
+
+    /// The same database with our tables in it.
+    pub(crate) fn migrated(self) -> Self {
+        self.run(&["migrate"]).succeeded();
+        self
+    }
+
+    /// Runs the fixture's worker on this database, to its end.
+    pub(crate) fn run(&self, args: &[&str]) -> Run {
+        worker("fixture-worker").args(args).env("DATABASE_URL", &self.url).run()
+    }
+
+    /// Runs a command that must succeed and returns its JSON.
+    pub(crate) fn json(&self, args: &[&str]) -> Value {
+        self.run(&[args, &["--json"]].concat()).succeeded().json()
+    }
+
+    /// Starts the fixture's worker and lets it run.
+    pub(crate) fn start(&self, args: &[&str]) -> Running {
+        worker("fixture-worker").args(args).env("DATABASE_URL", &self.url).start()
+    }
+
+    /// The same into a pipe that nobody reads.
+    pub(crate) fn run_into_closed_pipe(&self, args: &[&str]) -> Run {
+        worker("fixture-worker").args(args).env("DATABASE_URL", &self.url).run_into_closed_pipe()
+    }
+
+    /// The table of jobs that wait.
+    pub(crate) fn waiting_table(&self) -> &'static str {
+        match self.home {
+            Home::Sqlite { .. } => "jobs.job",
+            Home::Postgres { .. } => "jobs.ready",
+        }
+    }
+
+    /// Enqueues through a connection of the backend's own, as an application does.
+    pub(crate) fn enqueue(&self, job: impl Enqueue) -> i64 {
+        let JobId(id) = match &self.home {
+            Home::Sqlite { .. } => job.enqueue(&mut self.sqlite_connection()).unwrap(),
+            Home::Postgres { .. } => runtime().block_on(async {
+                let mut conn = AsyncPgConnection::establish(&self.url).await.unwrap();
+                job.enqueue(&mut conn).await.unwrap()
+            }),
+        };
+        id
+    }
+
+    /// Runs SQL written for PostgreSQL's tables: `jobs.x` is `jobs_x` on SQLite.
+    pub(crate) fn execute(&self, sql: &str) {
+        match &self.home {
+            Home::Sqlite { .. } => self.sqlite_connection().batch_execute(&sql.replace("jobs.", "jobs_")).unwrap(),
+            Home::Postgres { .. } => on_postgres(&self.url, sql),
+        }
+    }
+
+    /// Waits until a job is in a state.
+    pub(crate) fn await_state(&self, id: i64, state: &str) -> Value {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            let job = self.json(&["show", &id.to_string()]);
+            if job["state"] == state {
+                return job;
+            }
+            assert!(Instant::now() < deadline, "job {id} did not become {state}: {job}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn sqlite_connection(&self) -> SqliteConnection {
+        let path = self.url.strip_prefix("sqlite://").expect("a SQLite URL");
+        let mut conn = SqliteConnection::establish(path).unwrap();
+        conn.batch_execute("pragma busy_timeout = 10000").unwrap();
+        conn
+    }
+}
+
+impl Drop for Db {
+    fn drop(&mut self) {
+        if let Home::Postgres { server, name } = &self.home {
+            on_postgres(server, &format!("drop database if exists {name} with (force)"));
+        }
+    }
+}
+
+fn on_postgres(url: &str, sql: &str) {
+    runtime().block_on(async {
+        let mut conn = AsyncPgConnection::establish(url).await.unwrap();
+        conn.batch_execute(sql).await.unwrap();
+    });
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+fn unique(prefix: &str) -> String {
+    static COUNTER: AtomicU32 = AtomicU32::new(0);
+    format!("{prefix}-{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed))
+}

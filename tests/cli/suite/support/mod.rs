@@ -1,0 +1,23 @@
+//! Databases to run against, and processes to run.
+
+mod database;
+mod process;
+
+pub(crate) use database::{Db, Scratch};
+pub(crate) use process::{Run, worker};
+
+/// Writes each test twice: on SQLite and on PostgreSQL, each with a database of its own.
+macro_rules! on_each_database {
+    ($(fn $name:ident($db:ident) $body:block)+) => {
+        mod sqlite {
+            #[allow(unused_imports)]
+            use super::*;
+            $(#[test] fn $name() { let $db = $crate::support::Db::sqlite(); $body })+
+        }
+        mod postgres {
+            #[allow(unused_imports)]
+            use super::*;
+            $(#[test] fn $name() { let $db = $crate::support::Db::postgres(); $body })+
+        }
+    };
+}

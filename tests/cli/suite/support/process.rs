@@ -1,0 +1,191 @@
+//! Worker processes: started with a clean environment, awaited with a limit, ended with the test.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// The longest any process of the tests may take.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// How a process ended.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Run {
+    pub(crate) fn succeeded(self) -> Self {
+        self.exited(0)
+    }
+
+    pub(crate) fn exited(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "{self:#?}");
+        self
+    }
+
+    /// The whole answer: one line of JSON.
+    pub(crate) fn json(&self) -> Value {
+        assert_eq!(self.stdout.lines().count(), 1, "one line of JSON: {self:#?}");
+        serde_json::from_str(&self.stdout).unwrap()
+    }
+
+    /// Asserts that the one line on standard error has these parts.
+    pub(crate) fn complained(self, parts: &[&str]) -> Self {
+        for part in parts {
+            assert!(self.stderr.contains(part), "{part:?} is missing: {self:#?}");
+        }
+        self
+    }
+
+    /// Asserts that nothing printed has this text.
+    pub(crate) fn never_said(self, secret: &str) -> Self {
+        assert!(!self.stdout.contains(secret) && !self.stderr.contains(secret), "{secret:?} was printed: {self:#?}");
+        self
+    }
+}
+
+/// A process to be.
+pub(crate) struct Prepared(Command);
+
+/// One of the fixture's binaries, with nothing of the caller's environment that it would read.
+pub(crate) fn worker(binary: &str) -> Prepared {
+    let path = match binary {
+        "fixture-worker" => env!("CARGO_BIN_EXE_fixture-worker"),
+        "bare-worker" => env!("CARGO_BIN_EXE_bare-worker"),
+        "stateless-worker" => env!("CARGO_BIN_EXE_stateless-worker"),
+        "broken-worker" => env!("CARGO_BIN_EXE_broken-worker"),
+        other => panic!("no such fixture: {other}"),
+    };
+    let mut command = Command::new(path);
+    for (name, _) in std::env::vars_os() {
+        let read =
+            name.to_str().is_some_and(|name| name.starts_with("JOBS_") || ["DATABASE_URL", "RUST_LOG"].contains(&name));
+        if read {
+            command.env_remove(name);
+        }
+    }
+    Prepared(command)
+}
+
+impl Prepared {
+    pub(crate) fn args<A: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
+        self.0.args(args);
+        self
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.0.env(name, value);
+        self
+    }
+
+    pub(crate) fn in_dir(mut self, dir: &Path) -> Self {
+        self.0.current_dir(dir);
+        self
+    }
+
+    /// Runs with a standard output whose reader has gone.
+    pub(crate) fn run_into_closed_pipe(mut self) -> Run {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = self.0.stdin(Stdio::null()).stdout(writer).stderr(Stdio::piped()).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        Run { code: output.status.code().unwrap_or(-1), stdout: String::new(), stderr }
+    }
+
+    pub(crate) fn start(mut self) -> Running {
+        let mut child = self.0.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (sender, lines) = channel();
+        let stderr = child.stderr.take().unwrap();
+        std::thread::spawn(move || {
+            // The channel closes with the process's end, or with the test's.
+            BufReader::new(stderr).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
+        let mut stdout = child.stdout.take().unwrap();
+        let stdout = std::thread::spawn(move || {
+            let mut text = String::new();
+            stdout.read_to_string(&mut text).map(|_| text)
+        });
+        Running { child, lines, seen: String::new(), stdout: Some(stdout) }
+    }
+
+    pub(crate) fn run(self) -> Run {
+        self.start().ended(LIMIT)
+    }
+}
+
+/// A process at work. Killed if the test ends first.
+pub(crate) struct Running {
+    child: Child,
+    lines: Receiver<String>,
+    seen: String,
+    stdout: Option<JoinHandle<std::io::Result<String>>>,
+}
+
+impl Running {
+    /// Waits for a line on standard error that has this text.
+    pub(crate) fn await_line(&mut self, text: &str) {
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            let line = self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now()));
+            let line = line.unwrap_or_else(|_| panic!("no line with {text:?}; there were:\n{}", self.seen));
+            self.seen.push_str(&line);
+            self.seen.push('\n');
+            if line.contains(text) {
+                return;
+            }
+        }
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        let status = Command::new("kill").args([format!("-{name}"), self.child.id().to_string()]).status();
+        assert!(status.unwrap().success(), "kill -{name}");
+    }
+
+    /// Ends it without ceremony.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Waits for the end.
+    pub(crate) fn ended(mut self, limit: Duration) -> Run {
+        let deadline = Instant::now() + limit;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(Instant::now() < deadline, "still running after {limit:?}; it said:\n{}", self.drained());
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        let stdout = self.stdout.take().unwrap().join().unwrap().unwrap();
+        // Closed by now: the process held the other end.
+        while let Ok(line) = self.lines.recv_timeout(LIMIT) {
+            self.seen.push_str(&line);
+            self.seen.push('\n');
+        }
+        Run { code: status.code().unwrap_or(-1), stdout, stderr: std::mem::take(&mut self.seen) }
+    }
+
+    fn drained(&mut self) -> &str {
+        for line in self.lines.try_iter() {
+            self.seen.push_str(&line);
+            self.seen.push('\n');
+        }
+        &self.seen
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
