@@ -1,18 +1,32 @@
-//! Background jobs for Diesel.
+#![doc = include_str!("../README.md")]
+
+#[cfg(feature = "cli")]
+pub mod cli;
+#[cfg(feature = "cli")]
+mod macros;
+pub mod prelude;
 
 pub use jobs_core::{
-    Backoff, CatchUp, Handle, InvalidJob, InvalidSchedule, Job, JobBuilder, JobContext, JobError, JobId, JobOptions, JobState,
-    NewJob, Outcome, Registered, Registration, Registry, RegistryError, ResultExt, Retain, RunAt, State,
+    AttemptError, Backoff, CatchUp, Failure, FailureKind, Handle, IntoNewJob, InvalidJob, InvalidSchedule, Job,
+    JobBuilder, JobContext, JobError, JobId, JobOptions, JobRecord, JobState, KindStats, Lease, NewJob, Outcome,
+    Registered, Registration, Registry, RegistryError, ResultExt, Retain, Retention, RunAt, Schedule, State,
+    StorageError, Worker, WorkerBuilder, WorkerError, WorkerHandle, WorkerId, WorkerRecord, WorkerStats, storage,
+};
+#[cfg(feature = "postgres")]
+pub use jobs_diesel::pg;
+pub use jobs_diesel::{
+    Backend, CompleteError, CompleteIn, DEFAULT_URL, Database, Enqueue, EnqueueError, Executor, MigrateError,
+    enqueue_all, migrate, migrations,
 };
 pub use jobs_macros::{Job, job};
 
 /// What the macros' output names. Not for people: it changes without notice.
 #[doc(hidden)]
 pub mod __private {
-    pub use jobs_core::__private::{Argument, BoxFuture, NoArguments, decode, inventory};
+    pub use jobs_core::__private::{Argument, BoxFuture, NoArguments, decode, handle, inventory};
     pub use jobs_core::{
-        AnyConnection, Backoff, CatchUp, Handle, Handled, Handler, IntoHandled, Job, JobContext, JobError, JobOptions, Registered,
-        Registration, Retain, ScheduleSpec, State, TypeKey,
+        AnyConnection, Backoff, CatchUp, Handle, Handled, Handler, IntoHandled, Job, JobContext, JobError, JobOptions,
+        Registered, Registration, Retain, ScheduleSpec, State, TypeKey,
     };
     pub use jobs_diesel::{AsyncJobConnection, BlockingJobConnection};
     pub use serde;

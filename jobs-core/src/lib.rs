@@ -35,7 +35,7 @@ pub use worker::{Worker, WorkerBuilder, WorkerError, WorkerHandle, WorkerStats};
 
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::argument::{Argument, NoArguments, decode};
+    pub use crate::argument::{Argument, NoArguments, decode, handle};
     pub use futures_util::future::BoxFuture;
     pub use inventory;
 }

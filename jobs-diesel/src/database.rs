@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use jobs_core::storage::{Operator, Storage, StorageResult};
 use jobs_core::StorageError;
+use jobs_core::storage::{Operator, Storage, StorageResult};
 
 use crate::migrations::Migrator;
 

@@ -1,8 +1,8 @@
 //! `job.enqueue(&mut conn)` and its bulk form.
 
-use jobs_core::{InvalidJob, IntoNewJob, JobContext, JobId, NewJob};
+use jobs_core::{IntoNewJob, InvalidJob, JobContext, JobId, NewJob};
 
-use crate::error::{CompleteError, EnqueueError};
+use crate::error::{CompleteError, EnqueueError, MigrateError};
 use crate::executor::Executor;
 
 /// Enqueues a job through the caller's own connection, inside whatever transaction it is in.
@@ -31,6 +31,15 @@ where
 {
     let jobs: Result<Vec<NewJob>, InvalidJob> = jobs.into_iter().map(IntoNewJob::into_new_job).collect();
     conn.insert_all(jobs)
+}
+
+/// Brings the schema of `jobs` in the database behind `conn` up to this program's. Safe to repeat and to run from
+/// several programs at once. The alternative is `worker migrate`, or `worker migrations copy` and `diesel migration run`.
+pub fn migrate<'c, C, M>(conn: &'c mut C) -> C::Output<'c, (), MigrateError>
+where
+    C: Executor<M> + 'c,
+{
+    conn.migrate()
 }
 
 /// Finishes the running job together with the handler's own writes.

@@ -12,7 +12,9 @@ pub enum EnqueueError {
     #[error(transparent)]
     Invalid(#[from] InvalidJob),
     /// The tables of `jobs` are not there.
-    #[error("the tables of `jobs` are missing in this database; run `worker migrate` or `jobs::migrate(&mut conn)`: {0}")]
+    #[error(
+        "the tables of `jobs` are missing in this database; run `worker migrate` or `jobs::migrate(&mut conn)`: {0}"
+    )]
     Schema(#[source] DieselError),
     /// The database failed.
     #[error("enqueue: {0}")]

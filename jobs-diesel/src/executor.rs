@@ -8,15 +8,19 @@ use jobs_core::{InvalidJob, JobContext, JobId, NewJob};
 use crate::error::{CompleteError, EnqueueError, MigrateError};
 
 /// Marks diesel-async connections to PostgreSQL.
+#[cfg(feature = "postgres")]
 #[derive(Debug)]
 pub enum PgAsync {}
 /// Marks diesel's own connections to PostgreSQL.
+#[cfg(feature = "postgres-sync")]
 #[derive(Debug)]
 pub enum PgSync {}
 /// Marks diesel-async's wrapped connections to SQLite.
+#[cfg(feature = "sqlite")]
 #[derive(Debug)]
 pub enum SqliteAsync {}
 /// Marks diesel's own connections to SQLite.
+#[cfg(feature = "sqlite")]
 #[derive(Debug)]
 pub enum SqliteSync {}
 

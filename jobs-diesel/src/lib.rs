@@ -13,6 +13,6 @@ pub mod sqlite;
 
 pub use connection::{AsyncJobConnection, BlockingJobConnection};
 pub use database::{Backend, DEFAULT_URL, Database};
-pub use enqueue::{CompleteIn, Enqueue, enqueue_all};
+pub use enqueue::{CompleteIn, Enqueue, enqueue_all, migrate};
 pub use error::{CompleteError, EnqueueError, MigrateError};
 pub use executor::Executor;

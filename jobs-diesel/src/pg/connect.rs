@@ -113,7 +113,10 @@ fn percent_decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, tail @ ..] = rest {
-        let hex = tail.get(..2).and_then(|hex| std::str::from_utf8(hex).ok()).and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        let hex = tail
+            .get(..2)
+            .and_then(|hex| std::str::from_utf8(hex).ok())
+            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
         match (first, hex) {
             (b'%', Some(byte)) => {
                 bytes.push(byte);
@@ -145,9 +148,14 @@ mod tests {
     #[test]
     fn every_sslmode_of_libpq_is_understood_and_others_are_named() {
         for mode in ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"] {
-            assert!(Connector::from_url(&format!("postgres://localhost/x?sslmode={mode}&application_name=y")).is_ok(), "{mode}");
+            assert!(
+                Connector::from_url(&format!("postgres://localhost/x?sslmode={mode}&application_name=y")).is_ok(),
+                "{mode}"
+            );
         }
         assert!(refusal("postgres://localhost/x?sslmode=maybe").contains("maybe"));
-        assert!(refusal("postgres://localhost/x?sslmode=verify-ca&sslrootcert=%2Fno%2Fsuch.pem").contains("/no/such.pem"));
+        assert!(
+            refusal("postgres://localhost/x?sslmode=verify-ca&sslrootcert=%2Fno%2Fsuch.pem").contains("/no/such.pem")
+        );
     }
 }

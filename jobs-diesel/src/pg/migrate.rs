@@ -81,7 +81,9 @@ where
         diesel::select(pg_advisory_xact_lock(LOCK)).execute(conn)?;
         let ledger: Exists = diesel::sql_query(LEDGER_EXISTS).get_result(conn)?;
         let applied = match ledger.exists {
-            true => schema_migration::table.select(schema_migration::version).order(schema_migration::version).load(conn)?,
+            true => {
+                schema_migration::table.select(schema_migration::version).order(schema_migration::version).load(conn)?
+            }
             false => Vec::new(),
         };
         let missing = missing(&applied)?;

@@ -14,8 +14,12 @@ macro_rules! sql {
 }
 
 macro_rules! sql_piece {
-    ($out:ident, [$value:expr => $sql_type:ty]) => { $out.push_bind_param::<$sql_type, _>(&$value)?; };
-    ($out:ident, $text:expr) => { $out.push_sql($text); };
+    ($out:ident, [$value:expr => $sql_type:ty]) => {
+        $out.push_bind_param::<$sql_type, _>(&$value)?;
+    };
+    ($out:ident, $text:expr) => {
+        $out.push_sql($text);
+    };
 }
 
 /// Makes a statement out of a struct whose `QueryFragment` is written with [`sql!`]: the SQL is the same for all

@@ -7,7 +7,7 @@ use jobs_core::{AttemptError, JobId, JobRecord, JobState, KindStats, Retention, 
 
 use super::queries::inspect;
 use super::queries::operate::{CancelQuery, RetryQuery};
-use super::{PgStorage, run, native};
+use super::{PgStorage, native, run};
 
 /// A job may move between the command and the look at why it did nothing; then the command tries again.
 const TRIES: usize = 3;

@@ -21,7 +21,7 @@ use super::queries::next_due::NextDueQuery;
 use super::queries::prune::PruneQuery;
 use super::queries::rescue::RescueQuery;
 use super::queries::{heartbeat, schedule, worker};
-use super::{PgStorage, run, STATEMENT_LIMIT, migrate, native, notify, transact, unavailable};
+use super::{PgStorage, STATEMENT_LIMIT, migrate, native, notify, run, transact, unavailable};
 use crate::error::storage_error;
 
 #[async_trait]
@@ -63,8 +63,7 @@ impl Storage for PgStorage {
     }
 
     async fn next_due(&self, claim: &Claim) -> StorageResult<Option<Duration>> {
-        let due: Option<f64> =
-            run!(self, "next_due", conn => NextDueQuery::new(claim).get_result(conn))?;
+        let due: Option<f64> = run!(self, "next_due", conn => NextDueQuery::new(claim).get_result(conn))?;
         Ok(due.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default()))
     }
 

@@ -30,7 +30,9 @@ pub(crate) fn connector(verify: Verify, roots: Option<&str>) -> StorageResult<Ma
         .with_safe_default_protocol_versions()
         .map_err(|error| StorageError::Config(format!("TLS: {error}")))?;
     let config = match verify {
-        Verify::Nothing => builder.dangerous().with_custom_certificate_verifier(Arc::new(Lenient { provider, chain: None })),
+        Verify::Nothing => {
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(Lenient { provider, chain: None }))
+        }
         Verify::Chain => {
             let chain = WebPkiServerVerifier::builder_with_provider(Arc::new(trusted(roots)?), provider.clone())
                 .build()

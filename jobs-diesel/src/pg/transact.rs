@@ -17,6 +17,7 @@ use crate::error::storage_error;
 enum Rollback {
     Handler(JobError),
     LeaseLost,
+    #[cfg(feature = "postgres-sync")]
     Aborted,
     Database(DieselError),
 }
@@ -33,6 +34,7 @@ impl From<Result<Transition, Rollback>> for Outcome {
             Ok(transition) => Transacted::Committed(transition),
             Err(Rollback::Handler(error)) => Transacted::RolledBack(error),
             Err(Rollback::LeaseLost) => Transacted::LeaseLost,
+            #[cfg(feature = "postgres-sync")]
             Err(Rollback::Aborted) => Transacted::Aborted,
             Err(Rollback::Database(error)) => Transacted::Unknown(storage_error(error)),
         })

@@ -107,16 +107,16 @@ fn array_literal(items: &[String]) -> String {
 impl QueryFragment<Pg> for EnqueueManyQuery<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         sql!(
-            out,
-            "insert into jobs.ready (kind, queue, priority, run_at, max_attempts, tags, args)
+                out,
+                "insert into jobs.ready (kind, queue, priority, run_at, max_attempts, tags, args)
 select kind, queue, priority, greatest(clock_timestamp() + make_interval(secs => delay), not_before), max_attempts, tags::text[], args
 from unnest(" [self.kinds => Array<Text>] ", " [self.queues => Array<Text>] ", " [self.priorities => Array<SmallInt>] ", "
-    [self.delays => Array<Double>] ", " [self.not_before => Array<Nullable<Timestamptz>>] ", " [self.max_attempts => Array<SmallInt>] ", "
-    [self.tags => Array<Nullable<Text>>] ", " [self.args => Array<Json>] ")
+        [self.delays => Array<Double>] ", " [self.not_before => Array<Nullable<Timestamptz>>] ", " [self.max_attempts => Array<SmallInt>] ", "
+        [self.tags => Array<Nullable<Text>>] ", " [self.args => Array<Json>] ")
     with ordinality as job (kind, queue, priority, delay, not_before, max_attempts, tags, args, place)
 order by place
 returning id"
-        )
+            )
     }
 }
 

@@ -75,7 +75,10 @@ pub(crate) async fn list(conn: &mut AsyncPgConnection, filter: &JobFilter) -> Qu
     Ok(rows.into_iter().map(JobRow::into).collect())
 }
 
-pub(crate) async fn show(conn: &mut AsyncPgConnection, id: JobId) -> QueryResult<Option<(JobRecord, Vec<AttemptError>)>> {
+pub(crate) async fn show(
+    conn: &mut AsyncPgConnection,
+    id: JobId,
+) -> QueryResult<Option<(JobRecord, Vec<AttemptError>)>> {
     let Some(row) = job::table.find(id.0).select(JobRow::as_select()).first(conn).await.optional()? else {
         return Ok(None);
     };
@@ -120,16 +123,18 @@ pub(crate) async fn stats(conn: &mut AsyncPgConnection) -> QueryResult<Vec<KindS
         .await?;
     Ok(rows
         .into_iter()
-        .map(|(queue, kind, available, scheduled, running, completed, cancelled, discarded, oldest_wait_seconds)| KindStats {
-            queue,
-            kind,
-            available,
-            scheduled,
-            running,
-            completed,
-            cancelled,
-            discarded,
-            oldest_wait_seconds,
+        .map(|(queue, kind, available, scheduled, running, completed, cancelled, discarded, oldest_wait_seconds)| {
+            KindStats {
+                queue,
+                kind,
+                available,
+                scheduled,
+                running,
+                completed,
+                cancelled,
+                discarded,
+                oldest_wait_seconds,
+            }
         })
         .collect())
 }

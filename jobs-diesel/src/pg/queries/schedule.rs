@@ -82,7 +82,10 @@ pub(crate) async fn tick(
     let (stored, jobs) = (stored.clone(), jobs.to_vec());
     conn.transaction(async move |conn| {
         let guard = schedule::table.find(&stored.name).filter(schedule::last_tick.eq(stored.last_tick));
-        let won = update(guard.filter(schedule::paused.eq(false))).set(schedule::last_tick.eq(last_tick)).execute(conn).await?;
+        let won = update(guard.filter(schedule::paused.eq(false)))
+            .set(schedule::last_tick.eq(last_tick))
+            .execute(conn)
+            .await?;
         if won == 1 {
             insert_many::<AsyncPgConnection>(conn, jobs).await?;
         }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use diesel::data_types::PgInterval;
 use diesel::dsl::{delete, insert_into, now, update};
 use diesel::prelude::*;
-use diesel::data_types::PgInterval;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use jobs_core::WorkerId;
 use jobs_core::storage::WorkerInfo;
@@ -19,7 +19,13 @@ pub(crate) async fn register(conn: &mut AsyncPgConnection, info: &WorkerInfo) ->
         worker::queues.eq(&info.queues),
         worker::lease.eq(interval(info.lease)),
     );
-    insert_into(worker::table).values(row).on_conflict(worker::id).do_update().set(worker::heartbeat_at.eq(now)).execute(conn).await?;
+    insert_into(worker::table)
+        .values(row)
+        .on_conflict(worker::id)
+        .do_update()
+        .set(worker::heartbeat_at.eq(now))
+        .execute(conn)
+        .await?;
     Ok(())
 }
 
