@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use futures_util::future::BoxFuture;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, DeserializeOwned, IgnoredAny, MapAccess, Visitor};
 use serde::ser::SerializeStruct;
@@ -12,7 +13,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::context::JobContext;
 use crate::error::JobError;
+use crate::handler::Handle;
 use crate::job::Job;
+use crate::outcome::Handled;
 
 /// A value that a job can carry.
 #[diagnostic::on_unimplemented(
@@ -112,6 +115,14 @@ impl<'de> Visitor<'de> for NoArguments {
     fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<Self, A::Error> {
         IgnoredAny::deserialize(MapAccessDeserializer::new(fields)).map(|_| self)
     }
+}
+
+/// Runs a job of the long form.
+pub fn handle<J: Handle>(
+    ctx: JobContext,
+    decode: fn(&JobContext) -> Result<J, JobError>,
+) -> BoxFuture<'static, Handled> {
+    Box::pin(async move { decode(&ctx)?.handle(ctx).await })
 }
 
 /// Decodes a job. Bound by `Job` and not by serde's traits: where those are missing, `impl Job` has said so.

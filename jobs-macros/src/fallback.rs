@@ -72,7 +72,7 @@ pub(crate) fn declaration(
     error: &syn::Error,
 ) -> TokenStream {
     let error = error.to_compile_error();
-    if !declaration.generics.params.is_empty() {
+    if !declaration.generics.params.is_empty() || matches!(declaration.data, syn::Data::Union(_)) {
         return error;
     }
     let job = job(private, name, kind);

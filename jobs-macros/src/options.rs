@@ -139,7 +139,7 @@ fn struct_name(value: &Expr) -> syn::Result<Ident> {
 }
 
 fn stored_name(option: &str, value: &Expr) -> syn::Result<LitStr> {
-    let text = text(value, &format!("`{option}` takes a string, such as {option} = \"mail\""))?;
+    let text = text(value, &format!("`{option}` takes a string, such as `{option} = \"mail\"`"))?;
     let name = text.value();
     let problem = if name.is_empty() {
         "must not be empty"

@@ -28,6 +28,8 @@ pub(crate) fn function(function: &mut Function, options: Options, errors: &mut E
     let mut connections = 0;
     for (param, input) in function.params.iter_mut().zip(&function.sig.inputs) {
         match param {
+            // What names the function's generics is refused with them.
+            Param::Refused(_) if !function.sig.generics.params.is_empty() => {}
             Param::Refused(error) => errors.push(error.clone()),
             Param::Argument(argument) if options.cron.is_some() => errors.at(
                 &argument.name,
@@ -48,7 +50,7 @@ pub(crate) fn function(function: &mut Function, options: Options, errors: &mut E
     }?;
     if name == ident {
         errors.at(
-            &ident,
+            &name,
             format!("the function and its struct would both be called `{name}`; write `#[job(name = \"...\")]`"),
         );
         return None;

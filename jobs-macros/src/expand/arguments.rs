@@ -1,7 +1,7 @@
 //! The struct that holds a function's arguments, `new`, and its JSON form.
 
 use proc_macro2::{Span, TokenStream};
-use quote::{quote, quote_spanned};
+use quote::{format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Attribute, Ident};
@@ -90,14 +90,9 @@ pub(crate) fn json(private: &TokenStream, function: &Function, plan: &Plan) -> T
     let fields: Vec<&Ident> = of(function).map(|argument| &argument.name).collect();
     let keys: Vec<String> = fields.iter().map(|field| field.unraw().to_string()).collect();
     let types: Vec<TokenStream> = of(function).map(stored).collect();
-    let slots: Vec<Ident> = fields
-        .iter()
-        .map(|field| {
-            let mut slot = (*field).clone();
-            slot.set_span(Span::mixed_site().located_at(field.span()));
-            slot
-        })
-        .collect();
+    // Not named after the fields: these stand beside other locals of the same hygiene.
+    let slots: Vec<Ident> =
+        (0..fields.len()).map(|i| format_ident!("argument_{i}", span = Span::mixed_site())).collect();
     let count = fields.len();
     let type_name = name.unraw().to_string();
     let expecting = format!("the arguments of job `{kind}`");

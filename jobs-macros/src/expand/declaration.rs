@@ -14,15 +14,12 @@ pub(crate) fn expand(private: &TokenStream, declaration: &Declaration, plan: &Pl
     let here = Span::mixed_site().located_at(name.span());
     // serde's own form of a unit struct is `null` alone; plain SQL and schedules write `{}`.
     let decode = match is_unit(declaration) {
-        true => quote_spanned!(here=> ctx.decode::<#private::NoArguments>().map(|_| #name)?),
-        false => quote_spanned!(here=> #private::decode::<#name>(&ctx)?),
+        true => quote_spanned!(here=> |ctx| ctx.decode::<#private::NoArguments>().map(|_| #name)),
+        false => quote_spanned!(here=> |ctx| #private::decode(ctx)),
     };
     let handling = Handling {
         handler: quote_spanned! {here=>
-            #private::Handler::Async(|ctx| ::std::boxed::Box::pin(async move {
-                let job = #decode;
-                <#name as #private::Handle>::handle(job, ctx).await
-            }))
+            #private::Handler::Async(|ctx| #private::handle::<#name>(ctx, #decode))
         },
         states: TokenStream::new(),
         connection: quote!(::core::option::Option::None),

@@ -1,0 +1,10 @@
+use jobs::job;
+
+struct Wallet;
+
+#[job]
+fn two(from: &mut Wallet, to: &mut Wallet) {
+    let _ = (from, to);
+}
+
+fn main() {}

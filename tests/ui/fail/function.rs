@@ -1,0 +1,12 @@
+use jobs::job;
+
+#[job]
+const fn constant() {}
+
+#[job]
+unsafe fn dangerous() {}
+
+#[job]
+extern "C" fn foreign() {}
+
+fn main() {}

@@ -1,0 +1,18 @@
+use jobs::job;
+
+#[job]
+struct Mail {
+    to: String,
+}
+
+#[job]
+mod mails {}
+
+trait Mails {
+    #[job]
+    fn send();
+}
+
+fn main() {
+    let _ = Mail { to: "x".into() };
+}

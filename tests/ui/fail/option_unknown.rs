@@ -1,0 +1,38 @@
+use jobs::job;
+
+#[job(quue = "mail")]
+fn near_miss() {}
+
+#[job(color = "red")]
+fn nothing_like_it() {}
+
+#[job(queue = "mail", queue = "post")]
+fn twice() {}
+
+#[job(queue)]
+fn no_value() {}
+
+#[job(queue = )]
+fn nothing_after_the_sign() {}
+
+#[job("mail")]
+fn no_name() {}
+
+#[job(queue = "mail" priority = 3)]
+fn no_comma() {}
+
+// Two slips in one place are told together, and the uses below have nothing to add.
+#[job(retries = 3, timeout = 30)]
+fn two_slips(number: i64) {
+    let _ = number;
+}
+
+fn main() {
+    use jobs::Job;
+
+    near_miss();
+    let _ = NearMiss.priority(1);
+    let _ = TwoSlips { number: 3 }.priority(1);
+    let _ = TwoSlips::new(3).priority(1);
+    let _ = jobs::Registry::new().with::<Twice>();
+}

@@ -1,0 +1,18 @@
+use jobs::job;
+
+#[job]
+fn number() -> i64 {
+    3
+}
+
+#[job]
+async fn number_later() -> Result<i64, std::io::Error> {
+    Ok(3)
+}
+
+#[job]
+fn error_of_text() -> Result<(), String> {
+    Ok(())
+}
+
+fn main() {}

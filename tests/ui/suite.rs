@@ -1,0 +1,11 @@
+//! What `#[job]` and `#[derive(Job)]` refuse, and what they must not: each program in `fail` shows exactly the errors
+//! beside it, each in `pass` compiles without a warning.
+//!
+//! `TRYBUILD=overwrite cargo test -p jobs-ui-tests` writes the expected errors anew; read the difference.
+
+#[test]
+fn errors_are_single_and_at_the_users_token() {
+    let programs = trybuild::TestCases::new();
+    programs.pass("pass/*.rs");
+    programs.compile_fail("fail/*.rs");
+}
