@@ -1,0 +1,158 @@
+//! The small steps that tests are made of.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use jobs_core::storage::{Claim, RescuePolicy, Rescued, WorkerInfo};
+use jobs_core::{
+    AttemptError, ClaimedJob, Failure, FailureKind, Finish, JobContext, JobId, JobRecord, JobState, Keep, Lease,
+    NewJob, Retention, RunAt, States, Transition, WorkerId,
+};
+use jobs_diesel::Database;
+use tokio_util::sync::CancellationToken;
+
+use crate::fixture::Fixture;
+
+pub(crate) const HOUR: Duration = Duration::from_secs(3600);
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
+pub(crate) const DONE: Transition = Transition::Complete(Keep::For(HOUR));
+
+/// A job of kind `a` in the queue `default`.
+pub(crate) fn job() -> NewJob {
+    NewJob::raw("a", "{}")
+}
+
+pub(crate) fn with(change: impl FnOnce(&mut NewJob)) -> NewJob {
+    let mut job = job();
+    change(&mut job);
+    job
+}
+
+pub(crate) fn later(delay: Duration) -> NewJob {
+    with(|job| job.run_at = RunAt::After(delay))
+}
+
+pub(crate) fn failure(message: &str) -> Failure {
+    Failure::new(FailureKind::Error, message)
+}
+
+pub(crate) fn retry_in(delay: Duration) -> Transition {
+    Transition::Retry { delay, failure: failure("it did not work") }
+}
+
+pub(crate) fn discard() -> Transition {
+    Transition::Discard { failure: failure("it never works"), keep: Keep::For(HOUR) }
+}
+
+pub(crate) fn cancel() -> Transition {
+    Transition::Cancel { reason: Failure::new(FailureKind::Cancelled, "not wanted any more"), keep: Keep::For(HOUR) }
+}
+
+/// Knows the kinds `a` and `b`.
+pub(crate) fn wants(worker: WorkerId, wanted: &[(&str, usize)]) -> Claim {
+    Claim {
+        worker,
+        wanted: wanted.iter().map(|(queue, slots)| ((*queue).to_owned(), *slots)).collect(),
+        kinds: Arc::new(["a".to_owned(), "b".to_owned()]),
+    }
+}
+
+pub(crate) fn ids(jobs: &[ClaimedJob]) -> Vec<JobId> {
+    jobs.iter().map(|job| job.lease.job).collect()
+}
+
+pub(crate) fn context(job: &ClaimedJob) -> JobContext {
+    JobContext::new(job.clone(), CancellationToken::new(), Arc::new(States::default()))
+}
+
+pub(crate) const POLICY: RescuePolicy =
+    RescuePolicy { max_crashes: 3, retention: Retention { completed: HOUR, failed: HOUR } };
+
+/// Puts a worker on the list whose lease lasts this long.
+pub(crate) async fn worker_for(db: &Database, lease: Duration) -> WorkerId {
+    let id = WorkerId::generate();
+    let info = WorkerInfo { id, host: "bench".to_owned(), pid: 4711, queues: vec!["default".to_owned()], lease };
+    db.storage.register(&info).await.unwrap();
+    id
+}
+
+pub(crate) async fn worker(db: &Database) -> WorkerId {
+    worker_for(db, HOUR).await
+}
+
+/// A worker that is taken for dead at once.
+pub(crate) async fn mortal(db: &Database) -> WorkerId {
+    worker_for(db, Duration::from_millis(1)).await
+}
+
+pub(crate) async fn enqueue<F: Fixture>(f: &F, job: NewJob) -> JobId {
+    f.client().await.enqueue(job).await.unwrap()
+}
+
+pub(crate) async fn enqueue_all<F: Fixture>(f: &F, jobs: Vec<NewJob>) -> Vec<JobId> {
+    f.client().await.enqueue_all(jobs).await.unwrap()
+}
+
+/// Claims from the queue `default`.
+pub(crate) async fn claim(db: &Database, worker: WorkerId, slots: usize) -> Vec<ClaimedJob> {
+    db.storage.claim(&wants(worker, &[("default", slots)])).await.unwrap()
+}
+
+/// Enqueues a job and claims it.
+pub(crate) async fn claimed<F: Fixture>(f: &F, worker: WorkerId, job: NewJob) -> ClaimedJob {
+    let id = enqueue(f, job).await;
+    let mut jobs = claim(f.database(), worker, 1).await;
+    assert_eq!(ids(&jobs), [id]);
+    jobs.remove(0)
+}
+
+/// `false`: the lease was refused.
+pub(crate) async fn finish(db: &Database, lease: Lease, transition: Transition) -> bool {
+    let moved = db.storage.finish(&[Finish { lease, transition }]).await.unwrap();
+    assert!(moved.is_empty() || moved == [lease.job]);
+    !moved.is_empty()
+}
+
+pub(crate) async fn show(db: &Database, id: JobId) -> Option<(JobRecord, Vec<AttemptError>)> {
+    db.operator.show(id).await.unwrap()
+}
+
+pub(crate) async fn record(db: &Database, id: JobId) -> JobRecord {
+    show(db, id).await.expect("the job is there").0
+}
+
+pub(crate) async fn state(db: &Database, id: JobId) -> JobState {
+    record(db, id).await.state
+}
+
+pub(crate) async fn failures(db: &Database, id: JobId) -> Vec<AttemptError> {
+    show(db, id).await.expect("the job is there").1
+}
+
+/// The database's time.
+pub(crate) async fn now(db: &Database) -> DateTime<Utc> {
+    db.storage.schedules().await.unwrap().1
+}
+
+/// Whether two instants are the same but for the time a slow machine takes.
+pub(crate) fn close(one: DateTime<Utc>, other: DateTime<Utc>) -> bool {
+    (one - other).abs() < chrono::TimeDelta::seconds(30)
+}
+
+/// Rescues until somebody was: the lease of a mortal worker runs out within a moment.
+pub(crate) async fn rescue(db: &Database, policy: RescuePolicy) -> Rescued {
+    for _ in 0..200 {
+        let rescued = db.storage.rescue(policy).await.unwrap();
+        if rescued != Rescued::default() {
+            return rescued;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("nobody was rescued");
+}
+
+/// How many effects of this name are there.
+pub(crate) async fn effects<F: Fixture>(f: &F, name: &str) -> i64 {
+    f.client().await.number(&format!("select count(*) as number from effect where name = '{name}'")).await
+}

@@ -1,0 +1,183 @@
+//! Who gets which job.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use chrono::{TimeDelta, Utc};
+use jobs_core::{JobId, JobState, RunAt};
+
+use crate::bench::*;
+use crate::fixture::Fixture;
+
+pub(crate) async fn higher_priorities_first_then_run_at_then_id<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    let of = |priority: i16, delay: u64| {
+        with(|job| {
+            job.priority = priority;
+            job.run_at = RunAt::After(Duration::from_millis(delay));
+        })
+    };
+    let given = enqueue_all(
+        &f,
+        vec![of(0, 40), of(0, 20), of(5, 60), of(-3, 0), of(0, 20), of(5, 0), of(i16::MAX, 0), of(i16::MIN, 0)],
+    )
+    .await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let best: Vec<JobId> = [6, 5, 2, 1, 4, 0, 3, 7].map(|index: usize| given[index]).to_vec();
+    // One by one, and in twos: the order is the same.
+    let mut got = ids(&claim(db, worker, 1).await);
+    got.extend(ids(&claim(db, worker, 2).await));
+    got.extend(ids(&claim(db, worker, 100).await));
+    assert_eq!(got, best);
+}
+
+pub(crate) async fn no_more_than_wanted_per_queue<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    let into = |queue: &'static str, many: usize| vec![with(|job| job.queue = queue.into()); many];
+    enqueue_all(&f, [into("mail", 10), into("pdf", 10), into("default", 1)].concat()).await;
+    let jobs =
+        db.storage.claim(&wants(worker, &[("mail", 3), ("pdf", 4), ("default", 5), ("empty", 6)])).await.unwrap();
+    let from = |queue: &str| jobs.iter().filter(|job| job.queue == queue).count();
+    assert_eq!((from("mail"), from("pdf"), from("default"), jobs.len()), (3, 4, 1, 8));
+}
+
+pub(crate) async fn other_queues_are_left_alone<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    let id = enqueue(&f, with(|job| job.queue = "other".into())).await;
+    assert_eq!(claim(db, worker, 10).await.len(), 0);
+    assert_eq!(state(db, id).await, JobState::Available);
+}
+
+pub(crate) async fn scheduled_jobs_are_not_early<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    let id = enqueue(&f, later(Duration::from_millis(300))).await;
+    assert_eq!(claim(db, worker, 10).await.len(), 0);
+    let mut jobs = Vec::new();
+    while jobs.is_empty() {
+        let wait = db.storage.next_due(&wants(worker, &[("default", 1)])).await.unwrap().expect("a job waits");
+        assert!(wait <= Duration::from_millis(301), "{wait:?}");
+        tokio::time::sleep(wait).await;
+        jobs = claim(db, worker, 10).await;
+    }
+    assert_eq!(ids(&jobs), [id]);
+    assert!(jobs[0].claimed_at >= jobs[0].run_at, "{} {}", jobs[0].claimed_at, jobs[0].run_at);
+    assert!(jobs[0].run_at >= jobs[0].enqueued_at + TimeDelta::milliseconds(290));
+}
+
+pub(crate) async fn future_jobs_of_a_high_priority_do_not_hide_due_ones_of_a_low<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    let tomorrow = with(|job| {
+        job.priority = 100;
+        job.run_at = RunAt::At(Utc::now() + TimeDelta::days(1));
+    });
+    enqueue_all(&f, vec![tomorrow; 2000]).await;
+    let low = enqueue(&f, with(|job| job.priority = -100)).await;
+    assert_eq!(db.storage.next_due(&wants(worker, &[("default", 1)])).await.unwrap(), Some(Duration::ZERO));
+    assert_eq!(ids(&claim(db, worker, 10).await), [low]);
+}
+
+pub(crate) async fn next_due_is_the_wait_for_the_earliest_job_that_fits<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    let due = |queues: &'static [(&'static str, usize)]| async move {
+        db.storage.next_due(&wants(worker, queues)).await.unwrap()
+    };
+    assert_eq!(due(&[("default", 1)]).await, None);
+    enqueue(&f, later(HOUR)).await;
+    enqueue(&f, with(|job| (job.kind, job.run_at) = ("unknown".into(), RunAt::Now))).await;
+    enqueue(&f, with(|job| (job.queue, job.run_at) = ("other".into(), RunAt::After(MINUTE)))).await;
+    enqueue(&f, with(|job| (job.priority, job.run_at) = (9, RunAt::After(2 * HOUR)))).await;
+    let near = |wait: Option<Duration>, expected: Duration| {
+        let wait = wait.expect("a job waits");
+        assert!(wait <= expected && wait > expected - MINUTE / 2, "{wait:?} {expected:?}");
+    };
+    near(due(&[("default", 1)]).await, HOUR);
+    near(due(&[("default", 1), ("other", 1)]).await, MINUTE);
+    enqueue(&f, job()).await;
+    assert_eq!(due(&[("default", 1)]).await, Some(Duration::ZERO));
+    assert_eq!(due(&[("empty", 1)]).await, None);
+}
+
+pub(crate) async fn unknown_kinds_are_left_alone_and_block_nobody<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    let unknown = enqueue_all(&f, vec![with(|job| (job.kind, job.priority) = ("new".into(), 50)); 200]).await;
+    let known = enqueue(&f, job()).await;
+    assert_eq!(ids(&claim(db, worker, 10).await), [known]);
+    let job = record(db, unknown[0]).await;
+    assert_eq!((job.state, job.attempt), (JobState::Available, 0));
+}
+
+pub(crate) async fn a_worker_that_is_not_registered_gets_nothing<F: Fixture>(f: F) {
+    let db = f.database();
+    let id = enqueue(&f, job()).await;
+    assert_eq!(claim(db, jobs_core::WorkerId::generate(), 10).await.len(), 0);
+    let worker = worker(db).await;
+    db.storage.deregister(worker).await.unwrap();
+    assert_eq!(claim(db, worker, 10).await.len(), 0);
+    assert_eq!((state(db, id).await, record(db, id).await.attempt), (JobState::Available, 0));
+}
+
+pub(crate) async fn a_paused_queue_gives_nothing<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    enqueue(&f, job()).await;
+    let queue = F::table("queue");
+    let mut client = f.client().await;
+    client.execute(&format!("insert into {queue} (name, paused) values ('default', true)")).await.unwrap();
+    assert_eq!(claim(db, worker, 10).await.len(), 0);
+    assert_eq!(db.storage.next_due(&wants(worker, &[("default", 1)])).await.unwrap(), None);
+    client.execute(&format!("update {queue} set paused = false")).await.unwrap();
+    assert_eq!(claim(db, worker, 10).await.len(), 1);
+}
+
+pub(crate) async fn many_claimers_get_each_job_once_and_never_more_than_wanted<F: Fixture>(f: F) {
+    const JOBS: usize = 600;
+    const SLOTS: usize = 7;
+    let given =
+        enqueue_all(&f, (0..JOBS).map(|index| with(|job| job.priority = i16::try_from(index % 4).unwrap())).collect())
+            .await;
+    let mut claimers = Vec::new();
+    for _ in 0..16 {
+        let db = f.again().await;
+        let worker = worker(&db).await;
+        claimers.push(tokio::spawn(async move {
+            let mut got = Vec::new();
+            let mut dry = 0;
+            // Rows that another claimer holds are passed over: one empty answer does not mean that nothing is left.
+            while dry < 20 {
+                let jobs = claim(&db, worker, SLOTS).await;
+                assert!(jobs.len() <= SLOTS, "{}", jobs.len());
+                dry = if jobs.is_empty() { dry + 1 } else { 0 };
+                got.extend(ids(&jobs));
+            }
+            got
+        }));
+    }
+    let mut got = Vec::new();
+    for claimer in claimers {
+        got.extend(claimer.await.unwrap());
+    }
+    assert_eq!(got.len(), JOBS, "each job once");
+    assert_eq!(BTreeSet::from_iter(got), BTreeSet::from_iter(given));
+}
+
+pub(crate) async fn a_claim_counts_the_attempt_and_the_lease<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    let first = claimed(&f, worker, with(|job| job.max_attempts = 5)).await;
+    assert_eq!((first.attempt, first.max_attempts, &*first.kind, &*first.queue), (1, 5, "a", "default"));
+    assert_eq!(first.lease.worker, worker);
+    let job = record(db, first.lease.job).await;
+    assert_eq!((job.state, job.attempt, job.worker), (JobState::Running, 1, Some(worker)));
+    assert_eq!(job.claimed_at, Some(first.claimed_at));
+    assert!(finish(db, first.lease, retry_in(Duration::ZERO)).await);
+    let second = claim(db, worker, 1).await.remove(0);
+    assert_eq!((second.attempt, second.lease.job), (2, first.lease.job));
+    assert!(second.lease.number > first.lease.number);
+}

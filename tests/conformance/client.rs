@@ -1,0 +1,117 @@
+//! An application's own connection, whatever its type.
+
+use async_trait::async_trait;
+use jobs_core::{JobContext, JobId, NewJob};
+use jobs_diesel::{CompleteError, EnqueueError, MigrateError};
+
+/// What the tests do on a connection of the application.
+#[async_trait]
+pub(crate) trait Client: Send {
+    async fn begin(&mut self);
+    async fn commit(&mut self);
+    async fn rollback(&mut self);
+    /// Runs statements as they are.
+    async fn execute(&mut self, sql: &str) -> Result<(), diesel::result::Error>;
+    /// The answer of a `select` of one number named `number`.
+    async fn number(&mut self, sql: &str) -> i64;
+    async fn enqueue(&mut self, job: NewJob) -> Result<JobId, EnqueueError>;
+    async fn enqueue_all(&mut self, jobs: Vec<NewJob>) -> Result<Vec<JobId>, EnqueueError>;
+    async fn complete_in(&mut self, ctx: &JobContext) -> Result<(), CompleteError>;
+    async fn migrate(&mut self) -> Result<(), MigrateError>;
+}
+
+/// The row that [`Client::number`] reads.
+#[derive(diesel::QueryableByName)]
+pub(crate) struct Number {
+    #[diesel(sql_type = diesel::sql_types::BigInt)]
+    pub(crate) number: i64,
+}
+
+/// Implements [`Client`] for a connection of diesel.
+macro_rules! sync_client {
+    ($conn:ty) => {
+        #[async_trait::async_trait]
+        impl crate::client::Client for $conn {
+            async fn begin(&mut self) {
+                use diesel::connection::{Connection, TransactionManager};
+                <$conn as Connection>::TransactionManager::begin_transaction(self).unwrap();
+            }
+            async fn commit(&mut self) {
+                use diesel::connection::{Connection, TransactionManager};
+                <$conn as Connection>::TransactionManager::commit_transaction(self).unwrap();
+            }
+            async fn rollback(&mut self) {
+                use diesel::connection::{Connection, TransactionManager};
+                <$conn as Connection>::TransactionManager::rollback_transaction(self).unwrap();
+            }
+            async fn execute(&mut self, sql: &str) -> Result<(), diesel::result::Error> {
+                diesel::connection::SimpleConnection::batch_execute(self, sql)
+            }
+            async fn number(&mut self, sql: &str) -> i64 {
+                let row: crate::client::Number = diesel::RunQueryDsl::get_result(diesel::sql_query(sql), self).unwrap();
+                row.number
+            }
+            async fn enqueue(&mut self, job: jobs_core::NewJob) -> Result<jobs_core::JobId, jobs_diesel::EnqueueError> {
+                jobs_diesel::Enqueue::enqueue(job, self)
+            }
+            async fn enqueue_all(
+                &mut self,
+                jobs: Vec<jobs_core::NewJob>,
+            ) -> Result<Vec<jobs_core::JobId>, jobs_diesel::EnqueueError> {
+                jobs_diesel::enqueue_all(self, jobs)
+            }
+            async fn complete_in(&mut self, ctx: &jobs_core::JobContext) -> Result<(), jobs_diesel::CompleteError> {
+                jobs_diesel::CompleteIn::complete_in(ctx, self)
+            }
+            async fn migrate(&mut self) -> Result<(), jobs_diesel::MigrateError> {
+                jobs_diesel::Executor::migrate(self)
+            }
+        }
+    };
+}
+
+/// Implements [`Client`] for a connection of diesel-async.
+macro_rules! async_client {
+    ($conn:ty) => {
+        #[async_trait::async_trait]
+        impl crate::client::Client for $conn {
+            async fn begin(&mut self) {
+                use diesel_async::{AsyncConnection, TransactionManager};
+                <$conn as AsyncConnection>::TransactionManager::begin_transaction(self).await.unwrap();
+            }
+            async fn commit(&mut self) {
+                use diesel_async::{AsyncConnection, TransactionManager};
+                <$conn as AsyncConnection>::TransactionManager::commit_transaction(self).await.unwrap();
+            }
+            async fn rollback(&mut self) {
+                use diesel_async::{AsyncConnection, TransactionManager};
+                <$conn as AsyncConnection>::TransactionManager::rollback_transaction(self).await.unwrap();
+            }
+            async fn execute(&mut self, sql: &str) -> Result<(), diesel::result::Error> {
+                diesel_async::SimpleAsyncConnection::batch_execute(self, sql).await
+            }
+            async fn number(&mut self, sql: &str) -> i64 {
+                let query = diesel::sql_query(sql);
+                let row: crate::client::Number = diesel_async::RunQueryDsl::get_result(query, self).await.unwrap();
+                row.number
+            }
+            async fn enqueue(&mut self, job: jobs_core::NewJob) -> Result<jobs_core::JobId, jobs_diesel::EnqueueError> {
+                jobs_diesel::Enqueue::enqueue(job, self).await
+            }
+            async fn enqueue_all(
+                &mut self,
+                jobs: Vec<jobs_core::NewJob>,
+            ) -> Result<Vec<jobs_core::JobId>, jobs_diesel::EnqueueError> {
+                jobs_diesel::enqueue_all(self, jobs).await
+            }
+            async fn complete_in(&mut self, ctx: &jobs_core::JobContext) -> Result<(), jobs_diesel::CompleteError> {
+                jobs_diesel::CompleteIn::complete_in(ctx, self).await
+            }
+            async fn migrate(&mut self) -> Result<(), jobs_diesel::MigrateError> {
+                jobs_diesel::Executor::migrate(self).await
+            }
+        }
+    };
+}
+
+pub(crate) use {async_client, sync_client};

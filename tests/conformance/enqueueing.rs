@@ -1,0 +1,197 @@
+//! The way in, on every kind of connection an application may use.
+
+use chrono::{TimeDelta, Utc};
+use jobs_core::storage::JobFilter;
+use jobs_core::{InvalidJob, JobState, MAX_ARGS_BYTES, NewJob, RunAt};
+use jobs_diesel::EnqueueError;
+
+use crate::bench::*;
+use crate::fixture::Fixture;
+
+async fn count<F: Fixture>(f: &F) -> usize {
+    f.database().operator.list(&JobFilter { limit: 1_000_000, ..JobFilter::default() }).await.unwrap().len()
+}
+
+pub(crate) async fn a_job_comes_out_as_it_went_in<F: Fixture>(f: F) {
+    for (name, mut client) in f.clients().await {
+        let id = client
+            .enqueue(with(|job| {
+                job.queue = "mail".into();
+                job.priority = -7;
+                job.run_at = RunAt::After(HOUR);
+                job.max_attempts = 3;
+                job.args = r#"{"to":"Ada"}"#.to_owned();
+                job.tags = vec!["one".to_owned(), "two".to_owned()];
+            }))
+            .await
+            .unwrap();
+        let job = record(f.database(), id).await;
+        assert_eq!(
+            (&*job.kind, &*job.queue, job.state, job.priority),
+            ("a", "mail", JobState::Available, -7),
+            "{name}"
+        );
+        assert_eq!((job.attempt, job.max_attempts, job.crashes), (0, 3, 0), "{name}");
+        assert_eq!((&*job.args, &*job.tags), (r#"{"to":"Ada"}"#, &["one".to_owned(), "two".to_owned()][..]), "{name}");
+        assert!(close(job.enqueued_at, now(f.database()).await), "{name}: {}", job.enqueued_at);
+        assert!(close(job.run_at, job.enqueued_at + HOUR), "{name}: {}", job.run_at);
+        assert_eq!((job.claimed_at, job.finished_at, job.worker), (None, None, None), "{name}");
+    }
+}
+
+pub(crate) async fn a_rollback_leaves_nothing<F: Fixture>(f: F) {
+    for (name, mut client) in f.clients().await {
+        client.begin().await;
+        client.enqueue(job()).await.unwrap();
+        client.enqueue_all(vec![job(); 1500]).await.unwrap();
+        client.rollback().await;
+        assert_eq!(count(&f).await, 0, "{name}");
+    }
+}
+
+pub(crate) async fn a_commit_brings_all<F: Fixture>(f: F) {
+    let mut expected = 0;
+    for (name, mut client) in f.clients().await {
+        client.begin().await;
+        client.enqueue(job()).await.unwrap();
+        client.enqueue_all(vec![job(); 1500]).await.unwrap();
+        assert_eq!(count(&f).await, expected, "{name}: nothing is seen before the commit");
+        client.commit().await;
+        expected += 1501;
+        assert_eq!(count(&f).await, expected, "{name}");
+    }
+}
+
+pub(crate) async fn ids_come_in_the_order_of_the_jobs<F: Fixture>(f: F) {
+    for (name, mut client) in f.clients().await {
+        for many in [1, 2, 3, 999, 1000, 1001, 2500] {
+            let jobs = (0..many).map(|index| NewJob::raw("a", index.to_string())).collect();
+            let ids = client.enqueue_all(jobs).await.unwrap();
+            assert_eq!(ids.len(), many, "{name}");
+            assert!(ids.is_sorted(), "{name}: {many}");
+            for index in [0, many / 2, many - 1] {
+                assert_eq!(record(f.database(), ids[index]).await.args, index.to_string(), "{name}: {many}");
+            }
+        }
+    }
+}
+
+pub(crate) async fn ten_thousand_jobs_of_mixed_kinds_go_in_together<F: Fixture>(f: F) {
+    let kind = |index: usize| ["a", "b", "c"][index % 3];
+    let jobs = (0..10_000)
+        .map(|index| {
+            let mut job = NewJob::raw(kind(index), index.to_string());
+            job.priority = i16::try_from(index % 5).unwrap();
+            job
+        })
+        .collect();
+    let ids = enqueue_all(&f, jobs).await;
+    for (index, id) in ids.iter().enumerate().step_by(997) {
+        let job = record(f.database(), *id).await;
+        assert_eq!(
+            (&*job.kind, job.args, usize::from(job.priority.unsigned_abs())),
+            (kind(index), index.to_string(), index % 5)
+        );
+    }
+    assert_eq!(count(&f).await, 10_000);
+}
+
+pub(crate) async fn nothing_is_enqueued_by_an_empty_list<F: Fixture>(f: F) {
+    for (name, mut client) in f.clients().await {
+        assert_eq!(client.enqueue_all(Vec::new()).await.unwrap(), [], "{name}");
+    }
+    assert_eq!(count(&f).await, 0);
+}
+
+pub(crate) async fn an_invalid_job_is_refused_and_the_transaction_goes_on<F: Fixture>(f: F) {
+    let mut accepted = 0;
+    for (name, mut client) in f.clients().await {
+        let invalid = [
+            with(|job| job.max_attempts = 0),
+            with(|job| job.kind = "".into()),
+            with(|job| job.queue = "a\0b".into()),
+            with(|job| job.run_at = RunAt::After(std::time::Duration::MAX)),
+        ];
+        client.begin().await;
+        for job in invalid {
+            let error = client.enqueue(job.clone()).await.unwrap_err();
+            assert!(error.is_invalid_job(), "{name}: {error}");
+            // One that is wrong keeps all from going in.
+            let error = client.enqueue_all(vec![crate::bench::job(), job]).await.unwrap_err();
+            assert!(error.is_invalid_job(), "{name}: {error}");
+        }
+        let id = client.enqueue(job()).await.unwrap();
+        client.commit().await;
+        assert_eq!(state(f.database(), id).await, JobState::Available, "{name}");
+        accepted += 1;
+        assert_eq!(count(&f).await, accepted, "{name}");
+    }
+}
+
+pub(crate) async fn arguments_above_the_limit_are_refused_and_those_at_the_limit_are_not<F: Fixture>(f: F) {
+    let sized = |bytes: usize| NewJob::raw("a", format!("\"{}\"", "x".repeat(bytes - 2)));
+    for (name, mut client) in f.clients().await {
+        match client.enqueue(sized(300 * 1024)).await.unwrap_err() {
+            EnqueueError::Invalid(InvalidJob::TooLarge { bytes, .. }) => assert_eq!(bytes, 300 * 1024, "{name}"),
+            other => panic!("{name}: {other}"),
+        }
+        let ids = client.enqueue_all(vec![sized(MAX_ARGS_BYTES); 40]).await.unwrap();
+        assert_eq!(record(f.database(), ids[39]).await.args.len(), MAX_ARGS_BYTES, "{name}");
+    }
+}
+
+pub(crate) async fn nul_and_other_characters_in_arguments_come_back<F: Fixture>(f: F) {
+    let worker = worker(f.database()).await;
+    let text = "NUL \0, quotes '\"`, emoji 🦀, a lone backslash \\, line\nbreak, \u{7f}\u{1}";
+    for (name, mut client) in f.clients().await {
+        let id = client.enqueue(NewJob::raw("a", serde_json::to_string(text).unwrap())).await.unwrap();
+        let jobs = claim(f.database(), worker, 1).await;
+        assert_eq!(ids(&jobs), [id], "{name}");
+        assert_eq!(serde_json::from_slice::<String>(&jobs[0].args).unwrap(), text, "{name}");
+    }
+}
+
+pub(crate) async fn hostile_names_are_only_names<F: Fixture>(f: F) {
+    let worker = worker(f.database()).await;
+    for hostile in
+        ["'; drop table jobs_job; --", "\"quoted\"", "{a,b}", "% _ ?1 $1", "ünï🦀", " ", "back\\slash", "`tick`"]
+    {
+        let id = enqueue(
+            &f,
+            with(|job| {
+                job.kind = hostile.to_owned().into();
+                job.queue = hostile.to_owned().into();
+                job.tags = vec![hostile.to_owned()];
+            }),
+        )
+        .await;
+        let job = record(f.database(), id).await;
+        assert_eq!((&*job.kind, &*job.queue, &*job.tags), (hostile, hostile, &[hostile.to_owned()][..]));
+        let mut wanted = wants(worker, &[(hostile, 1)]);
+        wanted.kinds = std::sync::Arc::new([hostile.to_owned()]);
+        assert_eq!(f.database().storage.next_due(&wanted).await.unwrap(), Some(std::time::Duration::ZERO));
+        assert_eq!(ids(&f.database().storage.claim(&wanted).await.unwrap()), [id], "{hostile:?}");
+    }
+}
+
+pub(crate) async fn a_start_in_the_past_is_now<F: Fixture>(f: F) {
+    for (name, mut client) in f.clients().await {
+        let id = client.enqueue(with(|job| job.run_at = RunAt::At(Utc::now() - TimeDelta::days(3)))).await.unwrap();
+        let job = record(f.database(), id).await;
+        assert!(close(job.run_at, job.enqueued_at), "{name}: {} {}", job.run_at, job.enqueued_at);
+        let at = Utc::now() + TimeDelta::days(3);
+        let id = client.enqueue(with(|job| job.run_at = RunAt::At(at))).await.unwrap();
+        assert_eq!(record(f.database(), id).await.run_at.timestamp_micros(), at.timestamp_micros(), "{name}");
+    }
+}
+
+pub(crate) async fn a_missing_schema_says_what_to_run<F: Fixture>(_: F) {
+    let f = F::empty().await;
+    for (name, mut client) in f.clients().await {
+        let error = client.enqueue(job()).await.unwrap_err();
+        assert!(
+            matches!(error, EnqueueError::Schema(_)) && error.to_string().contains("worker migrate"),
+            "{name}: {error}"
+        );
+    }
+}

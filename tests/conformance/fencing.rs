@@ -1,0 +1,151 @@
+//! A lease that is lost writes nothing.
+
+use std::time::Duration;
+
+use jobs_core::storage::Operated;
+use jobs_core::{ClaimedJob, Finish, JobState, Keep, Lease, Transition, WorkerId};
+use jobs_diesel::Database;
+
+use crate::bench::*;
+use crate::fixture::Fixture;
+
+fn every_transition() -> Vec<Transition> {
+    vec![
+        DONE,
+        Transition::Complete(Keep::Nothing),
+        retry_in(Duration::ZERO),
+        Transition::Snooze(Duration::ZERO),
+        Transition::Release,
+        cancel(),
+        discard(),
+    ]
+}
+
+/// Nothing that this lease asks for is done, and the job stays under the other lease as it was.
+async fn is_refused(db: &Database, lease: Lease, stands: &ClaimedJob) {
+    let before = show(db, lease.job).await.unwrap();
+    for transition in every_transition() {
+        let verb = transition.verb();
+        assert!(!finish(db, lease, transition).await, "{verb} with {lease:?}");
+    }
+    let after = show(db, lease.job).await.unwrap();
+    assert_eq!((after.0.state, after.0.worker), (JobState::Running, Some(stands.lease.worker)));
+    assert_eq!(
+        (after.0.attempt, after.0.run_at, after.0.claimed_at),
+        (before.0.attempt, before.0.run_at, before.0.claimed_at)
+    );
+    assert_eq!(after.1.len(), before.1.len(), "no failure was recorded");
+    assert!(finish(db, stands.lease, DONE).await, "the lease that stands may finish");
+}
+
+pub(crate) async fn an_older_lease_is_refused<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    let old = claimed(&f, worker, job()).await;
+    assert!(finish(db, old.lease, retry_in(Duration::ZERO)).await);
+    let new = claim(db, worker, 1).await.remove(0);
+    is_refused(db, old.lease, &new).await;
+}
+
+pub(crate) async fn another_workers_lease_is_refused<F: Fixture>(f: F) {
+    let db = f.database();
+    let (owner, other) = (worker(db).await, worker(db).await);
+    let job = claimed(&f, owner, job()).await;
+    is_refused(db, Lease { worker: other, ..job.lease }, &job).await;
+    let job = claimed(&f, owner, crate::bench::job()).await;
+    is_refused(db, Lease { worker: WorkerId::generate(), ..job.lease }, &job).await;
+}
+
+pub(crate) async fn the_same_worker_at_the_same_attempt_after_a_snooze_is_refused<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    for give_back in [Transition::Snooze(Duration::ZERO), Transition::Release] {
+        let old = claimed(&f, worker, job()).await;
+        assert!(finish(db, old.lease, give_back).await);
+        let new = claim(db, worker, 1).await.remove(0);
+        assert_eq!((new.attempt, new.lease.worker, new.lease.job), (old.attempt, old.lease.worker, old.lease.job));
+        assert_ne!(new.lease, old.lease);
+        is_refused(db, old.lease, &new).await;
+    }
+}
+
+pub(crate) async fn a_second_finish_of_the_same_lease_is_refused<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    for first in every_transition() {
+        let id = claimed(&f, worker, with(|job| job.priority = 1)).await.lease;
+        let kept = first != Transition::Complete(Keep::Nothing);
+        assert!(finish(db, id, first).await);
+        let before = show(db, id.job).await;
+        for second in every_transition() {
+            assert!(!finish(db, id, second).await);
+        }
+        let after = show(db, id.job).await;
+        assert_eq!(after.is_some(), kept);
+        if let (Some(before), Some(after)) = (before, after) {
+            assert_eq!(
+                (after.0.state, after.0.attempt, after.1.len()),
+                (before.0.state, before.0.attempt, before.1.len())
+            );
+            db.operator.cancel(id.job).await.unwrap();
+        }
+    }
+}
+
+pub(crate) async fn a_batch_leaves_out_lost_leases_and_moves_the_others<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    enqueue_all(&f, vec![job(); 4]).await;
+    let jobs = claim(db, worker, 4).await;
+    assert_eq!(db.operator.cancel(jobs[1].lease.job).await.unwrap(), Operated::Done);
+    let mut batch: Vec<Finish> = jobs.iter().map(|job| Finish { lease: job.lease, transition: DONE }).collect();
+    batch[2].lease.number -= 1;
+    let mut moved = db.storage.finish(&batch).await.unwrap();
+    moved.sort();
+    assert_eq!(moved, [jobs[0].lease.job, jobs[3].lease.job]);
+    assert_eq!(state(db, jobs[1].lease.job).await, JobState::Cancelled);
+    assert_eq!(state(db, jobs[2].lease.job).await, JobState::Running);
+}
+
+pub(crate) async fn a_refused_finish_writes_nothing<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    let job = claimed(&f, worker, job()).await;
+    is_refused(db, Lease { number: job.lease.number + 1, ..job.lease }, &job).await;
+    let gone = Lease { job: jobs_core::JobId(job.lease.job.0 + 1000), ..job.lease };
+    assert!(!finish(db, gone, discard()).await);
+    assert!(show(db, gone.job).await.is_none());
+}
+
+pub(crate) async fn a_cancelled_job_refuses_its_worker<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    let job = claimed(&f, worker, job()).await;
+    assert_eq!(db.operator.cancel(job.lease.job).await.unwrap(), Operated::Done);
+    for transition in every_transition() {
+        assert!(!finish(db, job.lease, transition).await);
+    }
+    assert_eq!(state(db, job.lease.job).await, JobState::Cancelled);
+    // Nor does the lease fit again when the job is brought back.
+    assert_eq!(db.operator.retry(job.lease.job).await.unwrap(), Operated::Done);
+    let again = claim(db, worker, 1).await.remove(0);
+    is_refused(db, job.lease, &again).await;
+}
+
+pub(crate) async fn lease_numbers_never_fall<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    let mut lease = claimed(&f, worker, job()).await.lease;
+    for transition in
+        [Transition::Snooze(Duration::ZERO), Transition::Release, retry_in(Duration::ZERO), discard(), cancel()]
+    {
+        let ends = transition.verb() == "discard" || transition.verb() == "cancel";
+        assert!(finish(db, lease, transition).await);
+        if ends {
+            assert_eq!(db.operator.retry(lease.job).await.unwrap(), Operated::Done);
+        }
+        let next = claim(db, worker, 1).await.remove(0).lease;
+        assert!(next.job == lease.job && next.number > lease.number, "{next:?} after {lease:?}");
+        lease = next;
+    }
+}

@@ -1,0 +1,90 @@
+//! What a storage brings to the tests: fresh databases, its kinds of connections, and a few things no port offers.
+
+use std::any::TypeId;
+use std::future::Future;
+use std::time::Duration;
+
+use jobs_core::storage::Body;
+use jobs_core::{JobError, Transition};
+use jobs_diesel::Database;
+use tokio::sync::oneshot;
+
+use crate::client::Client;
+
+/// One database of its own for one test. Dropped with it, kept when the test panics.
+pub(crate) trait Fixture: Send + Sync + Sized + 'static {
+    /// Without a schema.
+    fn empty() -> impl Future<Output = Self> + Send;
+
+    /// With the schema, and a table `effect (name text)` of the application.
+    fn fresh() -> impl Future<Output = Self> + Send;
+
+    /// The storage under test.
+    fn database(&self) -> &Database;
+
+    /// Another process's view of the same database.
+    fn again(&self) -> impl Future<Output = Database> + Send;
+
+    /// One connection of each kind an application may use.
+    fn clients(&self) -> impl Future<Output = Vec<(&'static str, Box<dyn Client>)>> + Send;
+
+    /// The connection types transactional handlers may ask for here.
+    fn provided() -> Vec<(&'static str, TypeId, fn(Act) -> Body)>;
+
+    /// The name of one of our tables, for what no port offers.
+    fn table(name: &str) -> String;
+
+    /// A connection to look and set things up with.
+    fn client(&self) -> impl Future<Output = Box<dyn Client>> + Send {
+        async { self.clients().await.swap_remove(0).1 }
+    }
+}
+
+/// What a transactional handler of the tests does: writes an effect, waits if told, and answers.
+pub(crate) struct Act {
+    pub(crate) effect: &'static str,
+    pub(crate) hold: Option<Hold>,
+    pub(crate) answer: Result<Transition, &'static str>,
+}
+
+impl Act {
+    pub(crate) fn new(effect: &'static str, answer: Result<Transition, &'static str>) -> Self {
+        Self { effect, hold: None, answer }
+    }
+
+    /// The answer as a handler gives it.
+    pub(crate) fn answer(self) -> Result<Transition, JobError> {
+        self.answer.map_err(JobError::msg)
+    }
+}
+
+/// Lets a test do something while a handler runs.
+pub(crate) struct Hold {
+    pub(crate) started: oneshot::Sender<()>,
+    pub(crate) go_on: oneshot::Receiver<()>,
+}
+
+/// The test's end of a [`Hold`].
+pub(crate) struct Held {
+    pub(crate) started: oneshot::Receiver<()>,
+    pub(crate) go_on: oneshot::Sender<()>,
+}
+
+pub(crate) fn hold() -> (Hold, Held) {
+    let (started, has_started) = oneshot::channel();
+    let (go, go_on) = oneshot::channel();
+    (Hold { started, go_on }, Held { started: has_started, go_on: go })
+}
+
+/// Runs one claim on a fixture of its own.
+pub(crate) fn run<F: Fixture, T: Future<Output = ()>>(claim: impl FnOnce(F) -> T)
+where
+    F: Fixture,
+{
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let fixture = F::fresh().await;
+        // A storage that waits for something that never comes must fail here, with a name.
+        tokio::time::timeout(Duration::from_secs(120), claim(fixture)).await.expect("the test takes too long");
+    });
+}

@@ -1,0 +1,154 @@
+//! What a storage must do, told once and run on every storage. A test is an `async fn` over a [`fixture::Fixture`]; the list
+//! at the end of this file makes one `#[test]` per storage of it.
+//!
+//! PostgreSQL's tests need a server of their own: run them with `cargo xtask test`.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+mod bench;
+mod client;
+mod fixture;
+
+mod claiming;
+mod completing_in;
+mod enqueueing;
+mod fencing;
+mod finishing;
+mod migrating;
+mod operating;
+mod pruning;
+mod rescuing;
+mod scheduling;
+mod transacting;
+
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+
+/// One `#[test]` per claim, on one storage.
+macro_rules! on {
+    ($storage:ident: $fixture:ty { $($module:ident { $($claim:ident),* $(,)? })* }) => {
+        mod $storage {
+            $(mod $module {
+                $(#[test]
+                fn $claim() {
+                    crate::fixture::run::<$fixture, _>(crate::$module::$claim);
+                })*
+            })*
+        }
+    };
+}
+
+/// The claims, on every storage this build has.
+macro_rules! conformance {
+    ($($claims:tt)*) => {
+        #[cfg(feature = "sqlite")]
+        on!(on_sqlite: crate::sqlite::Sqlite { $($claims)* });
+        #[cfg(feature = "postgres")]
+        on!(on_postgres: crate::postgres::Postgres { $($claims)* });
+    };
+}
+
+conformance! {
+    enqueueing {
+        a_job_comes_out_as_it_went_in,
+        a_rollback_leaves_nothing,
+        a_commit_brings_all,
+        ids_come_in_the_order_of_the_jobs,
+        ten_thousand_jobs_of_mixed_kinds_go_in_together,
+        nothing_is_enqueued_by_an_empty_list,
+        an_invalid_job_is_refused_and_the_transaction_goes_on,
+        arguments_above_the_limit_are_refused_and_those_at_the_limit_are_not,
+        nul_and_other_characters_in_arguments_come_back,
+        hostile_names_are_only_names,
+        a_start_in_the_past_is_now,
+        a_missing_schema_says_what_to_run,
+    }
+    claiming {
+        higher_priorities_first_then_run_at_then_id,
+        no_more_than_wanted_per_queue,
+        other_queues_are_left_alone,
+        scheduled_jobs_are_not_early,
+        future_jobs_of_a_high_priority_do_not_hide_due_ones_of_a_low,
+        next_due_is_the_wait_for_the_earliest_job_that_fits,
+        unknown_kinds_are_left_alone_and_block_nobody,
+        a_worker_that_is_not_registered_gets_nothing,
+        a_paused_queue_gives_nothing,
+        many_claimers_get_each_job_once_and_never_more_than_wanted,
+        a_claim_counts_the_attempt_and_the_lease,
+    }
+    finishing {
+        complete_keeps_the_job_as_long_as_it_is_told,
+        complete_with_nothing_kept_deletes_the_job_and_its_failures,
+        retry_waits_its_delay_and_records_the_failure,
+        snooze_waits_and_gives_the_attempt_back,
+        release_goes_back_to_its_old_place_and_gives_the_attempt_back,
+        cancel_and_discard_end_the_job_and_record_why,
+        a_batch_moves_all_its_jobs,
+        failures_with_nul_are_recorded,
+        only_the_newest_failures_are_kept,
+        endless_delays_are_only_long,
+        a_listener_hears_of_an_enqueue,
+    }
+    fencing {
+        an_older_lease_is_refused,
+        another_workers_lease_is_refused,
+        the_same_worker_at_the_same_attempt_after_a_snooze_is_refused,
+        a_second_finish_of_the_same_lease_is_refused,
+        a_batch_leaves_out_lost_leases_and_moves_the_others,
+        a_refused_finish_writes_nothing,
+        a_cancelled_job_refuses_its_worker,
+        lease_numbers_never_fall,
+    }
+    rescuing {
+        a_dead_workers_jobs_wait_again_with_a_crash_counted,
+        a_live_workers_jobs_are_left_alone,
+        a_heartbeat_keeps_a_worker_alive,
+        a_job_that_crashed_too_often_is_discarded,
+        a_job_without_attempts_left_is_discarded,
+        a_zombies_finish_is_refused_and_its_heartbeat_says_no,
+        concurrent_rescuers_count_one_crash,
+    }
+    pruning {
+        only_expired_jobs_are_deleted,
+        a_prune_deletes_no_more_than_its_limit_and_failures_go_too,
+    }
+    operating {
+        show_knows_every_job_in_every_state,
+        list_filters_and_is_newest_first,
+        retry_in_every_state,
+        retry_leaves_at_least_one_attempt,
+        cancel_in_every_state,
+        stats_count_each_state,
+        workers_are_listed_with_their_pulse,
+    }
+    scheduling {
+        a_new_schedule_starts_now,
+        an_unchanged_schedule_keeps_its_last_tick_and_a_changed_one_goes_on_from_now,
+        removed_schedules_are_pruned_and_others_stay,
+        concurrent_tickers_enqueue_a_tick_once,
+        a_paused_schedule_does_not_tick,
+    }
+    migrating {
+        up_down_and_up_again,
+        a_missing_schema_is_named_with_what_to_run,
+        a_newer_schema_is_refused,
+        concurrent_migrators_apply_each_version_once,
+        every_kind_of_connection_migrates,
+    }
+    transacting {
+        effects_and_completion_commit_together,
+        a_failed_handler_leaves_nothing_and_keeps_its_lease,
+        a_lost_lease_rolls_everything_back,
+        a_lease_lost_while_the_handler_runs_rolls_everything_back,
+        an_aborted_handler_leaves_nothing,
+        a_snooze_commits_its_effects,
+        connections_the_storage_does_not_have_are_not_provided,
+    }
+    completing_in {
+        a_commit_completes_the_job,
+        a_rollback_leaves_the_job_running,
+        outside_of_a_transaction_it_is_refused,
+        a_lost_lease_is_refused,
+    }
+}

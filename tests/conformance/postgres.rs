@@ -1,0 +1,174 @@
+//! PostgreSQL: a database of its own per test, cloned from a migrated template on a server that belongs to the tests.
+
+use std::any::TypeId;
+use std::thread;
+
+use diesel_async::pooled_connection::AsyncDieselConnectionManager;
+use diesel_async::pooled_connection::deadpool::{Object, Pool};
+use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
+use jobs_core::storage::Body;
+use jobs_diesel::Database;
+use tokio::sync::OnceCell;
+use uuid::Uuid;
+
+use crate::client::{Client, async_client};
+use crate::fixture::{Act, Fixture};
+
+type Pooled = Object<AsyncPgConnection>;
+
+async_client!(AsyncPgConnection);
+async_client!(Pooled);
+#[cfg(feature = "postgres-sync")]
+crate::client::sync_client!(diesel::PgConnection);
+
+/// The template, migrated once per run.
+static TEMPLATE: OnceCell<String> = OnceCell::const_new();
+
+pub(crate) struct Postgres {
+    name: String,
+    url: String,
+    database: Database,
+}
+
+fn server() -> String {
+    std::env::var("JOBS_TEST_DATABASE_URL").unwrap_or_else(|_| {
+        panic!(
+            "JOBS_TEST_DATABASE_URL is not set: PostgreSQL's tests need a server of their own; run them with `cargo xtask test`"
+        )
+    })
+}
+
+/// The server's URL with another database's name.
+fn url_of(name: &str) -> String {
+    let server = server();
+    let (before, options) = server.split_once('?').map_or((&*server, None), |(url, options)| (url, Some(options)));
+    let (authority, _) = before.rsplit_once('/').expect("JOBS_TEST_DATABASE_URL names a database");
+    format!("{authority}/{name}{}", options.map_or_else(String::new, |options| format!("?{options}")))
+}
+
+async fn admin(sql: &str) {
+    let mut conn = AsyncPgConnection::establish(&server()).await.expect("JOBS_TEST_DATABASE_URL can be reached");
+    conn.batch_execute(sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+}
+
+async fn template() -> &'static str {
+    TEMPLATE
+        .get_or_init(async || {
+            let name = new_name("template");
+            admin(&format!("create database {name}")).await;
+            let mut conn = AsyncPgConnection::establish(&url_of(&name)).await.unwrap();
+            jobs_diesel::Executor::migrate(&mut conn).await.unwrap();
+            conn.batch_execute("create table effect (name text not null)").await.unwrap();
+            name
+        })
+        .await
+}
+
+fn new_name(what: &str) -> String {
+    format!("jobs_{what}_{}", Uuid::now_v7().simple())
+}
+
+impl Postgres {
+    async fn open(name: String) -> Self {
+        let url = url_of(&name);
+        let database = Database::open(&url, 4).await.unwrap();
+        Self { name, url, database }
+    }
+}
+
+impl Fixture for Postgres {
+    async fn empty() -> Self {
+        let name = new_name("test");
+        admin(&format!("create database {name}")).await;
+        Self::open(name).await
+    }
+
+    async fn fresh() -> Self {
+        let name = new_name("test");
+        admin(&format!("create database {name} template {}", template().await)).await;
+        Self::open(name).await
+    }
+
+    fn database(&self) -> &Database {
+        &self.database
+    }
+
+    async fn again(&self) -> Database {
+        Database::open(&self.url, 4).await.unwrap()
+    }
+
+    async fn clients(&self) -> Vec<(&'static str, Box<dyn Client>)> {
+        let plain = AsyncPgConnection::establish(&self.url).await.unwrap();
+        let pool = Pool::builder(AsyncDieselConnectionManager::<AsyncPgConnection>::new(&self.url)).build().unwrap();
+        let pooled: Pooled = pool.get().await.unwrap();
+        vec![
+            ("AsyncPgConnection", Box::new(plain)),
+            ("deadpool object", Box::new(pooled)),
+            #[cfg(feature = "postgres-sync")]
+            ("PgConnection", Box::new(<diesel::PgConnection as diesel::Connection>::establish(&self.url).unwrap())),
+        ]
+    }
+
+    fn provided() -> Vec<(&'static str, TypeId, fn(Act) -> Body)> {
+        vec![
+            ("AsyncPgConnection", TypeId::of::<AsyncPgConnection>(), act),
+            #[cfg(feature = "postgres-sync")]
+            ("PgConnection", TypeId::of::<diesel::PgConnection>(), act_sync),
+        ]
+    }
+
+    fn table(name: &str) -> String {
+        format!("jobs.{name}")
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("the database of this test is kept: {}", self.name);
+            return;
+        }
+        let drop_it = format!("drop database {} with (force)", self.name);
+        // A thread of its own: this one may be inside a runtime, which must not be blocked on.
+        let done = thread::spawn(move || {
+            tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(admin(&drop_it));
+        })
+        .join();
+        if done.is_err() {
+            eprintln!("the database {} could not be dropped", self.name);
+        }
+    }
+}
+
+fn act(mut act: Act) -> Body {
+    Body::Async(Box::new(move |conn| {
+        Box::pin(async move {
+            let conn = conn.downcast_mut::<AsyncPgConnection>().expect("the connection that was asked for");
+            diesel::sql_query("insert into effect (name) values ($1)")
+                .bind::<diesel::sql_types::Text, _>(act.effect)
+                .execute(conn)
+                .await
+                .unwrap();
+            if let Some(hold) = act.hold.take() {
+                hold.started.send(()).unwrap();
+                let _ = hold.go_on.await;
+            }
+            act.answer()
+        })
+    }))
+}
+
+#[cfg(feature = "postgres-sync")]
+fn act_sync(mut act: Act) -> Body {
+    Body::Blocking(Box::new(move |conn| {
+        let conn = conn.downcast_mut::<diesel::PgConnection>().expect("the connection that was asked for");
+        let insert =
+            diesel::sql_query("insert into effect (name) values ($1)").bind::<diesel::sql_types::Text, _>(act.effect);
+        diesel::RunQueryDsl::execute(insert, conn).unwrap();
+        if let Some(hold) = act.hold.take() {
+            hold.started.send(()).unwrap();
+            let _ = hold.go_on.blocking_recv();
+        }
+        act.answer()
+    }))
+}

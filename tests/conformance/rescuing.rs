@@ -1,0 +1,132 @@
+//! What becomes of the jobs of workers that died.
+
+use std::time::Duration;
+
+use jobs_core::storage::{RescuePolicy, Rescued};
+use jobs_core::{FailureKind, JobState};
+
+use crate::bench::*;
+use crate::fixture::Fixture;
+
+pub(crate) async fn a_dead_workers_jobs_wait_again_with_a_crash_counted<F: Fixture>(f: F) {
+    let db = f.database();
+    let dead = mortal(db).await;
+    enqueue_all(&f, vec![job(); 3]).await;
+    let jobs = claim(db, dead, 3).await;
+    let mut rescued = rescue(db, POLICY).await;
+    rescued.returned.sort();
+    assert_eq!(rescued, Rescued { returned: ids(&jobs), discarded: vec![] });
+    for job in &jobs {
+        let (record, failures) = show(db, job.lease.job).await.unwrap();
+        assert_eq!((record.state, record.attempt, record.crashes), (JobState::Available, 1, 1));
+        assert_eq!((record.run_at, record.worker, record.claimed_at), (job.run_at, None, None));
+        assert_eq!((failures.len(), failures[0].attempt, failures[0].kind), (1, 1, FailureKind::Crash));
+        let message = &failures[0].message;
+        assert!(
+            message.contains(&dead.to_string()) && message.contains("4711") && message.contains("bench"),
+            "{message}"
+        );
+    }
+    assert!(db.operator.workers().await.unwrap().is_empty());
+    assert_eq!(db.storage.rescue(POLICY).await.unwrap(), Rescued::default());
+    let again = claim(db, worker(db).await, 3).await;
+    assert_eq!(again.iter().map(|job| job.attempt).collect::<Vec<_>>(), [2, 2, 2]);
+}
+
+pub(crate) async fn a_live_workers_jobs_are_left_alone<F: Fixture>(f: F) {
+    let db = f.database();
+    let (alive, dead) = (worker(db).await, mortal(db).await);
+    enqueue_all(&f, vec![job(); 2]).await;
+    let theirs = claim(db, alive, 1).await.remove(0);
+    let lost = claim(db, dead, 1).await.remove(0);
+    assert_eq!(rescue(db, POLICY).await.returned, [lost.lease.job]);
+    let record = record(db, theirs.lease.job).await;
+    assert_eq!((record.state, record.crashes), (JobState::Running, 0));
+    assert!(finish(db, theirs.lease, DONE).await);
+}
+
+pub(crate) async fn a_heartbeat_keeps_a_worker_alive<F: Fixture>(f: F) {
+    let db = f.database();
+    let lease = Duration::from_secs(2);
+    let worker = worker_for(db, lease).await;
+    let mut heartbeat = db.storage.open_heartbeat(worker).await.unwrap();
+    let job = claimed(&f, worker, job()).await;
+    let begun = now(db).await;
+    while now(db).await < begun + 2 * lease {
+        assert!(heartbeat.beat().await.unwrap());
+        assert_eq!(db.storage.rescue(POLICY).await.unwrap(), Rescued::default());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    // Without it, it is taken for dead.
+    assert_eq!(rescue(db, POLICY).await.returned, [job.lease.job]);
+}
+
+pub(crate) async fn a_job_that_crashed_too_often_is_discarded<F: Fixture>(f: F) {
+    let db = f.database();
+    let id = enqueue(&f, job()).await;
+    for crash in 1..=3 {
+        let dead = mortal(db).await;
+        assert_eq!(ids(&claim(db, dead, 1).await), [id]);
+        let rescued = rescue(db, POLICY).await;
+        let (record, failures) = show(db, id).await.unwrap();
+        assert_eq!((record.crashes, failures.len()), (crash, usize::from(crash)));
+        match crash {
+            3 => assert_eq!((record.state, rescued.discarded), (JobState::Discarded, vec![id])),
+            _ => assert_eq!((record.state, rescued.returned), (JobState::Available, vec![id])),
+        }
+    }
+    let (record, failures) = show(db, id).await.unwrap();
+    assert!(close(record.finished_at.unwrap(), now(db).await));
+    assert!(failures[2].message.contains("discarded"), "{}", failures[2].message);
+    assert_eq!(db.storage.prune(10).await.unwrap(), 0, "it is kept for a look");
+}
+
+pub(crate) async fn a_job_without_attempts_left_is_discarded<F: Fixture>(f: F) {
+    let db = f.database();
+    let dead = mortal(db).await;
+    let job = claimed(&f, dead, with(|job| job.max_attempts = 1)).await;
+    let policy = RescuePolicy { max_crashes: 100, ..POLICY };
+    assert_eq!(rescue(db, policy).await, Rescued { returned: vec![], discarded: vec![job.lease.job] });
+    assert_eq!(state(db, job.lease.job).await, JobState::Discarded);
+}
+
+pub(crate) async fn a_zombies_finish_is_refused_and_its_heartbeat_says_no<F: Fixture>(f: F) {
+    let db = f.database();
+    let zombie = mortal(db).await;
+    let mut heartbeat = db.storage.open_heartbeat(zombie).await.unwrap();
+    let old = claimed(&f, zombie, job()).await;
+    rescue(db, POLICY).await;
+    assert!(!heartbeat.beat().await.unwrap());
+    assert!(!finish(db, old.lease, DONE).await);
+    assert_eq!(claim(db, zombie, 1).await.len(), 0);
+    let new = claim(db, worker(db).await, 1).await.remove(0);
+    assert!(!finish(db, old.lease, DONE).await);
+    assert!(finish(db, new.lease, DONE).await);
+}
+
+pub(crate) async fn concurrent_rescuers_count_one_crash<F: Fixture>(f: F) {
+    let db = f.database();
+    let dead = mortal(db).await;
+    enqueue_all(&f, vec![job(); 50]).await;
+    let jobs = claim(db, dead, 50).await;
+    let mut rescuers = Vec::new();
+    for _ in 0..6 {
+        let db = f.again().await;
+        rescuers.push(tokio::spawn(async move {
+            let mut freed = 0;
+            for _ in 0..10 {
+                freed += db.storage.rescue(POLICY).await.unwrap().returned.len();
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            freed
+        }));
+    }
+    let mut freed = 0;
+    for rescuer in rescuers {
+        freed += rescuer.await.unwrap();
+    }
+    assert_eq!(freed, 50);
+    for job in jobs {
+        assert_eq!(record(db, job.lease.job).await.crashes, 1);
+    }
+}

@@ -1,0 +1,122 @@
+//! SQLite: a file in a directory of its own per test, and what only SQLite has to show.
+
+mod processes;
+mod urls;
+mod volume;
+
+use std::any::TypeId;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use diesel::connection::SimpleConnection;
+use diesel::{Connection, RunQueryDsl, SqliteConnection};
+use diesel_async::AsyncConnection;
+use diesel_async::pooled_connection::AsyncDieselConnectionManager;
+use diesel_async::pooled_connection::deadpool::{Object, Pool};
+use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
+use jobs_core::storage::Body;
+use jobs_diesel::Database;
+use uuid::Uuid;
+
+use crate::client::{Client, async_client, sync_client};
+use crate::fixture::{Act, Fixture};
+
+type Wrapped = SyncConnectionWrapper<SqliteConnection>;
+type Pooled = Object<Wrapped>;
+
+sync_client!(SqliteConnection);
+async_client!(Wrapped);
+async_client!(Pooled);
+
+pub(crate) struct Sqlite {
+    directory: PathBuf,
+    file: String,
+    database: Database,
+}
+
+impl Sqlite {
+    pub(crate) fn url(&self) -> String {
+        format!("sqlite://{}", self.file)
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    fn connect(&self) -> SqliteConnection {
+        let mut conn = SqliteConnection::establish(&self.file).unwrap();
+        conn.batch_execute("pragma busy_timeout = 10000").unwrap();
+        conn
+    }
+}
+
+impl Fixture for Sqlite {
+    async fn empty() -> Self {
+        let directory = std::env::temp_dir().join(format!("jobs-test-{}", Uuid::now_v7()));
+        std::fs::create_dir(&directory).unwrap();
+        let file = directory.join("jobs.db").to_str().unwrap().to_owned();
+        let database = Database::open(&format!("sqlite://{file}"), 4).await.unwrap();
+        Self { directory, file, database }
+    }
+
+    async fn fresh() -> Self {
+        let fixture = Self::empty().await;
+        fixture.database.migrator.up().await.unwrap();
+        fixture.connect().batch_execute("create table effect (name text not null)").unwrap();
+        fixture
+    }
+
+    fn database(&self) -> &Database {
+        &self.database
+    }
+
+    async fn again(&self) -> Database {
+        Database::open(&self.url(), 4).await.unwrap()
+    }
+
+    async fn clients(&self) -> Vec<(&'static str, Box<dyn Client>)> {
+        let mut wrapped = Wrapped::establish(&self.file).await.unwrap();
+        wrapped.execute("pragma busy_timeout = 10000").await.unwrap();
+        let pool = Pool::builder(AsyncDieselConnectionManager::<Wrapped>::new(&self.file)).build().unwrap();
+        let mut pooled = pool.get().await.unwrap();
+        pooled.execute("pragma busy_timeout = 10000").await.unwrap();
+        vec![
+            ("SqliteConnection", Box::new(self.connect())),
+            ("SyncConnectionWrapper", Box::new(wrapped)),
+            ("deadpool object", Box::new(pooled)),
+        ]
+    }
+
+    fn provided() -> Vec<(&'static str, TypeId, fn(Act) -> Body)> {
+        vec![("SqliteConnection", TypeId::of::<SqliteConnection>(), act)]
+    }
+
+    fn table(name: &str) -> String {
+        format!("jobs_{name}")
+    }
+}
+
+impl Drop for Sqlite {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("the database of this test is kept: {}", self.file);
+        } else {
+            let _ = std::fs::remove_dir_all(&self.directory);
+        }
+    }
+}
+
+fn act(mut act: Act) -> Body {
+    Body::Blocking(Box::new(move |conn| {
+        let conn = conn.downcast_mut::<SqliteConnection>().expect("the connection that was asked for");
+        diesel::sql_query("insert into effect (name) values (?)")
+            .bind::<diesel::sql_types::Text, _>(act.effect)
+            .execute(conn)
+            .unwrap();
+        if let Some(hold) = act.hold.take() {
+            hold.started.send(()).unwrap();
+            let _ = hold.go_on.blocking_recv();
+        }
+        act.answer()
+    }))
+}
