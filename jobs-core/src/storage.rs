@@ -172,6 +172,9 @@ pub trait Storage: Send + Sync + 'static {
     /// the missing ones lost their lease.
     async fn finish(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>>;
 
+    /// The leases of this worker that stand: job and lease number.
+    async fn leases(&self, worker: WorkerId) -> StorageResult<Vec<(JobId, i32)>>;
+
     /// Runs a handler inside the transaction that finishes its job.
     async fn transact(&self, transaction: Transaction) -> Transacted;
 

@@ -4,9 +4,11 @@
 //! | service | every | does |
 //! |---|---|---|
 //! | rescuer | a sixth of a lease, at most 5 s | frees the jobs of dead workers |
+//! | auditor | as often | tells attempts whose lease is gone to stop |
 //! | scheduler | the next tick, at most 5 s | enqueues due ticks |
 //! | pruner | 60 s | deletes finished jobs whose time has come |
 
+mod auditor;
 mod pruner;
 mod rescuer;
 mod scheduler;
@@ -32,6 +34,7 @@ pub(crate) fn start(shared: &Arc<Shared>) -> Maintenance {
     let services = TaskTracker::new();
     let stop = CancellationToken::new();
     services.spawn(rescuer::run(shared.clone(), stop.clone()));
+    services.spawn(auditor::run(shared.clone(), stop.clone()));
     services.spawn(scheduler::run(shared.clone(), stop.clone()));
     services.spawn(pruner::run(shared.clone(), stop.clone()));
     services.close();

@@ -36,6 +36,18 @@ impl Leases {
         }
     }
 
+    /// What is held now.
+    pub(crate) fn held(&self) -> Vec<Lease> {
+        self.lock().keys().copied().collect()
+    }
+
+    /// This lease is lost.
+    pub(crate) fn lose_one(&self, lease: &Lease) {
+        if let Some(lost) = self.lock().get(lease) {
+            lost.cancel();
+        }
+    }
+
     pub(crate) fn count(&self) -> usize {
         self.lock().len()
     }

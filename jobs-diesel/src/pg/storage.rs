@@ -20,7 +20,7 @@ use super::queries::finish::FinishQuery;
 use super::queries::next_due::NextDueQuery;
 use super::queries::prune::PruneQuery;
 use super::queries::rescue::RescueQuery;
-use super::queries::{heartbeat, schedule, worker};
+use super::queries::{heartbeat, leases, schedule, worker};
 use super::{PgStorage, STATEMENT_LIMIT, migrate, native, notify, run, transact, unavailable};
 use crate::error::storage_error;
 
@@ -73,6 +73,11 @@ impl Storage for PgStorage {
         }
         let moved: Vec<i64> = run!(self, "finish", conn => FinishQuery::new(batch).load(conn))?;
         Ok(moved.into_iter().map(JobId).collect())
+    }
+
+    async fn leases(&self, worker: WorkerId) -> StorageResult<Vec<(JobId, i32)>> {
+        let leases = run!(self, "leases", conn => leases::leases(conn, worker))?;
+        Ok(leases.into_iter().map(|(id, number)| (JobId(id), number)).collect())
     }
 
     async fn transact(&self, transaction: Transaction) -> Transacted {

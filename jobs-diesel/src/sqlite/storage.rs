@@ -15,7 +15,7 @@ use jobs_core::{ClaimedJob, Finish, JobId, NewJob, WorkerId};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::sqlite::queries::{beat, claim, due, finish, prune, rescue, schedules, tick, workers};
+use crate::sqlite::queries::{beat, claim, due, finish, leases, prune, rescue, schedules, tick, workers};
 use crate::sqlite::slot::Slot;
 use crate::sqlite::{listen, migrate, transact};
 
@@ -75,6 +75,10 @@ impl Storage for SqliteStorage {
     async fn finish(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>> {
         let batch = batch.to_vec();
         self.writer.write(move |conn| finish::finish(conn, &batch)).await
+    }
+
+    async fn leases(&self, worker: WorkerId) -> StorageResult<Vec<(JobId, i32)>> {
+        self.reader.read(move |conn| leases::leases(conn, worker)).await
     }
 
     async fn transact(&self, transaction: Transaction) -> Transacted {

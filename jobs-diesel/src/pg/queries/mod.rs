@@ -5,6 +5,7 @@ pub(crate) mod enqueue;
 pub(crate) mod finish;
 pub(crate) mod heartbeat;
 pub(crate) mod inspect;
+pub(crate) mod leases;
 pub(crate) mod next_due;
 pub(crate) mod operate;
 pub(crate) mod prune;

@@ -10,6 +10,7 @@ pub(super) mod failures;
 pub(super) mod finish;
 pub(super) mod inspect;
 pub(super) mod lanes;
+pub(super) mod leases;
 pub(super) mod ledger;
 pub(super) mod operate;
 pub(super) mod prune;
