@@ -60,7 +60,9 @@ impl ToSql<Json, Pg> for RawJson {
     }
 }
 
-/// A span of time as the seconds that `make_interval` takes.
+/// A span of time as the seconds that `make_interval` takes, at most a thousand years of them: what a handler asks for
+/// (`Duration::MAX` is a way to say "never") must not make the statement fail that carries it.
 pub(crate) fn seconds(span: std::time::Duration) -> f64 {
-    span.as_secs_f64()
+    const MILLENNIUM: f64 = 1000.0 * 366.0 * 24.0 * 3600.0;
+    span.as_secs_f64().min(MILLENNIUM)
 }
