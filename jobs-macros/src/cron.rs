@@ -31,3 +31,43 @@ pub(crate) fn check(expression: &str, zone: Tz) -> Result<(), String> {
         Err(_) => Err(format!("cron expression {expression:?} never fires")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use jobs_core::{InvalidSchedule, Schedule};
+
+    /// What compiles must run, and what would not run must not compile.
+    #[test]
+    fn the_compiler_and_the_worker_agree() {
+        let expressions = [
+            "0 0 2 * * *",
+            "*/5 * * * *",
+            "0 9 * * MON-FRI",
+            "0 0 L * *",
+            "0 0 29 2 *",
+            "@daily",
+            "0 0 0 30 2 *",
+            "0 0 31 4 *",
+            "0 0 25 * * *",
+            "61 * * * *",
+            "every night",
+            "",
+            "* * * *",
+            "0 0 0 1 1 * 2020",
+            "0 0 0 1 1 * 1969",
+        ];
+        let zones = ["UTC", "Europe/Paris", "America/St_Johns", "europe/paris", "CET", "Nowhere", ""];
+        let mut refused = 0;
+        for expression in expressions {
+            for name in zones {
+                let here = super::zone(name).and_then(|zone| super::check(expression, zone));
+                let there = Schedule::parse(expression, name);
+                assert_eq!(here.is_ok(), there.is_ok(), "{expression:?} in {name:?}: {here:?}, {there:?}");
+                let never = matches!(there, Err(InvalidSchedule::NeverFires(_)));
+                assert_eq!(here.is_err_and(|m| m.contains("never fires")), never, "{expression:?} in {name:?}");
+                refused += usize::from(there.is_err());
+            }
+        }
+        assert!((10..expressions.len() * zones.len()).contains(&refused), "the table shows both sides");
+    }
+}

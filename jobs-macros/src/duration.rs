@@ -42,3 +42,41 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     }
     Ok(total)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX, parse};
+    use std::time::Duration;
+
+    #[test]
+    fn numbers_with_units_add_up() {
+        for (text, milliseconds) in [
+            ("500ms", 500),
+            ("30s", 30_000),
+            ("5m", 300_000),
+            ("2h", 7_200_000),
+            ("7d", 604_800_000),
+            ("1h 30m", 5_400_000),
+            ("1h30m", 5_400_000),
+            (" 1s  1ms ", 1001),
+            ("0s", 0),
+        ] {
+            assert_eq!(parse(text), Ok(Duration::from_millis(milliseconds)), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn anything_else_is_refused_with_an_example() {
+        for text in ["", " ", "30", "s", "30 s", "1.5h", "-1s", "1 week", "1S", "1s,", "٣s", "1h -30m"] {
+            assert!(parse(text).is_err_and(|message| message.contains("\"30s\"")), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_hundred_years_are_the_limit_and_nothing_overflows() {
+        assert_eq!(parse("36525d"), Ok(MAX));
+        for text in ["36525d 1ms", "18446744073709551615d", "99999999999999999999999999s"] {
+            assert!(parse(text).is_err_and(|message| message.contains("hundred years")), "{text:?}");
+        }
+    }
+}

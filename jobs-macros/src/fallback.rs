@@ -15,7 +15,7 @@ pub(crate) fn function(
     error: &syn::Error,
 ) -> TokenStream {
     let error = error.to_compile_error();
-    let Some(Plan { name, kind, cfgs, .. }) = plan.filter(|_| !function.is_method()) else { return error };
+    let Some(Plan { name, kind, shared, .. }) = plan.filter(|_| !function.is_method()) else { return error };
     let vis = &function.vis;
     // Types that name the function's generics mean nothing outside of it.
     let known = function.sig.generics.params.is_empty();
@@ -46,11 +46,11 @@ pub(crate) fn function(
     quote! {
         #error
 
-        #(#cfgs)*
+        #(#shared)*
         #[allow(missing_docs, dead_code)]
         #vis struct #name #body
 
-        #(#cfgs)*
+        #(#shared)*
         const _: () = {
             #[allow(dead_code)]
             impl #name {
@@ -68,7 +68,7 @@ pub(crate) fn function(
 pub(crate) fn declaration(
     private: &TokenStream,
     declaration: &Declaration,
-    Plan { name, kind, cfgs, .. }: &Plan,
+    Plan { name, kind, shared, .. }: &Plan,
     error: &syn::Error,
 ) -> TokenStream {
     let error = error.to_compile_error();
@@ -78,7 +78,7 @@ pub(crate) fn declaration(
     let job = job(private, name, kind);
     quote! {
         #error
-        #(#cfgs)*
+        #(#shared)*
         const _: () = { #job };
     }
 }

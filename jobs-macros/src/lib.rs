@@ -14,6 +14,8 @@ mod fallback;
 mod krate;
 mod names;
 mod options;
+#[cfg(test)]
+mod tests;
 mod validate;
 
 use proc_macro::TokenStream;

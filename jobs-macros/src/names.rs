@@ -56,3 +56,46 @@ fn distance(from: &str, to: &str) -> usize {
     }
     row[to.len()]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{nearest, snake, upper_camel};
+
+    #[test]
+    fn functions_name_structs() {
+        for (function, name) in [
+            ("send_welcome", "SendWelcome"),
+            ("a", "A"),
+            ("_hidden", "Hidden"),
+            ("mail2_b", "Mail2B"),
+            ("über_uns", "ÜberUns"),
+        ] {
+            assert_eq!(upper_camel(function), name);
+        }
+    }
+
+    #[test]
+    fn structs_name_kinds() {
+        for (name, kind) in [
+            ("SendWelcome", "send_welcome"),
+            ("HTTPPing", "http_ping"),
+            ("PingHTTP", "ping_http"),
+            ("Mail2B", "mail2_b"),
+            ("A", "a"),
+            ("Already_Split", "already_split"),
+        ] {
+            assert_eq!(snake(name), kind);
+        }
+    }
+
+    #[test]
+    fn a_slip_finds_its_word_and_another_word_none() {
+        let options = ["queue", "priority", "timeout", "kind"];
+        for (written, meant) in [("quue", "queue"), ("Priority", "priority"), ("time_out", "timeout")] {
+            assert_eq!(nearest(written, options), Some(meant));
+        }
+        for written in ["color", "retries", "x", ""] {
+            assert_eq!(nearest(written, options), None, "{written:?}");
+        }
+    }
+}

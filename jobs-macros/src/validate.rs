@@ -17,8 +17,8 @@ pub(crate) struct Plan {
     pub(crate) kind: String,
     /// The options, known to fit together.
     pub(crate) options: Options,
-    /// The `cfg`s under which all of it exists.
-    pub(crate) cfgs: Vec<Attribute>,
+    /// The `cfg`s under which all of it exists, and the lints allowed in it: the item's tokens are repeated there.
+    pub(crate) shared: Vec<Attribute>,
 }
 
 /// Checks a function; answers a plan that holds only if no objection was made.
@@ -57,7 +57,7 @@ pub(crate) fn function(function: &mut Function, options: Options, errors: &mut E
     }
     schedule(&options, errors);
     let kind = kind(&options, ident.unraw().to_string(), &ident, errors);
-    Some(Plan { name, kind, cfgs: cfgs(&function.attrs), options })
+    Some(Plan { name, kind, shared: shared(&function.attrs), options })
 }
 
 /// Checks a type; answers a plan that holds only if no objection was made.
@@ -91,7 +91,7 @@ pub(crate) fn declaration(declaration: &Declaration, options: Options, errors: &
     schedule(&options, errors);
     let name = declaration.ident.clone();
     let kind = kind(&options, names::snake(&name.unraw().to_string()), &name, errors);
-    Plan { name, kind, cfgs: cfgs(&declaration.attrs), options }
+    Plan { name, kind, shared: shared(&declaration.attrs), options }
 }
 
 /// Whether a type without fields decodes from nothing at all.
@@ -187,9 +187,9 @@ fn schedule(options: &Options, errors: &mut Errors) {
     }
 }
 
-/// The `cfg`s of an item, those inside `cfg_attr` left alone: the compiler has resolved them before a macro sees them.
-fn cfgs(attrs: &[Attribute]) -> Vec<Attribute> {
-    attrs.iter().filter(|attr| attr.path().is_ident("cfg")).cloned().collect()
+/// What holds for everything beside the item too. The compiler has resolved each `cfg_attr` before a macro sees it.
+fn shared(attrs: &[Attribute]) -> Vec<Attribute> {
+    attrs.iter().filter(|attr| ["cfg", "allow"].iter().any(|name| attr.path().is_ident(name))).cloned().collect()
 }
 
 /// Where the return type stands, or the function's name where it is left out.

@@ -155,5 +155,5 @@ pub(crate) fn json(private: &TokenStream, function: &Function, plan: &Plan) -> T
 
 /// What the struct has in common with its function.
 fn carried(attrs: &[Attribute]) -> impl Iterator<Item = &Attribute> {
-    attrs.iter().filter(|attr| ["doc", "cfg", "deprecated"].iter().any(|name| attr.path().is_ident(name)))
+    attrs.iter().filter(|attr| ["doc", "cfg", "allow", "deprecated"].iter().any(|name| attr.path().is_ident(name)))
 }

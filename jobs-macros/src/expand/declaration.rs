@@ -10,7 +10,7 @@ use crate::validate::{Plan, is_unit};
 
 /// Everything implemented for the type, in a scope of its own.
 pub(crate) fn expand(private: &TokenStream, declaration: &Declaration, plan: &Plan) -> TokenStream {
-    let Plan { name, cfgs, .. } = plan;
+    let Plan { name, shared, .. } = plan;
     let here = Span::mixed_site().located_at(name.span());
     // serde's own form of a unit struct is `null` alone; plain SQL and schedules write `{}`.
     let decode = match is_unit(declaration) {
@@ -28,7 +28,7 @@ pub(crate) fn expand(private: &TokenStream, declaration: &Declaration, plan: &Pl
     let registered = registration::registered(private, plan, &handling);
     let submission = registration::submission(private, plan);
     quote! {
-        #(#cfgs)*
+        #(#shared)*
         #[allow(deprecated)]
         const _: () = {
             #job

@@ -10,7 +10,7 @@ use crate::validate::{Plan, return_type};
 
 /// The struct, and in a scope of its own everything implemented for it.
 pub(crate) fn expand(private: &TokenStream, function: &Function, plan: &Plan) -> TokenStream {
-    let cfgs = &plan.cfgs;
+    let shared = &plan.shared;
     let structure = arguments::structure(function, plan);
     let constructor = arguments::constructor(function, plan);
     let json = arguments::json(private, function, plan);
@@ -20,7 +20,7 @@ pub(crate) fn expand(private: &TokenStream, function: &Function, plan: &Plan) ->
     quote! {
         #structure
 
-        #(#cfgs)*
+        #(#shared)*
         #[allow(deprecated)]
         const _: () = {
             #constructor
