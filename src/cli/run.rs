@@ -26,10 +26,10 @@ pub(super) async fn run(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError> 
     worker
         .run_until(async move {
             let signal = signals.next().await;
-            tracing::info!(signal, "{signal}: the worker drains; a second signal stops it at once");
+            tracing::info!(signal, "asked to stop; a second signal stops at once");
             tokio::spawn(async move {
                 let signal = signals.next().await;
-                tracing::warn!(signal, "{signal} again: the worker stops now");
+                tracing::warn!(signal, "asked again: stopping now");
                 handle.shutdown_now();
             });
         })

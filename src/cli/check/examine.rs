@@ -102,7 +102,7 @@ fn unserved_queues(facts: &Facts, stats: &[KindStats], elsewhere: &BTreeSet<&str
         let jobs: i64 = stats.iter().filter(|s| s.queue == queue).map(waiting).sum();
         Finding::error(
             "unserved_queue",
-            format!("{} in queue `{queue}`, which neither these options nor a live worker serve", wait_in_words(jobs)),
+            format!("{} in queue `{queue}`, which neither these options nor a live worker serve", that_wait(jobs, "")),
             format!("serve it: `--queues {queue}`, beside the others, or start a worker that does"),
         )
     };
@@ -118,8 +118,8 @@ fn unserved_kinds(facts: &Facts, stats: &[KindStats], elsewhere: &BTreeSet<&str>
         Finding::error(
             "unserved_kind",
             format!(
-                "{} of kind `{kind}` in queue `{queue}`, and this program has no handler for it",
-                wait_in_words(waiting(s))
+                "{} in queue `{queue}`, and this program has no handler for it",
+                that_wait(waiting(s), &format!(" of kind `{kind}`"))
             ),
             format!(
                 "deploy a program that has it, give a renamed job `kind = \"{kind}\"`, or `list --kind {kind}` and `cancel`"
@@ -129,8 +129,9 @@ fn unserved_kinds(facts: &Facts, stats: &[KindStats], elsewhere: &BTreeSet<&str>
     stats.iter().filter(unserved).map(finding).collect()
 }
 
-fn wait_in_words(jobs: i64) -> String {
-    format!("{} {}", count(jobs, "job"), if jobs == 1 { "waits" } else { "wait" })
+/// `1 job of kind .. waits`, `2 jobs wait`.
+fn that_wait(jobs: i64, which: &str) -> String {
+    format!("{}{which} {}", count(jobs, "job"), if jobs == 1 { "waits" } else { "wait" })
 }
 
 fn bad_schedule(facts: &Facts, schedule: &StoredSchedule) -> Option<Finding> {

@@ -32,7 +32,7 @@ pub async fn wait(millis: u64) {
 
 /// The set-up of the fixture's worker.
 pub async fn setup_worker(worker: WorkerBuilder) -> Result<WorkerBuilder, std::io::Error> {
-    Ok(worker.state(Greeting("hello")).declare_queue("adhoc"))
+    Ok(worker.state(Greeting("hello")).queue("mail", 4).serve("default").declare_queue("adhoc"))
 }
 
 /// A set-up that cannot do its work.

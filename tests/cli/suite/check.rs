@@ -69,7 +69,7 @@ on_each_database! {
         db.execute(&format!("update {} set kind = 'retired' where id = {id}", db.waiting_table()));
         let run = db.run(&["check", "--json"]).exited(1);
         assert_eq!(codes(&run), ["error:unserved_kind"]);
-        assert!(db.run(&["check"]).exited(1).stdout.contains("kind `retired` in queue `mail`"));
+        assert!(db.run(&["check"]).exited(1).stdout.contains("1 job of kind `retired` waits in queue `mail`"));
     }
 
     fn a_stored_schedule_that_cannot_tick_is_an_error(db) {

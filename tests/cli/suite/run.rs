@@ -58,7 +58,7 @@ on_each_database! {
         assert_eq!((&job["state"], &job["attempt"]), (&Value::from("available"), &Value::from(0)));
     }
 
-    fn queues_that_are_not_named_are_left_alone(db) {
+    fn queues_given_replace_those_of_the_set_up(db) {
         let db = db.migrated();
         let left = db.enqueue(Greet { name: "x".to_owned() });
         let done = db.enqueue(Wait { millis: 1 });
