@@ -2,6 +2,7 @@
 
 mod connect;
 mod executor;
+mod lanes;
 mod migrate;
 mod native;
 mod notify;
@@ -12,8 +13,8 @@ mod storage;
 mod tls;
 mod transact;
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use diesel_async::AsyncPgConnection;
 use diesel_async::pooled_connection::deadpool::{Object, Pool};
@@ -24,6 +25,7 @@ use jobs_core::storage::StorageResult;
 
 use crate::database::Database;
 use connect::Connector;
+use lanes::Lanes;
 
 pub use schema::job;
 
@@ -44,6 +46,7 @@ pub(crate) struct PgStorage {
     own: Pool<AsyncPgConnection>,
     /// Transactional handlers.
     handlers: Pool<AsyncPgConnection>,
+    lanes: Arc<Mutex<Lanes>>,
     #[cfg(feature = "postgres-sync")]
     blocking: transact::BlockingPool,
 }
@@ -54,6 +57,7 @@ pub(crate) async fn open(url: &str, handlers: usize) -> StorageResult<Database> 
     let storage = Arc::new(PgStorage {
         own: pool(&connector, OWN_CONNECTIONS)?,
         handlers: pool(&connector, handlers.max(1))?,
+        lanes: Arc::new(Mutex::new(Lanes::new(Instant::now()))),
         #[cfg(feature = "postgres-sync")]
         blocking: transact::blocking_pool(url, handlers.max(1)),
         connector,
@@ -84,6 +88,12 @@ fn unavailable(error: impl std::error::Error + Send + Sync + 'static) -> Storage
 }
 
 impl PgStorage {
+    /// Never held across a statement.
+    fn lanes(&self) -> MutexGuard<'_, Lanes> {
+        // What it remembers only saves work: half-way is good enough.
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     async fn connection(&self) -> StorageResult<Object<AsyncPgConnection>> {
         self.own.get().await.map_err(unavailable)
     }

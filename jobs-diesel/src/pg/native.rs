@@ -8,7 +8,7 @@ use diesel::pg::{Pg, PgValue};
 use diesel::serialize::{self, IsNull, Output, ToSql};
 use diesel::sql_types::Json;
 
-/// Writes a native statement: string literals are SQL, `[value => SqlType]` is a bind.
+/// Writes a native statement: string literals are SQL, `[value => SqlType]` is a bind, `{part}` another fragment.
 macro_rules! sql {
     ($out:ident, $($piece:tt)*) => {{ $( $crate::pg::native::sql_piece!($out, $piece); )* Ok(()) }};
 }
@@ -16,6 +16,9 @@ macro_rules! sql {
 macro_rules! sql_piece {
     ($out:ident, [$value:expr => $sql_type:ty]) => {
         $out.push_bind_param::<$sql_type, _>(&$value)?;
+    };
+    ($out:ident, {$part:expr}) => {
+        diesel::query_builder::QueryFragment::walk_ast(&$part, $out.reborrow())?;
     };
     ($out:ident, $text:expr) => {
         $out.push_sql($text);

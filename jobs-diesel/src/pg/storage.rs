@@ -2,7 +2,7 @@
 
 use std::any::TypeId;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -56,14 +56,31 @@ impl Storage for PgStorage {
     }
 
     async fn claim(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
-        let rows: Vec<ClaimedRow> = run!(self, "claim", conn => ClaimQuery::new(claim).load(conn))?;
+        let started = Instant::now();
+        let (sweep, scans) = {
+            let lanes = self.lanes();
+            let sweep = lanes.is_sweep_due(started);
+            (sweep, lanes.plan(claim, sweep))
+        };
+        let rows: Vec<ClaimedRow> = run!(self, "claim", conn => ClaimQuery::new(claim, &scans).load(conn))?;
+        {
+            let (mut lanes, ended) = (self.lanes(), Instant::now());
+            if let Some(first) = rows.as_slice().first() {
+                let seen: Vec<_> = rows.iter().map(ClaimedRow::seen).collect();
+                lanes.learn(claim, &seen, first.moment(), ended);
+            }
+            if sweep {
+                lanes.swept(ended, ended - started);
+            }
+        }
         let mut jobs: Vec<ClaimedJob> = rows.into_iter().map(|row| row.into_job(claim.worker)).collect();
         claim::sort(&mut jobs);
         Ok(jobs)
     }
 
     async fn next_due(&self, claim: &Claim) -> StorageResult<Option<Duration>> {
-        let due: Option<f64> = run!(self, "next_due", conn => NextDueQuery::new(claim).get_result(conn))?;
+        let scans = self.lanes().plan(claim, false);
+        let due: Option<f64> = run!(self, "next_due", conn => NextDueQuery::new(claim, &scans).get_result(conn))?;
         Ok(due.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default()))
     }
 
@@ -90,6 +107,10 @@ impl Storage for PgStorage {
             keep_seconds: native::seconds(policy.retention.failed),
         };
         let rows: Vec<(i64, bool, i64)> = run!(self, "rescue", conn => query.load(conn))?;
+        if !rows.is_empty() {
+            // They are back at their old places, which may lie below the floors.
+            self.lanes().sweep_next(Instant::now());
+        }
         let mut rescued = Rescued::default();
         for (id, discarded, _) in rows {
             if discarded { &mut rescued.discarded } else { &mut rescued.returned }.push(JobId(id));

@@ -69,9 +69,10 @@ impl Slot {
                     .into(),
                 )
             })?;
-            let done = work(turn.connection()?);
+            // After an error nobody knows how the connection stands; a new one costs a millisecond.
+            let done = work(turn.connection()?)?;
             turn.give_back();
-            done
+            Ok(done)
         });
         task.await.unwrap_or_else(|error| Err(StorageError::Unavailable(Box::new(error))))
     }

@@ -73,6 +73,9 @@ impl Storage for SqliteStorage {
     }
 
     async fn finish(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
         let batch = batch.to_vec();
         self.writer.write(move |conn| finish::finish(conn, &batch)).await
     }

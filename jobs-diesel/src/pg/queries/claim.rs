@@ -2,6 +2,7 @@
 //!
 //! - It walks lane by lane (one lane per queue and priority), so that jobs scheduled for later in a high lane cost one
 //!   index entry, not a walk over all of them, and stops at the wanted number of rows: no row beyond is locked.
+//! - It starts each lane at a floor ([`Lanes`](crate::pg::lanes::Lanes)), so that entries of jobs long gone cost nothing.
 //! - `= any(array(..))` and not `in (..)`: the subselect runs once under every plan, so the limit is a limit.
 //! - `for no key update skip locked`: rows of other claimers are passed over, and nothing here ever waits.
 //! - The commit does not wait for the disk (`synchronous_commit`): a claim that a database crash forgets is an
@@ -16,39 +17,26 @@ use diesel::sql_types::{Array, BigInt, Integer, Json, SmallInt, Text, Timestampt
 use jobs_core::storage::Claim;
 use jobs_core::{ClaimedJob, JobId, Lease, WorkerId};
 
+use super::scan::{Lanes, NOT_PAUSED};
+use crate::pg::lanes::{Moment, Scan, Seen};
 use crate::pg::native::{RawJson, native_query, sql};
-
-/// The priorities that occur in `wanted.queue`, highest first: one index entry each.
-pub(super) const LANES: &str = "(
-    with recursive lane (priority) as (
-        (select r.priority from jobs.ready r where r.queue = wanted.queue order by r.priority desc limit 1)
-        union all
-        select (select r.priority from jobs.ready r
-                where r.queue = wanted.queue and r.priority < lane.priority order by r.priority desc limit 1)
-        from lane where lane.priority is not null
-    )
-    select priority from lane where priority is not null
-) lane";
-
-/// Queues an operator has paused give nothing.
-pub(super) const NOT_PAUSED: &str =
-    "not exists (select from jobs.queue paused where paused.name = wanted.queue and paused.paused)";
 
 pub(crate) struct ClaimQuery<'a> {
     worker: WorkerId,
     queues: Vec<&'a str>,
     slots: Vec<i64>,
     kinds: &'a [String],
+    lanes: Lanes<'a>,
 }
 
 impl<'a> ClaimQuery<'a> {
-    pub(crate) fn new(claim: &'a Claim) -> Self {
+    pub(crate) fn new(claim: &'a Claim, scans: &'a [Scan]) -> Self {
         let (queues, slots) = claim
             .wanted
             .iter()
             .map(|(queue, slots)| (queue.as_str(), i64::try_from(*slots).unwrap_or(i64::MAX)))
             .unzip();
-        Self { worker: claim.worker, queues, slots, kinds: &claim.kinds }
+        Self { worker: claim.worker, queues, slots, kinds: &claim.kinds, lanes: Lanes::new(scans) }
     }
 }
 
@@ -62,15 +50,19 @@ impl QueryFragment<Pg> for ClaimQuery<'_> {
         from unnest(" [self.queues => Array<Text>] ", " [self.slots => Array<BigInt>] ") as wanted (queue, slots)
         cross join lateral (
             select job.ctid
-            from " LANES "
+            from " {self.lanes} "
             cross join lateral (
                 select r.ctid from jobs.ready r
-                where r.queue = wanted.queue and r.priority = lane.priority and r.run_at <= now()
-                  and r.kind = any(" [self.kinds => Array<Text>] ")
+                where r.queue = wanted.queue and r.priority = lane.priority
+                  and r.run_at >= coalesce(scan.floor, '-infinity') and r.run_at <= now()
+                  and r.kind = any("
+            [self.kinds => Array<Text>]
+            ")
                 order by r.run_at, r.id
                 limit wanted.slots
                 for no key update skip locked
             ) job
+            where scan.queue = wanted.queue
             limit wanted.slots
         ) pick
         where (select set_config('synchronous_commit', 'off', true)) is not null
@@ -82,12 +74,27 @@ impl QueryFragment<Pg> for ClaimQuery<'_> {
 insert into jobs.running (id, run_at, enqueued_at, lease, priority, attempt, max_attempts, crashes, worker, kind, queue, tags, args)
 select id, run_at, enqueued_at, lease + 1, priority, attempt + 1, max_attempts, crashes, " [self.worker.0 => SqlUuid] ", kind, queue, tags, args
 from claimed
-returning id, lease, kind, queue, priority, args, attempt, max_attempts, run_at, enqueued_at, claimed_at"
+returning id, lease, kind, queue, priority, args, attempt, max_attempts, run_at, enqueued_at, claimed_at,
+          pg_current_xact_id()::text::bigint, pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
         )
     }
 }
 
-type Row = (BigInt, Integer, Text, Text, SmallInt, Json, SmallInt, SmallInt, Timestamptz, Timestamptz, Timestamptz);
+type Row = (
+    BigInt,
+    Integer,
+    Text,
+    Text,
+    SmallInt,
+    Json,
+    SmallInt,
+    SmallInt,
+    Timestamptz,
+    Timestamptz,
+    Timestamptz,
+    BigInt,
+    BigInt,
+);
 
 native_query!(ClaimQuery<'a> -> Row);
 
@@ -104,9 +111,20 @@ pub(crate) struct ClaimedRow {
     run_at: DateTime<Utc>,
     enqueued_at: DateTime<Utc>,
     claimed_at: DateTime<Utc>,
+    xid: i64,
+    xmin: i64,
 }
 
 impl ClaimedRow {
+    pub(crate) fn seen(&self) -> Seen<'_> {
+        Seen { queue: &self.queue, priority: self.priority, run_at: self.run_at }
+    }
+
+    /// The same in every row of one claim.
+    pub(crate) fn moment(&self) -> Moment {
+        Moment { xid: self.xid, xmin: self.xmin, now: self.claimed_at }
+    }
+
     pub(crate) fn into_job(self, worker: WorkerId) -> ClaimedJob {
         ClaimedJob {
             lease: Lease { job: JobId(self.id), number: self.lease, worker },

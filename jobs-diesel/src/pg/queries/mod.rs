@@ -10,6 +10,7 @@ pub(crate) mod next_due;
 pub(crate) mod operate;
 pub(crate) mod prune;
 pub(crate) mod rescue;
+mod scan;
 pub(crate) mod schedule;
 pub(crate) mod wake;
 pub(crate) mod worker;

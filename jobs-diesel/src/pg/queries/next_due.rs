@@ -6,17 +6,20 @@ use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, Double, Nullable, Text};
 use jobs_core::storage::Claim;
 
-use super::claim::{LANES, NOT_PAUSED};
+use super::scan::{Lanes, NOT_PAUSED};
+use crate::pg::lanes::Scan;
 use crate::pg::native::{native_query, sql};
 
 pub(crate) struct NextDueQuery<'a> {
     queues: Vec<&'a str>,
     kinds: &'a [String],
+    lanes: Lanes<'a>,
 }
 
 impl<'a> NextDueQuery<'a> {
-    pub(crate) fn new(claim: &'a Claim) -> Self {
-        Self { queues: claim.wanted.iter().map(|(queue, _)| queue.as_str()).collect(), kinds: &claim.kinds }
+    pub(crate) fn new(claim: &'a Claim, scans: &'a [Scan]) -> Self {
+        let queues = claim.wanted.iter().map(|(queue, _)| queue.as_str()).collect();
+        Self { queues, kinds: &claim.kinds, lanes: Lanes::new(scans) }
     }
 }
 
@@ -26,12 +29,18 @@ impl QueryFragment<Pg> for NextDueQuery<'_> {
             out,
             "select extract(epoch from min(job.run_at) - clock_timestamp())::float8
 from unnest(" [self.queues => Array<Text>] ") as wanted (queue)
-cross join lateral " LANES "
 cross join lateral (
-    select r.run_at from jobs.ready r
-    where r.queue = wanted.queue and r.priority = lane.priority and r.kind = any(" [self.kinds => Array<Text>] ")
-    order by r.run_at, r.id
-    limit 1
+    select job.run_at
+    from " {self.lanes} "
+    cross join lateral (
+        select r.run_at from jobs.ready r
+        where r.queue = scan.queue and r.priority = lane.priority
+          and r.run_at >= coalesce(scan.floor, '-infinity')
+          and r.kind = any(" [self.kinds => Array<Text>] ")
+        order by r.run_at, r.id
+        limit 1
+    ) job
+    where scan.queue = wanted.queue
 ) job
 where " NOT_PAUSED
         )
