@@ -23,8 +23,8 @@ mod inner {
     fn compiled_out_by_an_attribute(number: of::a::type_that::is_not::there) {}
 
     #[job(kind = "compiled_in")]
-    #[cfg(all())]
-    #[cfg_attr(all(), cfg(not(target_os = "none")))]
+    #[cfg(not(target_os = "none"))]
+    #[cfg_attr(not(target_os = "none"), inline)]
     pub(super) fn compiled_in() {}
 }
 
