@@ -79,7 +79,7 @@ impl Fetcher {
         }
         match self.shared.storage.next_due(&claim).await {
             Ok(None) if self.until_empty && nothing_of_ours => self.shared.phases.draining().cancel(),
-            Ok(due) => self.sleep(due).await,
+            Ok(due) => self.sleep(due, !nothing_of_ours).await,
             Err(problem) => {
                 self.trouble.report(&problem);
                 self.back_off().await;
@@ -122,14 +122,16 @@ impl Fetcher {
         }
     }
 
-    /// Sleeps until a hint, a freed slot of a queue that was full, the next due job or the poll, whichever is first.
-    async fn sleep(&self, due: Option<Duration>) {
+    /// Sleeps until a hint, a freed slot of a queue that was full, the next due job or the poll, whichever is first; a
+    /// worker that runs until nothing is left also looks again when its last job has ended.
+    async fn sleep(&self, due: Option<Duration>, jobs_run: bool) {
         let poll = self.shared.settings.poll.mul_f64(rand::random_range(0.8..1.0));
         let time = due.map_or(poll, |due| due.max(SHORTEST_SLEEP).min(poll));
-        let a_slot_matters = self.until_empty || self.shared.slots.some_full();
+        let a_slot_matters = self.shared.slots.some_full();
         tokio::select! {
             () = self.shared.wake.notified() => {}
             () = self.shared.slots.freed(), if a_slot_matters => {}
+            () = self.shared.leases.none_held(), if self.until_empty && jobs_run => {}
             () = tokio::time::sleep(time) => {}
             () = self.shared.phases.draining().cancelled() => {}
         }
