@@ -29,7 +29,7 @@ pub(crate) trait Fixture: Send + Sync + Sized + 'static {
     fn clients(&self) -> impl Future<Output = Vec<(&'static str, Box<dyn Client>)>> + Send;
 
     /// The connection types transactional handlers may ask for here.
-    fn provided() -> Vec<(&'static str, TypeId, fn(Act) -> Body)>;
+    fn provided() -> Vec<Provided>;
 
     /// The name of one of our tables, for what no port offers.
     fn table(name: &str) -> String;
@@ -39,6 +39,9 @@ pub(crate) trait Fixture: Send + Sync + Sized + 'static {
         async { self.clients().await.swap_remove(0).1 }
     }
 }
+
+/// A connection type for transactional handlers: its name, the type, and a body that plays an [`Act`] on it.
+pub(crate) type Provided = (&'static str, TypeId, fn(Act) -> Body);
 
 /// What a transactional handler of the tests does: writes an effect, waits if told, and answers.
 pub(crate) struct Act {
@@ -77,10 +80,7 @@ pub(crate) fn hold() -> (Hold, Held) {
 }
 
 /// Runs one claim on a fixture of its own.
-pub(crate) fn run<F: Fixture, T: Future<Output = ()>>(claim: impl FnOnce(F) -> T)
-where
-    F: Fixture,
-{
+pub(crate) fn run<F: Fixture, T: Future<Output = ()>>(claim: impl FnOnce(F) -> T) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let fixture = F::fresh().await;

@@ -2,7 +2,7 @@
 //! at the end of this file makes one `#[test]` per storage of it.
 //!
 //! PostgreSQL's tests need a server of their own: run them with `cargo xtask test`.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, missing_docs)]
 
 mod bench;
 mod client;

@@ -12,7 +12,7 @@ use tokio::sync::OnceCell;
 use uuid::Uuid;
 
 use crate::client::{Client, async_client};
-use crate::fixture::{Act, Fixture};
+use crate::fixture::{Act, Fixture, Provided};
 
 type Pooled = Object<AsyncPgConnection>;
 
@@ -109,7 +109,7 @@ impl Fixture for Postgres {
         ]
     }
 
-    fn provided() -> Vec<(&'static str, TypeId, fn(Act) -> Body)> {
+    fn provided() -> Vec<Provided> {
         vec![
             ("AsyncPgConnection", TypeId::of::<AsyncPgConnection>(), act),
             #[cfg(feature = "postgres-sync")]

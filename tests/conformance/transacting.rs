@@ -8,9 +8,7 @@ use jobs_core::{JobState, Lease, Transition};
 use tokio_util::sync::CancellationToken;
 
 use crate::bench::*;
-use crate::fixture::{Act, Fixture, hold};
-
-type Provided = (&'static str, TypeId, fn(Act) -> jobs_core::storage::Body);
+use crate::fixture::{Act, Fixture, Provided, hold};
 
 fn transaction(provided: &Provided, lease: Lease, act: Act) -> Transaction {
     Transaction { connection: provided.1, lease, body: provided.2(act), abort: CancellationToken::new() }

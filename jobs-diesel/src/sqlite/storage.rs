@@ -19,9 +19,14 @@ use crate::sqlite::queries::{beat, claim, due, finish, leases, prune, rescue, sc
 use crate::sqlite::slot::Slot;
 use crate::sqlite::{listen, migrate, transact};
 
-/// How long heartbeats that waited for the write lock may need to come through once it is free: SQLite looks again
-/// every 100 ms.
-const LET_HEARTBEATS_PASS: Duration = Duration::from_millis(250);
+/// How often in a row a rescuer must find the write lock free before it declares anybody dead.
+const FREE_LOOKS: usize = 3;
+/// How many times it looks; then it leaves it to the next rescue.
+const MAX_LOOKS: usize = 30;
+/// The pause between two looks: longer than the 100 ms in which a heartbeat that waits for the lock tries again.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(120);
+/// A lock that took no longer than this was free.
+const FREE: Duration = Duration::from_millis(50);
 
 /// A file with jobs.
 pub(super) struct SqliteStorage {
@@ -92,16 +97,23 @@ impl Storage for SqliteStorage {
         if !self.reader.read(rescue::is_needed).await? {
             return Ok(Rescued::default());
         }
-        // A transaction that holds the write lock for long silences the heartbeats of live workers. So nobody is
-        // declared dead before those that waited for the lock could come through.
-        tokio::time::sleep(LET_HEARTBEATS_PASS).await;
-        let asked = Instant::now();
-        self.writer
-            .write(move |conn| {
-                // While this one waited for the lock, so did they: the wait is not held against them.
-                rescue::rescue(conn, policy, asked.elapsed())
-            })
-            .await
+        // A transaction that holds the write lock for long silences the heartbeats of live workers. So nobody is declared
+        // dead before the lock was free for long enough that those who waited for it came through.
+        let mut free_looks = 0;
+        for _ in 0..MAX_LOOKS {
+            tokio::time::sleep(BETWEEN_LOOKS).await;
+            let (asked, may_rescue) = (Instant::now(), free_looks == FREE_LOOKS);
+            let rescued = self.writer.write(move |conn| {
+                let free = asked.elapsed() <= FREE;
+                if free && may_rescue { rescue::rescue(conn, policy).map(Ok) } else { Ok(Err(free)) }
+            });
+            match rescued.await? {
+                Ok(rescued) => return Ok(rescued),
+                Err(true) => free_looks += 1,
+                Err(false) => free_looks = 0,
+            }
+        }
+        Ok(Rescued::default())
     }
 
     async fn declare_schedules(&self, declared: &[DeclaredSchedule], pruned: &[String]) -> StorageResult<()> {

@@ -1,5 +1,6 @@
 //! SQLite: a file in a directory of its own per test, and what only SQLite has to show.
 
+mod locks;
 mod processes;
 mod urls;
 mod volume;
@@ -19,7 +20,7 @@ use jobs_diesel::Database;
 use uuid::Uuid;
 
 use crate::client::{Client, async_client, sync_client};
-use crate::fixture::{Act, Fixture};
+use crate::fixture::{Act, Fixture, Provided};
 
 type Wrapped = SyncConnectionWrapper<SqliteConnection>;
 type Pooled = Object<Wrapped>;
@@ -87,7 +88,7 @@ impl Fixture for Sqlite {
         ]
     }
 
-    fn provided() -> Vec<(&'static str, TypeId, fn(Act) -> Body)> {
+    fn provided() -> Vec<Provided> {
         vec![("SqliteConnection", TypeId::of::<SqliteConnection>(), act)]
     }
 

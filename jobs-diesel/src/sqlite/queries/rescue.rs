@@ -3,8 +3,6 @@
 //! The worker's row goes first, so a worker that comes back finds itself unregistered and its leases refused. Running
 //! jobs whose worker has no row at all (it left without finishing them) are freed too.
 
-use std::time::Duration;
-
 use diesel::SqliteConnection;
 use diesel::dsl::{exists, not};
 use diesel::prelude::*;
@@ -14,18 +12,16 @@ use jobs_core::{Failure, FailureKind, JobId, JobState};
 use crate::sqlite::literal::{AVAILABLE, Literal, RUNNING, literal};
 use crate::sqlite::queries::failures;
 use crate::sqlite::schema::{jobs_job, jobs_worker};
-use crate::sqlite::time::{Now, after, micros};
+use crate::sqlite::time::{Now, after};
 use crate::sqlite::types::{Instant, Worker};
 
 /// Whether there is anybody to rescue. Only reads.
 pub(crate) fn is_needed(conn: &mut SqliteConnection) -> QueryResult<bool> {
-    Ok(diesel::select(exists(dead(0))).get_result(conn)? || diesel::select(exists(orphans())).get_result(conn)?)
+    Ok(diesel::select(exists(dead())).get_result(conn)? || diesel::select(exists(orphans())).get_result(conn)?)
 }
 
-/// `grace` is added to each worker's lease.
-pub(crate) fn rescue(conn: &mut SqliteConnection, policy: RescuePolicy, grace: Duration) -> QueryResult<Rescued> {
-    let dead: Vec<DeadWorker> =
-        diesel::delete(dead(micros(grace))).returning(DeadWorker::as_returning()).get_results(conn)?;
+pub(crate) fn rescue(conn: &mut SqliteConnection, policy: RescuePolicy) -> QueryResult<Rescued> {
+    let dead: Vec<DeadWorker> = diesel::delete(dead()).returning(DeadWorker::as_returning()).get_results(conn)?;
     let orphans: Vec<Orphan> = orphans().order(jobs_job::id).select(Orphan::as_select()).load(conn)?;
     let mut rescued = Rescued::default();
     for orphan in orphans {
@@ -44,8 +40,8 @@ pub(crate) fn rescue(conn: &mut SqliteConnection, policy: RescuePolicy, grace: D
 }
 
 #[diesel::dsl::auto_type(no_type_alias)]
-fn dead(grace: i64) -> _ {
-    jobs_worker::table.filter((jobs_worker::heartbeat_at + jobs_worker::lease_micros + grace).lt(Now))
+fn dead() -> _ {
+    jobs_worker::table.filter((jobs_worker::heartbeat_at + jobs_worker::lease_micros).lt(Now))
 }
 
 #[diesel::dsl::auto_type(no_type_alias)]

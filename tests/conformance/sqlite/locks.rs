@@ -1,0 +1,111 @@
+//! One writer at a time, and what that must not do to anybody.
+
+use std::any::TypeId;
+use std::time::Duration;
+
+use diesel::{RunQueryDsl, SqliteConnection};
+use jobs_core::storage::{Body, Rescued, Transacted, Transaction};
+use jobs_core::{JobError, Transition};
+use tokio_util::sync::CancellationToken;
+
+use super::Sqlite;
+use crate::bench::*;
+use crate::client::Client;
+use crate::fixture::{Fixture, run};
+
+fn transaction(
+    lease: jobs_core::Lease,
+    body: impl FnOnce(&mut SqliteConnection) -> Result<Transition, JobError> + Send + 'static,
+) -> Transaction {
+    Transaction {
+        connection: TypeId::of::<SqliteConnection>(),
+        lease,
+        body: Body::Blocking(Box::new(move |conn| body(conn.downcast_mut().unwrap()))),
+        abort: CancellationToken::new(),
+    }
+}
+
+#[test]
+fn a_long_transaction_does_not_kill_the_workers_it_silences() {
+    run::<Sqlite, _>(async |f: Sqlite| {
+        let lease = Duration::from_secs(1);
+        let alive = worker_for(f.database(), lease).await;
+        let job = claimed(&f, alive, job()).await;
+        let pulse = tokio::spawn({
+            let db = f.again().await;
+            async move {
+                let mut heartbeat = db.storage.open_heartbeat(alive).await.unwrap();
+                loop {
+                    assert!(heartbeat.beat().await.unwrap(), "it was declared dead");
+                    tokio::time::sleep(lease / 5).await;
+                }
+            }
+        });
+        let rescuer = tokio::spawn({
+            let db = f.again().await;
+            async move {
+                loop {
+                    assert_eq!(db.storage.rescue(POLICY).await.unwrap(), Rescued::default());
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+            }
+        });
+        let mut application = f.connect();
+        for _ in 0..2 {
+            application.execute("begin immediate; insert into effect (name) values ('x')").await.unwrap();
+            tokio::time::sleep(3 * lease).await;
+            application.execute("commit").await.unwrap();
+            tokio::time::sleep(lease / 2).await;
+        }
+        assert!(!pulse.is_finished() && !rescuer.is_finished());
+        pulse.abort();
+        rescuer.abort();
+        assert!(finish(f.database(), job.lease, DONE).await);
+    });
+}
+
+#[test]
+fn a_panicking_handler_leaves_nothing_and_the_writer_goes_on() {
+    run::<Sqlite, _>(async |f: Sqlite| {
+        let db = f.database();
+        let worker = worker(db).await;
+        let job = claimed(&f, worker, job()).await;
+        let ended = db
+            .storage
+            .transact(transaction(job.lease, |conn| {
+                diesel::sql_query("insert into effect (name) values ('panic')").execute(conn).unwrap();
+                panic!("in the middle of a transaction");
+            }))
+            .await;
+        assert!(matches!(&ended, Transacted::RolledBack(error) if error.to_string().contains("panicked")), "{ended:?}");
+        assert_eq!(effects(&f, "panic").await, 0);
+        assert!(finish(db, job.lease, DONE).await);
+    });
+}
+
+#[test]
+fn transactional_handlers_queue_for_the_writer_and_all_of_them_commit() {
+    run::<Sqlite, _>(async |f: Sqlite| {
+        let worker = worker(f.database()).await;
+        enqueue_all(&f, vec![job(); 40]).await;
+        let running: Vec<_> = claim(f.database(), worker, 40)
+            .await
+            .into_iter()
+            .map(|job| {
+                let db = f.database().clone();
+                tokio::spawn(async move {
+                    let body = |conn: &mut SqliteConnection| {
+                        diesel::sql_query("insert into effect (name) values ('one')").execute(conn).unwrap();
+                        std::thread::sleep(Duration::from_millis(10));
+                        Ok(DONE)
+                    };
+                    db.storage.transact(transaction(job.lease, body)).await
+                })
+            })
+            .collect();
+        for one in running {
+            assert!(matches!(one.await.unwrap(), Transacted::Committed(_)));
+        }
+        assert_eq!(effects(&f, "one").await, 40);
+    });
+}
