@@ -181,3 +181,24 @@ mod sqlite {
         assert_eq!(diesel::sql_query("delete from entry").execute(&mut conn).unwrap(), 3);
     }
 }
+
+#[cfg(feature = "postgres")]
+mod postgres {
+    use diesel::QueryResult;
+    use diesel_async::{AsyncPgConnection, RunQueryDsl};
+    use jobs::{JobContext, Registered, job};
+    use jobs_core::{Handler, TypeKey};
+
+    #[job]
+    async fn writes_later(ctx: &JobContext, conn: &mut AsyncPgConnection, row: String) -> QueryResult<()> {
+        let _ = (ctx.attempt(), row);
+        diesel::sql_query("select 1").execute(conn).await.map(drop)
+    }
+
+    #[test]
+    fn diesel_asyncs_connection_makes_an_async_transactional_job() {
+        let registration = WritesLater::REGISTRATION;
+        assert!(matches!(registration.handler, Handler::AsyncTransactional(_)));
+        assert_eq!(registration.connection.unwrap()(), TypeKey::of::<AsyncPgConnection>());
+    }
+}
