@@ -7,8 +7,8 @@ mod macros;
 pub mod prelude;
 
 pub use jobs_core::{
-    AttemptError, Backoff, CatchUp, Failure, FailureKind, Handle, IntoNewJob, InvalidJob, InvalidSchedule, Job,
-    JobBuilder, JobContext, JobError, JobId, JobOptions, JobRecord, JobState, KindStats, Lease, NewJob, Outcome,
+    AttemptError, Backoff, CatchUp, Failure, FailureKind, Handle, Handled, IntoNewJob, InvalidJob, InvalidSchedule,
+    Job, JobBuilder, JobContext, JobError, JobId, JobOptions, JobRecord, JobState, KindStats, Lease, NewJob, Outcome,
     Registered, Registration, Registry, RegistryError, ResultExt, Retain, Retention, RunAt, Schedule, State,
     StorageError, Worker, WorkerBuilder, WorkerError, WorkerHandle, WorkerId, WorkerRecord, WorkerStats, storage,
 };

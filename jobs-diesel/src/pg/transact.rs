@@ -13,6 +13,10 @@ use super::queries::finish::FinishQuery;
 use super::{PgStorage, unavailable};
 use crate::error::storage_error;
 
+/// PostgreSQL takes nothing more from a transaction after an error, so nothing of the handler's could be committed.
+const SWALLOWED: &str = "the handler went on after a statement failed in its transaction, so everything was rolled back; \
+    return the error, or run what may fail inside `conn.transaction(..)`, which makes a savepoint";
+
 /// Why a transaction was rolled back.
 enum Rollback {
     Handler(JobError),
@@ -24,7 +28,13 @@ enum Rollback {
 
 impl From<DieselError> for Rollback {
     fn from(error: DieselError) -> Self {
-        Self::Database(error)
+        match &error {
+            // The finish is the first statement of ours after the handler: the error behind this one was the handler's.
+            DieselError::DatabaseError(_, info) if info.message().starts_with("current transaction is aborted") => {
+                Self::Handler(JobError::msg(SWALLOWED))
+            }
+            _ => Self::Database(error),
+        }
     }
 }
 

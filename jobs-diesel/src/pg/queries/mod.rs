@@ -14,3 +14,7 @@ mod scan;
 pub(crate) mod schedule;
 pub(crate) mod wake;
 pub(crate) mod worker;
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod tests;

@@ -1,0 +1,87 @@
+//! The native statements as the server gets them, and that it prepares each only once.
+
+use std::time::Duration;
+
+use diesel::QueryableByName;
+use diesel::pg::Pg;
+use diesel::query_builder::QueryFragment;
+use diesel::sql_types::{BigInt, Text};
+use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _};
+use jobs_core::storage::Claim;
+use jobs_core::{Failure, FailureKind, Finish, JobId, Lease, NewJob, Transition, WorkerId};
+
+use super::claim::{ClaimQuery, ClaimedRow};
+use super::enqueue::{EnqueueManyQuery, EnqueueQuery};
+use super::finish::FinishQuery;
+use super::next_due::NextDueQuery;
+use super::operate::{CancelQuery, RetryQuery};
+use super::prune::PruneQuery;
+use super::rescue::RescueQuery;
+use super::wake::WakeQuery;
+use crate::pg::lanes::Scan;
+
+fn claim() -> Claim {
+    Claim { worker: WorkerId::generate(), wanted: vec![("q".to_owned(), 3)], kinds: ["k".to_owned()].into() }
+}
+
+fn scans() -> Vec<Scan> {
+    vec![Scan { queue: "q".to_owned(), hi: 40_000, lo: -40_000, floor: None }]
+}
+
+fn finish(number: i32) -> [Finish; 1] {
+    let failure = Failure::new(FailureKind::Error, "no");
+    let lease = Lease { job: JobId(1), number, worker: WorkerId::generate() };
+    [Finish { lease, transition: Transition::Retry { delay: Duration::ZERO, failure } }]
+}
+
+fn text(query: &impl QueryFragment<Pg>) -> String {
+    let debug = diesel::debug_query::<Pg, _>(query).to_string();
+    debug.split(" -- binds").next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn the_native_statements_are_the_reviewed_ones() {
+    let (claim, scans, finish, job) = (claim(), scans(), finish(1), NewJob::raw("k", "{}"));
+    insta::assert_snapshot!("claim", text(&ClaimQuery::new(&claim, &scans)));
+    insta::assert_snapshot!("next_due", text(&NextDueQuery::new(&claim, &scans)));
+    insta::assert_snapshot!("finish", text(&FinishQuery::new(&finish)));
+    insta::assert_snapshot!("enqueue", text(&EnqueueQuery::new(&job)));
+    insta::assert_snapshot!("enqueue_many", text(&EnqueueManyQuery::new(std::slice::from_ref(&job))));
+    insta::assert_snapshot!("rescue", text(&RescueQuery { max_crashes: 3, keep_seconds: 1.0 }));
+    insta::assert_snapshot!("prune", text(&PruneQuery { limit: 1 }));
+    insta::assert_snapshot!("retry", text(&RetryQuery { id: 1 }));
+    insta::assert_snapshot!("cancel", text(&CancelQuery { id: 1, keep_seconds: 1.0 }));
+    insta::assert_snapshot!("wake", text(&WakeQuery { queues: vec!["q"] }));
+}
+
+#[tokio::test]
+async fn every_hot_statement_is_prepared_once_whatever_its_values() {
+    let url = std::env::var("JOBS_TEST_DATABASE_URL").expect("JOBS_TEST_DATABASE_URL: run `cargo xtask test`");
+    let mut conn = AsyncPgConnection::establish(&url).await.unwrap();
+    conn.batch_execute("begin").await.unwrap();
+    crate::migrate(&mut conn).await.unwrap();
+    for round in 1..=7 {
+        let claim = Claim { wanted: vec![("q".to_owned(), round), (format!("q{round}"), 1)], ..claim() };
+        let jobs = vec![NewJob::raw("k", format!("{{\"n\": {round}}}")); round];
+        let _: (i64, Option<bool>) = EnqueueQuery::new(&jobs[0]).get_result(&mut conn).await.unwrap();
+        let _: Vec<i64> = EnqueueManyQuery::new(&jobs).load(&mut conn).await.unwrap();
+        let _: Vec<ClaimedRow> = ClaimQuery::new(&claim, &scans()).load(&mut conn).await.unwrap();
+        let _: Option<f64> = NextDueQuery::new(&claim, &scans()).get_result(&mut conn).await.unwrap();
+        let _: Vec<i64> = FinishQuery::new(&finish(i32::try_from(round).unwrap())).load(&mut conn).await.unwrap();
+    }
+    #[derive(Debug, PartialEq, QueryableByName)]
+    struct Prepared {
+        #[diesel(sql_type = Text)]
+        what: String,
+        #[diesel(sql_type = BigInt)]
+        times: i64,
+    }
+    let prepared: Vec<Prepared> = diesel::sql_query(
+        "select left(statement, 28) as what, count(*) as times from pg_prepared_statements
+         where statement ~ 'jobs[.](ready|running)' and statement !~ 'pg_prepared' group by 1 order by 1",
+    )
+    .load(&mut conn)
+    .await
+    .unwrap();
+    assert_eq!(prepared.iter().map(|one| one.times).sum::<i64>(), 5, "{prepared:?}");
+}
