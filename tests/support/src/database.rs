@@ -1,0 +1,198 @@
+//! One database for one test: dropped with it, kept when the test panics.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use diesel::connection::SimpleConnection as _;
+use diesel::{Connection as _, SqliteConnection};
+use diesel_async::{AsyncConnection as _, AsyncPgConnection};
+use jobs::storage::Storage;
+use jobs::{
+    AttemptError, Database, IntoNewJob, JobId, JobRecord, JobState, Registry, Worker, WorkerBuilder, WorkerStats,
+};
+use tempfile::TempDir;
+
+use crate::{Conn, postgres, until};
+
+/// What the application of the tests brings along: a table for the effects of its jobs.
+pub(crate) const APPLICATION: &str = "create table effect (name text not null, job bigint)";
+
+/// Connections for transactional handlers.
+const HANDLERS: usize = 8;
+
+/// One database.
+#[allow(missing_debug_implementations)]
+pub struct Db {
+    url: String,
+    home: Home,
+    database: Database,
+}
+
+enum Home {
+    Postgres { name: String },
+    Sqlite { dir: Option<TempDir> },
+}
+
+impl Db {
+    /// On PostgreSQL, with the schema.
+    pub async fn postgres() -> Self {
+        Self::on_postgres(postgres::create().await).await
+    }
+
+    /// On PostgreSQL, without a schema.
+    pub async fn empty_postgres() -> Self {
+        Self::on_postgres(postgres::create_empty().await).await
+    }
+
+    /// On SQLite, with the schema.
+    pub async fn sqlite() -> Self {
+        let db = Self::empty_sqlite().await;
+        db.database.migrator.up().await.unwrap();
+        db.execute(APPLICATION).await;
+        db
+    }
+
+    /// On SQLite, without a schema.
+    pub async fn empty_sqlite() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let url = format!("sqlite://{}/jobs.db", dir.path().display());
+        let database = Database::open(&url, HANDLERS).await.unwrap();
+        Self { url, home: Home::Sqlite { dir: Some(dir) }, database }
+    }
+
+    async fn on_postgres(name: String) -> Self {
+        let url = postgres::server_url_of(&name);
+        let database = Database::open(&url, HANDLERS).await.unwrap();
+        Self { url, home: Home::Postgres { name }, database }
+    }
+
+    /// How other programs reach it.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Whether it is PostgreSQL.
+    pub fn is_postgres(&self) -> bool {
+        matches!(self.home, Home::Postgres { .. })
+    }
+
+    /// What a worker in this process runs on.
+    pub fn storage(&self) -> Arc<dyn Storage> {
+        self.database.storage.clone()
+    }
+
+    /// The whole of it.
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// What another process would see.
+    pub async fn again(&self) -> Database {
+        Database::open(&self.url, HANDLERS).await.unwrap()
+    }
+
+    /// Starts to put a worker of this process together: these jobs, quick looks.
+    pub fn worker(&self, registry: Registry) -> WorkerBuilder {
+        Worker::builder(self.storage()).registry(registry).poll(Duration::from_millis(50))
+    }
+
+    /// Runs these jobs until none is left.
+    pub async fn work(&self, registry: Registry) -> WorkerStats {
+        let worker = self.worker(registry).build().unwrap();
+        crate::within(crate::LIMIT * 2, "the worker to run dry", worker.run_until_empty()).await.unwrap()
+    }
+
+    /// A connection as an application has one.
+    pub async fn conn(&self) -> Conn {
+        match &self.home {
+            Home::Postgres { .. } => Conn::Postgres(Box::new(AsyncPgConnection::establish(&self.url).await.unwrap())),
+            Home::Sqlite { .. } => {
+                let path = self.url.strip_prefix("sqlite://").expect("a SQLite URL");
+                let mut conn = SqliteConnection::establish(path).unwrap();
+                conn.batch_execute("pragma busy_timeout = 10000").unwrap();
+                Conn::Sqlite(Box::new(conn))
+            }
+        }
+    }
+
+    /// See [`Conn::execute`].
+    pub async fn execute(&self, sql: &str) {
+        self.conn().await.execute(sql).await;
+    }
+
+    /// See [`Conn::number`].
+    pub async fn number(&self, sql: &str) -> i64 {
+        self.conn().await.number(sql).await
+    }
+
+    /// See [`Conn::enqueue`].
+    pub async fn enqueue(&self, job: impl IntoNewJob) -> JobId {
+        self.conn().await.enqueue(job).await
+    }
+
+    /// How many effects of this name there are.
+    pub async fn effects(&self, name: &str) -> i64 {
+        self.number(&format!("select count(*) as number from effect where name = '{name}'")).await
+    }
+
+    /// A job that must be there, and its failures.
+    pub async fn show(&self, id: JobId) -> (JobRecord, Vec<AttemptError>) {
+        self.database.operator.show(id).await.unwrap().unwrap_or_else(|| panic!("job {id} is gone"))
+    }
+
+    /// A job that must be there.
+    pub async fn record(&self, id: JobId) -> JobRecord {
+        self.show(id).await.0
+    }
+
+    /// The failures of a job that must be there.
+    pub async fn failures(&self, id: JobId) -> Vec<AttemptError> {
+        self.show(id).await.1
+    }
+
+    /// Waits until a job is in a state.
+    pub async fn await_state(&self, id: JobId, state: JobState) -> JobRecord {
+        until(&format!("job {id} to be {state}"), async || {
+            let record = self.record(id).await;
+            (record.state == state).then_some(record)
+        })
+        .await
+    }
+
+    /// Waits until a query's `number` is this.
+    pub async fn await_number(&self, expected: i64, sql: &str) {
+        let mut conn = self.conn().await;
+        crate::within(crate::LIMIT, sql, async {
+            while conn.number(sql).await != expected {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        })
+        .await;
+    }
+}
+
+impl Drop for Db {
+    fn drop(&mut self) {
+        let keep = thread::panicking();
+        match &mut self.home {
+            Home::Sqlite { dir } => {
+                if let Some(dir) = dir.take().filter(|_| keep) {
+                    eprintln!("the database of this test is kept: {}", dir.keep().display());
+                }
+            }
+            Home::Postgres { name } if keep => eprintln!("the database of this test is kept: {name}"),
+            Home::Postgres { name } => {
+                let drop_it = format!("drop database {name} with (force)");
+                // A thread of its own: this one may be inside a runtime, which must not be blocked on.
+                let done = thread::spawn(move || {
+                    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                    runtime.block_on(postgres::admin(&drop_it));
+                });
+                if done.join().is_err() {
+                    eprintln!("the database {name} could not be dropped");
+                }
+            }
+        }
+    }
+}

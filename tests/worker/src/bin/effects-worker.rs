@@ -1,0 +1,19 @@
+//! A worker with one transactional job, which stands in the binary itself: its effect is the order in which it wrote.
+
+use diesel::sql_types::{BigInt, SmallInt};
+use diesel_async::{AsyncPgConnection, RunQueryDsl as _};
+use jobs::{JobContext, job};
+
+/// Writes one effect, in the transaction that finishes the job.
+#[job]
+pub async fn touch(conn: &mut AsyncPgConnection, priority: i16, ctx: &JobContext) -> Result<(), diesel::result::Error> {
+    diesel::sql_query("insert into touched (job, attempt, priority) values ($1, $2, $3)")
+        .bind::<BigInt, _>(ctx.id().0)
+        .bind::<SmallInt, _>(ctx.attempt().cast_signed())
+        .bind::<SmallInt, _>(priority)
+        .execute(conn)
+        .await
+        .map(|_| ())
+}
+
+jobs::worker!();

@@ -1,0 +1,122 @@
+//! Which job runs when: concurrency per queue, priorities, and the time a job asked for.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use chrono::{TimeDelta, Utc};
+use jobs::{Job as _, JobContext, JobState, State, job};
+use support::{Db, Probe, Running, registry};
+use tokio::sync::Barrier;
+
+/// How many run together, now and at most.
+#[derive(Default)]
+struct Together {
+    now: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Together {
+    fn enter(&self) {
+        let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(now, Ordering::SeqCst);
+    }
+
+    fn leave(&self) {
+        self.now.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Nobody leaves before as many are inside as the queue allows.
+#[derive(Clone)]
+struct Wide(Arc<Together>, Arc<Barrier>);
+
+#[derive(Clone)]
+struct Narrow(Arc<Together>);
+
+#[job(queue = "wide")]
+async fn goes_wide(State(wide): State<Wide>) {
+    wide.0.enter();
+    wide.1.wait().await;
+    tokio::task::yield_now().await;
+    wide.0.leave();
+}
+
+#[job(queue = "narrow")]
+async fn goes_narrow(State(narrow): State<Narrow>) {
+    narrow.0.enter();
+    tokio::time::sleep(Duration::from_millis(2)).await;
+    narrow.0.leave();
+}
+
+#[job]
+async fn tells(ctx: &JobContext, State(probe): State<Probe>) {
+    probe.say(ctx, "ran");
+}
+
+async fn each_queue_runs_as_many_as_it_may_and_no_more(db: Db) {
+    let (wide, narrow) = (Arc::<Together>::default(), Arc::<Together>::default());
+    let mut conn = db.conn().await;
+    conn.enqueue_all((0..12).map(|_| GoesWide {})).await;
+    conn.enqueue_all((0..12).map(|_| GoesNarrow {})).await;
+    let worker = db
+        .worker(registry![GoesWide, GoesNarrow])
+        .state(Wide(wide.clone(), Arc::new(Barrier::new(4))))
+        .state(Narrow(narrow.clone()))
+        .queue("wide", 4)
+        .queue("narrow", 1);
+    let worker = worker.build().unwrap();
+    let stats = support::within(support::LIMIT, "all to run", worker.run_until_empty()).await.unwrap();
+    assert_eq!(stats.completed, 24);
+    assert_eq!((wide.most.load(Ordering::SeqCst), narrow.most.load(Ordering::SeqCst)), (4, 1));
+}
+
+async fn higher_priorities_run_first_and_ties_in_the_order_of_their_time(db: Db) {
+    let (probe, mut events) = Probe::new();
+    let mut conn = db.conn().await;
+    let mut expected = Vec::new();
+    for priority in [0, 5, -7, 5, i16::MAX, 0, i16::MIN] {
+        expected.push((std::cmp::Reverse(priority), conn.enqueue(Tells {}.priority(priority)).await));
+    }
+    expected.sort_unstable();
+    let worker = db.worker(registry![Tells]).state(probe).concurrency(1).build().unwrap();
+    support::within(support::LIMIT, "all to run", worker.run_until_empty()).await.unwrap();
+    let ran: Vec<_> = events.rest().into_iter().map(|event| event.job).collect();
+    assert_eq!(ran, expected.into_iter().map(|(_, id)| id).collect::<Vec<_>>());
+}
+
+/// The poll of this worker is far too long to meet the time by chance.
+async fn a_delayed_job_is_neither_early_nor_late(db: Db) {
+    let (probe, mut events) = Probe::new();
+    let worker = Running::start(db.worker(registry![Tells]).state(probe).poll(Duration::from_secs(20)));
+    let now = db.enqueue(Tells {}).await;
+    assert_eq!(events.next().await.job, now, "the worker is up");
+    // Enqueued while the worker sleeps, the later one first.
+    let mut conn = db.conn().await;
+    let later = conn.enqueue(Tells {}.run_at(Utc::now() + TimeDelta::milliseconds(900))).await;
+    let sooner = conn.enqueue(Tells {}.delay(Duration::from_millis(500))).await;
+    for id in [sooner, later] {
+        assert_eq!(events.next().await.job, id);
+        let job = db.await_state(id, JobState::Completed).await;
+        let (run_at, claimed_at) = (job.run_at, job.claimed_at.unwrap());
+        assert!(claimed_at >= run_at, "{claimed_at} is early for {run_at}");
+        assert!(claimed_at - run_at < TimeDelta::milliseconds(400), "{claimed_at} is late for {run_at}");
+        assert!(run_at - job.enqueued_at > TimeDelta::milliseconds(400), "{run_at} is not the time asked for");
+    }
+    worker.stop().await;
+}
+
+async fn a_time_in_the_past_is_now(db: Db) {
+    let (probe, mut events) = Probe::new();
+    let id = db.enqueue(Tells {}.run_at(Utc::now() - TimeDelta::days(400))).await;
+    let worker = Running::start(db.worker(registry![Tells]).state(probe));
+    assert_eq!(events.next().await.job, id);
+    worker.stop().await;
+}
+
+support::on_each_database! {
+    each_queue_runs_as_many_as_it_may_and_no_more,
+    higher_priorities_run_first_and_ties_in_the_order_of_their_time,
+    a_delayed_job_is_neither_early_nor_late,
+    a_time_in_the_past_is_now,
+}

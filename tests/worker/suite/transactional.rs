@@ -1,0 +1,304 @@
+//! Handlers that ask for the connection: what they wrote and the end of their job are committed together or not at all.
+
+use std::time::Duration;
+
+use diesel::connection::SimpleConnection;
+use diesel::{PgConnection, SqliteConnection};
+use diesel_async::AsyncPgConnection;
+use jobs::storage::Operated;
+use jobs::{FailureKind, JobBuilder, JobContext, JobError, JobState, Outcome, Registry, State, job};
+use serde::{Deserialize, Serialize};
+use support::{Db, Events, Probe, Running, registry};
+
+/// What a handler does after it has written its effect.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+enum Then {
+    Complete,
+    Snooze,
+    Fail,
+    Panic,
+    /// Waits until the test opens the gate.
+    Wait,
+    /// Ignores that the database refused a statement.
+    Swallow,
+}
+
+/// Without a name it is refused: names are `not null`.
+fn effect(ctx: &JobContext, name: &str) -> String {
+    format!("insert into effect (name, job) values ({name}, {})", ctx.id())
+}
+
+const WRITTEN: &str = "'written'";
+const REFUSED: &str = "null";
+
+async fn on_async_pg(
+    conn: &mut AsyncPgConnection,
+    then: Then,
+    ctx: &JobContext,
+    probe: Probe,
+) -> Result<Outcome, JobError> {
+    use diesel_async::SimpleAsyncConnection as _;
+    conn.batch_execute(&effect(ctx, WRITTEN)).await.map_err(JobError::new)?;
+    probe.say(ctx, "written");
+    match then {
+        Then::Wait => probe.pass().await,
+        Then::Swallow => drop(conn.batch_execute(&effect(ctx, REFUSED)).await),
+        _ => {}
+    }
+    end(then)
+}
+
+fn on_a_thread(
+    then: Then,
+    ctx: &JobContext,
+    probe: &Probe,
+    conn: &mut impl SimpleConnection,
+) -> Result<Outcome, JobError> {
+    conn.batch_execute(&effect(ctx, WRITTEN)).map_err(JobError::new)?;
+    probe.say(ctx, "written");
+    match then {
+        Then::Wait => probe.pass_blocking(),
+        Then::Swallow => drop(conn.batch_execute(&effect(ctx, REFUSED))),
+        _ => {}
+    }
+    end(then)
+}
+
+fn end(then: Then) -> Result<Outcome, JobError> {
+    match then {
+        Then::Complete | Then::Wait | Then::Swallow => Ok(Outcome::Complete),
+        Then::Snooze => Ok(Outcome::Snooze(Duration::from_secs(3600))),
+        Then::Fail => Err(JobError::msg("changed my mind").retry_in(Duration::from_secs(3600))),
+        Then::Panic => panic!("dropped the ledger"),
+    }
+}
+
+#[job(max_attempts = 2, backoff = "fixed(1h)")]
+async fn async_pg(
+    conn: &mut AsyncPgConnection,
+    then: Then,
+    ctx: &JobContext,
+    State(probe): State<Probe>,
+) -> Result<Outcome, JobError> {
+    on_async_pg(conn, then, ctx, probe).await
+}
+
+#[job(max_attempts = 2, backoff = "fixed(1h)", timeout = "300ms")]
+async fn async_pg_in_time(
+    conn: &mut AsyncPgConnection,
+    then: Then,
+    ctx: &JobContext,
+    State(probe): State<Probe>,
+) -> Result<Outcome, JobError> {
+    on_async_pg(conn, then, ctx, probe).await
+}
+
+#[job(max_attempts = 2, backoff = "fixed(1h)")]
+fn pg(conn: &mut PgConnection, then: Then, ctx: &JobContext, State(probe): State<Probe>) -> Result<Outcome, JobError> {
+    on_a_thread(then, ctx, &probe, conn)
+}
+
+#[job(max_attempts = 2, backoff = "fixed(1h)", timeout = "300ms")]
+fn pg_in_time(
+    conn: &mut PgConnection,
+    then: Then,
+    ctx: &JobContext,
+    State(probe): State<Probe>,
+) -> Result<Outcome, JobError> {
+    on_a_thread(then, ctx, &probe, conn)
+}
+
+#[job(max_attempts = 2, backoff = "fixed(1h)")]
+fn sqlite(
+    conn: &mut SqliteConnection,
+    then: Then,
+    ctx: &JobContext,
+    State(probe): State<Probe>,
+) -> Result<Outcome, JobError> {
+    on_a_thread(then, ctx, &probe, conn)
+}
+
+#[job(max_attempts = 2, backoff = "fixed(1h)", timeout = "300ms")]
+fn sqlite_in_time(
+    conn: &mut SqliteConnection,
+    then: Then,
+    ctx: &JobContext,
+    State(probe): State<Probe>,
+) -> Result<Outcome, JobError> {
+    on_a_thread(then, ctx, &probe, conn)
+}
+
+/// The same handler on one kind of connection, without and with a time limit.
+struct Kind {
+    registry: Registry,
+    job: fn(Then) -> JobBuilder,
+    in_time: fn(Then) -> JobBuilder,
+}
+
+fn async_pg_kind() -> Kind {
+    Kind {
+        registry: registry![AsyncPg, AsyncPgInTime],
+        job: |then| AsyncPg { then }.into(),
+        in_time: |then| AsyncPgInTime { then }.into(),
+    }
+}
+
+fn pg_kind() -> Kind {
+    Kind { registry: registry![Pg, PgInTime], job: |then| Pg { then }.into(), in_time: |then| PgInTime { then }.into() }
+}
+
+fn sqlite_kind() -> Kind {
+    Kind {
+        registry: registry![Sqlite, SqliteInTime],
+        job: |then| Sqlite { then }.into(),
+        in_time: |then| SqliteInTime { then }.into(),
+    }
+}
+
+/// A worker for this kind, and what its handlers say.
+fn start(db: &Db, kind: Kind) -> (Running, Events) {
+    let (probe, events) = Probe::new();
+    (Running::start(db.worker(kind.registry).state(probe).lease(Duration::from_secs(3))), events)
+}
+
+async fn effects_and_completion_are_committed_together(db: Db, kind: Kind) {
+    let id = db.enqueue((kind.job)(Then::Complete)).await;
+    let (worker, mut events) = start(&db, kind);
+    events.expect("written").await;
+    db.await_state(id, JobState::Completed).await;
+    assert_eq!(worker.stop().await.completed, 1);
+    assert_eq!(db.effects("written").await, 1);
+}
+
+async fn effects_and_a_snooze_are_committed_together(db: Db, kind: Kind) {
+    let id = db.enqueue((kind.job)(Then::Snooze)).await;
+    let (worker, mut events) = start(&db, kind);
+    events.expect("written").await;
+    db.await_number(1, "select count(*) as number from effect").await;
+    assert_eq!(worker.stop().await.snoozed, 1);
+    let job = db.record(id).await;
+    assert_eq!((job.state, job.attempt), (JobState::Available, 0));
+}
+
+async fn fails_with(db: Db, kind: Kind, then: Then, failure_kind: FailureKind, message: &str) {
+    let id = db.enqueue((kind.job)(then)).await;
+    let (worker, mut events) = start(&db, kind);
+    events.expect("written").await;
+    db.await_number(1, "select count(*) as number from jobs.job_error").await;
+    assert_eq!(worker.stop().await.retried, 1);
+    let (job, failures) = db.show(id).await;
+    assert_eq!((job.state, job.attempt), (JobState::Available, 1));
+    assert_eq!(failures[0].kind, failure_kind, "{failures:?}");
+    assert!(failures[0].message.contains(message), "{failures:?}");
+    assert_eq!(db.effects("written").await, 0, "rolled back");
+}
+
+async fn an_error_rolls_back(db: Db, kind: Kind) {
+    fails_with(db, kind, Then::Fail, FailureKind::Error, "changed my mind").await;
+}
+
+async fn a_panic_rolls_back(db: Db, kind: Kind) {
+    fails_with(db, kind, Then::Panic, FailureKind::Panic, "dropped the ledger").await;
+}
+
+/// PostgreSQL does not go on with a transaction after an error: nothing can be committed, and the job is not lost.
+async fn a_database_error_that_the_handler_swallowed_fails_the_attempt(db: Db, kind: Kind) {
+    fails_with(db, kind, Then::Swallow, FailureKind::Error, "the handler went on after a statement failed").await;
+}
+
+/// SQLite undoes the one statement and goes on.
+async fn a_database_error_that_the_handler_swallowed_is_its_own_affair(db: Db, kind: Kind) {
+    let id = db.enqueue((kind.job)(Then::Swallow)).await;
+    let (worker, _events) = start(&db, kind);
+    db.await_state(id, JobState::Completed).await;
+    worker.stop().await;
+    assert_eq!(db.effects("written").await, 1);
+}
+
+async fn a_timeout_rolls_back(db: Db, kind: Kind) {
+    let id = db.enqueue((kind.in_time)(Then::Wait)).await;
+    let (worker, mut events) = start(&db, kind);
+    events.expect("written").await;
+    if !db.is_postgres() {
+        // The handler holds SQLite's only writer: nothing can be recorded before it ends, and a thread cannot be stopped.
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        events.open(1);
+    }
+    db.await_number(1, "select count(*) as number from jobs.job_error").await;
+    // What a thread does after its time was up is not kept either.
+    events.open(1);
+    assert_eq!(worker.stop().await.retried, 1);
+    let (job, failures) = db.show(id).await;
+    assert_eq!((job.state, job.attempt, failures[0].kind), (JobState::Available, 1, FailureKind::Timeout));
+    assert_eq!(db.effects("written").await, 0, "rolled back");
+}
+
+async fn a_lost_lease_rolls_back(db: Db, kind: Kind) {
+    let id = db.enqueue((kind.job)(Then::Wait)).await;
+    let (worker, mut events) = start(&db, kind);
+    events.expect("written").await;
+    assert_eq!(db.database().operator.cancel(id).await.unwrap(), Operated::Done);
+    events.open(1);
+    let stats = worker.stop().await;
+    assert_eq!((stats.leases_lost, stats.completed), (1, 0));
+    assert_eq!(db.record(id).await.state, JobState::Cancelled);
+    assert_eq!(db.effects("written").await, 0, "rolled back");
+}
+
+async fn a_shutdown_gives_the_job_back_and_rolls_back(db: Db, kind: Kind) {
+    let id = db.enqueue((kind.job)(Then::Wait)).await;
+    let (worker, mut events) = start(&db, kind);
+    events.expect("written").await;
+    worker.handle().shutdown_now();
+    // A thread cannot be stopped: it ends, and what it did is not kept.
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    events.open(1);
+    assert_eq!(worker.ended().await.released, 1);
+    let job = db.record(id).await;
+    assert_eq!((job.state, job.attempt), (JobState::Available, 0));
+    assert_eq!(db.effects("written").await, 0, "rolled back");
+}
+
+/// One `#[test]` per claim on one kind of connection.
+macro_rules! on {
+    ($module:ident: $db:ident, $kind:ident { $($claim:ident),+ $(,)? }) => {
+        mod $module {
+            $(#[test] fn $claim() {
+                support::run(support::Db::$db(), |db| super::$claim(db, super::$kind()));
+            })+
+        }
+    };
+}
+
+on!(on_async_pg_connection: postgres, async_pg_kind {
+    effects_and_completion_are_committed_together,
+    effects_and_a_snooze_are_committed_together,
+    an_error_rolls_back,
+    a_panic_rolls_back,
+    a_database_error_that_the_handler_swallowed_fails_the_attempt,
+    a_timeout_rolls_back,
+    a_lost_lease_rolls_back,
+    a_shutdown_gives_the_job_back_and_rolls_back,
+});
+
+on!(on_pg_connection: postgres, pg_kind {
+    effects_and_completion_are_committed_together,
+    effects_and_a_snooze_are_committed_together,
+    an_error_rolls_back,
+    a_panic_rolls_back,
+    a_database_error_that_the_handler_swallowed_fails_the_attempt,
+    a_timeout_rolls_back,
+    a_lost_lease_rolls_back,
+    a_shutdown_gives_the_job_back_and_rolls_back,
+});
+
+// A lease cannot be lost inside a transaction of SQLite: it holds the only write lock.
+on!(on_sqlite_connection: sqlite, sqlite_kind {
+    effects_and_completion_are_committed_together,
+    effects_and_a_snooze_are_committed_together,
+    an_error_rolls_back,
+    a_panic_rolls_back,
+    a_database_error_that_the_handler_swallowed_is_its_own_affair,
+    a_timeout_rolls_back,
+    a_shutdown_gives_the_job_back_and_rolls_back,
+});
