@@ -5,6 +5,8 @@ mod database;
 mod enqueue;
 mod error;
 mod executor;
+#[cfg(any(feature = "sqlite", feature = "postgres-sync"))]
+mod fate;
 pub mod migrations;
 #[cfg(feature = "postgres")]
 pub mod pg;

@@ -150,17 +150,11 @@ impl Executor {
                 span.in_scope(|| Ended::Handled(panics::caught_blocking(|| handle(ctx))))
             }),
             Handler::AsyncTransactional(_) | Handler::BlockingTransactional(_) => {
-                let Some(transaction) = self.transaction(registration, job, ctx, abort.clone()) else {
+                let Some(transaction) = self.transaction(registration, job, ctx, slot, abort.clone()) else {
                     return Ended::Handled(Err(JobError::msg("a transactional job without a connection")));
                 };
                 let storage = self.shared.storage.clone();
-                tokio::spawn(
-                    async move {
-                        let _slot = slot;
-                        Ended::Transacted(storage.transact(transaction).await)
-                    }
-                    .instrument(span),
-                )
+                tokio::spawn(async move { Ended::Transacted(storage.transact(transaction).await) }.instrument(span))
             }
         };
         let ended = tokio::select! {
@@ -185,12 +179,14 @@ impl Executor {
         }
     }
 
-    /// The handler and the decision on its answer, as the storage runs them between `begin` and `commit`.
+    /// The handler and the decision on its answer, as the storage runs them between `begin` and `commit`. The slot goes with
+    /// the handler: a blocking one may outlive its transaction.
     fn transaction(
         &self,
         registration: &Registration,
         job: &ClaimedJob,
         ctx: JobContext,
+        slot: Slot,
         abort: CancellationToken,
     ) -> Option<Transaction> {
         let connection = registration.connection?().id;
@@ -201,9 +197,13 @@ impl Executor {
         };
         let body = match registration.handler {
             Handler::AsyncTransactional(handle) => Body::Async(Box::new(move |connection| {
-                Box::pin(async move { panics::caught(async move { handle(connection, ctx).await }).await.map(decided) })
+                Box::pin(async move {
+                    let _slot = slot;
+                    panics::caught(async move { handle(connection, ctx).await }).await.map(decided)
+                })
             })),
             Handler::BlockingTransactional(handle) => Body::Blocking(Box::new(move |connection| {
+                let _slot = slot;
                 panics::caught_blocking(|| handle(connection, ctx)).map(decided)
             })),
             Handler::Async(_) | Handler::Blocking(_) => return None,

@@ -100,10 +100,14 @@ pub(crate) use blocking::{BlockingPool, blocking_pool};
 
 #[cfg(feature = "postgres-sync")]
 mod blocking {
+    use std::sync::Arc;
+
     use diesel::prelude::*;
     use diesel::r2d2::{ConnectionManager, Pool};
     use jobs_core::Lease;
     use tokio_util::sync::CancellationToken;
+
+    use crate::fate::Fate;
 
     use super::{
         AnyConnection, Finish, FinishQuery, JobError, Outcome, PgStorage, Rollback, Transacted, Transition, unavailable,
@@ -128,7 +132,9 @@ mod blocking {
         abort: CancellationToken,
     ) -> Transacted {
         let pool = storage.blocking.clone();
-        let work = move || {
+        let fate = Arc::new(Fate::default());
+        let settled = fate.clone();
+        let attempt = move || {
             let mut conn = match pool.get() {
                 Ok(conn) => conn,
                 Err(error) => return Transacted::Unknown(unavailable(error)),
@@ -136,16 +142,26 @@ mod blocking {
             let conn: &mut PgConnection = &mut conn;
             let ended = conn.transaction(|conn| {
                 let transition = body(conn).map_err(Rollback::Handler)?;
-                // A thread cannot be stopped; what it did after the abort is not kept.
-                if abort.is_cancelled() {
-                    return Err(Rollback::Aborted);
-                }
                 let finish = [Finish { lease, transition: transition.clone() }];
                 let moved: Vec<i64> = FinishQuery::new(&finish).load(conn)?;
-                if moved.is_empty() { Err(Rollback::LeaseLost) } else { Ok(transition) }
+                if moved.is_empty() {
+                    return Err(Rollback::LeaseLost);
+                }
+                if settled.settle(Fate::COMMITS) { Ok(transition) } else { Err(Rollback::Aborted) }
             });
             Outcome::from(ended).0
         };
-        tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Transacted::Unknown(unavailable(error)))
+        let mut attempt = tokio::task::spawn_blocking(attempt);
+        let ended = tokio::select! {
+            biased;
+            ended = &mut attempt => ended,
+            () = abort.cancelled() => {
+                if fate.settle(Fate::ABORTED) {
+                    return Transacted::Aborted;
+                }
+                attempt.await
+            }
+        };
+        ended.unwrap_or_else(|error| Transacted::Unknown(unavailable(error)))
     }
 }

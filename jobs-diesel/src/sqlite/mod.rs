@@ -4,7 +4,9 @@
 //!   through one connection whose users take turns ([`slot`]); between processes `begin immediate` and a busy timeout
 //!   make the turns. More connections would only wait, so the number of handlers asked for does not matter here.
 //! - **Transactional handlers hold that turn** from their first line to their last: nothing else is enqueued, claimed
-//!   or finished meanwhile, by anybody. Keep them short, well below the lease.
+//!   or finished meanwhile, by anybody. Keep them short, well below the lease:
+//!   heartbeats wait for them too. A rescuer lets these through first, but a lock held beyond the busy timeout of 15 s may
+//!   cost a live worker its leases.
 //! - **Durability.** `synchronous = full`: an enqueue, a finish or a transactional handler that was acknowledged
 //!   survives the loss of power. A claim and a heartbeat do not wait for the disk (`normal`): forgotten by a power cut,
 //!   a claim is an available job again, and the lease refuses whatever its worker still writes. A killed process

@@ -8,7 +8,6 @@
 
 use std::any::TypeId;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use diesel::SqliteConnection;
@@ -18,6 +17,7 @@ use jobs_core::{JobError, Lease, StorageError, Transition};
 use tokio::task::{JoinError, spawn_blocking};
 
 use crate::error::storage_error;
+use crate::fate::Fate;
 use crate::sqlite::queries::finish;
 use crate::sqlite::slot::{Slot, Turn};
 
@@ -44,25 +44,6 @@ pub(super) async fn transact(writer: &Arc<Slot>, transaction: Transaction) -> Tr
         biased;
         done = &mut attempt => settled(done),
         () = abort.cancelled() => if fate.settle(Fate::ABORTED) { Transacted::Aborted } else { settled(attempt.await) },
-    }
-}
-
-/// Whether the transaction commits is settled once, by whoever comes first: the handler's end or the abort.
-#[derive(Default)]
-struct Fate(AtomicU8);
-
-impl Fate {
-    const OPEN: u8 = 0;
-    const COMMITS: u8 = 1;
-    const ABORTED: u8 = 2;
-
-    /// `false`: it was settled before.
-    fn settle(&self, fate: u8) -> bool {
-        self.0.compare_exchange(Self::OPEN, fate, Ordering::AcqRel, Ordering::Acquire).is_ok()
-    }
-
-    fn is_aborted(&self) -> bool {
-        self.0.load(Ordering::Acquire) == Self::ABORTED
     }
 }
 
