@@ -49,12 +49,18 @@ pub struct Claim {
     pub kinds: Arc<[String]>,
 }
 
+/// A body that runs on the runtime.
+pub type AsyncBody = Box<dyn for<'c> FnOnce(AnyConnection<'c>) -> BoxFuture<'c, Result<Transition, JobError>> + Send>;
+
+/// A body that runs on the blocking pool.
+pub type BlockingBody = Box<dyn for<'c> FnOnce(AnyConnection<'c>) -> Result<Transition, JobError> + Send>;
+
 /// What a handler's body does with the connection of its transaction.
 pub enum Body {
     /// Runs on the runtime.
-    Async(Box<dyn for<'c> FnOnce(AnyConnection<'c>) -> BoxFuture<'c, Result<Transition, JobError>> + Send>),
+    Async(AsyncBody),
     /// Runs on the blocking pool.
-    Blocking(Box<dyn for<'c> FnOnce(AnyConnection<'c>) -> Result<Transition, JobError> + Send>),
+    Blocking(BlockingBody),
 }
 
 /// A transactional attempt: which connection, which lease, what to run.

@@ -10,15 +10,12 @@ use super::args::RunArgs;
 use super::exit::CliError;
 use super::queues::{QueueEntry, QueueList};
 
-/// What `WorkerBuilder::concurrency` starts with.
-const DEFAULT_CONCURRENCY: usize = 16;
-
 /// Connections for transactional handlers that no option asked for: servers allow a hundred to everybody together.
 const MOST_CONNECTIONS: usize = 20;
 
 /// How many connections transactional handlers may use at once.
 pub(super) fn handlers(settings: &RunArgs) -> usize {
-    let usual = settings.concurrency.unwrap_or(DEFAULT_CONCURRENCY);
+    let usual = settings.concurrency.unwrap_or(WorkerBuilder::DEFAULT_CONCURRENCY);
     let slots = || match &settings.queues {
         Some(queues) => queues.0.iter().map(|queue| queue.concurrency.unwrap_or(usual)).sum(),
         None => Registry::linked().queues().len().saturating_mul(usual),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::settings::{DEFAULT_CONCURRENCY, Settings};
+use super::settings::Settings;
 use super::{Worker, WorkerError};
 use crate::context::States;
 use crate::outcome::Retention;
@@ -34,6 +34,9 @@ impl std::fmt::Debug for WorkerBuilder {
 }
 
 impl WorkerBuilder {
+    /// Jobs of one queue that run at the same time, unless said otherwise.
+    pub const DEFAULT_CONCURRENCY: usize = 16;
+
     pub(super) fn new(storage: Arc<dyn Storage>) -> Self {
         Self {
             storage,
@@ -41,7 +44,7 @@ impl WorkerBuilder {
             states: States::default(),
             queues: BTreeMap::new(),
             declared: BTreeSet::new(),
-            concurrency: DEFAULT_CONCURRENCY,
+            concurrency: Self::DEFAULT_CONCURRENCY,
             poll: Settings::POLL,
             grace: Settings::GRACE,
             lease: Settings::LEASE,

@@ -5,9 +5,6 @@ use std::time::Duration;
 
 use crate::outcome::Retention;
 
-/// Jobs of one queue that run at the same time, unless said otherwise.
-pub(super) const DEFAULT_CONCURRENCY: usize = 16;
-
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     /// Queue and how many of its jobs run at the same time.

@@ -105,6 +105,7 @@ mod blocking {
     use diesel::prelude::*;
     use diesel::r2d2::{ConnectionManager, Pool};
     use jobs_core::Lease;
+    use jobs_core::storage::BlockingBody;
     use tokio_util::sync::CancellationToken;
 
     use crate::fate::Fate;
@@ -114,7 +115,6 @@ mod blocking {
     };
 
     pub(crate) type BlockingPool = Pool<ConnectionManager<PgConnection>>;
-    type BlockingBody = Box<dyn for<'c> FnOnce(AnyConnection<'c>) -> Result<Transition, JobError> + Send>;
 
     /// Connects when the first job asks.
     pub(crate) fn blocking_pool(url: &str, size: usize) -> BlockingPool {

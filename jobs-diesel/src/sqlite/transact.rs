@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use diesel::SqliteConnection;
 use diesel::result::Error as DieselError;
-use jobs_core::storage::{Body, Transacted, Transaction};
+use jobs_core::storage::{BlockingBody, Body, Transacted, Transaction};
 use jobs_core::{JobError, Lease, StorageError, Transition};
 use tokio::task::{JoinError, spawn_blocking};
 
@@ -20,8 +20,6 @@ use crate::error::storage_error;
 use crate::fate::Fate;
 use crate::sqlite::queries::finish;
 use crate::sqlite::slot::{Slot, Turn};
-
-type Handler = Box<dyn for<'c> FnOnce(jobs_core::AnyConnection<'c>) -> Result<Transition, JobError> + Send>;
 
 pub(super) async fn transact(writer: &Arc<Slot>, transaction: Transaction) -> Transacted {
     let Transaction { connection, lease, body, abort } = transaction;
@@ -61,7 +59,7 @@ impl From<DieselError> for End {
     }
 }
 
-fn attempt(writer: &Slot, lease: Lease, handler: Handler, fate: &Fate) -> Transacted {
+fn attempt(writer: &Slot, lease: Lease, handler: BlockingBody, fate: &Fate) -> Transacted {
     let Some(mut turn) = turn(writer, fate) else { return Transacted::Aborted };
     let ended = match turn.connection() {
         Ok(conn) => conn.immediate_transaction(|conn| attempt_inside(conn, lease, handler, fate)),
@@ -77,7 +75,12 @@ fn attempt(writer: &Slot, lease: Lease, handler: Handler, fate: &Fate) -> Transa
     }
 }
 
-fn attempt_inside(conn: &mut SqliteConnection, lease: Lease, handler: Handler, fate: &Fate) -> Result<Transition, End> {
+fn attempt_inside(
+    conn: &mut SqliteConnection,
+    lease: Lease,
+    handler: BlockingBody,
+    fate: &Fate,
+) -> Result<Transition, End> {
     if !finish::stands(conn, lease)? {
         return Err(End::LeaseLost);
     }
