@@ -110,9 +110,7 @@ mod blocking {
 
     use crate::fate::Fate;
 
-    use super::{
-        AnyConnection, Finish, FinishQuery, JobError, Outcome, PgStorage, Rollback, Transacted, Transition, unavailable,
-    };
+    use super::{Finish, FinishQuery, Outcome, PgStorage, Rollback, Transacted, unavailable};
 
     pub(crate) type BlockingPool = Pool<ConnectionManager<PgConnection>>;
 

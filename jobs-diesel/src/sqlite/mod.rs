@@ -1,7 +1,7 @@
 //! SQLite, the embedded default: one file, WAL, one process or a few on one machine.
 //!
 //! - **One writer.** SQLite lets one transaction write at a time, in all processes together. This process writes
-//!   through one connection whose users take turns ([`slot`]); between processes `begin immediate` and a busy timeout
+//!   through one connection whose users take turns (`slot.rs`); between processes `begin immediate` and a busy timeout
 //!   make the turns. More connections would only wait, so the number of handlers asked for does not matter here.
 //! - **Transactional handlers hold that turn** from their first line to their last: nothing else is enqueued, claimed
 //!   or finished meanwhile, by anybody. Keep them short, well below the lease:
