@@ -49,6 +49,12 @@ impl Maintenance {
     }
 }
 
+impl Drop for Maintenance {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
 /// Sleeps with jitter, so that workers do not come in step. `false`: stop.
 async fn pause(span: Duration, stop: &CancellationToken) -> bool {
     tokio::select! {

@@ -52,12 +52,13 @@ impl Pulse {
     }
 }
 
+/// Beats until it is dropped.
 pub(super) struct HeartbeatThread {
     stop: CancellationToken,
 }
 
-impl HeartbeatThread {
-    pub(super) fn stop(self) {
+impl Drop for HeartbeatThread {
+    fn drop(&mut self) {
         self.stop.cancel();
     }
 }

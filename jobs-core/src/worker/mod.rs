@@ -174,6 +174,7 @@ impl Worker {
         shared.storage.check_schema().await?;
         let info = shared.info();
         shared.storage.register(&info).await?;
+        let _stop = shutdown::StopOnDrop::new(&shared);
         let heartbeat = heartbeat::start(&shared).map_err(WorkerError::Thread)?;
         telemetry::worker_started(&info, &shared.settings.queues_text());
 
@@ -193,7 +194,7 @@ impl Worker {
         completer.flush().await;
         maintenance.stop().await;
         listener.abort();
-        heartbeat.stop();
+        drop(heartbeat);
         let id = *shared.id.borrow();
         if let Err(problem) = shared.storage.deregister(id).await {
             telemetry::refused("deregister", &problem);

@@ -37,6 +37,24 @@ impl Phases {
     }
 }
 
+/// Whoever drops the future of `run_until` half-way stops the worker, too: nothing may go on that nobody waits for.
+pub(super) struct StopOnDrop(Arc<Shared>);
+
+impl StopOnDrop {
+    pub(super) fn new(shared: &Arc<Shared>) -> Self {
+        Self(shared.clone())
+    }
+}
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        let Phases { draining, stopping, now } = &self.0.phases;
+        for phase in [draining, stopping, now] {
+            phase.cancel();
+        }
+    }
+}
+
 /// Drains: returns when no lease is held, or none can be finished any more.
 pub(super) async fn drain(shared: &Shared, fetcher: JoinHandle<()>) {
     let phases = &shared.phases;
