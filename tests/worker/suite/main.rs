@@ -6,10 +6,14 @@
 mod completing_in;
 mod context;
 mod crashes;
+mod cron;
+mod daylight;
 mod decoding;
 mod order;
+mod outages;
 mod outcomes;
 mod panics;
+mod retention;
 mod shutdown;
 mod timeouts;
 mod transactional;

@@ -1,0 +1,90 @@
+//! Schedules on several workers: each tick is one job.
+
+use std::time::Duration;
+
+use jobs::storage::DeclaredSchedule;
+use jobs::{CatchUp, Registered, Worker, job};
+use support::{Db, Running, registry};
+
+#[job(cron = "* * * * * *", catch_up = "all", priority = 3, queue = "ticks")]
+async fn every_second() {}
+
+#[job(cron = "* * * * * *", catch_up = "skip")]
+async fn every_second_while_somebody_is_there() {}
+
+#[job]
+async fn has_no_schedule() {}
+
+async fn workers(db: &Db, number: usize) -> Vec<Running> {
+    let mut workers = Vec::new();
+    for _ in 0..number {
+        let registry = registry![EverySecond, EverySecondWhileSomebodyIsThere];
+        workers.push(Running::start(Worker::builder(db.again().await.storage).registry(registry)));
+    }
+    workers
+}
+
+/// The second at which a schedule stands.
+const STANDS: &str =
+    "select floor(extract(epoch from last_tick))::bigint as number from jobs.schedule where name = 'every_second'";
+
+async fn three_workers_enqueue_each_tick_once(db: Db) {
+    let spec = EverySecond::REGISTRATION.schedule.unwrap();
+    let declared = DeclaredSchedule {
+        name: "every_second".to_owned(),
+        expression: spec.expression.to_owned(),
+        timezone: spec.timezone.to_owned(),
+        catch_up: CatchUp::All,
+    };
+    db.storage().declare_schedules(&[declared], &[]).await.unwrap();
+    let from = db.number(STANDS).await;
+    let workers = workers(&db, 3).await;
+    let enough = "select (count(*) >= 5)::int::bigint as number from jobs.job where kind = 'every_second'";
+    db.await_number(1, enough).await;
+    for worker in workers {
+        worker.stop().await;
+    }
+    let ticks = db.number(STANDS).await - from;
+    assert!(ticks >= 5);
+    assert_eq!(db.number("select count(*) as number from jobs.job where kind = 'every_second'").await, ticks);
+    let as_declared =
+        "select count(*) as number from jobs.job where kind = 'every_second' and priority = 3 and queue = 'ticks'";
+    assert_eq!(db.number(as_declared).await, ticks);
+}
+
+/// Ten minutes nobody was there: all ticks of the one come, those of the other do not.
+async fn after_an_outage_each_schedule_catches_up_as_it_says(db: Db) {
+    for worker in workers(&db, 1).await {
+        db.await_number(2, "select count(*) as number from jobs.schedule").await;
+        worker.stop().await;
+    }
+    db.execute("delete from jobs.ready; update jobs.schedule set last_tick = date_trunc('second', now()) - interval '10 minutes'").await;
+    let count = |kind: &str| format!("select count(*) as number from jobs.job where kind = '{kind}'");
+    let workers = workers(&db, 3).await;
+    db.await_number(1, "select (count(*) >= 600)::int::bigint as number from jobs.job where kind = 'every_second'")
+        .await;
+    for worker in workers {
+        worker.stop().await;
+    }
+    let fresh = db.number(&count("every_second_while_somebody_is_there")).await;
+    assert!(fresh <= 100, "{fresh} ticks, of which at most the last minute's count as fresh");
+}
+
+async fn a_kind_that_lost_its_schedule_loses_its_row(db: Db) {
+    let stale = DeclaredSchedule {
+        name: "has_no_schedule".to_owned(),
+        expression: "* * * * * *".to_owned(),
+        timezone: "UTC".to_owned(),
+        catch_up: CatchUp::Skip,
+    };
+    db.storage().declare_schedules(&[stale], &[]).await.unwrap();
+    let worker = Running::start(db.worker(registry![HasNoSchedule]).poll(Duration::from_millis(50)));
+    db.await_number(0, "select count(*) as number from jobs.schedule").await;
+    worker.stop().await;
+}
+
+support::on_postgres! {
+    three_workers_enqueue_each_tick_once,
+    after_an_outage_each_schedule_catches_up_as_it_says,
+    a_kind_that_lost_its_schedule_loses_its_row,
+}

@@ -1,0 +1,193 @@
+//! Schedules when clocks change, in two zones, and after outages: as `jobs_core::Schedule` documents it.
+
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use jobs::{CatchUp, Schedule};
+
+const PARIS: &str = "Europe/Paris";
+const NEW_YORK: &str = "America/New_York";
+
+fn at(text: &str) -> DateTime<Utc> {
+    text.parse().unwrap()
+}
+
+/// The ticks between two instants, as the zone's own wall clock shows them.
+fn ticks(expression: &str, zone: &str, from: &str, to: &str) -> Vec<String> {
+    let schedule = Schedule::parse(expression, zone).unwrap();
+    let clock: chrono_tz::Tz = zone.parse().unwrap();
+    let mut ticks = Vec::new();
+    let mut last = at(from);
+    while let Some(tick) = schedule.next_after(last).filter(|tick| *tick < at(to)) {
+        assert!(tick > last, "ticks go forward");
+        ticks.push(tick.with_timezone(&clock).format("%d %H:%M:%S %Z").to_string());
+        last = tick;
+    }
+    ticks
+}
+
+// In 2026 Paris springs forward on 29 March (02:00 CET is 03:00 CEST, 01:00 UTC) and falls back on 25 October (03:00 CEST
+// is 02:00 CET, 01:00 UTC); New York on 8 March (02:00 EST is 03:00 EDT, 07:00 UTC) and 1 November (02:00 EDT is 01:00
+// EST, 06:00 UTC).
+
+#[test]
+fn a_fixed_time_in_the_gap_runs_once_at_its_end() {
+    assert_eq!(
+        ticks("0 30 2 * * *", PARIS, "2026-03-27T23:00:00Z", "2026-03-30T22:00:00Z"),
+        ["28 02:30:00 CET", "29 03:00:00 CEST", "30 02:30:00 CEST"]
+    );
+    assert_eq!(
+        ticks("0 30 2 * * *", NEW_YORK, "2026-03-07T05:00:00Z", "2026-03-10T04:00:00Z"),
+        ["07 02:30:00 EST", "08 03:00:00 EDT", "09 02:30:00 EDT"]
+    );
+}
+
+#[test]
+fn a_fixed_time_at_either_edge_of_the_gap_runs_once() {
+    assert_eq!(ticks("0 0 2 * * *", PARIS, "2026-03-28T23:00:00Z", "2026-03-29T22:00:00Z"), ["29 03:00:00 CEST"]);
+    assert_eq!(ticks("0 0 3 * * *", PARIS, "2026-03-28T23:00:00Z", "2026-03-29T22:00:00Z"), ["29 03:00:00 CEST"]);
+    assert_eq!(ticks("59 59 1 * * *", PARIS, "2026-03-28T23:00:00Z", "2026-03-29T22:00:00Z"), ["29 01:59:59 CET"]);
+}
+
+#[test]
+fn a_fixed_time_that_exists_twice_runs_once_the_first_time() {
+    assert_eq!(
+        ticks("0 30 2 * * *", PARIS, "2026-10-23T22:00:00Z", "2026-10-26T23:00:00Z"),
+        ["24 02:30:00 CEST", "25 02:30:00 CEST", "26 02:30:00 CET"]
+    );
+    assert_eq!(
+        ticks("0 30 1 * * *", NEW_YORK, "2026-10-31T04:00:00Z", "2026-11-03T05:00:00Z"),
+        ["31 01:30:00 EDT", "01 01:30:00 EDT", "02 01:30:00 EST"]
+    );
+}
+
+#[test]
+fn a_wildcard_hour_has_nothing_in_the_gap() {
+    assert_eq!(
+        ticks("0 30 * * * *", PARIS, "2026-03-28T23:00:00Z", "2026-03-29T03:00:00Z"),
+        ["29 00:30:00 CET", "29 01:30:00 CET", "29 03:30:00 CEST", "29 04:30:00 CEST"]
+    );
+    assert_eq!(
+        ticks("0 */30 * * * *", NEW_YORK, "2026-03-08T06:00:00Z", "2026-03-08T08:00:00Z"),
+        ["08 01:30:00 EST", "08 03:00:00 EDT", "08 03:30:00 EDT"]
+    );
+}
+
+#[test]
+fn a_wildcard_hour_runs_in_both_passes_of_the_repeated_hour() {
+    assert_eq!(
+        ticks("0 30 * * * *", PARIS, "2026-10-24T23:00:00Z", "2026-10-25T03:00:00Z"),
+        ["25 01:30:00 CEST", "25 02:30:00 CEST", "25 02:30:00 CET", "25 03:30:00 CET"]
+    );
+    assert_eq!(
+        ticks("0 30 * * * *", NEW_YORK, "2026-11-01T04:00:00Z", "2026-11-01T08:00:00Z"),
+        ["01 00:30:00 EDT", "01 01:30:00 EDT", "01 01:30:00 EST", "01 02:30:00 EST"]
+    );
+}
+
+#[test]
+fn a_wildcard_minute_never_pauses_and_never_repeats_across_either_change() {
+    for (zone, from) in [
+        (PARIS, "2026-03-29T00:00:00Z"),
+        (PARIS, "2026-10-25T00:00:00Z"),
+        (NEW_YORK, "2026-03-08T06:00:00Z"),
+        (NEW_YORK, "2026-11-01T05:00:00Z"),
+    ] {
+        let schedule = Schedule::parse("0 * * * * *", zone).unwrap();
+        let mut last = at(from);
+        for _ in 0..180 {
+            let next = schedule.next_after(last).unwrap();
+            assert_eq!(next - last, TimeDelta::minutes(1), "{zone} after {last}");
+            last = next;
+        }
+    }
+}
+
+#[test]
+fn a_year_of_a_nightly_schedule_has_one_tick_per_day() {
+    for zone in [PARIS, NEW_YORK] {
+        for time in ["0 0 0", "0 30 1", "0 0 2", "0 30 2", "0 0 3"] {
+            let nightly = ticks(&format!("{time} * * *"), zone, "2026-01-01T12:00:00Z", "2027-01-01T12:00:00Z");
+            assert_eq!(nightly.len(), 365, "{time} in {zone}");
+        }
+    }
+}
+
+fn due(expression: &str, last: &str, now: &str, catch_up: CatchUp) -> (Vec<String>, String) {
+    let due = Schedule::parse(expression, "UTC").unwrap().due(at(last), at(now), catch_up);
+    let text = |instant: &DateTime<Utc>| instant.format("%FT%TZ").to_string();
+    (due.ticks.iter().map(text).collect(), text(&due.last_tick))
+}
+
+#[test]
+fn a_tick_is_due_once_it_is_there_and_only_once() {
+    for catch_up in [CatchUp::Skip, CatchUp::Last, CatchUp::All] {
+        let tick = "2026-05-01T12:00:00Z";
+        assert_eq!(due("0 0 * * * *", "2026-05-01T11:00:00Z", "2026-05-01T11:59:59Z", catch_up).0, [""; 0]);
+        let (ticks, last) = due("0 0 * * * *", "2026-05-01T11:00:00Z", tick, catch_up);
+        assert_eq!((ticks, &*last), (vec![tick.to_owned()], tick));
+        assert_eq!(due("0 0 * * * *", tick, "2026-05-01T12:00:30Z", catch_up).0, [""; 0]);
+    }
+}
+
+#[test]
+fn after_an_outage_skip_runs_nothing_last_one_and_all_every_tick() {
+    let outage = |catch_up| due("0 0 * * * *", "2026-05-01T09:00:00Z", "2026-05-01T12:30:00Z", catch_up).0;
+    assert_eq!(outage(CatchUp::Skip), [""; 0]);
+    assert_eq!(outage(CatchUp::Last), ["2026-05-01T12:00:00Z"]);
+    assert_eq!(outage(CatchUp::All), ["2026-05-01T10:00:00Z", "2026-05-01T11:00:00Z", "2026-05-01T12:00:00Z"]);
+}
+
+#[test]
+fn skip_still_runs_a_tick_that_is_fresh_when_the_worker_comes_back() {
+    let (ticks, _) = due("0 0 * * * *", "2026-05-01T09:00:00Z", "2026-05-01T12:00:40Z", CatchUp::Skip);
+    assert_eq!(ticks, ["2026-05-01T12:00:00Z"]);
+}
+
+#[test]
+fn all_goes_through_a_long_outage_in_bounded_steps_without_a_gap_or_a_repetition() {
+    let schedule = Schedule::parse("0 * * * * *", "UTC").unwrap();
+    let (start, now) = (at("2026-05-01T00:00:00Z"), at("2026-05-04T00:00:30Z"));
+    let (mut last, mut seen) = (start, Vec::new());
+    loop {
+        let due = schedule.due(last, now, CatchUp::All);
+        if due.ticks.is_empty() {
+            break;
+        }
+        assert!(due.ticks.len() <= 1000);
+        last = due.last_tick;
+        seen.extend(due.ticks);
+    }
+    assert_eq!(seen.len(), 3 * 24 * 60);
+    assert!(seen.windows(2).all(|pair| pair[1] - pair[0] == TimeDelta::minutes(1)));
+}
+
+#[test]
+fn years_of_outage_cost_no_walk_through_them() {
+    for catch_up in [CatchUp::Skip, CatchUp::Last] {
+        let started = std::time::Instant::now();
+        let (ticks, last) = due("* * * * * *", "1996-01-01T00:00:00Z", "2026-01-01T00:00:00Z", catch_up);
+        assert!(started.elapsed() < Duration::from_secs(1), "{catch_up}: took {:?}", started.elapsed());
+        assert_eq!(last, "2026-01-01T00:00:00Z");
+        let expected = if catch_up == CatchUp::Last { 1..=2 } else { 1..=61 };
+        assert!(expected.contains(&ticks.len()), "{catch_up}: {ticks:?}");
+    }
+}
+
+#[test]
+fn last_across_a_change_of_clocks_is_one_tick() {
+    let nightly = Schedule::parse("0 30 2 * * *", PARIS).unwrap();
+    // Nobody was there from before the gap until the day after.
+    let due = nightly.due(at("2026-03-28T01:30:00Z"), at("2026-03-29T18:00:00Z"), CatchUp::Last);
+    assert_eq!(due.ticks, [at("2026-03-29T01:00:00Z")]);
+    // And over the repeated hour: the first pass is the newest tick.
+    let due = nightly.due(at("2026-10-24T00:30:00Z"), at("2026-10-25T18:00:00Z"), CatchUp::Last);
+    assert_eq!(due.ticks, [at("2026-10-25T00:30:00Z")]);
+}
+
+#[test]
+fn all_across_a_change_of_clocks_is_one_tick_per_day() {
+    let nightly = Schedule::parse("0 30 2 * * *", PARIS).unwrap();
+    let due = nightly.due(at("2026-03-27T12:00:00Z"), at("2026-03-30T12:00:00Z"), CatchUp::All);
+    assert_eq!(due.ticks, [at("2026-03-28T01:30:00Z"), at("2026-03-29T01:00:00Z"), at("2026-03-30T00:30:00Z")]);
+}

@@ -1,0 +1,67 @@
+//! The database ends every connection of the worker, again and again: jobs are neither lost nor run twice.
+
+use std::time::Duration;
+
+use jobs::{JobContext, JobState, State, job};
+use support::{Conn, Db, Probe, Running, registry};
+
+const JOBS: usize = 400;
+
+#[job]
+async fn short(ctx: &JobContext, State(probe): State<Probe>) {
+    tokio::time::sleep(Duration::from_millis(3)).await;
+    probe.say(ctx, "ran");
+}
+
+/// Ends all connections to this database but the one that asks; answers how many.
+async fn end_connections(conn: &mut Conn) -> i64 {
+    conn.number(
+        "select count(pg_terminate_backend(pid)) as number from pg_stat_activity
+         where datname = current_database() and pid <> pg_backend_pid()",
+    )
+    .await
+}
+
+async fn ended_connections_lose_no_job_and_repeat_none(db: Db) {
+    let (probe, mut events) = Probe::new();
+    let mut conn = db.conn().await;
+    conn.enqueue_all((0..JOBS).map(|_| Short {})).await;
+    let worker = Running::start(db.worker(registry![Short]).state(probe).concurrency(4).lease(Duration::from_secs(3)));
+    // Each time while the worker is at work: it has just said so.
+    let mut ended = 0;
+    for _ in 0..8 {
+        for _ in 0..20 {
+            events.expect("ran").await;
+        }
+        ended += end_connections(&mut conn).await;
+    }
+    assert!(ended >= 16, "only {ended} connections were ended");
+    db.await_number(JOBS.try_into().unwrap(), "select count(*) as number from jobs.job where state = 'completed'")
+        .await;
+    assert!(worker.handle().is_healthy());
+    worker.stop().await;
+    // A claim whose answer was lost is a lease that nobody knows of. It counts as lost time, not as a failure.
+    let unclean = "select count(*) as number from jobs.job where attempt <> 1 or crashes <> 0";
+    assert_eq!(db.number(unclean).await, 0, "no attempt was lost or repeated");
+    let again = events.rest().len() + 8 * 20;
+    assert_eq!(again, JOBS, "each job started once");
+}
+
+/// The idle worker's listener is among what was ended.
+async fn an_idle_worker_hears_of_jobs_again_after_its_connections_were_ended(db: Db) {
+    let (probe, mut events) = Probe::new();
+    let mut conn = db.conn().await;
+    let worker = Running::start(db.worker(registry![Short]).state(probe).poll(Duration::from_millis(500)));
+    for _ in 0..3 {
+        let id = conn.enqueue(Short {}).await;
+        assert_eq!(events.next().await.job, id);
+        db.await_state(id, JobState::Completed).await;
+        assert!(end_connections(&mut conn).await > 0);
+    }
+    worker.stop().await;
+}
+
+support::on_postgres! {
+    ended_connections_lose_no_job_and_repeat_none,
+    an_idle_worker_hears_of_jobs_again_after_its_connections_were_ended,
+}

@@ -1,0 +1,48 @@
+//! How long finished jobs stay.
+
+use std::time::Duration;
+
+use jobs::{JobContext, JobError, Retention, job};
+use support::{Db, Running, registry};
+
+#[job(retain = "none", max_attempts = 2, backoff = "fixed(1ms)")]
+async fn leaves_no_trace(ctx: &JobContext) -> Result<(), JobError> {
+    if ctx.attempt() == 1 { Err(JobError::msg("at first")) } else { Ok(()) }
+}
+
+#[job(retain = "forever")]
+async fn stays() {}
+
+#[job]
+async fn stays_a_moment() {}
+
+async fn a_job_that_is_not_retained_is_gone_with_its_errors_when_it_completes(db: Db) {
+    db.enqueue(LeavesNoTrace {}).await;
+    let stats = db.work(registry![LeavesNoTrace]).await;
+    assert_eq!((stats.retried, stats.completed), (1, 1));
+    assert_eq!(db.number("select count(*) as number from jobs.job").await, 0);
+    assert_eq!(db.number("select count(*) as number from jobs.job_error").await, 0);
+}
+
+/// The pruner looks about once a minute: this test takes as long.
+async fn the_worker_prunes_what_has_had_its_time_and_nothing_else(db: Db) {
+    let stays = db.enqueue(Stays {}).await;
+    db.conn().await.enqueue_all((0..5).map(|_| StaysAMoment {})).await;
+    let retention = Retention { completed: Duration::from_millis(1), ..Retention::default() };
+    let worker = Running::start(db.worker(registry![Stays, StaysAMoment]).retention(retention));
+    db.await_number(6, "select count(*) as number from jobs.job where state = 'completed'").await;
+    let mut conn = db.conn().await;
+    support::within(Duration::from_secs(75), "the pruner", async {
+        while conn.number("select count(*) as number from jobs.job").await > 1 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    })
+    .await;
+    db.show(stays).await;
+    worker.stop().await;
+}
+
+support::on_each_database! {
+    a_job_that_is_not_retained_is_gone_with_its_errors_when_it_completes,
+    the_worker_prunes_what_has_had_its_time_and_nothing_else,
+}
