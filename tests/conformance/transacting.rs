@@ -102,8 +102,8 @@ pub(crate) async fn an_aborted_handler_leaves_nothing<F: Fixture>(f: F) {
         });
         held.started.await.unwrap();
         abort.cancel();
-        let ended =
-            tokio::time::timeout(Duration::from_secs(10), running).await.expect("an abort ends at once").unwrap();
+        let ended = tokio::time::timeout(Duration::from_secs(10), running).await;
+        let ended = ended.expect("an abort is settled at once").unwrap();
         assert!(matches!(ended, Transacted::Aborted), "{ended:?}");
         // A blocking handler goes on to its end; nothing of it is committed.
         let _ = held.go_on.send(());

@@ -24,9 +24,8 @@ fn one_of_several_processes() {
     runtime.block_on(async {
         let db = Database::open(&format!("sqlite://{file}"), 4).await.unwrap();
         let enqueuer = tokio::spawn(enqueue_one_by_one(file.clone()));
-        let done = work_until_all_is_done(&db, &file).await;
+        work_until_all_is_done(&db, &file).await;
         enqueuer.await.unwrap();
-        assert!(done > 0, "every process had its share");
     });
 }
 
@@ -48,13 +47,12 @@ async fn enqueue_one_by_one(file: String) {
 }
 
 /// Every start leaves a row, so that a job that ran twice shows.
-async fn work_until_all_is_done(db: &Database, file: &str) -> usize {
+async fn work_until_all_is_done(db: &Database, file: &str) {
     use diesel::Connection;
     let mut conn = diesel::SqliteConnection::establish(file).unwrap();
     conn.execute("pragma busy_timeout = 15000").await.unwrap();
     let worker = worker(db).await;
     let mut heartbeat = db.storage.open_heartbeat(worker).await.unwrap();
-    let mut done = 0;
     loop {
         let jobs = claim(db, worker, 10).await;
         assert!(heartbeat.beat().await.unwrap());
@@ -63,11 +61,10 @@ async fn work_until_all_is_done(db: &Database, file: &str) -> usize {
         }
         let batch: Vec<Finish> = jobs.iter().map(|job| Finish { lease: job.lease, transition: DONE }).collect();
         assert_eq!(db.storage.finish(&batch).await.unwrap().len(), jobs.len());
-        done += jobs.len();
         if jobs.is_empty() {
             let all = "select count(*) as number from jobs_job where state = 'completed'";
             if conn.number(all).await == i64::try_from(PROCESSES * JOBS_EACH).unwrap() {
-                return done;
+                return;
             }
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
