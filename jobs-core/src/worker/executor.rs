@@ -61,6 +61,9 @@ impl Executor {
         let ctx = JobContext::keeping(job.clone(), token.clone(), self.shared.states.clone(), keep);
         let ended = self.run(&registration, &job, ctx.clone(), slot, &token).await;
         let stopping = self.shared.phases.stopping().is_cancelled();
+        // A transaction given up in the middle of its commit may have been committed.
+        let given_up = matches!(ended, Ended::TimedOut(_) | Ended::GivenUp | Ended::Transacted(Transacted::Aborted));
+        let may_be_settled = given_up && registration.connection.is_some();
         let transition = match ended {
             Ended::Transacted(Transacted::Committed(transition)) => {
                 return self.shared.done(&job.kind, job.lease, &transition, started.elapsed());
@@ -87,8 +90,8 @@ impl Executor {
                 self.decide(&registration, &job, Err(JobError::of_kind(FailureKind::Timeout, error)))
             }
         };
-        if ctx.is_completed_in() {
-            // The handler completed the job itself and then failed: which of the two holds is the commit's to say.
+        if may_be_settled || ctx.is_completed_in() {
+            // Or the handler completed the job itself and then failed: which of the two holds is the commit's to say.
             return self.settle(&job, transition, started).await;
         }
         self.finish(&job, transition, started).await;
