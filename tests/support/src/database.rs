@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use crate::{Conn, postgres, until};
 
 /// What the application of the tests brings along: a table for the effects of its jobs.
-pub(crate) const APPLICATION: &str = "create table effect (name text not null, job bigint)";
+pub(crate) const APPLICATION: &str = "create table effect (job bigint, name text not null)";
 
 /// Connections for transactional handlers.
 const HANDLERS: usize = 8;

@@ -20,12 +20,14 @@ pub fn server() -> String {
     })
 }
 
-/// The server's URL with another database's name.
+/// The server's URL with another database's name. The tests' role may be named as our schema is, and PostgreSQL would then
+/// find our tables without their schema's name; an application's role does not, so neither do the tests'.
 pub fn server_url_of(name: &str) -> String {
     let server = server();
-    let (before, options) = server.split_once('?').map_or((&*server, None), |(url, options)| (url, Some(options)));
+    let (before, options) = server.split_once('?').unwrap_or((&server, ""));
     let (authority, _) = before.rsplit_once('/').expect("JOBS_TEST_DATABASE_URL names a database");
-    format!("{authority}/{name}{}", options.map_or_else(String::new, |options| format!("?{options}")))
+    let separator = if options.is_empty() { "" } else { "&" };
+    format!("{authority}/{name}?{options}{separator}options=-csearch_path%3Dpublic")
 }
 
 /// A new database without a schema; answers its name.

@@ -2,4 +2,10 @@
 //! table to standard error, past the test harness. They run one after the other, so that none disturbs another.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+mod fleet;
+mod mixed;
+mod order;
+mod pickup;
+mod recovery;
 mod table;
+mod wrong_queues;

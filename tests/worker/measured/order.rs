@@ -1,0 +1,68 @@
+//! Order: strict with one worker at concurrency 1, by priority, and never held up by a long job at the head.
+
+use std::time::{Duration, Instant};
+
+use jobs::{Job as _, JobContext, State, job};
+use support::{Db, Probe, Running, registry};
+
+use crate::table::{alone, print, row};
+
+#[job]
+async fn step(ctx: &JobContext, State(probe): State<Probe>) {
+    probe.say(ctx, "step");
+}
+
+#[job]
+async fn long(ctx: &JobContext, State(probe): State<Probe>) {
+    probe.say(ctx, "long");
+    probe.pass().await;
+}
+
+#[test]
+fn one_worker_at_concurrency_1_is_a_strict_fifo() {
+    let _alone = alone();
+    support::run(Db::postgres(), async |db| {
+        const JOBS: usize = 500;
+        let (probe, mut events) = Probe::new();
+        let mut conn = db.conn().await;
+        // The first half waits already, the second comes while the worker runs.
+        let mut ids = conn.enqueue_all((0..JOBS / 2).map(|_| Step {})).await;
+        let worker = Running::start(db.worker(registry![Step]).state(probe).concurrency(1));
+        for _ in JOBS / 2..JOBS {
+            ids.push(conn.enqueue(Step {}).await);
+        }
+        let mut ran = Vec::new();
+        for _ in 0..JOBS {
+            ran.push(events.next().await.job);
+        }
+        let inversions = ran.windows(2).filter(|pair| pair[0] > pair[1]).count();
+        print("strict FIFO: one worker, concurrency 1", &[row!["jobs", "out of order"], row![JOBS, inversions]]);
+        assert_eq!(ran, ids);
+        worker.stop().await;
+    });
+}
+
+#[test]
+fn a_long_job_at_the_head_does_not_delay_the_others() {
+    let _alone = alone();
+    support::run(Db::postgres(), async |db| {
+        let (probe, mut events) = Probe::new();
+        let head = db.enqueue(Long {}.priority(100)).await;
+        let worker = Running::start(db.worker(registry![Step, Long]).state(probe).concurrency(2));
+        assert_eq!(events.expect("long").await.job, head);
+        let asked = Instant::now();
+        db.conn().await.enqueue_all((0..200).map(|_| Step {})).await;
+        for _ in 0..200 {
+            events.expect("step").await;
+        }
+        let took = asked.elapsed();
+        print(
+            "a long job at the head, two slots",
+            &[row!["jobs behind it", "all done after ms"], row![200, took.as_millis()]],
+        );
+        // They would have waited for ever: the long job ends only now.
+        assert!(took < Duration::from_secs(10), "took {took:?}");
+        events.open(1);
+        assert_eq!(worker.stop().await.completed, 201);
+    });
+}

@@ -1,0 +1,55 @@
+//! The bar for an idle queue: from the commit of an enqueue to the start of its handler.
+
+use std::time::{Duration, Instant};
+
+use jobs::{JobContext, State, job};
+use support::{Db, Running, registry};
+use tokio::sync::mpsc;
+
+use crate::table::{alone, print, row};
+
+const JOBS: usize = 400;
+const EVERY: Duration = Duration::from_millis(20);
+
+/// When each handler started.
+#[derive(Clone)]
+struct Starts(mpsc::UnboundedSender<Instant>);
+
+#[job]
+async fn start(_ctx: &JobContext, State(starts): State<Starts>) {
+    let _ = starts.0.send(Instant::now());
+}
+
+#[test]
+fn an_idle_queue_is_picked_up_within_5_ms_at_p50_and_25_ms_at_p99() {
+    let _alone = alone();
+    support::run(Db::postgres(), async |db| {
+        let (sender, mut starts) = mpsc::unbounded_channel();
+        // The poll is out of the way: what is measured is the wake-up.
+        let worker = db.worker(registry![Start]).state(Starts(sender)).poll(Duration::from_secs(10));
+        let worker = Running::start(worker);
+        let mut conn = db.conn().await;
+        let mut waits = Vec::with_capacity(JOBS);
+        for number in 0..JOBS + 20 {
+            conn.enqueue(Start {}).await;
+            let committed = Instant::now();
+            let started = support::within(support::LIMIT, "a start", starts.recv()).await.unwrap();
+            // The first ones find connections to open and statements to prepare.
+            if number >= 20 {
+                // A handler may start before the client has read that its commit is done.
+                waits.push(started.saturating_duration_since(committed));
+            }
+            tokio::time::sleep(EVERY).await;
+        }
+        worker.stop().await;
+        waits.sort_unstable();
+        let at = |percent: usize| waits[(waits.len() * percent / 100).min(waits.len() - 1)];
+        let ms = |time: Duration| format!("{:.2}", time.as_secs_f64() * 1e3);
+        print(
+            "pick-up of an idle queue, ms from commit to the handler's start",
+            &[row!["jobs", "p50", "p90", "p99", "max"], row![JOBS, ms(at(50)), ms(at(90)), ms(at(99)), ms(at(100))]],
+        );
+        assert!(at(50) <= Duration::from_millis(5), "p50 is {:?}", at(50));
+        assert!(at(99) <= Duration::from_millis(25), "p99 is {:?}", at(99));
+    });
+}
