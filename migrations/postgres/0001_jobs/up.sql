@@ -165,6 +165,16 @@ begin
     if coalesce(enqueue.kind, '') = '' or coalesce(enqueue.queue, '') = '' then
         raise exception 'jobs.enqueue: kind and queue must not be empty' using errcode = '22023';
     end if;
+    if octet_length(enqueue.kind) > 200 or octet_length(enqueue.queue) > 200 then
+        raise exception 'jobs.enqueue: kind and queue must not be longer than 200 bytes' using errcode = '22023';
+    end if;
+    -- 'infinity' is a time to PostgreSQL and to nobody else.
+    if enqueue.run_at > now() + interval '100 years' then
+        raise exception 'jobs.enqueue: job % would start more than a hundred years from now', enqueue.kind using errcode = '22023';
+    end if;
+    if array_position(enqueue.tags, null) is not null or cardinality(enqueue.tags) > 32 then
+        raise exception 'jobs.enqueue: job % takes at most 32 tags, none of them null', enqueue.kind using errcode = '22023';
+    end if;
     if octet_length(enqueue.args::text) > 262144 then
         raise exception 'jobs.enqueue: the arguments of job % take more than 262144 bytes', enqueue.kind using errcode = '22023';
     end if;

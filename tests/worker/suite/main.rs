@@ -3,12 +3,15 @@
 //! PostgreSQL's tests need a server of their own: run them with `cargo xtask test`.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+mod bad_input;
 mod completing_in;
 mod context;
 mod crashes;
 mod cron;
 mod daylight;
 mod decoding;
+mod enqueueing;
+mod from_sql;
 mod order;
 mod outages;
 mod outcomes;
@@ -16,4 +19,5 @@ mod panics;
 mod retention;
 mod shutdown;
 mod timeouts;
+mod tls;
 mod transactional;
