@@ -76,6 +76,10 @@ pub(crate) fn declared_dead(old: WorkerId, jobs: usize) {
     );
 }
 
+pub(crate) fn strays(worker: WorkerId, jobs: usize) {
+    warn!(worker.id = %worker, worker.strays = jobs, "gave back {jobs} jobs whose claim was never answered");
+}
+
 pub(crate) fn rescued(rescued: &Rescued) {
     if !rescued.returned.is_empty() {
         warn!(rescue.jobs = rescued.returned.len(), "rescued {} jobs of dead workers", rescued.returned.len());

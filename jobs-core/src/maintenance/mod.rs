@@ -4,7 +4,7 @@
 //! | service | every | does |
 //! |---|---|---|
 //! | rescuer | a sixth of a lease, at most 5 s | frees the jobs of dead workers |
-//! | auditor | as often | tells attempts whose lease is gone to stop |
+//! | auditor | as often | tells attempts whose lease is gone to stop, gives back leases nobody knows of |
 //! | scheduler | the next tick, at most 5 s | enqueues due ticks |
 //! | pruner | 60 s | deletes finished jobs whose time has come |
 

@@ -7,7 +7,7 @@ use super::completer::Reporter;
 use super::{Shared, executor};
 use crate::lease::ClaimedJob;
 use crate::outcome::{Finish, Transition};
-use crate::storage::Claim;
+use crate::storage::{Claim, StorageResult};
 use crate::telemetry::Trouble;
 
 /// A worker busy for this long stops asking to be woken.
@@ -57,7 +57,7 @@ impl Fetcher {
         }
         let nothing_of_ours = self.shared.leases.count() == 0;
         let claim = Claim { worker: *self.shared.id.borrow(), wanted, kinds: self.kinds.clone() };
-        let jobs = match self.shared.storage.claim(&claim).await {
+        let started = match self.claim(&claim).await {
             Ok(jobs) => jobs,
             Err(problem) => {
                 self.trouble.report(&problem);
@@ -65,8 +65,7 @@ impl Fetcher {
             }
         };
         self.pause = FIRST_PAUSE;
-        if !jobs.is_empty() {
-            self.dispatch(jobs).await;
+        if started > 0 {
             return self.stay_awake().await;
         }
         self.busy_since = None;
@@ -87,7 +86,26 @@ impl Fetcher {
         }
     }
 
+    /// Claims, and starts what that brings; answers how many jobs.
+    async fn claim(&mut self, claim: &Claim) -> StorageResult<usize> {
+        self.shared.leases.claim_begins();
+        let claimed = self.shared.storage.claim(claim).await;
+        let started = match claimed {
+            Ok(jobs) => {
+                let number = jobs.len();
+                self.dispatch(jobs).await;
+                Ok(number)
+            }
+            Err(problem) => Err(problem),
+        };
+        self.shared.leases.claim_ended();
+        started
+    }
+
     async fn dispatch(&mut self, jobs: Vec<ClaimedJob>) {
+        if jobs.is_empty() {
+            return;
+        }
         self.shared.counters.count_claimed(jobs.len());
         let draining = self.shared.phases.draining().is_cancelled();
         for job in jobs {

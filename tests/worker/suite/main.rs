@@ -12,6 +12,7 @@ mod daylight;
 mod decoding;
 mod enqueueing;
 mod from_sql;
+mod lost_replies;
 mod order;
 mod outages;
 mod outcomes;

@@ -1,0 +1,146 @@
+//! The database does as it is told, and the answer is lost on the way: nobody may wait for ever for what was done.
+
+use std::any::TypeId;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use jobs::storage::{
+    Claim, DeclaredSchedule, Heartbeat, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule, Transacted,
+    Transaction, WorkerInfo,
+};
+use jobs::{JobContext, JobId, JobState, NewJob, State, StorageError, Worker, WorkerId, job};
+use jobs_core::{ClaimedJob, Finish};
+use support::{Db, Probe, Running, registry};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+/// A storage whose answers get lost, so many times, after the work was done.
+struct Lossy {
+    inner: Arc<dyn Storage>,
+    claims: AtomicUsize,
+    finishes: AtomicUsize,
+}
+
+fn lost<T>(left: &AtomicUsize, answer: T) -> StorageResult<T> {
+    match left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)) {
+        Ok(_) => Err(StorageError::Unavailable("the answer was lost".into())),
+        Err(_) => Ok(answer),
+    }
+}
+
+#[async_trait::async_trait]
+impl Storage for Lossy {
+    async fn claim(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
+        match self.inner.claim(claim).await? {
+            nothing if nothing.is_empty() => Ok(nothing),
+            jobs => lost(&self.claims, jobs),
+        }
+    }
+
+    async fn finish(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>> {
+        lost(&self.finishes, self.inner.finish(batch).await?)
+    }
+
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn provides(&self, connection: TypeId) -> bool {
+        self.inner.provides(connection)
+    }
+
+    async fn check_schema(&self) -> StorageResult<()> {
+        self.inner.check_schema().await
+    }
+
+    async fn register(&self, worker: &WorkerInfo) -> StorageResult<()> {
+        self.inner.register(worker).await
+    }
+
+    async fn deregister(&self, worker: WorkerId) -> StorageResult<()> {
+        self.inner.deregister(worker).await
+    }
+
+    async fn open_heartbeat(&self, worker: WorkerId) -> StorageResult<Box<dyn Heartbeat>> {
+        self.inner.open_heartbeat(worker).await
+    }
+
+    async fn next_due(&self, claim: &Claim) -> StorageResult<Option<Duration>> {
+        self.inner.next_due(claim).await
+    }
+
+    async fn leases(&self, worker: WorkerId) -> StorageResult<Vec<(JobId, i32)>> {
+        self.inner.leases(worker).await
+    }
+
+    async fn transact(&self, transaction: Transaction) -> Transacted {
+        self.inner.transact(transaction).await
+    }
+
+    async fn rescue(&self, policy: RescuePolicy) -> StorageResult<Rescued> {
+        self.inner.rescue(policy).await
+    }
+
+    async fn declare_schedules(&self, declared: &[DeclaredSchedule], prune: &[String]) -> StorageResult<()> {
+        self.inner.declare_schedules(declared, prune).await
+    }
+
+    async fn schedules(&self) -> StorageResult<(Vec<StoredSchedule>, DateTime<Utc>)> {
+        self.inner.schedules().await
+    }
+
+    async fn tick(&self, schedule: &StoredSchedule, last_tick: DateTime<Utc>, jobs: &[NewJob]) -> StorageResult<bool> {
+        self.inner.tick(schedule, last_tick, jobs).await
+    }
+
+    async fn prune(&self, limit: usize) -> StorageResult<usize> {
+        self.inner.prune(limit).await
+    }
+
+    async fn set_idle(&self, worker: WorkerId, idle: bool) -> StorageResult<()> {
+        self.inner.set_idle(worker, idle).await
+    }
+
+    async fn listen(&self, wake: Arc<Notify>, stop: CancellationToken) {
+        self.inner.listen(wake, stop).await;
+    }
+}
+
+#[job]
+async fn once(ctx: &JobContext, State(probe): State<Probe>) {
+    probe.say(ctx, "ran");
+}
+
+/// Runs five jobs on a storage that loses these answers; each must run once, without a failure.
+async fn five_jobs_run_once(db: Db, claims: usize, finishes: usize) {
+    let (probe, mut events) = Probe::new();
+    let ids = db.conn().await.enqueue_all((0..5).map(|_| Once {})).await;
+    let lossy = Lossy { inner: db.storage(), claims: claims.into(), finishes: finishes.into() };
+    let worker = Worker::builder(Arc::new(lossy)).registry(registry![Once]).state(probe).concurrency(2);
+    let worker = Running::start(worker.poll(Duration::from_millis(50)).lease(Duration::from_secs(3)));
+    for id in ids {
+        let (job, failures) = {
+            db.await_state(id, JobState::Completed).await;
+            db.show(id).await
+        };
+        assert_eq!((job.attempt, job.crashes, failures.len()), (1, 0, 0));
+    }
+    let stats = worker.stop().await;
+    assert_eq!(stats.leases_lost, 0);
+    assert_eq!(events.rest().len(), 5, "each ran once");
+}
+
+async fn a_claim_whose_answer_was_lost_runs_all_the_same(db: Db) {
+    five_jobs_run_once(db, 2, 0).await;
+}
+
+async fn a_finish_whose_answer_was_lost_is_not_a_lost_lease(db: Db) {
+    five_jobs_run_once(db, 0, 2).await;
+}
+
+support::on_each_database! {
+    a_claim_whose_answer_was_lost_runs_all_the_same,
+    a_finish_whose_answer_was_lost_is_not_a_lost_lease,
+}
