@@ -43,7 +43,7 @@ async fn audit(shared: &Shared) -> StorageResult<()> {
     if orphans.is_empty() {
         return Ok(());
     }
-    telemetry::orphans_returned(orphans.len());
+    telemetry::strays(worker, orphans.len());
     let release = |lease| Finish { lease, transition: Transition::Release };
     shared.storage.finish(&orphans.into_iter().map(release).collect::<Vec<_>>()).await?;
     shared.wake.notify_one();

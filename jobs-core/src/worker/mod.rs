@@ -86,6 +86,8 @@ pub(crate) struct Shared {
     pub(crate) id: watch::Sender<WorkerId>,
     pub(crate) slots: Slots,
     pub(crate) leases: Leases,
+    /// Held from a claim to the moment its leases are known here.
+    pub(crate) claiming: tokio::sync::Mutex<()>,
     pub(crate) phases: Phases,
     pub(crate) pulse: Pulse,
     /// Hints that there is work.
@@ -130,6 +132,7 @@ impl Worker {
                 id: watch::Sender::new(WorkerId::generate()),
                 slots,
                 leases: Leases::default(),
+                claiming: tokio::sync::Mutex::default(),
                 phases: Phases::default(),
                 pulse: Pulse::default(),
                 wake: Arc::default(),
