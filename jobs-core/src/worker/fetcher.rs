@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio_util::sync::CancellationToken;
+
 use super::completer::Reporter;
 use super::{Shared, executor};
 use crate::lease::ClaimedJob;
@@ -88,29 +90,24 @@ impl Fetcher {
 
     /// Claims, and starts what that brings; answers how many jobs.
     async fn claim(&mut self, claim: &Claim) -> StorageResult<usize> {
-        self.shared.leases.claim_begins();
-        let claimed = self.shared.storage.claim(claim).await;
-        let started = match claimed {
-            Ok(jobs) => {
-                let number = jobs.len();
-                self.dispatch(jobs).await;
-                Ok(number)
-            }
-            Err(problem) => Err(problem),
+        let shared = self.shared.clone();
+        let jobs: Vec<_> = {
+            let _claiming = shared.claiming.lock().await;
+            let jobs = shared.storage.claim(claim).await?;
+            jobs.into_iter().map(|job| (shared.leases.begin(job.lease), job)).collect()
         };
-        self.shared.leases.claim_ended();
-        started
+        let number = jobs.len();
+        if number > 0 {
+            self.dispatch(jobs).await;
+        }
+        Ok(number)
     }
 
-    async fn dispatch(&mut self, jobs: Vec<ClaimedJob>) {
-        if jobs.is_empty() {
-            return;
-        }
+    async fn dispatch(&mut self, jobs: Vec<(CancellationToken, ClaimedJob)>) {
         self.shared.counters.count_claimed(jobs.len());
         let draining = self.shared.phases.draining().is_cancelled();
-        for job in jobs {
+        for (lost, job) in jobs {
             let lease = job.lease;
-            let lost = self.shared.leases.begin(lease);
             match self.shared.slots.take(&job.queue).filter(|_| !draining) {
                 Some(slot) => executor::start(&self.shared, job, slot, lost, self.reporter.clone()),
                 // The worker began to drain while the claim was under way.

@@ -1,7 +1,6 @@
 //! The leases this process holds: counted for the drain, cancelled together when they are lost.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -12,8 +11,6 @@ use crate::lease::{Lease, WorkerId};
 #[derive(Default)]
 pub(crate) struct Leases {
     held: Mutex<HashMap<Lease, CancellationToken>>,
-    /// Begun and ended claims together: odd while one is under way.
-    claims: AtomicU64,
     emptied: Notify,
 }
 
@@ -28,21 +25,6 @@ impl Leases {
         let lost = CancellationToken::new();
         self.lock().insert(lease, lost.clone());
         lost
-    }
-
-    /// What a claim grants from now on is held only after [`claim_ended`](Self::claim_ended).
-    pub(crate) fn claim_begins(&self) {
-        self.claims.fetch_add(1, Ordering::SeqCst);
-    }
-
-    /// All that the claim is known to have granted is held.
-    pub(crate) fn claim_ended(&self) {
-        self.claims.fetch_add(1, Ordering::SeqCst);
-    }
-
-    /// Begun and ended claims together: odd while one is under way.
-    pub(crate) fn claims(&self) -> u64 {
-        self.claims.load(Ordering::SeqCst)
     }
 
     /// The lease was finished, or refused.
