@@ -61,7 +61,7 @@ impl<'de> Deserialize<'de> for Trap {
 
 #[job(max_attempts = 1)]
 async fn takes_a_trap(trap: Trap) {
-    drop(trap);
+    let Trap = trap;
 }
 
 #[job]
