@@ -57,6 +57,8 @@ impl Fetcher {
         if wanted.is_empty() {
             return self.wait_for_slot().await;
         }
+        // As the claim sees it: a slot freed while the claim is under way must end the sleep after it.
+        let a_slot_matters = wanted.len() < self.shared.settings.queues.len();
         let nothing_of_ours = self.shared.leases.count() == 0;
         let claim = Claim { worker: *self.shared.id.borrow(), wanted, kinds: self.kinds.clone() };
         let started = match self.claim(&claim).await {
@@ -80,7 +82,7 @@ impl Fetcher {
         }
         match self.shared.storage.next_due(&claim).await {
             Ok(None) if self.until_empty && nothing_of_ours => self.shared.phases.draining().cancel(),
-            Ok(due) => self.sleep(due, !nothing_of_ours).await,
+            Ok(due) => self.sleep(due, a_slot_matters, !nothing_of_ours).await,
             Err(problem) => {
                 self.trouble.report(&problem);
                 self.back_off().await;
@@ -139,10 +141,9 @@ impl Fetcher {
 
     /// Sleeps until a hint, a freed slot of a queue that was full, the next due job or the poll, whichever is first; a
     /// worker that runs until nothing is left also looks again when its last job has ended.
-    async fn sleep(&self, due: Option<Duration>, jobs_run: bool) {
+    async fn sleep(&self, due: Option<Duration>, a_slot_matters: bool, jobs_run: bool) {
         let poll = self.shared.settings.poll.mul_f64(rand::random_range(0.8..1.0));
         let time = due.map_or(poll, |due| due.max(SHORTEST_SLEEP).min(poll));
-        let a_slot_matters = self.shared.slots.some_full();
         tokio::select! {
             () = self.shared.wake.notified() => {}
             () = self.shared.slots.freed(), if a_slot_matters => {}
