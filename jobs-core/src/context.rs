@@ -182,8 +182,10 @@ impl JobContext {
             JobError::of_kind(
                 FailureKind::Undecodable,
                 anyhow::Error::msg(format!(
-                    "the stored arguments of job kind `{}` do not fit: {mismatch}",
-                    self.kind()
+                    "the stored arguments of job kind `{}` do not fit: {mismatch}; if one was renamed, accept its old name too \
+                     (`#[derive(Job)]` with `#[serde(alias = ..)]`), then `worker retry {}`",
+                    self.kind(),
+                    self.id()
                 )),
             )
         })

@@ -196,8 +196,24 @@ impl<T, E: Into<anyhow::Error>> ResultExt<T> for Result<T, E> {
     }
 }
 
+/// `Debug` as `Display`: a `main` that returns a `Result` prints its error by `Debug`, and what these errors say is meant
+/// for whoever reads it there.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! debug_as_display {
+    ($($error:ty),+ $(,)?) => {$(
+        impl ::core::fmt::Debug for $error {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                ::core::fmt::Display::fmt(self, f)
+            }
+        }
+    )+};
+}
+
+debug_as_display!(StorageError);
+
 /// What a storage could not do.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum StorageError {
     /// The database cannot be reached or broke off; trying again may help.

@@ -17,6 +17,7 @@ mod schedule;
 mod state;
 pub mod storage;
 mod telemetry;
+mod testing;
 mod worker;
 
 pub use context::{JobContext, State, States, TypeKey};
@@ -31,6 +32,7 @@ pub use registry::{Registry, RegistryError};
 pub use retry::Backoff;
 pub use schedule::{CatchUp, Due, InvalidSchedule, MISSED_AFTER, Schedule, ScheduleSpec};
 pub use state::{JobState, UnknownState};
+pub use testing::TestContext;
 pub use worker::{Worker, WorkerBuilder, WorkerError, WorkerHandle, WorkerStats};
 
 #[doc(hidden)]

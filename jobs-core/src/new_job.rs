@@ -63,7 +63,7 @@ impl std::fmt::Debug for NewJob {
 }
 
 /// Why a job was refused before anything was sent to the database. The user's transaction is untouched.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidJob {
     /// The arguments have no JSON form.
@@ -119,6 +119,8 @@ pub enum InvalidJob {
         kind: String,
     },
 }
+
+crate::debug_as_display!(InvalidJob);
 
 impl NewJob {
     /// A job from its raw parts, for callers that have no Rust type for it; `args` must be JSON text.

@@ -14,7 +14,7 @@ pub struct Registry {
 }
 
 /// Why a worker cannot start with its registered jobs.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum RegistryError {
     /// Nothing is registered.
@@ -35,7 +35,8 @@ pub enum RegistryError {
     },
     /// A handler takes a state the worker does not have.
     #[error(
-        "job `{kind}` ({location}) takes State<{state}>, which this worker was not given; add `.state(..)` to its builder"
+        "job `{kind}` ({location}) takes State<{state}>, which this worker was not given; give it one with \
+         `.state(..)`, in the function named by `jobs::worker!(.., setup = ..)` or on your own builder"
     )]
     MissingState {
         /// The kind.
@@ -71,6 +72,8 @@ pub enum RegistryError {
         source: InvalidSchedule,
     },
 }
+
+crate::debug_as_display!(RegistryError);
 
 impl Registry {
     /// An empty registry, to be filled with [`with`](Self::with).

@@ -73,7 +73,7 @@ pub struct ScheduleSpec {
 }
 
 /// Why a schedule cannot be used.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[derive(thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InvalidSchedule {
     /// The expression does not parse.
@@ -96,6 +96,8 @@ pub enum InvalidSchedule {
     #[error("unknown catch_up {0:?}; write \"skip\", \"last\" or \"all\"")]
     CatchUp(String),
 }
+
+crate::debug_as_display!(InvalidSchedule);
 
 /// A schedule that is known to fire.
 #[derive(Clone, Debug)]

@@ -4,8 +4,10 @@
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
 use jobs_core::{InvalidJob, StorageError};
 
+jobs_core::debug_as_display!(EnqueueError, CompleteError, MigrateError);
+
 /// Why a job was not enqueued.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum EnqueueError {
     /// The job was refused before anything was sent; the transaction is untouched.
@@ -17,8 +19,19 @@ pub enum EnqueueError {
     )]
     Schema(#[source] DieselError),
     /// The database failed.
-    #[error("enqueue: {0}")]
+    #[error("enqueue: {error}{advice}", error = .0, advice = advice(.0))]
     Database(#[source] DieselError),
+}
+
+/// What to do about failures that have one cause.
+fn advice(error: &DieselError) -> &'static str {
+    match error {
+        DieselError::DatabaseError(_, info) if info.message() == "database is locked" => {
+            "; another process writes to this SQLite file: make this connection wait with `pragma busy_timeout = 5000`, and \
+             begin transactions that read before they enqueue with `immediate_transaction`"
+        }
+        _ => "",
+    }
 }
 
 impl EnqueueError {
@@ -44,7 +57,7 @@ impl From<EnqueueError> for DieselError {
 }
 
 /// Why a job could not be completed inside a transaction.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum CompleteError {
     /// The attempt no longer holds its lease; roll back.
@@ -68,7 +81,7 @@ impl From<CompleteError> for DieselError {
 }
 
 /// Why the schema could not be brought up to date.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum MigrateError {
     /// The database knows migrations this program does not.

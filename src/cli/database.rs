@@ -15,6 +15,10 @@ pub(super) async fn open(url: &str, handlers: usize) -> Result<Database, CliErro
 /// The line that is printed for an error. Where the database is away, it says which one was meant.
 pub(super) fn explain(error: &CliError, url: &str) -> String {
     match place(url) {
+        // A server that says FATAL is up, and has said what it objects to.
+        Some(place) if error.exit == Exit::Unreachable && error.to_string().contains("FATAL") => {
+            format!("error: {error}. The URL names {place}")
+        }
         Some(place) if error.exit == Exit::Unreachable => {
             format!("error: {error}. The URL names {place}: is the server up, and is the URL right?")
         }

@@ -43,7 +43,7 @@ use slots::Slots;
 use stats::Counters;
 
 /// Why a worker did not start.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkerError {
     /// The registered jobs cannot be run.
@@ -52,7 +52,7 @@ pub enum WorkerError {
     /// A queue that no job names.
     #[error(
         "queue `{queue}` is not the queue of any registered job (known: {known}); correct the name, or, if jobs name it when \
-         they are enqueued, declare it with `builder.declare_queue({queue:?})`"
+         they are enqueued, declare it with `.declare_queue({queue:?})` in the worker's set-up"
     )]
     UnknownQueue {
         /// The queue asked for.
@@ -70,6 +70,8 @@ pub enum WorkerError {
     #[error("could not start the heartbeat's thread: {0}")]
     Thread(std::io::Error),
 }
+
+crate::debug_as_display!(WorkerError);
 
 /// A worker that is ready to run.
 pub struct Worker {

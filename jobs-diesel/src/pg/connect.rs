@@ -7,10 +7,33 @@ use diesel_async::AsyncPgConnection;
 use jobs_core::StorageError;
 use jobs_core::storage::StorageResult;
 use tokio_postgres::config::SslMode;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::{CancelToken, Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::tls::{Verify, connector};
+
+/// The parameters that tokio-postgres reads; those of TLS are ours.
+const PARAMETERS: [&str; 18] = [
+    "user",
+    "password",
+    "dbname",
+    "options",
+    "application_name",
+    "sslnegotiation",
+    "host",
+    "hostaddr",
+    "port",
+    "connect_timeout",
+    "tcp_user_timeout",
+    "keepalives",
+    "keepalives_idle",
+    "keepalives_interval",
+    "keepalives_retries",
+    "target_session_attrs",
+    "channel_binding",
+    "load_balance_hosts",
+];
 
 /// How to reach one server. No `Debug`: it holds the password.
 #[derive(Clone)]
@@ -32,7 +55,16 @@ impl Connector {
             match pair.split_once('=') {
                 Some(("sslmode", mode)) => sslmode = mode,
                 Some(("sslrootcert", path)) => roots = Some(percent_decoded(path)),
-                _ => others.push(pair),
+                key_and_value => {
+                    let key = key_and_value.map_or(pair, |(key, _)| key);
+                    if !PARAMETERS.contains(&key) {
+                        return Err(StorageError::Config(format!(
+                            "DATABASE_URL: unknown parameter {key:?}; known are sslmode, sslrootcert, {}",
+                            PARAMETERS.join(", ")
+                        )));
+                    }
+                    others.push(pair);
+                }
             }
         }
         let bare = if others.is_empty() { base.to_owned() } else { format!("{base}?{}", others.join("&")) };
@@ -95,7 +127,7 @@ impl Connector {
     }
 }
 
-/// tokio-postgres says "error connecting to server" and leaves the reason to the source.
+/// tokio-postgres says "error connecting to server" and leaves the reason to the source, and what to do to nobody.
 fn with_cause(error: &tokio_postgres::Error) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
@@ -106,7 +138,14 @@ fn with_cause(error: &tokio_postgres::Error) -> String {
         }
         source = cause.source();
     }
-    text
+    let advice = match error.code() {
+        Some(&SqlState::INVALID_CATALOG_NAME) => "; create it first, for example with `createdb`",
+        _ if text.contains("UnknownIssuer") => {
+            "; name the authority that signed the server's certificate: sslrootcert=/path/to/ca.pem"
+        }
+        _ => "",
+    };
+    text + advice
 }
 
 fn percent_decoded(text: &str) -> String {
@@ -154,6 +193,8 @@ mod tests {
             );
         }
         assert!(refusal("postgres://localhost/x?sslmode=maybe").contains("maybe"));
+        let misspelt = refusal("postgres://localhost/x?sslmod=require");
+        assert!(misspelt.contains("unknown parameter \"sslmod\""), "{misspelt}");
         assert!(
             refusal("postgres://localhost/x?sslmode=verify-ca&sslrootcert=%2Fno%2Fsuch.pem").contains("/no/such.pem")
         );

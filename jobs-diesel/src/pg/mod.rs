@@ -83,6 +83,14 @@ fn pool(connector: &Arc<Connector>, size: usize) -> StorageResult<Pool<AsyncPgCo
         .map_err(|error| StorageError::Config(error.to_string()))
 }
 
+/// The server's own words, without the pool's.
+fn no_connection(error: deadpool::managed::PoolError<diesel_async::pooled_connection::PoolError>) -> StorageError {
+    match error {
+        deadpool::managed::PoolError::Backend(error) => unavailable(error),
+        error => unavailable(error),
+    }
+}
+
 fn unavailable(error: impl std::error::Error + Send + Sync + 'static) -> StorageError {
     StorageError::Unavailable(Box::new(error))
 }
@@ -95,7 +103,7 @@ impl PgStorage {
     }
 
     async fn connection(&self) -> StorageResult<Object<AsyncPgConnection>> {
-        self.own.get().await.map_err(unavailable)
+        self.own.get().await.map_err(no_connection)
     }
 
     /// Ends a verb: an answer passes on. A connection that gave none in time is closed, not given back: nobody knows

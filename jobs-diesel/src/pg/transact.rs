@@ -10,7 +10,7 @@ use jobs_core::storage::{Body, Transacted, Transaction};
 use jobs_core::{AnyConnection, Finish, JobError, Transition};
 
 use super::queries::finish::FinishQuery;
-use super::{PgStorage, unavailable};
+use super::{PgStorage, no_connection};
 use crate::error::storage_error;
 
 /// PostgreSQL takes nothing more from a transaction after an error, so nothing of the handler's could be committed.
@@ -66,7 +66,7 @@ pub(crate) async fn transact(storage: &PgStorage, transaction: Transaction) -> T
     };
     let mut conn = match storage.handlers.get().await {
         Ok(conn) => conn,
-        Err(error) => return Transacted::Unknown(unavailable(error)),
+        Err(error) => return Transacted::Unknown(no_connection(error)),
     };
     let cancel = conn.cancel_token();
     let ended = {
@@ -109,8 +109,9 @@ mod blocking {
     use tokio_util::sync::CancellationToken;
 
     use crate::fate::Fate;
+    use crate::pg::unavailable;
 
-    use super::{Finish, FinishQuery, Outcome, PgStorage, Rollback, Transacted, unavailable};
+    use super::{Finish, FinishQuery, Outcome, PgStorage, Rollback, Transacted};
 
     pub(crate) type BlockingPool = Pool<ConnectionManager<PgConnection>>;
 
