@@ -168,6 +168,12 @@ begin
     if octet_length(enqueue.kind) > 200 or octet_length(enqueue.queue) > 200 then
         raise exception 'jobs.enqueue: kind and queue must not be longer than 200 bytes' using errcode = '22023';
     end if;
+    if enqueue.max_attempts not between 1 and 32767 then
+        raise exception 'jobs.enqueue: max_attempts of job % must be from 1 to 32767', enqueue.kind using errcode = '22023';
+    end if;
+    if enqueue.priority not between -32768 and 32767 then
+        raise exception 'jobs.enqueue: priority of job % must be from -32768 to 32767', enqueue.kind using errcode = '22023';
+    end if;
     -- 'infinity' is a time to PostgreSQL and to nobody else.
     if enqueue.run_at > now() + interval '100 years' then
         raise exception 'jobs.enqueue: job % would start more than a hundred years from now', enqueue.kind using errcode = '22023';
