@@ -94,7 +94,7 @@ async fn bad_arguments_are_refused_with_a_reason(db: Db) {
         ("'a', args => 'not json'", "invalid input syntax for type json"),
         ("'a', args => to_json(repeat('x', 300000))", "262144"),
         ("'a', max_attempts => 0", "max_attempts"),
-        ("'a', priority => 40000", "smallint"),
+        ("'a', priority => 40000", "must be from"),
         ("'a', no_such => 1", "does not exist"),
         ("'a', run_at => 'infinity'", "hundred years"),
         ("'a', run_at => now() + interval '101 years'", "hundred years"),
