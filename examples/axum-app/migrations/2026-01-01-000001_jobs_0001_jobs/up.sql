@@ -1,0 +1,198 @@
+-- The first schema: three tables a job moves through, what workers share, the view people read, the way in from SQL.
+-- Locks: creates objects only; takes none on tables of the application.
+
+create schema jobs;
+
+-- Everything is in here. `diesel print-schema` looks at `public` and never sees it.
+comment on schema jobs is 'Background jobs. Read jobs.job, write through jobs.enqueue(..); the tables below them change between versions.';
+
+create table jobs.schema_migration (
+    version integer primary key,
+    name text not null,
+    applied_at timestamptz not null default now()
+);
+
+create sequence jobs.job_id as bigint;
+
+-- Jobs that wait: now, later or again. Narrow and hot, every row is inserted once and deleted once.
+-- Its only index is the order of the claim; an index on id would cost each enqueue more than it saves operators.
+create table jobs.ready (
+    id bigint not null default nextval('jobs.job_id'),
+    run_at timestamptz not null default clock_timestamp(),
+    enqueued_at timestamptz not null default clock_timestamp(),
+    lease integer not null default 0,
+    priority smallint not null default 0,
+    attempt smallint not null default 0,
+    max_attempts smallint not null default 25 check (max_attempts > 0),
+    crashes smallint not null default 0,
+    kind text not null,
+    queue text not null default 'default',
+    tags text[],
+    args json not null
+) with (
+    autovacuum_vacuum_scale_factor = 0.0,
+    autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_insert_threshold = -1,
+    autovacuum_vacuum_cost_delay = 0,
+    autovacuum_analyze_scale_factor = 0.0,
+    autovacuum_analyze_threshold = 50000
+);
+
+create index ready_claim on jobs.ready (queue, priority desc, run_at, id);
+
+-- Jobs under a lease. As many rows as jobs in flight.
+create table jobs.running (
+    id bigint primary key,
+    run_at timestamptz not null,
+    enqueued_at timestamptz not null,
+    claimed_at timestamptz not null default now(),
+    lease integer not null,
+    priority smallint not null,
+    attempt smallint not null,
+    max_attempts smallint not null,
+    crashes smallint not null,
+    worker uuid not null,
+    kind text not null,
+    queue text not null,
+    tags text[],
+    args json not null
+) with (
+    autovacuum_vacuum_scale_factor = 0.0,
+    autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_insert_threshold = -1,
+    autovacuum_vacuum_cost_delay = 0
+);
+
+-- Jobs that ended: completed (1), cancelled (2), discarded (3). Append-only until the pruner takes them.
+create table jobs.finished (
+    id bigint primary key,
+    run_at timestamptz not null,
+    enqueued_at timestamptz not null,
+    claimed_at timestamptz,
+    finished_at timestamptz not null default now(),
+    expires_at timestamptz,
+    lease integer not null,
+    state smallint not null check (state between 1 and 3),
+    priority smallint not null,
+    attempt smallint not null,
+    max_attempts smallint not null,
+    crashes smallint not null,
+    worker uuid,
+    kind text not null,
+    queue text not null,
+    tags text[],
+    args json not null
+);
+
+create index finished_expiry on jobs.finished (expires_at) where expires_at is not null;
+
+-- One row per failed attempt.
+create table jobs.job_error (
+    job_id bigint not null,
+    attempt smallint not null,
+    at timestamptz not null default now(),
+    kind text not null,
+    message text not null
+);
+
+create index job_error_job on jobs.job_error (job_id, at);
+
+-- One row per worker process. Its heartbeat covers all its leases.
+create table jobs.worker (
+    id uuid primary key,
+    host text not null,
+    pid integer not null,
+    queues text[] not null,
+    lease interval not null,
+    started_at timestamptz not null default now(),
+    heartbeat_at timestamptz not null default now(),
+    idle boolean not null default false
+) with (fillfactor = 50);
+
+-- Settings of queues at run time; a queue without a row has the defaults.
+create table jobs.queue (
+    name text primary key,
+    paused boolean not null default false
+);
+
+create table jobs.schedule (
+    name text primary key,
+    kind text not null,
+    expression text not null,
+    timezone text not null,
+    catch_up text not null check (catch_up in ('skip', 'last', 'all')),
+    last_tick timestamptz not null default now(),
+    paused boolean not null default false
+);
+
+-- One row per job, whatever table it stands in.
+create view jobs.job as
+select id, kind, queue, 'available'::text as state, priority, attempt::integer, max_attempts::integer, crashes::integer,
+       run_at, enqueued_at, null::timestamptz as claimed_at, null::timestamptz as finished_at, null::uuid as worker, lease,
+       coalesce(tags, '{}') as tags, args
+from jobs.ready
+union all
+select id, kind, queue, 'running', priority, attempt, max_attempts, crashes,
+       run_at, enqueued_at, claimed_at, null, worker, lease, coalesce(tags, '{}'), args
+from jobs.running
+union all
+select id, kind, queue, (array['completed', 'cancelled', 'discarded'])[state], priority, attempt, max_attempts, crashes,
+       run_at, enqueued_at, claimed_at, finished_at, worker, lease, coalesce(tags, '{}'), args
+from jobs.finished;
+
+-- Wakes sleeping workers when the transaction commits; silent while none sleeps, because NOTIFY takes a global lock.
+create function jobs.wake(queue text) returns void
+language sql volatile
+as $$
+    select pg_notify('jobs', wake.queue) where exists (select from jobs.worker where idle)
+$$;
+
+-- The way in from plain SQL, psql and triggers.
+create function jobs.enqueue(
+    kind text,
+    args json default '{}',
+    queue text default 'default',
+    priority integer default 0,
+    run_at timestamptz default null,
+    max_attempts integer default 25,
+    tags text[] default null
+) returns bigint
+language plpgsql volatile
+as $$
+declare
+    new_id bigint;
+begin
+    if coalesce(enqueue.kind, '') = '' or coalesce(enqueue.queue, '') = '' then
+        raise exception 'jobs.enqueue: kind and queue must not be empty' using errcode = '22023';
+    end if;
+    if octet_length(enqueue.kind) > 200 or octet_length(enqueue.queue) > 200 then
+        raise exception 'jobs.enqueue: kind and queue must not be longer than 200 bytes' using errcode = '22023';
+    end if;
+    if enqueue.max_attempts not between 1 and 32767 then
+        raise exception 'jobs.enqueue: max_attempts of job % must be from 1 to 32767', enqueue.kind using errcode = '22023';
+    end if;
+    if enqueue.priority not between -32768 and 32767 then
+        raise exception 'jobs.enqueue: priority of job % must be from -32768 to 32767', enqueue.kind using errcode = '22023';
+    end if;
+    -- 'infinity' is a time to PostgreSQL and to nobody else.
+    if enqueue.run_at > now() + interval '100 years' then
+        raise exception 'jobs.enqueue: job % would start more than a hundred years from now', enqueue.kind using errcode = '22023';
+    end if;
+    if array_position(enqueue.tags, null) is not null or cardinality(enqueue.tags) > 32 then
+        raise exception 'jobs.enqueue: job % takes at most 32 tags, none of them null', enqueue.kind using errcode = '22023';
+    end if;
+    if octet_length(enqueue.args::text) > 262144 then
+        raise exception 'jobs.enqueue: the arguments of job % take more than 262144 bytes', enqueue.kind using errcode = '22023';
+    end if;
+    insert into jobs.ready as r (kind, args, queue, priority, run_at, max_attempts, tags)
+    values (
+        enqueue.kind, coalesce(enqueue.args, '{}'), enqueue.queue, enqueue.priority::smallint,
+        greatest(enqueue.run_at, clock_timestamp()), enqueue.max_attempts::smallint, enqueue.tags
+    )
+    returning r.id into new_id;
+    perform jobs.wake(enqueue.queue);
+    return new_id;
+end
+$$;
+
+insert into jobs.schema_migration (version, name) values (1, 'jobs');

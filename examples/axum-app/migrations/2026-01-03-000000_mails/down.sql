@@ -1,0 +1,3 @@
+-- Takes the mails away. Locks: exclusive on their table.
+
+drop table mails;

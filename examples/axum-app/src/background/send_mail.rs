@@ -1,0 +1,18 @@
+//! `send_mail`: a customer hears about an order.
+
+use jobs::prelude::*;
+
+use crate::mailer::{Mailer, MailerError};
+
+/// Hands one mail to the provider. A worker may die after the provider took it and before the job is completed, and
+/// then it is handed in again: with the same idempotency key, by which the provider knows it.
+#[job(queue = "mail", max_attempts = 10, timeout = "30s")]
+pub async fn send_mail(
+    order_id: i64,
+    address: &str,
+    template: &str,
+    State(mailer): State<Mailer>,
+    ctx: &JobContext,
+) -> Result<(), MailerError> {
+    mailer.send(&ctx.idempotency_key(), order_id, address, template).await
+}

@@ -1,0 +1,74 @@
+//! The shop's web server. SIGTERM or Ctrl-C: takes no new connections, answers what it was asked, exits with 0.
+
+use std::future::pending;
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use axum_app::{App, Settings, connect, router};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tracing_subscriber::EnvFilter;
+
+/// Postgres allows a hundred connections to everybody together.
+const CONNECTIONS: usize = 16;
+
+/// How long clients may take for requests that were under way at the shutdown.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(std::io::stderr)
+        .init();
+
+    let Settings { database_url, bind, review_after } = Settings::from_env()?;
+    let app = App { pool: connect(&database_url, CONNECTIONS)?, review_after };
+    // Before anything slow: a signal during the start must not be lost.
+    let stop = shutdown_signal()?;
+    let listener = TcpListener::bind(&bind).await.with_context(|| format!("BIND: cannot listen at {bind}"))?;
+    tracing::info!("listening on http://{}", listener.local_addr()?);
+
+    let (stopping, stopped) = oneshot::channel();
+    let serve = axum::serve(listener, router(app)).with_graceful_shutdown(async move {
+        tracing::info!("{} received: answering what is under way", stop.await);
+        let _ = stopping.send(());
+    });
+    let out_of_patience = async {
+        match stopped.await {
+            Ok(()) => tokio::time::sleep(PATIENCE).await,
+            Err(_) => pending().await,
+        }
+    };
+    tokio::select! {
+        served = serve.into_future() => served?,
+        () = out_of_patience => tracing::warn!("some requests took longer than {PATIENCE:?} and are dropped"),
+    }
+    Ok(())
+}
+
+/// Takes the signals over at once; the future answers the name of the first one.
+#[cfg(unix)]
+fn shutdown_signal() -> anyhow::Result<impl Future<Output = &'static str>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => "SIGTERM",
+            _ = interrupt.recv() => "SIGINT",
+        }
+    })
+}
+
+#[cfg(not(unix))]
+fn shutdown_signal() -> anyhow::Result<impl Future<Output = &'static str>> {
+    Ok(async {
+        match tokio::signal::ctrl_c().await {
+            Ok(()) => "Ctrl-C",
+            Err(_) => pending().await,
+        }
+    })
+}

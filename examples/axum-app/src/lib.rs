@@ -1,0 +1,26 @@
+//! A small shop: a web server that takes orders, and the background jobs that follow from them.
+//!
+//! An order, the credit it uses up and its jobs are one transaction of the web server's; see [`place_order`]. What the
+//! jobs do is in `background`, one per file. `src/bin/web.rs` serves the routes, `src/bin/worker.rs` runs the jobs.
+
+pub mod background;
+mod mailer;
+mod order;
+mod pool;
+#[allow(missing_docs, reason = "Diesel writes it")]
+pub mod schema;
+mod settings;
+mod setup;
+mod web;
+
+use diesel_migrations::{EmbeddedMigrations, embed_migrations};
+
+pub use mailer::{Mailer, MailerError};
+pub use order::{NewOrder, OrderError, place_order};
+pub use pool::{Conn, Pool, connect};
+pub use settings::{Settings, SettingsError, database_url};
+pub use setup::setup_worker;
+pub use web::{App, router};
+
+/// The shop's migrations and, copied beside them by `worker migrations copy`, those of its jobs.
+pub const MIGRATIONS: EmbeddedMigrations = embed_migrations!("migrations");

@@ -1,0 +1,47 @@
+//! What the environment says.
+
+use std::env;
+use std::time::Duration;
+
+/// How the web server is set up.
+#[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "the URL may hold a password")]
+pub struct Settings {
+    /// `DATABASE_URL`.
+    pub database_url: String,
+    /// `BIND`: the address to listen at. Default: `127.0.0.1:3000`.
+    pub bind: String,
+    /// `REVIEW_AFTER_SECONDS`: how long after an order its customer is asked for a review. Default: a week.
+    pub review_after: Duration,
+}
+
+/// A variable that is missing or not understood.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// There is no database to use.
+    #[error("DATABASE_URL is not set; set it to the shop's database, such as postgres://localhost/shop")]
+    NoDatabase,
+    /// Not a number of seconds.
+    #[error("REVIEW_AFTER_SECONDS is not a number of seconds; write a whole number, such as 604800")]
+    ReviewAfter,
+}
+
+impl Settings {
+    const BIND: &str = "127.0.0.1:3000";
+    const REVIEW_AFTER: Duration = Duration::from_secs(7 * 24 * 3600);
+
+    /// Reads all of it.
+    pub fn from_env() -> Result<Self, SettingsError> {
+        let review_after = match env::var("REVIEW_AFTER_SECONDS") {
+            Ok(seconds) => Duration::from_secs(seconds.parse().map_err(|_| SettingsError::ReviewAfter)?),
+            Err(_) => Self::REVIEW_AFTER,
+        };
+        let bind = env::var("BIND").unwrap_or_else(|_| Self::BIND.to_owned());
+        Ok(Self { database_url: database_url()?, bind, review_after })
+    }
+}
+
+/// The database that the web server, the worker and the mailer share.
+pub fn database_url() -> Result<String, SettingsError> {
+    env::var("DATABASE_URL").map_err(|_| SettingsError::NoDatabase)
+}

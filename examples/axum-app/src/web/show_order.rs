@@ -1,0 +1,42 @@
+//! `GET /orders/{id}`: an order, and how far it is.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use diesel_async::RunQueryDsl;
+use serde::Serialize;
+
+use super::App;
+use super::error::WebError;
+use crate::schema::{customers, mails, orders};
+
+/// What a customer may see of an order.
+#[derive(Serialize, HasQuery)]
+#[diesel(table_name = orders, base_query = orders::table.inner_join(customers::table), check_for_backend(diesel::pg::Pg))]
+pub(super) struct Order {
+    id: i64,
+    #[diesel(select_expression = customers::email)]
+    customer: String,
+    item: String,
+    cents: i64,
+    placed_at: DateTime<Utc>,
+    charged_at: Option<DateTime<Utc>>,
+}
+
+/// An order with the names of the mails about it.
+#[derive(Serialize)]
+pub(super) struct Shown {
+    #[serde(flatten)]
+    order: Order,
+    mails: Vec<String>,
+}
+
+/// 200 with the order, or 404.
+pub(super) async fn show_order(State(app): State<App>, Path(id): Path<i64>) -> Result<Json<Shown>, WebError> {
+    let mut conn = app.pool.get().await?;
+    let order = Order::query().filter(orders::id.eq(id)).get_result(&mut conn).await.optional()?;
+    let order = order.ok_or(WebError::NoSuchOrder)?;
+    let sent = mails::table.filter(mails::order_id.eq(id)).order(mails::accepted_at).select(mails::template);
+    Ok(Json(Shown { order, mails: sent.load(&mut conn).await? }))
+}

@@ -1,0 +1,65 @@
+//! What came of it, printed and judged.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use super::claims;
+use super::clients::{CLIENTS, ORDERS, REFUSED_EVERY, Told};
+use super::watcher::Watched;
+use crate::support::Db;
+
+/// What came of it.
+pub(super) struct Figures {
+    pub(super) told: Told,
+    pub(super) in_hand: i64,
+    pub(super) requests_took: Duration,
+    pub(super) all_took: Duration,
+    pub(super) watched: Watched,
+}
+
+impl Figures {
+    pub(super) async fn print(&self, db: &Db) {
+        let Told { placed, refused, looked_at } = self.told;
+        let (requests, all) = (self.requests_took.as_secs_f64(), self.all_took.as_secs_f64());
+        let jobs = db.number("select count(*) from jobs.job").await;
+        let rescued = db.number("select count(*) from jobs.job where crashes > 0").await;
+        let repeated = db.number("select coalesce(sum(submissions - 1), 0) from mails").await;
+        let text = format!(
+            "\nend to end: {} requests by {CLIENTS} clients in {requests:.1} s\n  \
+             orders placed {placed}, refused and rolled back {refused}, looked at {looked_at}\n  \
+             {jobs} jobs, the last one ended after {all:.1} s\n  \
+             {} jobs in the hands of the killed worker, {rescued} rescued\n  \
+             mails handed in twice (and sent once): {repeated}\n",
+            placed + refused + looked_at,
+            self.in_hand,
+        );
+        // Written as a whole, and not by `eprintln!`, which the harness keeps for itself.
+        let _ = std::io::stderr().write_all(text.as_bytes());
+    }
+
+    /// All of it, so that one exception does not hide the others.
+    pub(super) async fn check(&self, db: &Db) {
+        let mut wrong = Vec::new();
+        for (claim, exceptions) in claims::AT_THE_END {
+            let exceptions = db.number(exceptions).await;
+            if exceptions != 0 {
+                wrong.push(format!("{claim}: {exceptions} exceptions"));
+            }
+        }
+        let Self { told, in_hand, watched, .. } = self;
+        let rescued = db.number("select count(*) from jobs.job where crashes > 0").await;
+        let orders = db.number("select count(*) from orders").await;
+        let mut holds = |claim: &str, is: bool| {
+            if !is {
+                wrong.push(claim.to_owned());
+            }
+        };
+        holds("every fifth order was refused", told.refused == ORDERS / REFUSED_EVERY);
+        holds("each request was answered", told.placed + told.refused == ORDERS);
+        holds("there are the orders that clients know of, and no others", orders == told.placed as i64);
+        holds("what the killed worker held was rescued", rescued >= *in_hand);
+        holds("a charge and its job's completion are seen together or not at all", watched.exceptions == 0);
+        holds("somebody looked for that all the while", watched.looks > 50);
+        assert!(wrong.is_empty(), "not true at the end:\n  {}", wrong.join("\n  "));
+    }
+}

@@ -1,0 +1,47 @@
+//! Somebody who looks again and again while everything runs.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+
+use super::claims::NEVER;
+use crate::support::{Db, number};
+
+/// Looks for what must never be seen, from the first request to the last job.
+pub(super) struct Watcher {
+    stop: Arc<AtomicBool>,
+    looks: JoinHandle<Watched>,
+}
+
+/// How often it was looked, and how often that showed something.
+#[derive(Default)]
+pub(super) struct Watched {
+    pub(super) looks: usize,
+    pub(super) exceptions: usize,
+}
+
+impl Watcher {
+    const PAUSE: Duration = Duration::from_millis(30);
+
+    pub(super) async fn start(db: &Db) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (mut conn, stopped) = (db.conn().await, stop.clone());
+        let looks = tokio::spawn(async move {
+            let mut watched = Watched::default();
+            while !stopped.load(Ordering::Relaxed) {
+                watched.looks += 1;
+                watched.exceptions += usize::from(number(&mut conn, NEVER).await != 0);
+                tokio::time::sleep(Self::PAUSE).await;
+            }
+            watched
+        });
+        Self { stop, looks }
+    }
+
+    pub(super) async fn stop(self) -> Watched {
+        self.stop.store(true, Ordering::Relaxed);
+        self.looks.await.unwrap()
+    }
+}

@@ -1,0 +1,59 @@
+//! The jobs' migrations beside the shop's: checked in as the worker writes them, and one history for Diesel.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use axum_app::MIGRATIONS;
+use diesel_async::AsyncMigrationHarness;
+use diesel_migrations::MigrationHarness as _;
+
+use crate::support::{Db, Process};
+
+const COPY: &str =
+    "run: cargo run -p axum-app --bin worker -- migrations copy examples/axum-app/migrations --backend postgres";
+const CHECKED_IN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/migrations");
+
+#[tokio::test]
+async fn the_copies_checked_in_are_what_the_command_writes() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    let args = ["migrations", "copy", path, "--backend", "postgres"];
+    Process::start(env!("CARGO_BIN_EXE_worker"), "", &args, &[]).succeeded().await;
+
+    let (written, checked_in) = (files_of_jobs(dir.path()), files_of_jobs(Path::new(CHECKED_IN)));
+    assert!(!written.is_empty());
+    let names = |files: &BTreeMap<String, String>| files.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(&checked_in), names(&written), "{COPY}");
+    // Not `assert_eq`, which would print both texts whole.
+    let differ: Vec<_> =
+        written.iter().filter(|(file, text)| checked_in[*file] != **text).map(|(file, _)| file).collect();
+    assert!(differ.is_empty(), "{differ:?} differ; remove the folder, and {COPY}");
+}
+
+/// The texts in the folders that are the jobs'.
+fn files_of_jobs(dir: &Path) -> BTreeMap<String, String> {
+    let folders = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    folders
+        .filter(|folder| folder.contains("_jobs_"))
+        .flat_map(|folder| ["up.sql", "down.sql"].map(|file| format!("{folder}/{file}")))
+        .map(|file| (file.clone(), fs::read_to_string(dir.join(file)).unwrap()))
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn diesel_reverts_and_repeats_them_all() {
+    let db = Db::migrated().await;
+    let mut harness = AsyncMigrationHarness::new(db.conn().await);
+    let applied = harness.applied_migrations().unwrap();
+    assert_eq!(harness.revert_all_migrations(MIGRATIONS).unwrap(), applied);
+    let left = "select count(*) from pg_tables where schemaname in ('jobs', 'public') and tablename !~ '^__diesel'";
+    assert_eq!(db.number(left).await, 0);
+    assert_eq!(harness.run_pending_migrations(MIGRATIONS).unwrap().len(), applied.len());
+}
+
+#[tokio::test]
+async fn the_worker_finds_nothing_to_complain_about() {
+    let db = Db::migrated().await;
+    Process::start(env!("CARGO_BIN_EXE_worker"), &db.url, &["check"], &[]).succeeded().await;
+}

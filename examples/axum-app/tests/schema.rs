@@ -1,0 +1,66 @@
+//! `schema.rs` and the database say the same, and neither says anything about jobs in `public`.
+
+use std::collections::BTreeSet;
+
+use diesel::prelude::*;
+use diesel::sql_types::{Bool, Text};
+use diesel_async::RunQueryDsl;
+
+use crate::support::Db;
+
+const SCHEMA: &str = include_str!("../src/schema.rs");
+
+/// The columns of `public` that are in the primary key or in any table, but for Diesel's own ledger.
+const COLUMNS: &str = "
+    select c.table_name::text as \"table\", c.column_name::text as \"column\", c.udt_name::text as kind,
+           c.is_nullable = 'YES' as nullable
+    from information_schema.columns c
+    where c.table_schema = 'public' and c.table_name <> '__diesel_schema_migrations'";
+
+#[derive(QueryableByName)]
+struct Column {
+    #[diesel(sql_type = Text)]
+    table: String,
+    #[diesel(sql_type = Text)]
+    column: String,
+    #[diesel(sql_type = Text)]
+    kind: String,
+    #[diesel(sql_type = Bool)]
+    nullable: bool,
+}
+
+impl Column {
+    /// As `diesel print-schema` writes it.
+    fn printed(&self) -> String {
+        let mut letters = self.kind.chars();
+        let kind: String = letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect();
+        let kind = if self.nullable { format!("Nullable<{kind}>") } else { kind };
+        format!("{}: {} -> {kind}", self.table, self.column)
+    }
+}
+
+/// Each column that the file declares, with its table.
+fn declared() -> BTreeSet<String> {
+    let mut table = "";
+    let mut columns = BTreeSet::new();
+    for line in SCHEMA.lines().map(str::trim) {
+        if let Some((name, _)) = line.strip_suffix(" {").and_then(|line| line.split_once(" (")) {
+            table = name;
+        } else if let Some(column) = line.strip_suffix(',').filter(|line| line.contains(" -> ")) {
+            columns.insert(format!("{table}: {column}"));
+        }
+    }
+    columns
+}
+
+#[tokio::test]
+async fn schema_rs_is_the_schema_public_of_the_migrated_database() {
+    let db = Db::migrated().await;
+    let columns: Vec<Column> = diesel::sql_query(COLUMNS).load(&mut db.conn().await).await.unwrap();
+    assert_eq!(declared(), columns.iter().map(Column::printed).collect());
+}
+
+#[test]
+fn schema_rs_stays_clean_of_jobs() {
+    assert!(!SCHEMA.contains("job"), "everything of the jobs' is in a schema of its own");
+}

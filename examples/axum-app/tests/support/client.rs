@@ -1,0 +1,49 @@
+//! One HTTP client: one connection, kept alive over all its requests.
+
+use axum::http::{Method, Request, StatusCode, header};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Bytes;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+
+pub(crate) struct Client {
+    sender: SendRequest<Full<Bytes>>,
+    address: String,
+}
+
+impl Client {
+    /// To a server at `host:port`.
+    pub(crate) async fn connect(address: &str) -> Self {
+        let stream = TcpStream::connect(address).await.unwrap();
+        let (sender, connection) = handshake(TokioIo::new(stream)).await.unwrap();
+        // Ends with the sender.
+        tokio::spawn(connection);
+        Self { sender, address: address.to_owned() }
+    }
+
+    pub(crate) async fn get(&mut self, path: &str) -> (StatusCode, Value) {
+        self.send(Method::GET, path, Bytes::new()).await
+    }
+
+    /// Places an order.
+    pub(crate) async fn order(&mut self, customer: &str, item: &str, cents: i64) -> (StatusCode, Value) {
+        let order = json!({ "customer": customer, "item": item, "cents": cents });
+        self.send(Method::POST, "/orders", order.to_string().into()).await
+    }
+
+    async fn send(&mut self, method: Method, path: &str, body: Bytes) -> (StatusCode, Value) {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::HOST, &self.address)
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(Full::new(body))
+            .unwrap();
+        let response = self.sender.send_request(request).await.unwrap();
+        let status = response.status();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        (status, serde_json::from_slice(&body).unwrap_or(Value::Null))
+    }
+}

@@ -1,0 +1,89 @@
+//! Real processes: started with a clean environment, awaited with a limit, killed with the test.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use super::until;
+
+/// Lines of its log that a failed test shows.
+const LAST_WORDS: usize = 20;
+
+/// A process at work. Killed if the test ends first.
+pub(crate) struct Process {
+    name: String,
+    child: Child,
+    log: Arc<Mutex<Vec<String>>>,
+}
+
+impl Process {
+    /// Starts a binary on a database, with nothing of the caller's environment that it would read.
+    pub(crate) fn start(binary: &str, database_url: &str, args: &[&str], env: &[(&str, &str)]) -> Self {
+        let mut command = Command::new(binary);
+        for (name, _) in std::env::vars_os() {
+            let read = name.to_str().is_some_and(|name| name.starts_with("JOBS_") || name == "RUST_LOG");
+            if read {
+                command.env_remove(name);
+            }
+        }
+        command.env("DATABASE_URL", database_url).envs(env.iter().copied()).args(args);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let stderr = child.stderr.take().expect("it was asked for");
+        let log = Arc::default();
+        let lines = Arc::clone(&log);
+        // Ends with the process.
+        thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                locked(&lines).push(line);
+            }
+        });
+        let name = binary.rsplit('/').next().unwrap_or(binary).to_owned();
+        Self { name, child, log }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for a line of its log with this text, and answers what stands behind it.
+    pub(crate) async fn logged(&self, text: &str) -> String {
+        until(&format!("{:?} in the log of `{}`", text, self.name), async || {
+            locked(&self.log).iter().find_map(|line| line.split_once(text).map(|(_, rest)| rest.trim().to_owned()))
+        })
+        .await
+    }
+
+    /// Sends a signal by its name: `TERM`, `KILL`, `STOP`, `CONT`.
+    pub(crate) fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([format!("-{name}"), self.pid().to_string()]).status().unwrap();
+        assert!(sent.success(), "kill -{name}");
+    }
+
+    /// Waits for its end.
+    pub(crate) async fn ended(&mut self) -> ExitStatus {
+        until(&format!("`{}` to end", self.name), async || self.child.try_wait().unwrap()).await
+    }
+
+    /// Waits for its end, which must be a good one.
+    pub(crate) async fn succeeded(mut self) {
+        let status = self.ended().await;
+        assert!(status.success(), "`{}` ended with {status}", self.name);
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if thread::panicking() {
+            let log = locked(&self.log);
+            let last = log[log.len().saturating_sub(LAST_WORDS)..].join("\n  ");
+            let _ = writeln!(std::io::stderr(), "the last words of `{}`:\n  {last}", self.name);
+        }
+    }
+}
+
+fn locked(log: &Mutex<Vec<String>>) -> std::sync::MutexGuard<'_, Vec<String>> {
+    log.lock().unwrap_or_else(PoisonError::into_inner)
+}
