@@ -54,7 +54,7 @@ impl Cluster {
     }
 
     pub(crate) fn url(port: u16) -> String {
-        format!("postgres://jobs@127.0.0.1:{port}/postgres")
+        format!("postgres://tester@127.0.0.1:{port}/postgres")
     }
 
     pub(crate) fn authority(&self) -> PathBuf {
@@ -181,7 +181,7 @@ impl Cluster {
         DirBuilder::new().mode(0o700).create(&aside)?;
         self.owner.give(&aside)?;
         let mut initdb = self.owner.command(self.bin.join("initdb"), &self.home);
-        initdb.args(["--username", "jobs", "--auth=trust", "--encoding=UTF8", "--no-locale", "--pgdata"]).arg(&aside);
+        initdb.args(["--username", "tester", "--auth=trust", "--encoding=UTF8", "--no-locale", "--pgdata"]).arg(&aside);
         capture(&mut initdb, "set PG_BIN to the directory of a complete PostgreSQL server")?;
         fs::rename(&aside, &data).context("cannot put the new data directory in place")
     }
