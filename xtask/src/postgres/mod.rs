@@ -1,7 +1,7 @@
 //! A private PostgreSQL for the tests: found or installed, and run under `target/pg` for as long as it is needed.
 //!
 //! Never the machine's own server: another data directory, a free port, its own socket directory. It trusts every
-//! local user (role `jobs`, superuser), so it listens on the loopback interface alone.
+//! local user (role `tester`, superuser), so it listens on the loopback interface alone.
 
 mod certificate;
 mod cluster;
