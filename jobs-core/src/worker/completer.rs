@@ -9,9 +9,10 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::Shared;
+use crate::error::{Failure, FailureKind, StorageError};
 use crate::job::JobId;
 use crate::lease::Lease;
-use crate::outcome::{Finish, Transition};
+use crate::outcome::{Finish, Keep, Transition};
 use crate::telemetry::{self, Trouble};
 
 /// The largest batch.
@@ -116,11 +117,7 @@ async fn write(shared: &Shared, reports: Vec<Report>, trouble: &Trouble) {
             Err(problem) => {
                 refusals += u32::from(!problem.is_transient());
                 if refusals == REFUSALS {
-                    telemetry::refused("finish", &problem);
-                    for report in reports {
-                        shared.leases.end(&report.finish.lease);
-                    }
-                    return;
+                    return discard(shared, reports, &problem).await;
                 }
                 trouble.report(&problem);
                 tokio::time::sleep(pause.mul_f64(rand::random_range(0.5..1.0))).await;
@@ -137,6 +134,22 @@ async fn write(shared: &Shared, reports: Vec<Report>, trouble: &Trouble) {
             shared.leases.end(&lease);
         } else {
             shared.lost(&kind, lease, transition.verb());
+        }
+    }
+}
+
+/// The database will not have these outcomes. Running their jobs again and again would be worse than an end that people
+/// see; should it refuse that, too, the auditor gives the jobs back.
+async fn discard(shared: &Shared, reports: Vec<Report>, problem: &StorageError) {
+    telemetry::refused("finish", problem);
+    let failure = Failure::new(FailureKind::Error, &format!("its outcome could not be stored: {problem}"));
+    let keep = Keep::For(shared.settings.retention.failed);
+    for Report { finish: Finish { lease, .. }, kind, ran, .. } in reports {
+        let transition = Transition::Discard { failure: failure.clone(), keep };
+        let finish = [Finish { lease, transition }];
+        match shared.storage.finish(&finish).await {
+            Ok(moved) if !moved.is_empty() => shared.done(&kind, lease, &finish[0].transition, ran),
+            Ok(_) | Err(_) => shared.leases.end(&lease),
         }
     }
 }

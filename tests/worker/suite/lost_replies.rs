@@ -11,7 +11,7 @@ use jobs::storage::{
     Transaction, WorkerInfo,
 };
 use jobs::{JobContext, JobId, JobState, NewJob, State, StorageError, Worker, WorkerId, job};
-use jobs_core::{ClaimedJob, Finish};
+use jobs_core::{ClaimedJob, Finish, Transition};
 use support::{Db, Probe, Running, registry};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -21,6 +21,8 @@ struct Lossy {
     inner: Arc<dyn Storage>,
     claims: AtomicUsize,
     finishes: AtomicUsize,
+    /// Refuses every completion, whatever is tried.
+    refuses: bool,
 }
 
 fn lost<T>(left: &AtomicUsize, answer: T) -> StorageResult<T> {
@@ -40,6 +42,9 @@ impl Storage for Lossy {
     }
 
     async fn finish(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>> {
+        if self.refuses && batch.iter().any(|finish| matches!(finish.transition, Transition::Complete(_))) {
+            return Err(StorageError::Refused("not this one".into()));
+        }
         lost(&self.finishes, self.inner.finish(batch).await?)
     }
 
@@ -117,7 +122,7 @@ async fn once(ctx: &JobContext, State(probe): State<Probe>) {
 async fn five_jobs_run_once(db: Db, claims: usize, finishes: usize) {
     let (probe, mut events) = Probe::new();
     let ids = db.conn().await.enqueue_all((0..5).map(|_| Once {})).await;
-    let lossy = Lossy { inner: db.storage(), claims: claims.into(), finishes: finishes.into() };
+    let lossy = Lossy { inner: db.storage(), claims: claims.into(), finishes: finishes.into(), refuses: false };
     let worker = Worker::builder(Arc::new(lossy)).registry(registry![Once]).state(probe).concurrency(2);
     let worker = Running::start(worker.poll(Duration::from_millis(50)).lease(Duration::from_secs(3)));
     for id in ids {
@@ -140,7 +145,26 @@ async fn a_finish_whose_answer_was_lost_is_not_a_lost_lease(db: Db) {
     five_jobs_run_once(db, 0, 2).await;
 }
 
+async fn an_outcome_that_the_database_refuses_for_good_discards_the_job_and_says_so(db: Db) {
+    let (probe, mut events) = Probe::new();
+    let ids = db.conn().await.enqueue_all((0..2).map(|_| Once {})).await;
+    let lossy = Lossy { inner: db.storage(), claims: 0.into(), finishes: 0.into(), refuses: true };
+    let worker = Worker::builder(Arc::new(lossy)).registry(registry![Once]).state(probe);
+    let worker = Running::start(worker.poll(Duration::from_millis(50)).lease(Duration::from_secs(3)));
+    for id in ids {
+        db.await_state(id, JobState::Discarded).await;
+        let (_, failures) = db.show(id).await;
+        assert!(
+            failures[0].message.contains("could not be stored: the database refused: not this one"),
+            "{failures:?}"
+        );
+    }
+    worker.stop().await;
+    assert_eq!(events.rest().len(), 2, "each ran once");
+}
+
 support::on_each_database! {
+    an_outcome_that_the_database_refuses_for_good_discards_the_job_and_says_so,
     a_claim_whose_answer_was_lost_runs_all_the_same,
     a_finish_whose_answer_was_lost_is_not_a_lost_lease,
 }
