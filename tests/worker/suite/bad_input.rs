@@ -28,17 +28,18 @@ async fn start_up_error(url: &str) -> String {
 }
 
 async fn wrong_urls_are_refused_and_no_message_has_the_password(db: Db) {
-    let (_, rest) = db.url().split_once('@').unwrap();
+    let (login, rest) = db.url().split_once('@').unwrap();
     let (address, _) = rest.split_once('?').unwrap();
     let (host, _) = address.split_once('/').unwrap();
     for (url, reason) in [
         // Nobody listens there.
         ("postgres://me:s3cret@127.0.0.1:1/app".to_owned(), "unavailable"),
         ("postgres://me:s3cret@no-such-host.invalid/app".to_owned(), "unavailable"),
-        (format!("postgres://jobs:s3cret@{host}/no_such_database"), "no_such_database"),
+        (format!("{login}:s3cret@{host}/no_such_database"), "create it first"),
         (format!("postgres://no_such_role:s3cret@{address}"), "no_such_role"),
         ("postgres://me:s3cret@host:notaport/app".to_owned(), "not a valid PostgreSQL URL"),
         ("postgres://me:s3cret@localhost/app?sslmode=maybe".to_owned(), "sslmode=maybe"),
+        ("postgres://me:s3cret@localhost/app?sslmod=require".to_owned(), "unknown parameter \"sslmod\""),
         ("mysql://me:s3cret@localhost/app".to_owned(), "mysql"),
         ("s3cret".to_owned(), "without a scheme"),
     ] {
