@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn a_command_is_printed_so_that_it_can_be_pasted() {
         let mut command = Command::new("psql");
-        command.env("PGUSER", "tester").env_remove("PGHOST").args(["-c", "select 'a'"]);
+        command.env("PGUSER", "jobs").env_remove("PGHOST").args(["-c", "select 'a'"]);
         assert_eq!(render(&command), r"PGUSER=jobs psql -c 'select '\''a'\'''");
     }
 
