@@ -1,6 +1,7 @@
 //! From a URL to a connection, with TLS where the URL asks for it.
 
 use std::str::FromStr;
+use std::time::Duration;
 
 use diesel::{ConnectionError, ConnectionResult};
 use diesel_async::AsyncPgConnection;
@@ -34,6 +35,9 @@ const PARAMETERS: [&str; 18] = [
     "channel_binding",
     "load_balance_hosts",
 ];
+
+/// What a request to cancel a statement may take: the server answers it only by hanging up.
+const CANCEL_LIMIT: Duration = Duration::from_secs(2);
 
 /// How to reach one server. No `Debug`: it holds the password.
 #[derive(Clone)]
@@ -94,7 +98,7 @@ impl Connector {
             config.application_name("jobs worker");
         }
         if config.get_connect_timeout().is_none() {
-            config.connect_timeout(std::time::Duration::from_secs(5));
+            config.connect_timeout(Duration::from_secs(5));
         }
         let tls = verify.map(|verify| connector(verify, roots.as_deref())).transpose()?;
         Ok(Self { config, tls })
@@ -117,12 +121,16 @@ impl Connector {
 
     /// Asks the server to stop what a connection is doing. Best effort: the answer tells nothing.
     pub(crate) async fn cancel(&self, token: CancelToken) {
-        let cancelled = match &self.tls {
-            Some(tls) => token.cancel_query(tls.clone()).await,
-            None => token.cancel_query(NoTls).await,
+        let cancelled = async {
+            match &self.tls {
+                Some(tls) => token.cancel_query(tls.clone()).await,
+                None => token.cancel_query(NoTls).await,
+            }
         };
-        if let Err(error) = cancelled {
-            tracing::debug!(%error, "could not ask the server to cancel a statement");
+        match tokio::time::timeout(CANCEL_LIMIT, cancelled).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "could not ask the server to cancel a statement"),
+            Err(_) => tracing::debug!("the server did not take the request to cancel a statement"),
         }
     }
 }

@@ -38,20 +38,16 @@ impl From<DieselError> for Rollback {
     }
 }
 
-impl From<Result<Transition, Rollback>> for Outcome {
-    fn from(ended: Result<Transition, Rollback>) -> Self {
-        Self(match ended {
-            Ok(transition) => Transacted::Committed(transition),
-            Err(Rollback::Handler(error)) => Transacted::RolledBack(error),
-            Err(Rollback::LeaseLost) => Transacted::LeaseLost,
-            #[cfg(feature = "postgres-sync")]
-            Err(Rollback::Aborted) => Transacted::Aborted,
-            Err(Rollback::Database(error)) => Transacted::Unknown(storage_error(error)),
-        })
+fn transacted(ended: Result<Transition, Rollback>) -> Transacted {
+    match ended {
+        Ok(transition) => Transacted::Committed(transition),
+        Err(Rollback::Handler(error)) => Transacted::RolledBack(error),
+        Err(Rollback::LeaseLost) => Transacted::LeaseLost,
+        #[cfg(feature = "postgres-sync")]
+        Err(Rollback::Aborted) => Transacted::Aborted,
+        Err(Rollback::Database(error)) => Transacted::Unknown(storage_error(error)),
     }
 }
-
-struct Outcome(Transacted);
 
 pub(crate) async fn transact(storage: &PgStorage, transaction: Transaction) -> Transacted {
     let Transaction { lease, body, abort, .. } = transaction;
@@ -84,7 +80,7 @@ pub(crate) async fn transact(storage: &PgStorage, transaction: Transaction) -> T
         }
     };
     match ended {
-        Some(ended) => Outcome::from(ended).0,
+        Some(ended) => transacted(ended),
         None => {
             // The future is gone half-way. The server may still be busy with its statement, and the transaction is open:
             // stop the one, and close the connection to end the other. It never goes back to the pool.
@@ -111,7 +107,7 @@ mod blocking {
     use crate::fate::Fate;
     use crate::pg::unavailable;
 
-    use super::{Finish, FinishQuery, Outcome, PgStorage, Rollback, Transacted};
+    use super::{Finish, FinishQuery, PgStorage, Rollback, Transacted, transacted};
 
     pub(crate) type BlockingPool = Pool<ConnectionManager<PgConnection>>;
 
@@ -148,7 +144,7 @@ mod blocking {
                 }
                 if settled.settle(Fate::COMMITS) { Ok(transition) } else { Err(Rollback::Aborted) }
             });
-            Outcome::from(ended).0
+            transacted(ended)
         };
         let mut attempt = tokio::task::spawn_blocking(attempt);
         let ended = tokio::select! {
