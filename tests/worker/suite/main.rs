@@ -11,6 +11,7 @@ mod cron;
 mod daylight;
 mod decoding;
 mod enqueueing;
+mod floors;
 mod from_sql;
 mod lost_replies;
 mod order;

@@ -114,7 +114,22 @@ async fn a_time_in_the_past_is_now(db: Db) {
     worker.stop().await;
 }
 
+#[job(queue = "idle")]
+async fn never_comes() {}
+
+/// A queue with nothing in it is claimed for while the other is full. Slots that are freed during that claim count.
+async fn an_idle_queue_beside_does_not_make_a_busy_one_wait_for_polls(db: Db) {
+    let narrow = Arc::<Together>::default();
+    db.conn().await.enqueue_all((0..300).map(|_| GoesNarrow {})).await;
+    let worker = db.worker(registry![GoesNarrow, NeverComes]).queue("narrow", 2).queue("idle", 2).state(Narrow(narrow));
+    let started = tokio::time::Instant::now();
+    let stats = worker.poll(Duration::from_secs(10)).build().unwrap().run_until_empty().await.unwrap();
+    assert_eq!(stats.completed, 300);
+    assert!(started.elapsed() < Duration::from_secs(9), "it slept a poll, {:?}", started.elapsed());
+}
+
 support::on_each_database! {
+    an_idle_queue_beside_does_not_make_a_busy_one_wait_for_polls,
     each_queue_runs_as_many_as_it_may_and_no_more,
     higher_priorities_run_first_and_ties_in_the_order_of_their_time,
     a_delayed_job_is_neither_early_nor_late,

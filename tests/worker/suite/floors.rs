@@ -1,0 +1,89 @@
+//! Claims start where the last ones ended. Nothing may be passed that appears later below that place: a transaction that
+//! commits late, and jobs that come back to their old places.
+
+use std::time::Duration;
+
+use jobs::storage::Claim;
+use jobs::{JobContext, JobState, State, WorkerId, job};
+use support::{Db, Probe, Running, registry};
+
+/// What a job may wait that only the sweep finds, with a second's slack for a busy machine.
+const SWEEP: Duration = Duration::from_secs(2);
+
+#[job]
+async fn tells(ctx: &JobContext, State(probe): State<Probe>) {
+    probe.say(ctx, "ran");
+}
+
+/// Runs jobs one by one for so long that the floors have moved far beyond its beginning.
+async fn a_while(db: &Db) {
+    for _ in 0..30 {
+        let id = db.enqueue(Tells {}).await;
+        db.await_state(id, JobState::Completed).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+async fn jobs_whose_transactions_commit_seconds_later_run_at_once(db: Db) {
+    let (probe, _events) = Probe::new();
+    let worker = Running::start(db.worker(registry![Tells]).state(probe).poll(Duration::from_millis(100)));
+    a_while(&db).await;
+    let mut late = Vec::new();
+    for _ in 0..6 {
+        let mut conn = db.conn().await;
+        conn.execute("begin").await;
+        let id = conn.enqueue(Tells {}).await;
+        late.push((conn, id));
+    }
+    a_while(&db).await;
+    // One would now and then be found in time by the sweep, which comes every second; not all of them.
+    for (mut conn, id) in late {
+        conn.execute("commit").await;
+        let committed = tokio::time::Instant::now();
+        db.await_state(id, JobState::Completed).await;
+        let waited = committed.elapsed();
+        assert!(waited < Duration::from_millis(400), "found by the sweep only, after {waited:?}");
+        tokio::time::sleep(Duration::from_millis(130)).await;
+    }
+    worker.stop().await;
+}
+
+async fn jobs_that_came_back_to_their_old_places_are_found_within_a_sweep(db: Db) {
+    let (probe, _events) = Probe::new();
+    // Claimed by a worker that gives them back much later.
+    let first = WorkerId::generate();
+    let info = jobs::storage::WorkerInfo {
+        id: first,
+        host: "elsewhere".to_owned(),
+        pid: 1,
+        queues: vec!["default".to_owned()],
+        lease: Duration::from_secs(3600),
+    };
+    db.storage().register(&info).await.unwrap();
+    let ids: Vec<_> = db.conn().await.enqueue_all((0..50).map(|_| Tells {})).await;
+    let claim = Claim { worker: first, wanted: vec![("default".to_owned(), 50)], kinds: ["tells".to_owned()].into() };
+    let elsewhere = db.again().await.storage;
+    let claimed = elsewhere.claim(&claim).await.unwrap();
+    assert_eq!(claimed.len(), 50);
+
+    let worker =
+        Running::start(db.worker(registry![Tells]).state(probe).concurrency(4).poll(Duration::from_millis(100)));
+    a_while(&db).await;
+    let release = |job: &jobs_core::ClaimedJob| jobs_core::Finish {
+        lease: job.lease,
+        transition: jobs_core::Transition::Release,
+    };
+    elsewhere.finish(&claimed.iter().map(release).collect::<Vec<_>>()).await.unwrap();
+    let released = tokio::time::Instant::now();
+    for id in ids {
+        db.await_state(id, JobState::Completed).await;
+    }
+    // All of them, not four with each sweep: the first ones found lower the floor for the rest.
+    assert!(released.elapsed() < SWEEP, "{:?}", released.elapsed());
+    worker.stop().await;
+}
+
+support::on_postgres! {
+    jobs_whose_transactions_commit_seconds_later_run_at_once,
+    jobs_that_came_back_to_their_old_places_are_found_within_a_sweep,
+}
