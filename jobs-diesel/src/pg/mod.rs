@@ -10,6 +10,9 @@ mod operator;
 mod queries;
 mod schema;
 mod storage;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod tests;
 mod tls;
 mod transact;
 
@@ -53,15 +56,7 @@ pub(crate) struct PgStorage {
 
 /// Opens the database behind a `postgres://` URL.
 pub(crate) async fn open(url: &str, handlers: usize) -> StorageResult<Database> {
-    let connector = Arc::new(Connector::from_url(url)?);
-    let storage = Arc::new(PgStorage {
-        own: pool(&connector, OWN_CONNECTIONS)?,
-        handlers: pool(&connector, handlers.max(1))?,
-        lanes: Arc::new(Mutex::new(Lanes::new(Instant::now()))),
-        #[cfg(feature = "postgres-sync")]
-        blocking: transact::blocking_pool(url, handlers.max(1)),
-        connector,
-    });
+    let storage = Arc::new(PgStorage::new(url, handlers)?);
     Ok(Database { storage: storage.clone(), operator: storage.clone(), migrator: storage })
 }
 
@@ -96,6 +91,18 @@ fn unavailable(error: impl std::error::Error + Send + Sync + 'static) -> Storage
 }
 
 impl PgStorage {
+    fn new(url: &str, handlers: usize) -> StorageResult<Self> {
+        let connector = Arc::new(Connector::from_url(url)?);
+        Ok(Self {
+            own: pool(&connector, OWN_CONNECTIONS)?,
+            handlers: pool(&connector, handlers.max(1))?,
+            lanes: Arc::new(Mutex::new(Lanes::new(Instant::now()))),
+            #[cfg(feature = "postgres-sync")]
+            blocking: transact::blocking_pool(url, handlers.max(1)),
+            connector,
+        })
+    }
+
     /// Never held across a statement.
     fn lanes(&self) -> MutexGuard<'_, Lanes> {
         // What it remembers only saves work: half-way is good enough.
