@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod bad_input;
+mod cancelling;
 mod completing_in;
 mod context;
 mod crashes;

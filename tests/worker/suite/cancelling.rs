@@ -1,0 +1,34 @@
+//! An operator cancels a job that is running: its handler is told, long before its finish would be refused.
+
+use std::time::Duration;
+
+use jobs::storage::Operated;
+use jobs::{JobContext, JobState, State, job};
+use support::{Db, Probe, Running, registry};
+
+/// Hears of nothing but its token.
+#[job]
+fn listens(ctx: &JobContext, State(probe): State<Probe>) {
+    probe.say(ctx, "began");
+    while !ctx.is_cancelled() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    probe.say(ctx, "was told");
+}
+
+async fn a_handler_whose_job_is_cancelled_is_told_to_stop(db: Db) {
+    let (probe, mut events) = Probe::new();
+    let id = db.enqueue(Listens {}).await;
+    let worker = Running::start(db.worker(registry![Listens]).state(probe).lease(Duration::from_secs(3)));
+    events.expect("began").await;
+    assert_eq!(db.database().operator.cancel(id).await.unwrap(), Operated::Done);
+    // Neither the worker stops nor the job has a timeout: only the lost lease can end the wait.
+    support::within(Duration::from_secs(10), "the word to the handler", events.expect("was told")).await;
+    assert_eq!(db.record(id).await.state, JobState::Cancelled);
+    let stats = worker.stop().await;
+    assert_eq!((stats.completed, stats.leases_lost), (0, 1));
+}
+
+support::on_each_database! {
+    a_handler_whose_job_is_cancelled_is_told_to_stop,
+}
