@@ -1,0 +1,85 @@
+//! One invocation: the server, the options, and where results go.
+
+use anyhow::{Context as _, Result};
+use serde_json::{Map, Value};
+
+use crate::cli::Options;
+use crate::report::{Line, Run, Runs, table};
+use crate::server::{Server, machine};
+
+pub(crate) struct Bench {
+    pub(crate) server: Server,
+    pub(crate) options: Options,
+    settings: Map<String, Value>,
+}
+
+impl Bench {
+    pub(crate) async fn open(options: Options) -> Result<Self> {
+        let url = options.database_url.as_deref().filter(|url| !url.is_empty()).context(
+            "DATABASE_URL is not set: name a PostgreSQL server, such as postgres://postgres@localhost:5432/postgres",
+        )?;
+        let server = Server::connect(url).await?;
+        let mut settings = machine();
+        settings.extend(server.settings().await?);
+        let bench = Self { server, options, settings };
+        if !bench.options.json {
+            println!("{}\n", bench.settings_text());
+        }
+        Ok(bench)
+    }
+
+    fn settings_text(&self) -> String {
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        self.settings.iter().map(|(name, value)| format!("{name}={}", text(value))).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Says what is going on, to whoever watches.
+    pub(crate) fn note(&self, text: &str) {
+        eprintln!("{text}");
+    }
+
+    /// Runs ours and raw in turns: whatever the machine does meanwhile, both get their share of it.
+    pub(crate) async fn alternate(
+        &self,
+        variant: &str,
+        mut ours: impl AsyncFnMut() -> Result<Run>,
+        mut raw: impl AsyncFnMut() -> Result<Run>,
+    ) -> Result<Runs> {
+        let mut runs = Runs::default();
+        for number in 1..=self.options.runs {
+            let run = ours().await.with_context(|| format!("{variant}, run {number} of ours"))?;
+            self.note(&format!("{variant}: run {number}, ours {}", run.value.round()));
+            runs.ours.push(run);
+            if self.options.no_raw {
+                continue;
+            }
+            let run = raw().await.with_context(|| format!("{variant}, run {number} of raw"))?;
+            self.note(&format!("{variant}: run {number}, raw {}", run.value.round()));
+            runs.raw.push(run);
+        }
+        Ok(runs)
+    }
+
+    /// A line is complete: printed at once for programs, kept for the table otherwise.
+    pub(crate) fn report(&self, lines: &mut Vec<Line>, mut line: Line) -> Result<()> {
+        let mut settings = self.settings.clone();
+        settings.extend(std::mem::take(&mut line.settings));
+        line.settings = settings;
+        if self.options.json {
+            println!("{}", serde_json::to_string(&line)?);
+        }
+        lines.push(line);
+        Ok(())
+    }
+
+    /// A measure is complete.
+    pub(crate) fn finish(&self, title: &str, lines: &[Line]) {
+        if !self.options.json && !lines.is_empty() {
+            println!("{title}\n{}", table(lines));
+        }
+    }
+
+    pub(crate) async fn close(&self) {
+        self.server.clear().await;
+    }
+}

@@ -1,0 +1,91 @@
+//! The command line.
+
+use clap::{Args, Parser, ValueEnum};
+
+/// Measures `jobs` beside hand-written SQL on the same tables, in turns.
+///
+/// DATABASE_URL names a PostgreSQL server and a database there to connect to, as a user who may create databases. The
+/// program makes databases named jobs_bench_* and drops them. Run it where nothing else runs.
+#[derive(Debug, Parser)]
+#[command(name = "jobs-bench", max_term_width = 120, version)]
+pub(crate) struct Cli {
+    /// What to measure
+    #[arg(value_enum)]
+    pub(crate) measure: Measure,
+    #[command(flatten)]
+    pub(crate) options: Options,
+}
+
+/// What can be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Measure {
+    /// Every measure below, in this order
+    All,
+    /// Jobs enqueued before the worker starts: how fast they are claimed, run and finished
+    Drain,
+}
+
+/// How to measure.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Options {
+    /// Print one JSON object per variant, as soon as it is measured, instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Runs of each variant, of ours and of raw in turns; medians are quoted
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) runs: u16,
+    /// Jobs per run, where a measure counts jobs [default: the measure's own]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) n: Option<u64>,
+    /// Length of a run, where a measure takes time [default: the measure's own]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) seconds: Option<u64>,
+    /// Only variants whose name contains this text
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) only: Option<String>,
+    /// Do not measure the raw limit
+    #[arg(long)]
+    pub(crate) no_raw: bool,
+    /// A tenth of the jobs and of the time: to try the program out, not to quote
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// The PostgreSQL server. Other users of the machine can read command lines: a URL with a password belongs into
+    /// the variable
+    #[arg(long, value_name = "URL", env = "DATABASE_URL", hide_env_values = true)]
+    pub(crate) database_url: Option<String>,
+}
+
+impl Options {
+    /// Jobs per run: as asked, else the measure's own number.
+    pub(crate) fn jobs(&self, usual: u64) -> u64 {
+        self.n.unwrap_or(if self.quick { usual.div_ceil(10) } else { usual })
+    }
+
+    /// Length of a run in seconds: as asked, else the measure's own.
+    pub(crate) fn time(&self, usual: u64) -> u64 {
+        self.seconds.unwrap_or(if self.quick { usual.div_ceil(10) } else { usual })
+    }
+
+    /// Whether a variant is asked for.
+    pub(crate) fn wants(&self, variant: &str) -> bool {
+        self.only.as_ref().is_none_or(|text| variant.contains(text.as_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_quick_run_takes_a_tenth_unless_told_otherwise() {
+        let cli = Cli::try_parse_from(["jobs-bench", "drain", "--quick", "--n", "7"]).unwrap();
+        assert_eq!((cli.options.jobs(100_000), cli.options.time(60)), (7, 6));
+    }
+}

@@ -1,0 +1,150 @@
+//! Worker processes, started and heard by the benchmark.
+
+mod process;
+mod timeline;
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use tokio::sync::mpsc;
+
+use crate::worker_process::Role;
+use process::{Event, Process};
+pub(crate) use timeline::Timeline;
+
+/// A fleet that completes nothing for so long is stuck.
+const STUCK: Duration = Duration::from_secs(60);
+/// What a worker may take to connect.
+const CONNECT: Duration = Duration::from_secs(30);
+
+/// Workers of one kind on one database, killed with this value.
+pub(crate) struct Fleet {
+    processes: Vec<Process>,
+    events: mpsc::UnboundedReceiver<(usize, Event)>,
+    completed: Vec<u64>,
+    /// What was completed when, over all processes, since `start`.
+    pub(crate) timeline: Timeline,
+    /// Starts of probes that nobody has asked for yet: job and nanoseconds since 1970.
+    started: VecDeque<(i64, u128)>,
+    /// How long claims took, in microseconds.
+    pub(crate) claims: Vec<f64>,
+}
+
+impl Fleet {
+    /// Starts the processes and waits until each has reached the database. They do nothing before [`start`](Self::start).
+    pub(crate) async fn connect(url: &str, number: usize, role: &Role) -> Result<Self> {
+        let (sender, events) = mpsc::unbounded_channel();
+        let processes: Vec<Process> =
+            (0..number).map(|place| Process::spawn(url, role, place, sender.clone())).collect::<Result<_>>()?;
+        let mut fleet = Self {
+            processes,
+            events,
+            completed: vec![0; number],
+            timeline: Timeline::new(Instant::now()),
+            started: VecDeque::new(),
+            claims: Vec::new(),
+        };
+        let mut connected = 0;
+        while connected < number {
+            let event = tokio::time::timeout(CONNECT, fleet.events.recv()).await;
+            match event.ok().flatten().context("a worker process did not reach the database in time")? {
+                (_, Event::Connected) => connected += 1,
+                (place, event) => fleet.note(place, event).await?,
+            }
+        }
+        Ok(fleet)
+    }
+
+    /// Connects and starts.
+    pub(crate) async fn run(url: &str, number: usize, role: &Role) -> Result<Self> {
+        let mut fleet = Self::connect(url, number, role).await?;
+        fleet.start().await?;
+        Ok(fleet)
+    }
+
+    /// Tells all to begin; the clock runs from here.
+    pub(crate) async fn start(&mut self) -> Result<()> {
+        self.timeline = Timeline::new(Instant::now());
+        for process in &mut self.processes {
+            process.say("start").await?;
+        }
+        Ok(())
+    }
+
+    /// How many jobs are completed, as far as heard.
+    pub(crate) fn completed(&self) -> u64 {
+        self.completed.iter().sum()
+    }
+
+    /// Waits until so many jobs are completed, in all, and answers how long that took since `start`.
+    pub(crate) async fn until(&mut self, jobs: u64) -> Result<Duration> {
+        let mut before = self.completed();
+        let mut progress = Instant::now();
+        while self.completed() < jobs {
+            let left = STUCK.saturating_sub(progress.elapsed());
+            match tokio::time::timeout(left, self.events.recv()).await {
+                Ok(Some((place, event))) => self.note(place, event).await?,
+                Ok(None) => bail!("all worker processes are gone"),
+                Err(_) => bail!("no job was completed for {} s; {before} of {jobs} are", STUCK.as_secs()),
+            }
+            if self.completed() > before {
+                before = self.completed();
+                progress = Instant::now();
+            }
+        }
+        Ok(self.timeline.last())
+    }
+
+    /// Listens for so long.
+    pub(crate) async fn hear(&mut self, time: Duration) -> Result<()> {
+        let deadline = tokio::time::Instant::now() + time;
+        while let Ok(event) = tokio::time::timeout_at(deadline, self.events.recv()).await {
+            let (place, event) = event.context("all worker processes are gone")?;
+            self.note(place, event).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the next start of a probe: its job, and when, in nanoseconds since 1970.
+    pub(crate) async fn next_start(&mut self) -> Result<(i64, u128)> {
+        loop {
+            if let Some(start) = self.started.pop_front() {
+                return Ok(start);
+            }
+            let event = tokio::time::timeout(STUCK, self.events.recv()).await;
+            let (place, event) = event.ok().flatten().context("a probe was not started")?;
+            self.note(place, event).await?;
+        }
+    }
+
+    /// The processes' numbers.
+    pub(crate) fn pids(&self) -> Vec<u32> {
+        self.processes.iter().filter_map(Process::pid).collect()
+    }
+
+    /// Lets the workers drain, as on SIGTERM, and waits for their end.
+    pub(crate) async fn stop(mut self) -> Result<()> {
+        for process in &mut self.processes {
+            process.say("stop").await?;
+        }
+        for mut process in self.processes {
+            process.ended().await?;
+        }
+        Ok(())
+    }
+
+    async fn note(&mut self, place: usize, event: Event) -> Result<()> {
+        match event {
+            Event::Connected => {}
+            Event::Completed(total) => {
+                self.completed[place] = total;
+                self.timeline.push(Instant::now(), self.completed());
+            }
+            Event::Started(job, at) => self.started.push_back((job, at)),
+            Event::Claimed(micros) => self.claims.push(micros),
+            Event::Ended => bail!("a worker process ended by itself:\n{}", self.processes[place].complaint().await),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,59 @@
+//! The benchmark program: `jobs-bench MEASURE`.
+//!
+//! Every measure runs `jobs` as its users run it (worker processes of their own, default settings, jobs enqueued through
+//! Diesel connections) and, in turns with it, the *raw limit*: hand-written prepared statements on the same tables, with
+//! the same batches, the same durability and the same history. What counts is the ratio of the two: rates alone say more
+//! about the disk than about the program.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to a terminal")]
+
+mod bench;
+mod cli;
+mod fleet;
+mod kinds;
+mod measure;
+mod raw;
+mod report;
+mod server;
+mod worker_process;
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result, anyhow};
+use clap::Parser as _;
+
+use crate::bench::Bench;
+use crate::cli::{Cli, Measure, Options};
+use crate::worker_process::WorkerArgs;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args_os().skip(1).peekable();
+    let done = if arguments.peek().is_some_and(|first| first == worker_process::COMMAND) {
+        worker_process::main(&WorkerArgs::parse_from(arguments))
+    } else {
+        start(Cli::parse())
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start(Cli { measure, options }: Cli) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")?;
+    runtime.block_on(run(measure, options))
+}
+
+/// Runs the measures. Whatever way it ends, worker processes are gone with it and databases are dropped.
+async fn run(measure: Measure, options: Options) -> Result<()> {
+    let bench = Bench::open(options).await?;
+    let done = tokio::select! {
+        done = measure::run(&bench, measure) => done,
+        _ = tokio::signal::ctrl_c() => Err(anyhow!("interrupted")),
+    };
+    bench.close().await;
+    done
+}

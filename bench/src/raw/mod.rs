@@ -1,0 +1,31 @@
+//! The raw limit: what hand-written prepared statements on tokio-postgres can do on the tables of `jobs`.
+//!
+//! One statement per file. They move the same columns with the same durability, in batches of [`BATCH`], but check, decode
+//! and wake nothing. Their connections plan each statement once, and never as a scan of a whole table: a raw
+//! limit that falls for an unlucky plan would be no limit.
+
+mod claim;
+mod finish;
+mod flow;
+pub(crate) mod seed;
+
+use anyhow::Result;
+use tokio_postgres::Client;
+
+pub(crate) use flow::{End, Flow};
+
+/// Jobs per statement.
+pub(crate) const BATCH: usize = 500;
+
+/// Who claims. `jobs.running` asks for a worker; raw ones are not registered.
+const WORKER: &str = "00000000-0000-7000-8000-000000000001";
+
+async fn connect(url: &str) -> Result<Client> {
+    let client = crate::server::connect(url).await?;
+    client
+        .batch_execute(
+            "set plan_cache_mode = force_generic_plan; set enable_seqscan = off; set enable_bitmapscan = off",
+        )
+        .await?;
+    Ok(client)
+}

@@ -1,0 +1,51 @@
+//! One database of our own.
+
+use anyhow::{Context as _, Result};
+use diesel_async::{AsyncConnection as _, AsyncPgConnection};
+use tokio_postgres::Client;
+
+use super::{Server, connect, url::with_database};
+
+/// A database with the schema of `jobs`.
+pub(crate) struct Database<'s> {
+    server: &'s Server,
+    pub(crate) name: String,
+    pub(crate) url: String,
+    /// For preparations and questions, never used while the clock runs.
+    pub(crate) client: Client,
+}
+
+impl<'s> Database<'s> {
+    pub(super) async fn open(server: &'s Server, name: String) -> Result<Self> {
+        let url = with_database(&server.url, &name)?;
+        let mut conn = AsyncPgConnection::establish(&url).await.context("connecting through Diesel")?;
+        jobs::migrate(&mut conn).await.context("creating the schema")?;
+        let client = connect(&url).await?;
+        Ok(Self { server, name, url, client })
+    }
+
+    /// A connection as an application has one.
+    pub(crate) async fn connection(&self) -> Result<AsyncPgConnection> {
+        AsyncPgConnection::establish(&self.url).await.context("connecting through Diesel")
+    }
+
+    /// Brings it to rest before the clock starts: statistics are right, nothing is left to vacuum or to write out.
+    pub(crate) async fn settle(&self) -> Result<()> {
+        self.client.batch_execute("vacuum analyze").await?;
+        self.client
+            .batch_execute("checkpoint")
+            .await
+            .context("a checkpoint before each run keeps them alike; grant the user of DATABASE_URL pg_checkpoint")
+    }
+
+    /// How many rows a query counts.
+    pub(crate) async fn count(&self, sql: &str) -> Result<i64> {
+        Ok(self.client.query_one(sql, &[]).await?.get(0))
+    }
+
+    /// Drops it.
+    pub(crate) async fn close(self) -> Result<()> {
+        drop(self.client);
+        self.server.drop_database(&self.name).await
+    }
+}

@@ -1,0 +1,91 @@
+//! The PostgreSQL server: databases of our own, what it is set to, what it counts.
+
+mod counters;
+mod database;
+mod url;
+
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context as _, Result};
+use serde_json::{Map, Value, json};
+use tokio_postgres::{Client, NoTls};
+
+pub(crate) use counters::Counters;
+pub(crate) use database::Database;
+
+/// A server that the measures use.
+pub(crate) struct Server {
+    url: String,
+    admin: Client,
+    /// Databases that are still there.
+    databases: Mutex<Vec<String>>,
+}
+
+/// Opens a connection; it is served in the background until the client is dropped.
+pub(crate) async fn connect(url: &str) -> Result<Client> {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.context("connecting to PostgreSQL")?;
+    tokio::spawn(connection);
+    Ok(client)
+}
+
+impl Server {
+    pub(crate) async fn connect(url: &str) -> Result<Self> {
+        let admin = connect(url).await.context("DATABASE_URL names no PostgreSQL server that answers")?;
+        Ok(Self { url: url.to_owned(), admin, databases: Mutex::default() })
+    }
+
+    /// A new database with the schema of `jobs`.
+    pub(crate) async fn create(&self) -> Result<Database<'_>> {
+        let name = {
+            let mut databases = self.databases.lock().unwrap_or_else(PoisonError::into_inner);
+            let number = databases.len();
+            let name = format!("jobs_bench_{}_{number}", std::process::id());
+            databases.push(name.clone());
+            name
+        };
+        self.admin
+            .batch_execute(&format!("create database {name}"))
+            .await
+            .context("the user of DATABASE_URL must be allowed to create databases")?;
+        Database::open(self, name).await
+    }
+
+    /// Drops what is still there: an interrupted measure leaves its database behind.
+    pub(crate) async fn clear(&self) {
+        let databases = self.databases.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for name in databases {
+            if let Err(error) = self.drop_database(&name).await {
+                eprintln!("warning: the database {name} could not be dropped: {error:#}");
+            }
+        }
+    }
+
+    async fn drop_database(&self, name: &str) -> Result<()> {
+        self.admin.batch_execute(&format!("drop database if exists {name} with (force)")).await?;
+        Ok(())
+    }
+
+    /// What figures depend on.
+    pub(crate) async fn settings(&self) -> Result<Map<String, Value>> {
+        let names =
+            ["server_version", "fsync", "synchronous_commit", "shared_buffers", "max_connections", "max_wal_size"];
+        let mut settings = Map::new();
+        for name in names {
+            let row = self.admin.query_one("select current_setting($1)", &[&name]).await?;
+            settings.insert(name.to_owned(), Value::from(row.get::<_, String>(0)));
+        }
+        Ok(settings)
+    }
+}
+
+/// What figures depend on besides the server.
+pub(crate) fn machine() -> Map<String, Value> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let Value::Object(settings) = json!({
+        "cores": cores, "os": std::env::consts::OS, "arch": std::env::consts::ARCH,
+        "jobs": env!("CARGO_PKG_VERSION"),
+    }) else {
+        return Map::new();
+    };
+    settings
+}

@@ -1,0 +1,98 @@
+//! A storage that tells how long its claims take.
+
+use std::any::TypeId;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use jobs::storage::{
+    Claim, DeclaredSchedule, Heartbeat, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule, Transacted,
+    Transaction, WorkerInfo,
+};
+use jobs::{JobId, NewJob, WorkerId};
+use jobs_core::{ClaimedJob, Finish};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use super::say;
+
+pub(super) struct Timed(pub(super) Arc<dyn Storage>);
+
+#[async_trait]
+impl Storage for Timed {
+    async fn claim(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
+        let begun = Instant::now();
+        let jobs = self.0.claim(claim).await;
+        say(&format!("claimed {}", begun.elapsed().as_micros()));
+        jobs
+    }
+
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn provides(&self, connection: TypeId) -> bool {
+        self.0.provides(connection)
+    }
+
+    async fn check_schema(&self) -> StorageResult<()> {
+        self.0.check_schema().await
+    }
+
+    async fn register(&self, worker: &WorkerInfo) -> StorageResult<()> {
+        self.0.register(worker).await
+    }
+
+    async fn deregister(&self, worker: WorkerId) -> StorageResult<()> {
+        self.0.deregister(worker).await
+    }
+
+    async fn open_heartbeat(&self, worker: WorkerId) -> StorageResult<Box<dyn Heartbeat>> {
+        self.0.open_heartbeat(worker).await
+    }
+
+    async fn next_due(&self, claim: &Claim) -> StorageResult<Option<Duration>> {
+        self.0.next_due(claim).await
+    }
+
+    async fn finish(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>> {
+        self.0.finish(batch).await
+    }
+
+    async fn leases(&self, worker: WorkerId) -> StorageResult<Vec<(JobId, i32)>> {
+        self.0.leases(worker).await
+    }
+
+    async fn transact(&self, transaction: Transaction) -> Transacted {
+        self.0.transact(transaction).await
+    }
+
+    async fn rescue(&self, policy: RescuePolicy) -> StorageResult<Rescued> {
+        self.0.rescue(policy).await
+    }
+
+    async fn declare_schedules(&self, declared: &[DeclaredSchedule], prune: &[String]) -> StorageResult<()> {
+        self.0.declare_schedules(declared, prune).await
+    }
+
+    async fn schedules(&self) -> StorageResult<(Vec<StoredSchedule>, DateTime<Utc>)> {
+        self.0.schedules().await
+    }
+
+    async fn tick(&self, schedule: &StoredSchedule, last_tick: DateTime<Utc>, jobs: &[NewJob]) -> StorageResult<bool> {
+        self.0.tick(schedule, last_tick, jobs).await
+    }
+
+    async fn prune(&self, limit: usize) -> StorageResult<usize> {
+        self.0.prune(limit).await
+    }
+
+    async fn set_idle(&self, worker: WorkerId, idle: bool) -> StorageResult<()> {
+        self.0.set_idle(worker, idle).await
+    }
+
+    async fn listen(&self, wake: Arc<Notify>, stop: CancellationToken) {
+        self.0.listen(wake, stop).await;
+    }
+}
