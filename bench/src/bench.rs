@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result};
 use serde_json::{Map, Value};
 
 use crate::cli::Options;
-use crate::report::{Line, Run, Runs, table};
+use crate::report::{Line, Run, Runs, table, tidy};
 use crate::server::{Server, machine};
 
 pub(crate) struct Bench {
@@ -48,14 +48,25 @@ impl Bench {
         let mut runs = Runs::default();
         for number in 1..=self.options.runs {
             let run = ours().await.with_context(|| format!("{variant}, run {number} of ours"))?;
-            self.note(&format!("{variant}: run {number}, ours {}", run.value.round()));
+            self.note(&format!("{variant}: run {number}, ours {}", tidy(run.value)));
             runs.ours.push(run);
             if self.options.no_raw {
                 continue;
             }
             let run = raw().await.with_context(|| format!("{variant}, run {number} of raw"))?;
-            self.note(&format!("{variant}: run {number}, raw {}", run.value.round()));
+            self.note(&format!("{variant}: run {number}, raw {}", tidy(run.value)));
             runs.raw.push(run);
+        }
+        Ok(runs)
+    }
+
+    /// Runs what has no raw counterpart.
+    pub(crate) async fn repeat(&self, variant: &str, mut ours: impl AsyncFnMut() -> Result<Run>) -> Result<Runs> {
+        let mut runs = Runs::default();
+        for number in 1..=self.options.runs {
+            let run = ours().await.with_context(|| format!("{variant}, run {number}"))?;
+            self.note(&format!("{variant}: run {number}, {}", tidy(run.value)));
+            runs.ours.push(run);
         }
         Ok(runs)
     }

@@ -21,8 +21,16 @@ pub(crate) struct Cli {
 pub(crate) enum Measure {
     /// Every measure below, in this order
     All,
+    /// One job at a time, each in a transaction of its own, from 1, 8 and 16 connections
+    Enqueue,
+    /// Many jobs in one call
+    Bulk,
     /// Jobs enqueued before the worker starts: how fast they are claimed, run and finished
     Drain,
+    /// How long an idle worker takes to begin a job
+    Latency,
+    /// Enqueue, claim and finish together, at saturation
+    Steady,
 }
 
 /// How to measure.

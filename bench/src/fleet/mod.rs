@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::worker_process::Role;
 use process::{Event, Process};
@@ -23,6 +23,8 @@ pub(crate) struct Fleet {
     processes: Vec<Process>,
     events: mpsc::UnboundedReceiver<(usize, Event)>,
     completed: Vec<u64>,
+    /// The total, for others to watch.
+    total: watch::Sender<u64>,
     /// What was completed when, over all processes, since `start`.
     pub(crate) timeline: Timeline,
     /// Starts of probes that nobody has asked for yet: job and nanoseconds since 1970.
@@ -41,6 +43,7 @@ impl Fleet {
             processes,
             events,
             completed: vec![0; number],
+            total: watch::Sender::new(0),
             timeline: Timeline::new(Instant::now()),
             started: VecDeque::new(),
             claims: Vec::new(),
@@ -75,6 +78,11 @@ impl Fleet {
     /// How many jobs are completed, as far as heard.
     pub(crate) fn completed(&self) -> u64 {
         self.completed.iter().sum()
+    }
+
+    /// The same for another task, as far as this one listens.
+    pub(crate) fn watch(&self) -> watch::Receiver<u64> {
+        self.total.subscribe()
     }
 
     /// Waits until so many jobs are completed, in all, and answers how long that took since `start`.
@@ -139,7 +147,9 @@ impl Fleet {
             Event::Connected => {}
             Event::Completed(total) => {
                 self.completed[place] = total;
-                self.timeline.push(Instant::now(), self.completed());
+                let total = self.completed();
+                self.timeline.push(Instant::now(), total);
+                self.total.send_replace(total);
             }
             Event::Started(job, at) => self.started.push_back((job, at)),
             Event::Claimed(micros) => self.claims.push(micros),

@@ -85,6 +85,11 @@ impl Flow {
         *self.finished.borrow()
     }
 
+    /// The same for another task.
+    pub(crate) fn watch(&self) -> watch::Receiver<u64> {
+        self.finished.subscribe()
+    }
+
     /// Waits until so many are finished, and answers how long that took since `start`.
     pub(crate) async fn until(&mut self, jobs: u64) -> Result<Duration> {
         let mut finished = self.finished.subscribe();

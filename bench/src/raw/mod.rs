@@ -5,14 +5,21 @@
 //! limit that falls for an unlucky plan would be no limit.
 
 mod claim;
+mod enqueue;
+mod enqueue_many;
 mod finish;
 mod flow;
+mod json;
+mod pickup;
 pub(crate) mod seed;
 
 use anyhow::Result;
 use tokio_postgres::Client;
 
+pub(crate) use enqueue::Enqueuer;
+pub(crate) use enqueue_many::BulkEnqueuer;
 pub(crate) use flow::{End, Flow};
+pub(crate) use pickup::Pickup;
 
 /// Jobs per statement.
 pub(crate) const BATCH: usize = 500;

@@ -4,6 +4,6 @@ mod line;
 mod summary;
 mod table;
 
-pub(crate) use line::{Line, Run, Runs};
-pub(crate) use summary::{median, percentile};
+pub(crate) use line::{Line, Run, Runs, tidy};
+pub(crate) use summary::percentile;
 pub(crate) use table::table;
