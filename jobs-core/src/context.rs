@@ -149,6 +149,11 @@ impl JobContext {
         self.0.token.clone()
     }
 
+    /// The attempt should stop.
+    pub(crate) fn cancel(&self) {
+        self.0.token.cancel();
+    }
+
     /// The value of this type that the worker was given with `WorkerBuilder::state`.
     pub fn state<T: Send + Sync + 'static>(&self) -> Option<&T> {
         self.0.states.get()

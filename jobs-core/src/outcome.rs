@@ -84,6 +84,18 @@ impl Default for Retention {
     }
 }
 
+impl Retain {
+    /// How long a completed job of this kind stays readable.
+    pub(crate) fn keep(self, retention: Retention) -> Keep {
+        match self {
+            Self::Default => Keep::For(retention.completed),
+            Self::None => Keep::Nothing,
+            Self::For(time) => Keep::For(time),
+            Self::Forever => Keep::Forever,
+        }
+    }
+}
+
 /// Where a job under a lease goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transition {
@@ -174,12 +186,7 @@ pub struct Attempt<'a> {
 pub fn decide(attempt: Attempt<'_>, handled: Handled, jitter: f64) -> Transition {
     let failed = Keep::For(attempt.retention.failed);
     match handled {
-        Ok(Outcome::Complete) => Transition::Complete(match attempt.options.retain {
-            Retain::Default => Keep::For(attempt.retention.completed),
-            Retain::None => Keep::Nothing,
-            Retain::For(time) => Keep::For(time),
-            Retain::Forever => Keep::Forever,
-        }),
+        Ok(Outcome::Complete) => Transition::Complete(attempt.options.retain.keep(attempt.retention)),
         Ok(Outcome::Snooze(delay)) => Transition::Snooze(delay),
         Ok(Outcome::Cancel(reason)) => {
             Transition::Cancel { reason: Failure::new(FailureKind::Cancelled, &reason), keep: failed }

@@ -38,13 +38,37 @@ pub struct WorkerInfo {
     pub lease: Duration,
 }
 
-/// How many jobs a worker wants, from which queues.
+/// How many jobs of a queue a worker wants.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// The queue.
+    pub queue: String,
+    /// As many as it has free slots: these start at once.
+    pub slots: usize,
+    /// As many more to have in hand. These end before the first job that must not wait in the hands of a process that may
+    /// die: one at its last attempt, which would be discarded without ever having started, or one that was in a crash.
+    pub ahead: usize,
+}
+
+impl Wanted {
+    /// As many as there are free slots.
+    pub fn new(queue: impl Into<String>, slots: usize) -> Self {
+        Self { queue: queue.into(), slots, ahead: 0 }
+    }
+
+    /// The most it may get.
+    pub fn total(&self) -> usize {
+        self.slots.saturating_add(self.ahead)
+    }
+}
+
+/// What a worker asks for.
 #[derive(Clone, Debug)]
 pub struct Claim {
     /// Who asks. A worker that is not registered gets nothing.
     pub worker: WorkerId,
-    /// Queue and number of free slots; no queue with zero.
-    pub wanted: Vec<(String, usize)>,
+    /// What it wants of which queues; each queue once.
+    pub wanted: Vec<Wanted>,
     /// The kinds it knows. Jobs of other kinds are left for others.
     pub kinds: Arc<[String]>,
 }
@@ -129,6 +153,9 @@ pub struct RescuePolicy {
     pub max_crashes: u16,
     /// How long such a job stays readable.
     pub retention: Retention,
+    /// Also free jobs whose worker is not on the list at all, because a claim met the rescue of its worker. That takes a
+    /// look at every running job.
+    pub orphans: bool,
 }
 
 /// What a rescue found.
@@ -178,8 +205,8 @@ pub trait Storage: Send + Sync + 'static {
     /// the missing ones lost their lease.
     async fn finish(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>>;
 
-    /// The leases of this worker that stand: job and lease number.
-    async fn leases(&self, worker: WorkerId) -> StorageResult<Vec<(JobId, i32)>>;
+    /// The leases of this worker that stand: job and lease number. `among` says which jobs matter; others may be left out.
+    async fn leases(&self, worker: WorkerId, among: Option<&[JobId]>) -> StorageResult<Vec<(JobId, i32)>>;
 
     /// Runs a handler inside the transaction that finishes its job.
     async fn transact(&self, transaction: Transaction) -> Transacted;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use jobs_core::storage::{Claim, RescuePolicy, Rescued, WorkerInfo};
+use jobs_core::storage::{Claim, RescuePolicy, Rescued, Wanted, WorkerInfo};
 use jobs_core::{
     AttemptError, ClaimedJob, Failure, FailureKind, Finish, JobContext, JobId, JobRecord, JobState, Keep, Lease,
     NewJob, Retention, RunAt, States, Transition, WorkerId,
@@ -53,7 +53,7 @@ pub(crate) fn cancel() -> Transition {
 pub(crate) fn wants(worker: WorkerId, wanted: &[(&str, usize)]) -> Claim {
     Claim {
         worker,
-        wanted: wanted.iter().map(|(queue, slots)| ((*queue).to_owned(), *slots)).collect(),
+        wanted: wanted.iter().map(|(queue, slots)| Wanted::new(*queue, *slots)).collect(),
         kinds: Arc::new(["a".to_owned(), "b".to_owned()]),
     }
 }
@@ -67,7 +67,7 @@ pub(crate) fn context(job: &ClaimedJob) -> JobContext {
 }
 
 pub(crate) const POLICY: RescuePolicy =
-    RescuePolicy { max_crashes: 3, retention: Retention { completed: HOUR, failed: HOUR } };
+    RescuePolicy { max_crashes: 3, retention: Retention { completed: HOUR, failed: HOUR }, orphans: true };
 
 /// Puts a worker on the list whose lease lasts this long.
 pub(crate) async fn worker_for(db: &Database, lease: Duration) -> WorkerId {

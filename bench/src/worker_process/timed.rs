@@ -60,8 +60,8 @@ impl Storage for Timed {
         self.0.finish(batch).await
     }
 
-    async fn leases(&self, worker: WorkerId) -> StorageResult<Vec<(JobId, i32)>> {
-        self.0.leases(worker).await
+    async fn leases(&self, worker: WorkerId, among: Option<&[JobId]>) -> StorageResult<Vec<(JobId, i32)>> {
+        self.0.leases(worker, among).await
     }
 
     async fn transact(&self, transaction: Transaction) -> Transacted {

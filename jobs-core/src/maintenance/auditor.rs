@@ -7,10 +7,12 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tokio_util::sync::CancellationToken;
 
 use super::pause;
+use crate::job::JobId;
 use crate::lease::{Lease, WorkerId};
 use crate::outcome::{Finish, Transition};
 use crate::storage::StorageResult;
@@ -28,34 +30,39 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
 
 async fn audit(shared: &Shared) -> StorageResult<()> {
     let worker = *shared.id.borrow();
-    // The local look comes first: a lease granted after it must not count as missing.
-    let believed = shared.leases.held();
-    let standing = standing(shared, worker).await?;
-    for lost in believed.iter().filter(|lease| lease.worker == worker && !standing.contains(lease)) {
-        shared.leases.lose_one(lost);
+    let mut believed = shared.leases.held();
+    believed.retain(|lease| lease.worker == worker);
+    if !believed.is_empty() {
+        let standing = standing(shared, worker, Some(&believed)).await?;
+        believed.iter().filter(|lease| !standing.contains(lease)).for_each(|lost| shared.leases.lose_one(lost));
     }
-    if unbelieved(shared, standing).is_empty() {
-        return Ok(());
+    if shared.doubt.swap(false, Ordering::AcqRel) {
+        // Should this fail, the doubt remains.
+        give_back_strays(shared, worker).await.inspect_err(|_| shared.doubt.store(true, Ordering::Release))?;
     }
-    // Perhaps their claim is under way. With none under way, what nobody knows nobody will.
+    Ok(())
+}
+
+async fn give_back_strays(shared: &Shared, worker: WorkerId) -> StorageResult<()> {
+    // With no claim under way, what nobody knows nobody will.
     let _no_claim = shared.claiming.lock().await;
-    let orphans = unbelieved(shared, self::standing(shared, worker).await?);
-    if orphans.is_empty() {
+    let believed: HashSet<Lease> = shared.leases.held().into_iter().collect();
+    let standing = standing(shared, worker, None).await?;
+    // Leases that ended between the two looks are not among those that stand, or their finish is written already.
+    let strays: Vec<Lease> = standing.into_iter().filter(|lease| !believed.contains(lease)).collect();
+    if strays.is_empty() {
         return Ok(());
     }
-    telemetry::strays(worker, orphans.len());
+    telemetry::strays(worker, strays.len());
     let release = |lease| Finish { lease, transition: Transition::Release };
-    shared.storage.finish(&orphans.into_iter().map(release).collect::<Vec<_>>()).await?;
+    shared.storage.finish(&strays.into_iter().map(release).collect::<Vec<_>>()).await?;
     shared.wake.notify_one();
     Ok(())
 }
 
-async fn standing(shared: &Shared, worker: WorkerId) -> StorageResult<HashSet<Lease>> {
-    let leases = shared.storage.leases(worker).await?;
+/// The leases of this worker that stand, all or among these.
+async fn standing(shared: &Shared, worker: WorkerId, among: Option<&[Lease]>) -> StorageResult<HashSet<Lease>> {
+    let jobs: Option<Vec<JobId>> = among.map(|leases| leases.iter().map(|lease| lease.job).collect());
+    let leases = shared.storage.leases(worker, jobs.as_deref()).await?;
     Ok(leases.into_iter().map(|(job, number)| Lease { job, number, worker }).collect())
-}
-
-fn unbelieved(shared: &Shared, standing: HashSet<Lease>) -> Vec<Lease> {
-    let believed: HashSet<Lease> = shared.leases.held().into_iter().collect();
-    standing.into_iter().filter(|lease| !believed.contains(lease)).collect()
 }

@@ -9,15 +9,25 @@ use crate::storage::RescuePolicy;
 use crate::telemetry::{self, Trouble};
 use crate::worker::Shared;
 
+/// In how many rounds orphans are looked for once.
+const ORPHANS_EVERY: u64 = 12;
+
 pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let trouble = Trouble::new("rescue");
-    let policy = RescuePolicy { max_crashes: shared.settings.max_crashes, retention: shared.settings.retention };
-    while pause(shared.settings.sweep(), &stop).await {
+    for round in 0u64.. {
+        if !pause(shared.settings.sweep(), &stop).await {
+            return;
+        }
         // A worker that could not reach the database itself cannot tell the dead from the cut off: after an outage
         // everybody's heartbeat is old, and everybody gets a lease's time to come back.
         if shared.pulse.failed_within(shared.settings.lease) {
             continue;
         }
+        let policy = RescuePolicy {
+            max_crashes: shared.settings.max_crashes,
+            retention: shared.settings.retention,
+            orphans: round.is_multiple_of(ORPHANS_EVERY),
+        };
         match shared.storage.rescue(policy).await {
             Ok(rescued) => {
                 telemetry::rescued(&rescued);

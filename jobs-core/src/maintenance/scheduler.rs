@@ -14,8 +14,10 @@ use crate::storage::{DeclaredSchedule, StorageResult, StoredSchedule};
 use crate::telemetry::{self, Trouble};
 use crate::worker::Shared;
 
-/// Schedules may change at run time: they are read again at least this often.
+/// Schedules may change at run time: they are read again at least this often,
 const LONGEST_SLEEP: Duration = Duration::from_secs(5);
+/// and where there was none so far, this often.
+const LONGEST_SLEEP_WITHOUT: Duration = Duration::from_secs(60);
 /// After the instant of a tick, so that the database's clock has surely passed it.
 const MARGIN: Duration = Duration::from_millis(5);
 
@@ -61,7 +63,7 @@ async fn declare(shared: &Shared) -> StorageResult<()> {
 /// Enqueues what is due; returns how long nothing will be.
 async fn look(shared: &Shared) -> StorageResult<Duration> {
     let (schedules, now) = shared.storage.schedules().await?;
-    let mut sleep = LONGEST_SLEEP;
+    let mut sleep = if schedules.is_empty() { LONGEST_SLEEP_WITHOUT } else { LONGEST_SLEEP };
     for stored in schedules.iter().filter(|stored| !stored.paused) {
         // A kind of another program's is that program's to run.
         let Some(registration) = shared.registry.get(&stored.kind) else { continue };

@@ -1,22 +1,28 @@
 //! The completer: one per process, writes finishes in batches. A batch is whatever came in while the one before was
-//! being written, so that a lone finish waits for nothing and a flood shares its commits.
+//! being written, so that a lone finish waits for nothing. In a flood that alone would make many small batches on a fast
+//! disk, each with a statement and a commit to pay: while batches are large, one waits a moment to become full.
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::Shared;
+use crate::context::JobContext;
 use crate::error::{Failure, FailureKind, StorageError};
 use crate::job::JobId;
-use crate::lease::Lease;
 use crate::outcome::{Finish, Keep, Transition};
 use crate::telemetry::{self, Trouble};
 
 /// The largest batch.
 const BATCH: usize = 500;
+/// From this size on, a batch tells of a flood.
+const FLOOD: usize = 32;
+/// What the batch after such a one waits at most.
+const LINGER: Duration = Duration::from_millis(4);
 /// Finishes that wait before executors do: back-pressure.
 const WAITING: usize = 4 * BATCH;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -27,8 +33,8 @@ const REFUSALS: u32 = 5;
 const FLUSH: Duration = Duration::from_secs(10);
 
 struct Report {
-    finish: Finish,
-    kind: String,
+    ctx: JobContext,
+    transition: Transition,
     ran: Duration,
     /// The job may be gone because the handler's own transaction committed.
     may_be_settled: bool,
@@ -47,18 +53,18 @@ pub(super) struct Reporter {
 
 impl Reporter {
     /// Has the finish written with the next batch. Waits while too many are waiting.
-    pub(super) async fn finish(&self, kind: &str, finish: Finish, ran: Duration) {
-        self.hand_in(Report { finish, kind: kind.to_owned(), ran, may_be_settled: false }).await;
+    pub(super) async fn finish(&self, ctx: JobContext, transition: Transition, ran: Duration) {
+        self.hand_in(Report { ctx, transition, ran, may_be_settled: false }).await;
     }
 
     /// A finish of a job that never ran.
-    pub(super) async fn report(&self, kind: &str, finish: Finish) {
-        self.finish(kind, finish, Duration::ZERO).await;
+    pub(super) async fn report(&self, ctx: JobContext, transition: Transition) {
+        self.finish(ctx, transition, Duration::ZERO).await;
     }
 
     /// A finish that may find its job gone, and then all is well.
-    pub(super) async fn settle(&self, kind: &str, finish: Finish, ran: Duration) {
-        self.hand_in(Report { finish, kind: kind.to_owned(), ran, may_be_settled: true }).await;
+    pub(super) async fn settle(&self, ctx: JobContext, transition: Transition, ran: Duration) {
+        self.hand_in(Report { ctx, transition, ran, may_be_settled: true }).await;
     }
 
     async fn hand_in(&self, report: Report) {
@@ -92,15 +98,29 @@ impl Completer {
 async fn run(shared: Arc<Shared>, mut reports: mpsc::Receiver<Report>) {
     let trouble = Trouble::new("finish");
     let mut batch = Vec::with_capacity(BATCH);
+    let mut flood = false;
     while reports.recv_many(&mut batch, BATCH).await > 0 {
+        if flood {
+            fill(&mut batch, &mut reports).await;
+        }
+        flood = batch.len() >= FLOOD;
         write(&shared, std::mem::take(&mut batch), &trouble).await;
     }
+}
+
+/// Waits for more, until the batch is full, the time is over or nobody is left to report.
+async fn fill(batch: &mut Vec<Report>, reports: &mut mpsc::Receiver<Report>) {
+    let _ = tokio::time::timeout(LINGER, async {
+        while batch.len() < BATCH && reports.recv_many(batch, BATCH - batch.len()).await > 0 {}
+    })
+    .await;
 }
 
 /// Writes a batch, however long the database is away: the heartbeat keeps the leases, and if it cannot, they are lost
 /// and the batch is refused.
 async fn write(shared: &Shared, reports: Vec<Report>, trouble: &Trouble) {
-    let batch: Vec<Finish> = reports.iter().map(|report| report.finish.clone()).collect();
+    let finish = |report: &Report| Finish { lease: report.ctx.lease(), transition: report.transition.clone() };
+    let batch: Vec<Finish> = reports.iter().map(finish).collect();
     let mut pause = FIRST_PAUSE;
     let mut refusals = 0;
     let moved: HashSet<JobId> = loop {
@@ -127,15 +147,14 @@ async fn write(shared: &Shared, reports: Vec<Report>, trouble: &Trouble) {
     };
     // A finish whose reply was lost was written, and its repetition finds nothing: that is settled too.
     let repeated = pause > FIRST_PAUSE;
-    for Report { finish: Finish { lease, transition }, kind, ran, may_be_settled } in reports {
-        if moved.contains(&lease.job) {
-            shared.done(&kind, lease, &transition, ran);
-        } else if may_be_settled || repeated {
-            shared.leases.end(&lease);
-        } else {
-            shared.lost(&kind, lease, transition.verb());
+    for Report { ctx, transition, ran, may_be_settled } in &reports {
+        if moved.contains(&ctx.id()) {
+            shared.done(ctx, transition, *ran);
+        } else if !may_be_settled && !repeated {
+            shared.refused(ctx, transition.verb());
         }
     }
+    shared.leases.end(batch.iter().map(|finish| &finish.lease));
 }
 
 /// The database will not have these outcomes. Running their jobs again and again would be worse than an end that people
@@ -144,28 +163,35 @@ async fn discard(shared: &Shared, reports: Vec<Report>, problem: &StorageError) 
     telemetry::refused("finish", problem);
     let failure = Failure::new(FailureKind::Error, &format!("its outcome could not be stored: {problem}"));
     let keep = Keep::For(shared.settings.retention.failed);
-    for Report { finish: Finish { lease, .. }, kind, ran, .. } in reports {
-        let transition = Transition::Discard { failure: failure.clone(), keep };
-        let finish = [Finish { lease, transition }];
-        match shared.storage.finish(&finish).await {
-            Ok(moved) if !moved.is_empty() => shared.done(&kind, lease, &finish[0].transition, ran),
-            Ok(_) | Err(_) => shared.leases.end(&lease),
+    for Report { ctx, ran, .. } in reports {
+        let lease = ctx.lease();
+        let finish = [Finish { lease, transition: Transition::Discard { failure: failure.clone(), keep } }];
+        if shared.storage.finish(&finish).await.is_ok_and(|moved| !moved.is_empty()) {
+            shared.done(&ctx, &finish[0].transition, ran);
+        } else {
+            shared.doubt.store(true, Ordering::Release);
         }
+        shared.leases.end([&lease]);
     }
 }
 
 impl Shared {
     /// The transition is written.
-    pub(super) fn done(&self, kind: &str, lease: Lease, transition: &Transition, ran: Duration) {
+    pub(super) fn done(&self, ctx: &JobContext, transition: &Transition, ran: Duration) {
         self.counters.count_finished(transition);
-        telemetry::finished(kind, &lease, transition, ran);
-        self.leases.end(&lease);
+        telemetry::finished(ctx.kind(), &ctx.lease(), transition, ran);
     }
 
-    /// The lease was gone; nothing was written.
-    pub(super) fn lost(&self, kind: &str, lease: Lease, verb: &str) {
+    /// The lease was gone, or taken for gone; nothing was written.
+    fn refused(&self, ctx: &JobContext, verb: &str) {
+        self.doubt.store(true, Ordering::Release);
         self.counters.count_lease_lost();
-        telemetry::lease_lost(&lease, kind, verb);
-        self.leases.end(&lease);
+        telemetry::lease_lost(&ctx.lease(), ctx.kind(), verb);
+    }
+
+    /// The lease is gone; nothing will be written.
+    pub(super) fn lost(&self, ctx: &JobContext, verb: &str) {
+        self.refused(ctx, verb);
+        self.leases.end([&ctx.lease()]);
     }
 }

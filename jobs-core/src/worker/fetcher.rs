@@ -1,19 +1,20 @@
-//! The fetcher: one per process, claims for all its queues whenever slots are free, and sleeps when nothing is there.
+//! The fetcher: one per process, claims for all its queues whenever slots are free or hands are nearly empty, and sleeps
+//! when nothing is there.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use tokio_util::sync::CancellationToken;
-
 use super::completer::Reporter;
-use super::{Shared, executor};
-use crate::lease::ClaimedJob;
-use crate::outcome::{Finish, Transition};
+use super::{Shared, runner};
+use crate::outcome::Transition;
 use crate::storage::{Claim, StorageResult};
 use crate::telemetry::Trouble;
 
 /// A worker busy for this long stops asking to be woken.
 const BUSY_AFTER: Duration = Duration::from_secs(1);
+/// A job waits in hand at most about this long; then others may have it.
+const HELD_AT_MOST: Duration = Duration::from_millis(250);
 /// The shortest sleep towards a due time: rows that are due but held by others must not make it spin.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(10);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -31,7 +32,7 @@ struct Fetcher {
     trouble: Trouble,
 }
 
-/// Runs until the worker drains.
+/// Runs until the worker drains; what is then in hand goes back.
 pub(super) async fn run(shared: Arc<Shared>, reporter: Reporter, until_empty: bool) {
     let kinds = shared.registry.kinds().into();
     let mut fetcher = Fetcher {
@@ -48,28 +49,33 @@ pub(super) async fn run(shared: Arc<Shared>, reporter: Reporter, until_empty: bo
     while !draining.is_cancelled() {
         fetcher.turn().await;
     }
+    fetcher.give_back(Duration::ZERO).await;
 }
 
 impl Fetcher {
     /// One look, and whatever wait it calls for.
     async fn turn(&mut self) {
-        let wanted = self.shared.slots.free();
+        runner::start(&self.shared, &self.reporter);
+        self.give_back(HELD_AT_MOST).await;
+        let wanted = self.shared.queues.wanted();
         if wanted.is_empty() {
-            return self.wait_for_slot().await;
+            return self.wait_for_room().await;
         }
         // As the claim sees it: a slot freed while the claim is under way must end the sleep after it.
-        let a_slot_matters = wanted.len() < self.shared.settings.queues.len();
+        let a_slot_matters = wanted.len() < self.shared.queues.len();
         let nothing_of_ours = self.shared.leases.count() == 0;
         let claim = Claim { worker: *self.shared.id.borrow(), wanted, kinds: self.kinds.clone() };
-        let started = match self.claim(&claim).await {
+        let claimed = match self.claim(&claim).await {
             Ok(jobs) => jobs,
             Err(problem) => {
+                // It may have been granted, and only its answer lost.
+                self.shared.doubt.store(true, Ordering::Release);
                 self.trouble.report(&problem);
                 return self.back_off().await;
             }
         };
         self.pause = FIRST_PAUSE;
-        if started > 0 {
+        if claimed > 0 {
             return self.stay_awake().await;
         }
         self.busy_since = None;
@@ -80,42 +86,30 @@ impl Fetcher {
                 return;
             }
         }
-        match self.shared.storage.next_due(&claim).await {
-            Ok(None) if self.until_empty && nothing_of_ours => self.shared.phases.draining().cancel(),
-            Ok(due) => self.sleep(due, a_slot_matters, !nothing_of_ours).await,
-            Err(problem) => {
-                self.trouble.report(&problem);
-                self.back_off().await;
-            }
-        }
+        self.sleep(&claim, a_slot_matters, nothing_of_ours).await;
     }
 
-    /// Claims, and starts what that brings; answers how many jobs.
-    async fn claim(&mut self, claim: &Claim) -> StorageResult<usize> {
-        let shared = self.shared.clone();
-        let jobs: Vec<_> = {
-            let _claiming = shared.claiming.lock().await;
-            let jobs = shared.storage.claim(claim).await?;
-            jobs.into_iter().map(|job| (shared.leases.begin(job.lease), job)).collect()
+    /// Claims, and takes in hand what that brings; answers how many jobs.
+    async fn claim(&self, claim: &Claim) -> StorageResult<usize> {
+        let _claiming = self.shared.claiming.lock().await;
+        let mut claim = std::pin::pin!(self.shared.storage.claim(claim));
+        let jobs = loop {
+            tokio::select! {
+                biased;
+                jobs = &mut claim => break jobs?,
+                // What is in hand need not wait for the claim.
+                () = self.shared.queues.stirred() => runner::start(&self.shared, &self.reporter),
+            }
         };
+        self.shared.counters.count_claimed(jobs.len());
         let number = jobs.len();
-        if number > 0 {
-            self.dispatch(jobs).await;
+        for ctx in self.shared.take(jobs) {
+            if let Err(ctx) = self.shared.queues.push(ctx) {
+                // Asked for were served queues only; should a storage ever hand out another, it goes back.
+                self.reporter.report(ctx, Transition::Release).await;
+            }
         }
         Ok(number)
-    }
-
-    async fn dispatch(&mut self, jobs: Vec<(CancellationToken, ClaimedJob)>) {
-        self.shared.counters.count_claimed(jobs.len());
-        let draining = self.shared.phases.draining().is_cancelled();
-        for (lost, job) in jobs {
-            let lease = job.lease;
-            match self.shared.slots.take(&job.queue).filter(|_| !draining) {
-                Some(slot) => executor::start(&self.shared, job, slot, lost, self.reporter.clone()),
-                // The worker began to drain while the claim was under way.
-                None => self.reporter.report(&job.kind, Finish { lease, transition: Transition::Release }).await,
-            }
-        }
     }
 
     /// After a while without sleep, enqueues need not wake this worker any more.
@@ -132,24 +126,69 @@ impl Fetcher {
         self.shared.storage.set_idle(id, idle).await.inspect_err(|problem| self.trouble.report(problem)).is_ok()
     }
 
-    async fn wait_for_slot(&self) {
+    /// Waits for a free slot or a nearly empty hand.
+    async fn wait_for_room(&self) {
+        let in_hand = self.shared.queues.any_in_hand();
         tokio::select! {
-            () = self.shared.slots.freed() => {}
+            () = self.shared.queues.stirred() => {}
+            () = tokio::time::sleep(HELD_AT_MOST), if in_hand => {}
             () = self.shared.phases.draining().cancelled() => {}
         }
     }
 
-    /// Sleeps until a hint, a freed slot of a queue that was full, the next due job or the poll, whichever is first; a
-    /// worker that runs until nothing is left also looks again when its last job has ended.
-    async fn sleep(&self, due: Option<Duration>, a_slot_matters: bool, jobs_run: bool) {
-        let poll = self.shared.settings.poll.mul_f64(rand::random_range(0.8..1.0));
-        let time = due.map_or(poll, |due| due.max(SHORTEST_SLEEP).min(poll));
-        tokio::select! {
-            () = self.shared.wake.notified() => {}
-            () = self.shared.slots.freed(), if a_slot_matters => {}
-            () = self.shared.leases.none_held(), if self.until_empty && jobs_run => {}
-            () = tokio::time::sleep(time) => {}
-            () = self.shared.phases.draining().cancelled() => {}
+    /// Jobs in hand that have waited this long go back: behind a long job they would wait for it, and other workers may
+    /// have nothing to do. They have not started, so no attempt is consumed.
+    async fn give_back(&self, waited: Duration) {
+        for ctx in self.shared.queues.overdue(waited) {
+            self.reporter.report(ctx, Transition::Release).await;
+        }
+    }
+
+    /// Sleeps until there is a reason to claim: a hint, a freed slot of a queue that was full, a job that is due. Each poll
+    /// asks only for the next due time, one cheap statement. A worker that runs until nothing is left also looks again
+    /// when its last job has ended.
+    async fn sleep(&mut self, claim: &Claim, a_slot_matters: bool, nothing_of_ours: bool) {
+        let mut polled = false;
+        loop {
+            let due = match self.shared.storage.next_due(claim).await {
+                Ok(None) if self.until_empty && nothing_of_ours => return self.shared.phases.draining().cancel(),
+                Ok(due) => due,
+                Err(problem) => {
+                    self.trouble.report(&problem);
+                    return self.back_off().await;
+                }
+            };
+            if polled && due.is_some_and(|due| due.is_zero()) {
+                return;
+            }
+            let poll = self.shared.settings.poll.mul_f64(rand::random_range(0.8..1.0));
+            let mut time = due.map_or(poll, |due| due.max(SHORTEST_SLEEP).min(poll));
+            if self.shared.queues.any_in_hand() {
+                time = time.min(HELD_AT_MOST);
+            }
+            if self.reason_within(time, a_slot_matters, self.until_empty && !nothing_of_ours).await || time < poll {
+                return;
+            }
+            polled = true;
+        }
+    }
+
+    /// Whether a reason to claim came before the time was over.
+    async fn reason_within(&self, time: Duration, a_slot_matters: bool, an_end_matters: bool) -> bool {
+        let mut over = std::pin::pin!(tokio::time::sleep(time));
+        loop {
+            tokio::select! {
+                () = self.shared.wake.notified() => return true,
+                () = self.shared.queues.stirred() => {
+                    runner::start(&self.shared, &self.reporter);
+                    if a_slot_matters {
+                        return true;
+                    }
+                }
+                () = self.shared.leases.none_held(), if an_end_matters => return true,
+                () = &mut over => return false,
+                () = self.shared.phases.draining().cancelled() => return true,
+            }
         }
     }
 

@@ -1,30 +1,35 @@
 //! The worker: claims jobs, runs their handlers, finishes them. One step of the flow per file.
 //!
 //! ```text
-//! fetcher ── claim ──▶ executor (a task per job) ── finish ──▶ completer ── batches ──▶ storage
-//!    ▲ slots freed, hints, timers        ▲ leases lost ◀── heartbeat (own thread, own connection)
+//! fetcher ── claim ──▶ in hand ──▶ runner (a task per slot) ──▶ executor ── finish ──▶ completer ── batches ──▶ storage
+//!    ▲ room, hints, timers                     leases lost ──▶ attempt        heartbeat: own thread, own connection
 //! ```
 
+mod attempt;
 mod builder;
 mod completer;
 mod executor;
 mod fetcher;
 mod heartbeat;
 mod leases;
+mod pace;
 mod panics;
+mod queues;
+mod runner;
 mod settings;
 mod shutdown;
-mod slots;
 mod stats;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use tokio::sync::{Notify, watch};
 use tokio_util::task::TaskTracker;
 
-use crate::context::States;
+use crate::context::{JobContext, States};
 use crate::error::StorageError;
-use crate::lease::WorkerId;
+use crate::job::Retain;
+use crate::lease::{ClaimedJob, WorkerId};
 use crate::maintenance;
 use crate::registry::{Registry, RegistryError};
 use crate::storage::{Storage, WorkerInfo};
@@ -38,8 +43,8 @@ pub use stats::WorkerStats;
 
 use completer::Completer;
 use leases::Leases;
+use queues::Queues;
 use shutdown::Phases;
-use slots::Slots;
 use stats::Counters;
 
 /// Why a worker did not start.
@@ -86,20 +91,38 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     /// The id under which this process is registered at the moment.
     pub(crate) id: watch::Sender<WorkerId>,
-    pub(crate) slots: Slots,
+    pub(crate) queues: Queues,
     pub(crate) leases: Leases,
     /// Held from a claim to the moment its leases are known here.
     pub(crate) claiming: tokio::sync::Mutex<()>,
+    /// A claim failed or a lease was taken for lost: some may stand that nobody here knows of.
+    pub(crate) doubt: AtomicBool,
     pub(crate) phases: Phases,
     pub(crate) pulse: Pulse,
     /// Hints that there is work.
     pub(crate) wake: Arc<Notify>,
     pub(crate) counters: Counters,
-    /// Handler supervisors.
+    /// Runners.
     pub(crate) executors: TaskTracker,
 }
 
 impl Shared {
+    /// Counts claimed jobs as ours.
+    pub(crate) fn take(&self, jobs: Vec<ClaimedJob>) -> impl Iterator<Item = JobContext> {
+        let tokens = self.leases.begin(jobs.iter().map(|job| job.lease));
+        jobs.into_iter().zip(tokens).map(|(job, token)| {
+            let retain =
+                self.registry.get(&job.kind).map_or(Retain::Default, |registration| registration.options.retain);
+            JobContext::keeping(job, token, self.states.clone(), retain.keep(self.settings.retention))
+        })
+    }
+
+    /// Asks running handlers to stop.
+    pub(crate) fn ask_to_stop(&self) {
+        self.phases.stopping().cancel();
+        self.leases.stop_all();
+    }
+
     pub(crate) fn info(&self) -> WorkerInfo {
         WorkerInfo {
             id: *self.id.borrow(),
@@ -124,7 +147,7 @@ impl Worker {
     }
 
     fn new(storage: Arc<dyn Storage>, registry: Registry, states: States, settings: Settings) -> Self {
-        let slots = Slots::new(&settings.queues);
+        let queues = Queues::new(&settings.queues);
         Self {
             shared: Arc::new(Shared {
                 storage,
@@ -132,9 +155,10 @@ impl Worker {
                 states: Arc::new(states),
                 settings,
                 id: watch::Sender::new(WorkerId::generate()),
-                slots,
+                queues,
                 leases: Leases::default(),
                 claiming: tokio::sync::Mutex::default(),
+                doubt: AtomicBool::new(false),
                 phases: Phases::default(),
                 pulse: Pulse::default(),
                 wake: Arc::default(),

@@ -33,7 +33,12 @@ pub(crate) async fn caught(handler: impl Future<Output = Handled>) -> Handled {
 
 /// Runs a blocking handler; a panic becomes an error.
 pub(crate) fn caught_blocking(handler: impl FnOnce() -> Handled) -> Handled {
-    std::panic::catch_unwind(AssertUnwindSafe(handler)).unwrap_or_else(|payload| Err(described(&*payload)))
+    caught_call(handler).unwrap_or_else(Err)
+}
+
+/// Calls what may panic.
+pub(crate) fn caught_call<T>(call: impl FnOnce() -> T) -> Result<T, JobError> {
+    std::panic::catch_unwind(AssertUnwindSafe(call)).map_err(|payload| described(&*payload))
 }
 
 /// The panic behind a payload, caught on the thread that panicked.

@@ -8,6 +8,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::Shared;
 use super::stats::WorkerStats;
+use crate::lease::Lease;
+use crate::outcome::{Finish, Transition};
 use crate::telemetry;
 
 /// Between asking handlers to stop and giving them up.
@@ -48,10 +50,9 @@ impl StopOnDrop {
 
 impl Drop for StopOnDrop {
     fn drop(&mut self) {
-        let Phases { draining, stopping, now } = &self.0.phases;
-        for phase in [draining, stopping, now] {
-            phase.cancel();
-        }
+        self.0.phases.draining.cancel();
+        self.0.ask_to_stop();
+        self.0.phases.now.cancel();
     }
 }
 
@@ -72,12 +73,32 @@ pub(super) async fn drain(shared: &Shared, fetcher: JoinHandle<()>) {
         () = tokio::time::sleep(shared.settings.grace) => {}
     }
     telemetry::worker_gives_back(shared.leases.count());
-    phases.stopping.cancel();
+    shared.ask_to_stop();
     if tokio::time::timeout(LAST_WORDS, &mut drained).await.is_ok() {
         return;
     }
     phases.now.cancel();
-    let _ = tokio::time::timeout(LAST_FINISHES, &mut drained).await;
+    if tokio::time::timeout(LAST_WORDS, &mut drained).await.is_err() {
+        // Handlers that never come back to the runtime cannot give their jobs back. The process is about to end.
+        give_back(shared).await;
+        let _ = tokio::time::timeout(LAST_FINISHES, &mut drained).await;
+    }
+}
+
+/// Gives back every lease that is still held. Should its attempt finish first, this finds nothing; should it come later,
+/// it is refused.
+async fn give_back(shared: &Shared) {
+    let leases = shared.leases.held();
+    let release = |lease: &Lease| Finish { lease: *lease, transition: Transition::Release };
+    let releases: Vec<Finish> = leases.iter().map(release).collect();
+    match tokio::time::timeout(LAST_FINISHES, shared.storage.finish(&releases)).await {
+        Ok(Ok(moved)) => {
+            moved.iter().for_each(|_| shared.counters.count_finished(&Transition::Release));
+            shared.leases.end(&leases);
+        }
+        Ok(Err(problem)) => telemetry::refused("finish", &problem),
+        Err(_) => {}
+    }
 }
 
 /// Stops a worker and looks at it from elsewhere. Cheap to clone.
@@ -103,7 +124,7 @@ impl WorkerHandle {
     /// Stops now: running jobs are cancelled and go back without losing an attempt.
     pub fn shutdown_now(&self) {
         self.0.phases.draining.cancel();
-        self.0.phases.stopping.cancel();
+        self.0.ask_to_stop();
     }
 
     /// What the worker has done since it started.

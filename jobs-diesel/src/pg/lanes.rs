@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
-use jobs_core::storage::Claim;
+use jobs_core::storage::{Claim, Wanted};
 
 /// Between two sweeps, unless a sweep takes long.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
@@ -106,7 +106,8 @@ impl Lanes {
     /// priorities there are. A sweep looks everywhere from the bottom.
     pub(crate) fn plan(&self, claim: &Claim, sweep: bool) -> Vec<Scan> {
         let mut scans = Vec::new();
-        for (queue, _) in &claim.wanted {
+        for wanted in &claim.wanted {
+            let queue = &wanted.queue;
             let mut scan = |hi, lo, floor| scans.push(Scan { queue: queue.clone(), hi, lo, floor });
             let mut above = ABOVE;
             let known = self.queues.get(queue).filter(|_| !sweep);
@@ -128,7 +129,7 @@ impl Lanes {
     /// Learns from a claim that brought these jobs, at least one.
     pub(crate) fn learn(&mut self, claim: &Claim, jobs: &[Seen<'_>], moment: Moment, at: Instant) {
         self.advance_horizon(moment);
-        for (queue, slots) in &claim.wanted {
+        for Wanted { queue, slots, .. } in &claim.wanted {
             let ours: Vec<&Seen<'_>> = jobs.iter().filter(|job| job.queue == queue).collect();
             // A queue that gave nothing may be paused: nothing is known about it.
             let Some(lowest) = ours.iter().map(|job| job.priority).min() else { continue };
@@ -139,7 +140,8 @@ impl Lanes {
                 }
             }
             // The claim went from lane to lane, and on only when one was empty up to its own moment. If it stopped
-            // because it had enough, its last lane is empty only up to the last job it took there.
+            // because it had enough, its last lane is empty only up to the last job it took there; so, too, where it may
+            // have met a job that must not be claimed ahead.
             let stopped_early = ours.len() >= *slots;
             for (priority, lane) in lanes.iter_mut() {
                 let last = ours.iter().filter(|job| job.priority == *priority).map(|job| job.run_at).max();
@@ -178,7 +180,7 @@ mod tests {
     }
 
     fn claim(slots: usize) -> Claim {
-        Claim { worker: WorkerId::generate(), wanted: vec![("q".to_owned(), slots)], kinds: [].into() }
+        Claim { worker: WorkerId::generate(), wanted: vec![Wanted::new("q", slots)], kinds: [].into() }
     }
 
     fn seen(priority: i16, seconds: i64) -> Seen<'static> {
@@ -247,7 +249,7 @@ mod tests {
         let start = Instant::now();
         let mut lanes = learned(2, &[seen(0, 1), seen(0, 2)], 100);
         let mut both = claim(1);
-        both.wanted.push(("other".to_owned(), 1));
+        both.wanted.push(Wanted::new("other", 1));
         let other = Seen { queue: "other", priority: 0, run_at: at(50) };
         lanes.learn(&both, &[other], Moment { xid: 12, xmin: 12, now: at(200) }, start);
         assert_eq!(scans(&lanes, false)[1], (0, 0, Some(at(2))));

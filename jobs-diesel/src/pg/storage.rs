@@ -79,8 +79,22 @@ impl Storage for PgStorage {
     }
 
     async fn next_due(&self, claim: &Claim) -> StorageResult<Option<Duration>> {
-        let scans = self.lanes().plan(claim, false);
+        let started = Instant::now();
+        let (sweep, scans) = {
+            let lanes = self.lanes();
+            let sweep = lanes.is_sweep_due(started);
+            (sweep, lanes.plan(claim, sweep))
+        };
         let due: Option<f64> = run!(self, "next_due", conn => NextDueQuery::new(claim, &scans).get_result(conn))?;
+        if sweep {
+            let (mut lanes, ended) = (self.lanes(), Instant::now());
+            if due.is_some_and(|seconds| seconds <= 0.0) {
+                // It may lie below a floor, where only a claim that sweeps finds it.
+                lanes.sweep_next(ended);
+            } else {
+                lanes.swept(ended, ended - started);
+            }
+        }
         Ok(due.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default()))
     }
 
@@ -92,8 +106,8 @@ impl Storage for PgStorage {
         Ok(moved.into_iter().map(JobId).collect())
     }
 
-    async fn leases(&self, worker: WorkerId) -> StorageResult<Vec<(JobId, i32)>> {
-        let leases = run!(self, "leases", conn => leases::leases(conn, worker))?;
+    async fn leases(&self, worker: WorkerId, among: Option<&[JobId]>) -> StorageResult<Vec<(JobId, i32)>> {
+        let leases = run!(self, "leases", conn => leases::leases(conn, worker, among))?;
         Ok(leases.into_iter().map(|(id, number)| (JobId(id), number)).collect())
     }
 
@@ -105,6 +119,7 @@ impl Storage for PgStorage {
         let query = RescueQuery {
             max_crashes: policy.max_crashes.into(),
             keep_seconds: native::seconds(policy.retention.failed),
+            orphans: policy.orphans,
         };
         let rows: Vec<(i64, bool, i64)> = run!(self, "rescue", conn => query.load(conn))?;
         if !rows.is_empty() {

@@ -7,7 +7,7 @@ use diesel::pg::Pg;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::Text;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _};
-use jobs_core::storage::{Claim, Storage as _, WorkerInfo};
+use jobs_core::storage::{Claim, Storage as _, Wanted, WorkerInfo};
 use jobs_core::{Finish, Keep, NewJob, Transition, WorkerId};
 
 use super::PgStorage;
@@ -53,7 +53,7 @@ async fn an_old_snapshot_costs_a_claim_nothing() {
     let worker = WorkerId::generate();
     let info = WorkerInfo { id: worker, host: "here".into(), pid: 1, queues: vec![], lease: Duration::from_secs(3600) };
     storage.register(&info).await.unwrap();
-    let claim = Claim { worker, wanted: vec![("default".into(), 500)], kinds: ["k".to_owned()].into() };
+    let claim = Claim { worker, wanted: vec![Wanted::new("default", 500)], kinds: ["k".to_owned()].into() };
 
     let mut forgotten = AsyncPgConnection::establish(&url).await.unwrap();
     forgotten.batch_execute("begin isolation level repeatable read; select count(*) from jobs.ready").await.unwrap();

@@ -85,7 +85,8 @@ impl Storage for SqliteStorage {
         self.writer.write(move |conn| finish::finish(conn, &batch)).await
     }
 
-    async fn leases(&self, worker: WorkerId) -> StorageResult<Vec<(JobId, i32)>> {
+    /// All of them: there is no limit to the length of a list in PostgreSQL, but there is one here.
+    async fn leases(&self, worker: WorkerId, _among: Option<&[JobId]>) -> StorageResult<Vec<(JobId, i32)>> {
         self.reader.read(move |conn| leases::leases(conn, worker)).await
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jobs::storage::{Claim, WorkerInfo};
+use jobs::storage::{Claim, Wanted, WorkerInfo};
 use jobs::{NewJob, WorkerId};
 use support::{Conn, Db};
 use tokio::sync::Barrier;
@@ -110,7 +110,7 @@ async fn ours(db: &Db) -> (i64, Duration, usize) {
             let (mut taken, mut slowest, mut most) = (Vec::new(), Duration::ZERO, 0);
             loop {
                 let asked = Instant::now();
-                let wanted = vec![("default".to_owned(), 10)];
+                let wanted = vec![Wanted::new("default", 10)];
                 let claim = Claim { worker: id, wanted, kinds: Arc::new(["work".to_owned()]) };
                 let jobs = database.storage.claim(&claim).await.unwrap();
                 slowest = slowest.max(asked.elapsed());

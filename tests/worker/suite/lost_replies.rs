@@ -76,8 +76,8 @@ impl Storage for Lossy {
         self.inner.next_due(claim).await
     }
 
-    async fn leases(&self, worker: WorkerId) -> StorageResult<Vec<(JobId, i32)>> {
-        self.inner.leases(worker).await
+    async fn leases(&self, worker: WorkerId, among: Option<&[JobId]>) -> StorageResult<Vec<(JobId, i32)>> {
+        self.inner.leases(worker, among).await
     }
 
     async fn transact(&self, transaction: Transaction) -> Transacted {

@@ -5,13 +5,16 @@ use std::time::Duration;
 use jobs::{JobContext, JobState, State, job};
 use support::{Conn, Db, Probe, Running, registry};
 
-const JOBS: usize = 400;
+const JOBS: usize = 1000;
 
 #[job]
 async fn short(ctx: &JobContext, State(probe): State<Probe>) {
     tokio::time::sleep(Duration::from_millis(3)).await;
     probe.say(ctx, "ran");
 }
+
+const OTHERS: &str = "select count(*) as number from pg_stat_activity
+     where datname = current_database() and pid <> pg_backend_pid()";
 
 /// Ends all connections to this database but the one that asks; answers how many.
 async fn end_connections(conn: &mut Conn) -> i64 {
@@ -27,11 +30,14 @@ async fn ended_connections_lose_no_job_and_repeat_none(db: Db) {
     let mut conn = db.conn().await;
     conn.enqueue_all((0..JOBS).map(|_| Short {})).await;
     let worker = Running::start(db.worker(registry![Short]).state(probe).concurrency(4).lease(Duration::from_secs(3)));
-    // Each time while the worker is at work: it has just said so.
+    // Each time while the worker is at work, which it has just said, and is connected again.
     let mut ended = 0;
     for _ in 0..8 {
         for _ in 0..20 {
             events.expect("ran").await;
+        }
+        while conn.number(OTHERS).await < 2 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
         }
         ended += end_connections(&mut conn).await;
     }

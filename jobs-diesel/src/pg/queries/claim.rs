@@ -5,6 +5,7 @@
 //! - It starts each lane at a floor ([`Lanes`](crate::pg::lanes::Lanes)), so that entries of jobs long gone cost nothing.
 //! - `= any(array(..))` and not `in (..)`: the subselect runs once under every plan, so the limit is a limit.
 //! - `for no key update skip locked`: rows of other claimers are passed over, and nothing here ever waits.
+//! - Beyond the free slots it goes on only up to the first job that must not be claimed ahead ([`Wanted::ahead`]).
 //! - The commit does not wait for the disk (`synchronous_commit`): a claim that a database crash forgets is an
 //!   available job again, and the lease refuses what its worker still writes. `set_config` inside the statement saves
 //!   the round trips of a `set local`.
@@ -15,6 +16,8 @@ use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, BigInt, Integer, Json, SmallInt, Text, Timestamptz, Uuid as SqlUuid};
 use jobs_core::storage::Claim;
+#[cfg(doc)]
+use jobs_core::storage::Wanted;
 use jobs_core::{ClaimedJob, JobId, Lease, WorkerId};
 
 use super::scan::{Lanes, NOT_PAUSED};
@@ -25,18 +28,18 @@ pub(crate) struct ClaimQuery<'a> {
     worker: WorkerId,
     queues: Vec<&'a str>,
     slots: Vec<i64>,
+    totals: Vec<i64>,
     kinds: &'a [String],
     lanes: Lanes<'a>,
 }
 
 impl<'a> ClaimQuery<'a> {
     pub(crate) fn new(claim: &'a Claim, scans: &'a [Scan]) -> Self {
-        let (queues, slots) = claim
-            .wanted
-            .iter()
-            .map(|(queue, slots)| (queue.as_str(), i64::try_from(*slots).unwrap_or(i64::MAX)))
-            .unzip();
-        Self { worker: claim.worker, queues, slots, kinds: &claim.kinds, lanes: Lanes::new(scans) }
+        let number = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        let queues = claim.wanted.iter().map(|wanted| wanted.queue.as_str()).collect();
+        let slots = claim.wanted.iter().map(|wanted| number(wanted.slots)).collect();
+        let totals = claim.wanted.iter().map(|wanted| number(wanted.total())).collect();
+        Self { worker: claim.worker, queues, slots, totals, kinds: &claim.kinds, lanes: Lanes::new(scans) }
     }
 }
 
@@ -47,25 +50,29 @@ impl QueryFragment<Pg> for ClaimQuery<'_> {
             "with claimed as (
     delete from jobs.ready where ctid = any(array(
         select pick.ctid
-        from unnest(" [self.queues => Array<Text>] ", " [self.slots => Array<BigInt>] ") as wanted (queue, slots)
+        from unnest(" [self.queues => Array<Text>] ", " [self.slots => Array<BigInt>] ", " [self.totals => Array<BigInt>] ")
+            as wanted (queue, slots, total)
         cross join lateral (
-            select job.ctid
+            select job.ctid, row_number() over in_order as place, count(*) filter (where job.at_risk) over in_order as risks
             from " {self.lanes} "
             cross join lateral (
-                select r.ctid from jobs.ready r
+                select r.ctid, r.crashes > 0 or r.attempt >= r.max_attempts - 1 as at_risk
+                from jobs.ready r
                 where r.queue = wanted.queue and r.priority = lane.priority
                   and r.run_at >= coalesce(scan.floor, '-infinity') and r.run_at <= now()
                   and r.kind = any("
             [self.kinds => Array<Text>]
             ")
                 order by r.run_at, r.id
-                limit wanted.slots
+                limit wanted.total
                 for no key update skip locked
             ) job
             where scan.queue = wanted.queue
-            limit wanted.slots
+            window in_order as (rows unbounded preceding)
+            limit wanted.total
         ) pick
-        where (select set_config('synchronous_commit', 'off', true)) is not null
+        where (pick.place <= wanted.slots or pick.risks = 0)
+          and (select set_config('synchronous_commit', 'off', true)) is not null
           and exists (select from jobs.worker w where w.id = " [self.worker.0 => SqlUuid] ")
           and " NOT_PAUSED "
     ))

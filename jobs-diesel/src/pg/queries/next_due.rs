@@ -18,7 +18,7 @@ pub(crate) struct NextDueQuery<'a> {
 
 impl<'a> NextDueQuery<'a> {
     pub(crate) fn new(claim: &'a Claim, scans: &'a [Scan]) -> Self {
-        let queues = claim.wanted.iter().map(|(queue, _)| queue.as_str()).collect();
+        let queues = claim.wanted.iter().map(|wanted| wanted.queue.as_str()).collect();
         Self { queues, kinds: &claim.kinds, lanes: Lanes::new(scans) }
     }
 }

@@ -13,6 +13,8 @@ use crate::pg::native::{native_query, sql};
 pub(crate) struct RescueQuery {
     pub(crate) max_crashes: i32,
     pub(crate) keep_seconds: f64,
+    /// Without it the running jobs are looked at only when a worker is dead.
+    pub(crate) orphans: bool,
 }
 
 impl QueryFragment<Pg> for RescueQuery {
@@ -27,8 +29,8 @@ impl QueryFragment<Pg> for RescueQuery {
 ), lost as (
     delete from jobs.running where id = any(array(
         select r.id from jobs.running r
-        where r.worker in (select id from dead)
-           or not exists (select from jobs.worker w where w.id = r.worker)
+        where (" [self.orphans => Bool] " or exists (select from dead))
+          and (r.worker in (select id from dead) or not exists (select from jobs.worker w where w.id = r.worker))
         order by r.id
         for update skip locked
     ))

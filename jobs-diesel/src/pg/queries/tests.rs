@@ -7,7 +7,7 @@ use diesel::pg::Pg;
 use diesel::query_builder::QueryFragment;
 use diesel::sql_types::{BigInt, Text};
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _};
-use jobs_core::storage::Claim;
+use jobs_core::storage::{Claim, Wanted};
 use jobs_core::{Failure, FailureKind, Finish, JobId, Lease, NewJob, Transition, WorkerId};
 
 use super::claim::{ClaimQuery, ClaimedRow};
@@ -21,7 +21,7 @@ use super::wake::WakeQuery;
 use crate::pg::lanes::Scan;
 
 fn claim() -> Claim {
-    Claim { worker: WorkerId::generate(), wanted: vec![("q".to_owned(), 3)], kinds: ["k".to_owned()].into() }
+    Claim { worker: WorkerId::generate(), wanted: vec![Wanted::new("q", 3)], kinds: ["k".to_owned()].into() }
 }
 
 fn scans() -> Vec<Scan> {
@@ -47,7 +47,7 @@ fn the_native_statements_are_the_reviewed_ones() {
     insta::assert_snapshot!("finish", text(&FinishQuery::new(&finish)));
     insta::assert_snapshot!("enqueue", text(&EnqueueQuery::new(&job)));
     insta::assert_snapshot!("enqueue_many", text(&EnqueueManyQuery::new(std::slice::from_ref(&job))));
-    insta::assert_snapshot!("rescue", text(&RescueQuery { max_crashes: 3, keep_seconds: 1.0 }));
+    insta::assert_snapshot!("rescue", text(&RescueQuery { max_crashes: 3, keep_seconds: 1.0, orphans: true }));
     insta::assert_snapshot!("prune", text(&PruneQuery { limit: 1 }));
     insta::assert_snapshot!("retry", text(&RetryQuery { id: 1 }));
     insta::assert_snapshot!("cancel", text(&CancelQuery { id: 1, keep_seconds: 1.0 }));
@@ -61,7 +61,7 @@ async fn every_hot_statement_is_prepared_once_whatever_its_values() {
     conn.batch_execute("begin").await.unwrap();
     crate::migrate(&mut conn).await.unwrap();
     for round in 1..=7 {
-        let claim = Claim { wanted: vec![("q".to_owned(), round), (format!("q{round}"), 1)], ..claim() };
+        let claim = Claim { wanted: vec![Wanted::new("q", round), Wanted::new(format!("q{round}"), 1)], ..claim() };
         let jobs = vec![NewJob::raw("k", format!("{{\"n\": {round}}}")); round];
         let _: (i64, Option<bool>) = EnqueueQuery::new(&jobs[0]).get_result(&mut conn).await.unwrap();
         let _: Vec<i64> = EnqueueManyQuery::new(&jobs).load(&mut conn).await.unwrap();

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;
-use jobs_core::storage::Claim;
+use jobs_core::storage::{Claim, Wanted};
 use jobs_core::{ClaimedJob, JobId, Lease, WorkerId};
 
 use crate::sqlite::literal::{AVAILABLE, RUNNING};
@@ -21,21 +21,51 @@ pub(crate) fn claim(conn: &mut SqliteConnection, claim: &Claim) -> QueryResult<V
     if !workers::is_registered(conn, claim.worker)? {
         return Ok(claimed);
     }
-    for (queue, slots) in &claim.wanted {
+    for Wanted { queue, slots, ahead } in &claim.wanted {
         if lanes::is_paused(conn, queue)? {
             continue;
         }
-        let mut free = *slots;
+        let (mut slots, mut ahead) = (*slots, *ahead);
         lanes::walk(conn, queue, |conn, priority| {
-            let jobs = claim_lane(conn, claim, queue, priority, free)?;
-            free -= jobs.len();
+            let mut number = slots + ahead;
+            if ahead > 0
+                && let Some(place) = first_at_risk(conn, claim, queue, priority, number)?
+            {
+                number = place.max(slots);
+                ahead = number - slots;
+            }
+            let jobs = claim_lane(conn, claim, queue, priority, number)?;
+            let at_once = jobs.len().min(slots);
+            (slots, ahead) = (slots - at_once, ahead - (jobs.len() - at_once));
             claimed.extend(jobs.into_iter().map(|row| row.into_job(claim.worker)));
-            Ok(free > 0)
+            Ok(slots + ahead > 0)
         })?;
     }
     // `returning` promises no order.
     claimed.sort_unstable_by_key(|job| (Reverse(job.priority), job.run_at, job.lease.job));
     Ok(claimed)
+}
+
+/// The place, from 0, of the first due job that must not be claimed ahead ([`Wanted::ahead`]).
+fn first_at_risk(
+    conn: &mut SqliteConnection,
+    claim: &Claim,
+    queue: &str,
+    priority: i16,
+    number: usize,
+) -> QueryResult<Option<usize>> {
+    let at_risk = jobs_job::crashes.gt(0).or(jobs_job::attempt.ge(jobs_job::max_attempts - 1));
+    let risks: Vec<bool> = jobs_job::table
+        .filter(jobs_job::state.eq(AVAILABLE))
+        .filter(jobs_job::queue.eq(queue))
+        .filter(jobs_job::priority.eq(priority))
+        .filter(jobs_job::run_at.le(Now))
+        .filter(jobs_job::kind.eq_any(&*claim.kinds))
+        .order((jobs_job::run_at, jobs_job::id))
+        .limit(i64::try_from(number).unwrap_or(i64::MAX))
+        .select(at_risk)
+        .load(conn)?;
+    Ok(risks.into_iter().position(|at_risk| at_risk))
 }
 
 fn claim_lane(

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;
-use jobs_core::storage::Claim;
+use jobs_core::storage::{Claim, Wanted};
 
 use crate::sqlite::literal::AVAILABLE;
 use crate::sqlite::queries::lanes;
@@ -14,7 +14,7 @@ use crate::sqlite::time::Now;
 pub(crate) fn next_due(conn: &mut SqliteConnection, claim: &Claim) -> QueryResult<Option<Duration>> {
     let now: i64 = diesel::select(Now).get_result(conn)?;
     let mut earliest: Option<i64> = None;
-    for (queue, _) in &claim.wanted {
+    for Wanted { queue, .. } in &claim.wanted {
         if lanes::is_paused(conn, queue)? {
             continue;
         }

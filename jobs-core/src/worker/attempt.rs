@@ -1,0 +1,213 @@
+//! The attempt: calls the handler in its own way (on the runtime, on the blocking pool, inside a transaction) and ends it
+//! when its time, its lease or the worker's grace is over. A plain handler runs on the runner's own task; one that has a
+//! time limit must be left behind even if it never yields, so it gets a task.
+
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use tokio::task::{JoinError, JoinHandle};
+use tokio_util::sync::CancellationToken;
+use tracing::{Instrument as _, Span};
+
+use super::queues::Slot;
+use super::{Shared, panics};
+use crate::context::JobContext;
+use crate::error::{JobError, StorageError};
+use crate::handler::{Handler, Registration};
+use crate::outcome::{Attempt, Handled, Outcome, decide};
+use crate::storage::{Body, Transacted, Transaction};
+
+/// A handler that was told to stop gets this long before its end is recorded without it.
+const LAST_MOMENT: Duration = Duration::from_secs(1);
+
+/// How an attempt ended, as far as this process knows.
+pub(super) enum Ended {
+    Handled(Handled),
+    Transacted(Transacted),
+    TimedOut(Duration),
+    /// The worker stops and gives the job back.
+    GivenUp,
+    /// The lease is gone; nothing may be written.
+    Lost,
+}
+
+/// Runs the handler to its end or to the attempt's. Answers the slot unless the handler still occupies it.
+pub(super) async fn run(
+    shared: &Shared,
+    registration: &Registration,
+    ctx: &JobContext,
+    slot: Slot,
+) -> (Ended, Option<Slot>) {
+    match registration.handler {
+        Handler::Async(handle) if registration.options.timeout.is_none() => {
+            (on_this_task(shared, registration, ctx, handle).await, Some(slot))
+        }
+        Handler::Async(handle) => {
+            let ctx_of_handler = ctx.clone();
+            let handler = async move {
+                let handled = match panics::caught_call(|| handle(ctx_of_handler)) {
+                    Ok(handler) => panics::caught(handler).await,
+                    Err(error) => Err(error),
+                };
+                (Ended::Handled(handled), Some(slot))
+            };
+            on_a_task_of_its_own(shared, registration, ctx, tokio::spawn(handler.in_current_span())).await
+        }
+        Handler::Blocking(handle) => {
+            let (span, ctx_of_handler) = (Span::current(), ctx.clone());
+            let handler = tokio::task::spawn_blocking(move || {
+                let handled = span.in_scope(|| panics::caught_blocking(|| handle(ctx_of_handler)));
+                (Ended::Handled(handled), Some(slot))
+            });
+            on_a_task_of_its_own(shared, registration, ctx, handler).await
+        }
+        Handler::AsyncTransactional(handle) => {
+            let (decided, ctx_of_body) = (decision(shared, registration, ctx), ctx.clone());
+            let body = Body::Async(Box::new(move |connection| {
+                Box::pin(async move {
+                    panics::caught(async move { handle(connection, ctx_of_body).await }).await.map(decided)
+                })
+            }));
+            in_a_transaction(shared, registration, ctx, Some(slot), body).await
+        }
+        Handler::BlockingTransactional(handle) => {
+            let (decided, ctx_of_body) = (decision(shared, registration, ctx), ctx.clone());
+            let body = Body::Blocking(Box::new(move |connection| {
+                // The handler may outlive its transaction: the slot goes with it.
+                let _slot = slot;
+                panics::caught_blocking(|| handle(connection, ctx_of_body)).map(decided)
+            }));
+            in_a_transaction(shared, registration, ctx, None, body).await
+        }
+    }
+}
+
+/// The fast way, for handlers without a time limit: nothing is spawned.
+async fn on_this_task(
+    shared: &Shared,
+    registration: &Registration,
+    ctx: &JobContext,
+    handle: fn(JobContext) -> BoxFuture<'static, Handled>,
+) -> Ended {
+    let mut handler = match panics::caught_call(|| handle(ctx.clone())) {
+        Ok(handler) => handler,
+        Err(error) => return Ended::Handled(Err(error)),
+    };
+    let ended = tokio::select! {
+        biased;
+        handled = panics::caught(&mut handler) => Ended::Handled(handled),
+        ended = over(shared, registration, ctx) => ended,
+    };
+    ctx.cancel();
+    // What it holds may panic when it is dropped.
+    let _ = panics::caught_call(|| drop(handler));
+    ended
+}
+
+/// For handlers that may keep a thread and must be left behind when their time is up.
+async fn on_a_task_of_its_own(
+    shared: &Shared,
+    registration: &Registration,
+    ctx: &JobContext,
+    mut handler: JoinHandle<(Ended, Option<Slot>)>,
+) -> (Ended, Option<Slot>) {
+    let ended = tokio::select! {
+        biased;
+        joined = &mut handler => return joined.unwrap_or_else(|error| (unjoined(error), None)),
+        ended = over(shared, registration, ctx) => ended,
+    };
+    ctx.cancel();
+    // A blocking one can be stopped from outside only before it has begun.
+    handler.abort();
+    match tokio::time::timeout(LAST_MOMENT, handler).await {
+        Ok(Ok((_, slot))) => (ended, slot),
+        _ => (ended, None),
+    }
+}
+
+async fn in_a_transaction(
+    shared: &Shared,
+    registration: &Registration,
+    ctx: &JobContext,
+    slot: Option<Slot>,
+    body: Body,
+) -> (Ended, Option<Slot>) {
+    let Some(connection) = registration.connection else {
+        return (Ended::Handled(Err(JobError::msg("a transactional job without a connection"))), slot);
+    };
+    let abort = CancellationToken::new();
+    let transaction = Transaction { connection: connection().id, lease: ctx.lease(), body, abort: abort.clone() };
+    let storage = shared.storage.clone();
+    let transacted = async move { (Ended::Transacted(storage.transact(transaction).await), slot) };
+    let mut transacted = tokio::spawn(transacted.in_current_span());
+    let ended = tokio::select! {
+        biased;
+        joined = &mut transacted => return joined.unwrap_or_else(|error| (broken_off(error), None)),
+        ended = over(shared, registration, ctx) => ended,
+    };
+    ctx.cancel();
+    // Never dropped half-way: the storage ends the transaction it owns.
+    abort.cancel();
+    match tokio::time::timeout(LAST_MOMENT, transacted).await {
+        // What was committed at the last moment is committed.
+        Ok(Ok((committed @ Ended::Transacted(Transacted::Committed(_)), slot))) => (committed, slot),
+        Ok(Ok((_, slot))) => (ended, slot),
+        _ => (ended, None),
+    }
+}
+
+/// What the answer of a transactional handler means for its job.
+fn decision(
+    shared: &Shared,
+    registration: &Registration,
+    ctx: &JobContext,
+) -> impl FnOnce(Outcome) -> crate::outcome::Transition + Send + use<> {
+    let retention = shared.settings.retention;
+    let (attempt, max_attempts, options) = (ctx.attempt(), ctx.max_attempts(), registration.options);
+    move |outcome| decide(Attempt { attempt, max_attempts, options: &options, retention }, Ok(outcome), 0.0)
+}
+
+/// Ready when the attempt must end without its handler.
+async fn over(shared: &Shared, registration: &Registration, ctx: &JobContext) -> Ended {
+    let time = async {
+        match registration.options.timeout {
+            Some(limit) => {
+                tokio::time::sleep(limit).await;
+                limit
+            }
+            None => std::future::pending().await,
+        }
+    };
+    let lost = async {
+        ctx.cancelled().await;
+        if !shared.leases.is_lost(&ctx.lease()) {
+            // The worker asks its handlers to stop, and gives them time.
+            std::future::pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        limit = time => Ended::TimedOut(limit),
+        () = shared.phases.now().cancelled() => Ended::GivenUp,
+        () = lost => Ended::Lost,
+    }
+}
+
+/// A transaction that ended without an answer: the panic is ours, not the handler's. The lease tells whether it came before
+/// or after the commit.
+fn broken_off(error: JoinError) -> Ended {
+    match error.try_into_panic() {
+        Ok(payload) => {
+            let problem = StorageError::Unavailable(panics::described(&*payload).to_string().into());
+            Ended::Transacted(Transacted::Unknown(problem))
+        }
+        Err(_) => Ended::GivenUp,
+    }
+}
+
+/// A handler that ended without an answer: its panic was not caught, or the runtime shuts down.
+fn unjoined(error: JoinError) -> Ended {
+    match error.try_into_panic() {
+        Ok(payload) => Ended::Handled(Err(panics::described(&*payload))),
+        Err(_) => Ended::GivenUp,
+    }
+}

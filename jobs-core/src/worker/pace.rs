@@ -1,0 +1,98 @@
+//! How far ahead of its free slots a queue claims. Short jobs would otherwise wait for the round trip of a claim each
+//! time a slot is free; long jobs must not wait in one process while others have nothing to do.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Work for this long is claimed ahead.
+const AHEAD: Duration = Duration::from_millis(50);
+/// The most jobs of one queue that are claimed ahead.
+const MOST_JOBS: u64 = 1000;
+/// The most bytes of arguments that one queue claims ahead.
+const MOST_BYTES: u64 = 8 * 1024 * 1024;
+/// One part in eight of a mean is news: a single long job among short ones ends the claiming ahead, and a few dozen
+/// short ones bring it back.
+const WEIGHT: u64 = 8;
+
+/// Running means of how long the jobs of a queue run and how large they are.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    /// Nanoseconds; zero: nothing known yet.
+    run: AtomicU64,
+    bytes: AtomicU64,
+}
+
+/// Two writers at the same moment may lose one sample: it is an estimate.
+fn learn(mean: &AtomicU64, sample: u64) {
+    let (sample, old) = (sample.max(1), mean.load(Ordering::Relaxed));
+    let new = if old == 0 { sample } else { (old * (WEIGHT - 1) + sample) / WEIGHT };
+    mean.store(new.max(1), Ordering::Relaxed);
+}
+
+impl Pace {
+    /// A handler ran for this long.
+    pub(crate) fn ran(&self, time: Duration) {
+        learn(&self.run, u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / WEIGHT).min(u64::MAX / WEIGHT));
+    }
+
+    /// A job with arguments of this size was claimed.
+    pub(crate) fn claimed(&self, bytes: usize) {
+        learn(&self.bytes, bytes as u64);
+    }
+
+    /// How many jobs to have in hand beyond those that run, with so many slots.
+    pub(crate) fn ahead(&self, slots: usize) -> usize {
+        let run = self.run.load(Ordering::Relaxed);
+        let limit = u64::try_from(AHEAD.as_nanos()).unwrap_or(u64::MAX);
+        if run == 0 || run > limit {
+            return 0;
+        }
+        let by_time = (slots as u64).saturating_mul(limit) / run;
+        let by_size = MOST_BYTES / self.bytes.load(Ordering::Relaxed).max(1);
+        usize::try_from(by_time.min(by_size).min(MOST_JOBS)).unwrap_or(usize::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pace(runs: &[Duration]) -> Pace {
+        let pace = Pace::default();
+        runs.iter().for_each(|run| pace.ran(*run));
+        pace
+    }
+
+    #[test]
+    fn nothing_is_claimed_ahead_before_anything_is_known() {
+        assert_eq!(Pace::default().ahead(16), 0);
+    }
+
+    #[test]
+    fn short_jobs_are_claimed_ahead_for_a_twentieth_of_a_second() {
+        assert_eq!(pace(&[Duration::from_millis(10)]).ahead(16), 80);
+        assert_eq!(pace(&[Duration::from_nanos(100)]).ahead(16), 1000, "but not without bound");
+    }
+
+    #[test]
+    fn long_jobs_are_not_claimed_ahead() {
+        assert_eq!(pace(&[Duration::from_millis(51)]).ahead(16), 0);
+        assert_eq!(pace(&[Duration::MAX]).ahead(16), 0);
+    }
+
+    #[test]
+    fn one_long_job_among_short_ones_ends_it_and_short_ones_bring_it_back() {
+        let pace = pace(&[Duration::from_micros(10); 1000]);
+        pace.ran(Duration::from_secs(1));
+        assert_eq!(pace.ahead(16), 0);
+        (0..100).for_each(|_| pace.ran(Duration::from_micros(10)));
+        assert_eq!(pace.ahead(16), 1000);
+    }
+
+    #[test]
+    fn large_arguments_are_bounded_by_their_size() {
+        let pace = pace(&[Duration::from_micros(1)]);
+        pace.claimed(64 * 1024);
+        assert_eq!(pace.ahead(16), 128);
+    }
+}

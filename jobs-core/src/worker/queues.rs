@@ -1,0 +1,189 @@
+//! The queues this worker serves: the slots of each, and the jobs in hand, which are claimed and wait for a slot.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::atomic::{self, AtomicUsize};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, Utc};
+use tokio::sync::Notify;
+
+use super::pace::Pace;
+use crate::context::JobContext;
+use crate::job::JobId;
+use crate::storage::Wanted;
+
+/// All queues of a worker, by name.
+pub(crate) struct Queues {
+    queues: BTreeMap<String, Arc<Queue>>,
+    stirred: Arc<Notify>,
+}
+
+/// One queue.
+pub(crate) struct Queue {
+    name: String,
+    limit: usize,
+    free: AtomicUsize,
+    /// Best first.
+    in_hand: Mutex<BinaryHeap<InHand>>,
+    /// With this many left in hand it is time to claim more.
+    low: AtomicUsize,
+    pub(crate) pace: Pace,
+    stirred: Arc<Notify>,
+}
+
+/// A claimed job that has not started.
+pub(crate) struct InHand {
+    pub(crate) ctx: JobContext,
+    since: Instant,
+}
+
+impl InHand {
+    pub(crate) fn new(ctx: JobContext) -> Self {
+        Self { ctx, since: Instant::now() }
+    }
+
+    fn rank(&self) -> (i16, Reverse<(DateTime<Utc>, JobId)>) {
+        let job = self.ctx.claimed();
+        (job.priority, Reverse((job.run_at, job.lease.job)))
+    }
+}
+
+impl PartialEq for InHand {
+    fn eq(&self, other: &Self) -> bool {
+        self.rank() == other.rank()
+    }
+}
+
+impl Eq for InHand {}
+
+impl PartialOrd for InHand {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for InHand {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.rank().cmp(&other.rank())
+    }
+}
+
+/// One running job's place. Freed when the handler has really ended, not when its time was up.
+pub(crate) struct Slot(Arc<Queue>);
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        // The place first, the word after: whoever hears it finds the place.
+        self.0.free.fetch_add(1, atomic::Ordering::AcqRel);
+        self.0.stirred.notify_one();
+    }
+}
+
+impl Slot {
+    pub(crate) fn queue(&self) -> &Queue {
+        &self.0
+    }
+}
+
+impl Queue {
+    fn in_hand(&self) -> MutexGuard<'_, BinaryHeap<InHand>> {
+        // Nothing panics while it is held.
+        self.in_hand.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The best job in hand.
+    pub(crate) fn next(&self) -> Option<JobContext> {
+        let mut in_hand = self.in_hand();
+        let next = in_hand.pop()?;
+        if in_hand.len() == self.low.load(atomic::Ordering::Relaxed) {
+            self.stirred.notify_one();
+        }
+        Some(next.ctx)
+    }
+
+    /// A job in hand and a place for it, if there are both.
+    pub(crate) fn start(self: &Arc<Self>) -> Option<(Slot, JobContext)> {
+        let mut in_hand = self.in_hand();
+        if in_hand.is_empty() {
+            return None;
+        }
+        let one_less = |free: usize| free.checked_sub(1);
+        self.free.fetch_update(atomic::Ordering::AcqRel, atomic::Ordering::Acquire, one_less).ok()?;
+        in_hand.pop().map(|next| (Slot(self.clone()), next.ctx))
+    }
+
+    fn wanted(&self) -> Option<Wanted> {
+        let (free, held) = (self.free.load(atomic::Ordering::Acquire), self.in_hand().len());
+        let ahead = self.pace.ahead(self.limit);
+        if free == 0 && (ahead == 0 || held > ahead / 2) {
+            return None;
+        }
+        self.low.store(ahead / 2, atomic::Ordering::Relaxed);
+        let (slots, ahead) = (free.saturating_sub(held), ahead.saturating_sub(held.saturating_sub(free)));
+        (slots + ahead > 0).then(|| Wanted { queue: self.name.clone(), slots, ahead })
+    }
+}
+
+impl Queues {
+    pub(crate) fn new(limits: &BTreeMap<String, usize>) -> Self {
+        let stirred = Arc::<Notify>::default();
+        let queue = |(name, limit): (&String, &usize)| {
+            let queue = Queue {
+                name: name.clone(),
+                limit: *limit,
+                free: AtomicUsize::new(*limit),
+                in_hand: Mutex::default(),
+                low: AtomicUsize::new(0),
+                pace: Pace::default(),
+                stirred: stirred.clone(),
+            };
+            (name.clone(), Arc::new(queue))
+        };
+        Self { queues: limits.iter().map(queue).collect(), stirred: stirred.clone() }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Queue>> {
+        self.queues.values()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.queues.len()
+    }
+
+    /// What to claim now: for free slots, and ahead of them.
+    pub(crate) fn wanted(&self) -> Vec<Wanted> {
+        self.queues.values().filter_map(|queue| queue.wanted()).collect()
+    }
+
+    /// Takes a claimed job in hand; gives it back if its queue is not served.
+    pub(crate) fn push(&self, ctx: JobContext) -> Result<(), JobContext> {
+        let Some(queue) = self.queues.get(ctx.queue()) else { return Err(ctx) };
+        queue.pace.claimed(ctx.claimed().args.len());
+        queue.in_hand().push(InHand::new(ctx));
+        Ok(())
+    }
+
+    /// Whether any job is in hand.
+    pub(crate) fn any_in_hand(&self) -> bool {
+        self.queues.values().any(|queue| !queue.in_hand().is_empty())
+    }
+
+    /// Takes the jobs of each queue out of hand that has held one for longer than this.
+    pub(crate) fn overdue(&self, limit: Duration) -> Vec<JobContext> {
+        let mut overdue = Vec::new();
+        for queue in self.queues.values() {
+            let mut in_hand = queue.in_hand();
+            if in_hand.iter().any(|job| job.since.elapsed() >= limit) {
+                overdue.extend(in_hand.drain().map(|job| job.ctx));
+            }
+        }
+        overdue
+    }
+
+    /// Waits until a slot is freed or a hand is nearly empty; what happened since the last wait counts.
+    pub(crate) async fn stirred(&self) {
+        self.stirred.notified().await;
+    }
+}
