@@ -42,6 +42,26 @@ impl Bench {
     pub(crate) async fn alternate(
         &self,
         variant: &str,
+        ours: impl AsyncFnMut() -> Result<Run>,
+        raw: impl AsyncFnMut() -> Result<Run>,
+    ) -> Result<Runs> {
+        self.turns(variant, self.options.runs, ours, raw).await
+    }
+
+    /// The same for long runs that show by themselves how much they vary: raw takes one turn, the first.
+    pub(crate) async fn beside_one_raw(
+        &self,
+        variant: &str,
+        ours: impl AsyncFnMut() -> Result<Run>,
+        raw: impl AsyncFnMut() -> Result<Run>,
+    ) -> Result<Runs> {
+        self.turns(variant, 1, ours, raw).await
+    }
+
+    async fn turns(
+        &self,
+        variant: &str,
+        raw_runs: u16,
         mut ours: impl AsyncFnMut() -> Result<Run>,
         mut raw: impl AsyncFnMut() -> Result<Run>,
     ) -> Result<Runs> {
@@ -50,7 +70,7 @@ impl Bench {
             let run = ours().await.with_context(|| format!("{variant}, run {number} of ours"))?;
             self.note(&format!("{variant}: run {number}, ours {}", tidy(run.value)));
             runs.ours.push(run);
-            if self.options.no_raw {
+            if self.options.no_raw || number > raw_runs {
                 continue;
             }
             let run = raw().await.with_context(|| format!("{variant}, run {number} of raw"))?;

@@ -29,8 +29,20 @@ pub(crate) enum Measure {
     Drain,
     /// How long an idle worker takes to begin a job
     Latency,
+    /// The first jobs of a long queue, beside scheduled ones, beside a long history
+    Backlog,
+    /// The steady state, and claims at 500 jobs/s, while another session holds an old snapshot
+    Snapshot,
+    /// 1, 4, 16 and 64 worker processes of 4 slots each
+    Contention,
     /// Enqueue, claim and finish together, at saturation
     Steady,
+    /// Queries and CPU of a worker that has nothing to do
+    Idle,
+    /// Resident size of a worker process
+    Memory,
+    /// Enqueue, bulk, drain and latency on the embedded store
+    Sqlite,
 }
 
 /// How to measure.

@@ -23,19 +23,6 @@ impl Timeline {
         self.points.last().map(|(at, _)| *at).unwrap_or_default()
     }
 
-    /// When this many were completed.
-    pub(crate) fn reached(&self, total: u64) -> Option<Duration> {
-        self.points.iter().find(|(_, so_far)| *so_far >= total).map(|(at, _)| *at)
-    }
-
-    /// Jobs per second between two totals; the first may be 0, the start.
-    pub(crate) fn rate_between(&self, from: u64, to: u64) -> Option<f64> {
-        let from_point = if from == 0 { (Duration::ZERO, 0) } else { *self.points.iter().find(|(_, n)| *n >= from)? };
-        let to_point = *self.points.iter().find(|(_, n)| *n >= to)?;
-        let time = to_point.0.checked_sub(from_point.0)?.as_secs_f64();
-        (time > 0.0).then(|| (to_point.1 - from_point.1) as f64 / time)
-    }
-
     /// Jobs per second in each full window of this length, from the start on, as far as `until`.
     pub(crate) fn windows(&self, length: Duration, until: Duration) -> Vec<f64> {
         let total_at = |at: Duration| self.points.iter().rfind(|(when, _)| *when <= at).map_or(0, |(_, total)| *total);
@@ -62,18 +49,9 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_counted_between_the_points_that_were_heard() {
-        let line = timeline(&[(100, 10), (1100, 1010), (2100, 3010)]);
-        assert_eq!(line.rate_between(1000, 3000), Some(2000.0));
-        assert_eq!(line.rate_between(0, 10), Some(100.0));
-        assert_eq!(line.rate_between(0, 4000), None);
-        assert_eq!(line.reached(11), Some(Duration::from_millis(1100)));
-        assert_eq!(line.last(), Duration::from_millis(2100));
-    }
-
-    #[test]
     fn a_window_counts_what_was_completed_in_it() {
         let line = timeline(&[(500, 5), (1500, 30), (1900, 40), (3500, 41)]);
         assert_eq!(line.windows(Duration::from_secs(1), Duration::from_secs(3)), [5.0, 35.0, 0.0]);
+        assert_eq!(line.last(), Duration::from_millis(3500));
     }
 }

@@ -19,7 +19,7 @@ use crate::server::Database;
 use crate::worker_process::Role;
 
 /// Between two jobs.
-const PACE: Duration = Duration::from_millis(20);
+pub(super) const PACE: Duration = Duration::from_millis(20);
 /// What a worker needs to find out that it has nothing to do.
 const CALM: Duration = Duration::from_secs(2);
 
@@ -60,16 +60,22 @@ async fn at_once(bench: &Bench, jobs: u64) -> Result<Run> {
         let id = Probe { id: 1, name: "hello".to_owned() }.enqueue(&mut conn).await?;
         enqueued.insert(id.0, now());
     }
+    let waited = waited(&mut fleet, &enqueued).await?;
+    drop(fleet);
+    database.close().await?;
+    Ok(summary(&waited))
+}
+
+/// Milliseconds from when each job was enqueued to when it was started.
+pub(super) async fn waited(fleet: &mut Fleet, enqueued: &HashMap<i64, u128>) -> Result<Vec<f64>> {
     let mut waited = Vec::new();
-    for _ in 0..jobs {
+    for _ in 0..enqueued.len() {
         let (id, started) = fleet.next_start().await?;
         let enqueued = *enqueued.get(&id).context("a job that nobody enqueued")?;
         // A worker may begin before the answer has reached the client.
         waited.push(started.saturating_sub(enqueued) as f64 / 1e6);
     }
-    drop(fleet);
-    database.close().await?;
-    Ok(run(&waited))
+    Ok(waited)
 }
 
 async fn scheduled(bench: &Bench, jobs: u64) -> Result<Run> {
@@ -97,7 +103,7 @@ async fn scheduled(bench: &Bench, jobs: u64) -> Result<Run> {
         waited.push(started.saturating_sub(u128::from(due.unsigned_abs()) * 1000) as f64 / 1e6);
     }
     database.close().await?;
-    Ok(run(&waited))
+    Ok(summary(&waited))
 }
 
 async fn raw(bench: &Bench, jobs: u64) -> Result<Run> {
@@ -112,14 +118,14 @@ async fn raw(bench: &Bench, jobs: u64) -> Result<Run> {
     }
     drop(pickup);
     database.close().await?;
-    Ok(run(&waited))
+    Ok(summary(&waited))
 }
 
-fn run(waited: &[f64]) -> Run {
+pub(super) fn summary(waited: &[f64]) -> Run {
     let at = |share| percentile(waited, share);
     Run::new(at(50.0)).with("p50", at(50.0)).with("p95", at(95.0)).with("p99", at(99.0)).with("max", at(100.0))
 }
 
-fn now() -> u128 {
+pub(super) fn now() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos()
 }

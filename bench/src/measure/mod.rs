@@ -1,9 +1,16 @@
 //! The measures, one per file.
 
+mod backlog;
 mod bulk;
+mod contention;
 mod drain;
 mod enqueue;
+mod idle;
 mod latency;
+mod memory;
+mod proc;
+mod snapshot;
+mod sqlite;
 mod steady;
 mod supply;
 
@@ -15,19 +22,39 @@ use crate::bench::Bench;
 use crate::cli::Measure;
 
 /// In the order of `all`.
-const EACH: [Measure; 5] = [Measure::Enqueue, Measure::Bulk, Measure::Drain, Measure::Latency, Measure::Steady];
+const EACH: [Measure; 11] = [
+    Measure::Enqueue,
+    Measure::Bulk,
+    Measure::Drain,
+    Measure::Latency,
+    Measure::Backlog,
+    Measure::Snapshot,
+    Measure::Contention,
+    Measure::Steady,
+    Measure::Idle,
+    Measure::Memory,
+    Measure::Sqlite,
+];
 
 /// Runs one measure, or all.
 pub(crate) async fn run(bench: &Bench, measure: Measure) -> Result<()> {
     let chosen = [measure];
+    let begun = Instant::now();
     for measure in if measure == Measure::All { &EACH[..] } else { &chosen[..] } {
+        bench.note(&format!("== {measure:?}, {:.1} min after the start", begun.elapsed().as_secs_f64() / 60.0));
         let done = match measure {
             Measure::All => Ok(()),
             Measure::Enqueue => enqueue::measure(bench).await,
             Measure::Bulk => bulk::measure(bench).await,
             Measure::Drain => drain::measure(bench).await,
             Measure::Latency => latency::measure(bench).await,
+            Measure::Backlog => backlog::measure(bench).await,
+            Measure::Snapshot => snapshot::measure(bench).await,
+            Measure::Contention => contention::measure(bench).await,
             Measure::Steady => steady::measure(bench).await,
+            Measure::Idle => idle::measure(bench).await,
+            Measure::Memory => memory::measure(bench).await,
+            Measure::Sqlite => sqlite::measure(bench).await,
         };
         done.with_context(|| format!("measuring {measure:?}"))?;
     }

@@ -1,10 +1,13 @@
 //! A producer that keeps the number of waiting jobs near one figure, in bulk, throttled by that figure alone.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::kinds::Noop;
 use crate::raw::BulkEnqueuer;
@@ -14,91 +17,111 @@ use crate::server::Database;
 pub(super) const WAITING: u64 = 10_000;
 /// Jobs per call.
 const BATCH: u64 = 500;
+/// Connections that enqueue at a steady pace.
+const PRODUCERS: u32 = 8;
 
 /// A producer at work; it ends with this value.
 pub(super) struct Supply {
-    task: JoinHandle<Result<()>>,
-}
-
-impl Drop for Supply {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
+    tasks: JoinSet<Result<()>>,
+    enqueued: Arc<AtomicU64>,
 }
 
 impl Supply {
     /// Enqueues as an application does, in batches of 500.
     pub(super) async fn ours(database: &Database<'_>, done: watch::Receiver<u64>) -> Result<Self> {
         let mut conn = database.connection().await?;
-        let task = tokio::spawn(async move {
+        let (mut tasks, enqueued) = Self::parts();
+        let count = enqueued.clone();
+        tasks.spawn(async move {
             let mut throttle = Throttle::new(done);
-            while throttle.room().await {
+            while throttle.room(&count).await {
                 let jobs = (0..BATCH).map(|_| Noop { id: 1, name: "hello".to_owned() });
                 jobs::enqueue_all(&mut conn, jobs).await?;
             }
             Ok(())
         });
-        Ok(Self { task })
+        Ok(Self { tasks, enqueued })
     }
 
     /// Enqueues by hand-written statements, in batches of the same size.
     pub(super) async fn raw(database: &Database<'_>, done: watch::Receiver<u64>) -> Result<Self> {
         let mut enqueuer = BulkEnqueuer::connect(&database.url).await?;
-        let task = tokio::spawn(async move {
+        let (mut tasks, enqueued) = Self::parts();
+        let count = enqueued.clone();
+        tasks.spawn(async move {
             let mut throttle = Throttle::new(done);
-            while throttle.room().await {
+            while throttle.room(&count).await {
                 enqueuer.enqueue(BATCH as usize).await?;
             }
             Ok(())
         });
-        Ok(Self { task })
+        Ok(Self { tasks, enqueued })
     }
 
-    /// Enqueues so many jobs a second, one at a time, whatever becomes of them.
+    /// Enqueues so many jobs a second, one at a time, whatever becomes of them: from several connections, because a
+    /// commit on a slow disk takes longer than the pause between two jobs.
     pub(super) async fn steadily(database: &Database<'_>, per_second: u32) -> Result<Self> {
         use jobs::Enqueue as _;
-        let mut conn = database.connection().await?;
-        let task = tokio::spawn(async move {
-            let mut ticks = tokio::time::interval(Duration::from_secs(1) / per_second);
-            ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Burst);
-            loop {
-                ticks.tick().await;
-                Noop { id: 1, name: "hello".to_owned() }.enqueue(&mut conn).await?;
-            }
-        });
-        Ok(Self { task })
+        let (mut tasks, enqueued) = Self::parts();
+        let pace = Duration::from_secs(1) / per_second;
+        let begin = Instant::now() + Duration::from_millis(100);
+        for place in 0..PRODUCERS {
+            let mut conn = database.connection().await?;
+            let count = enqueued.clone();
+            let mut ticks = tokio::time::interval_at(begin + pace * place, pace * PRODUCERS);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+            tasks.spawn(async move {
+                loop {
+                    ticks.tick().await;
+                    Noop { id: 1, name: "hello".to_owned() }.enqueue(&mut conn).await?;
+                    count.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        Ok(Self { tasks, enqueued })
+    }
+
+    fn parts() -> (JoinSet<Result<()>>, Arc<AtomicU64>) {
+        (JoinSet::new(), Arc::default())
+    }
+
+    /// How many it has enqueued so far.
+    pub(super) fn enqueued(&self) -> u64 {
+        self.enqueued.load(Ordering::Relaxed)
     }
 
     /// Ends it. An error if it had failed before.
     pub(super) async fn stop(mut self) -> Result<()> {
-        self.task.abort();
-        match (&mut self.task).await {
-            Ok(ended) => ended.context("the producer failed"),
-            Err(error) if error.is_cancelled() => Ok(()),
-            Err(error) => Err(error.into()),
+        self.tasks.abort_all();
+        while let Some(ended) = self.tasks.join_next().await {
+            match ended {
+                Ok(ended) => ended.context("the producer failed")?,
+                Err(error) if error.is_cancelled() => {}
+                Err(error) => return Err(error.into()),
+            }
         }
+        Ok(())
     }
 }
 
 /// Counts what was enqueued against what is done.
 struct Throttle {
     done: watch::Receiver<u64>,
-    enqueued: u64,
 }
 
 impl Throttle {
     fn new(done: watch::Receiver<u64>) -> Self {
-        Self { done, enqueued: 0 }
+        Self { done }
     }
 
     /// Waits until there is room for another batch, and counts it. `false`: nobody works any more.
-    async fn room(&mut self) -> bool {
-        while self.enqueued - *self.done.borrow_and_update() >= WAITING {
+    async fn room(&mut self, enqueued: &AtomicU64) -> bool {
+        while enqueued.load(Ordering::Relaxed).saturating_sub(*self.done.borrow_and_update()) >= WAITING {
             if self.done.changed().await.is_err() {
                 return false;
             }
         }
-        self.enqueued += BATCH;
+        enqueued.fetch_add(BATCH, Ordering::Relaxed);
         true
     }
 }

@@ -12,6 +12,7 @@ mod flow;
 mod json;
 mod pickup;
 pub(crate) mod seed;
+pub(crate) mod sqlite;
 
 use anyhow::Result;
 use tokio_postgres::Client;

@@ -65,6 +65,18 @@ impl Server {
         Ok(())
     }
 
+    /// Transactions of a database so far, as far as the server has counted them; this question is none of them.
+    pub(crate) async fn transactions(&self, database: &str) -> Result<f64> {
+        let question = "select (xact_commit + xact_rollback)::float8 from pg_stat_database where datname = $1";
+        Ok(self.admin.query_one(question, &[&database]).await?.get(0))
+    }
+
+    /// How many connections it serves at once.
+    pub(crate) async fn max_connections(&self) -> Result<usize> {
+        let row = self.admin.query_one("select current_setting('max_connections')", &[]).await?;
+        row.get::<_, String>(0).parse().context("reading max_connections")
+    }
+
     /// What figures depend on.
     pub(crate) async fn settings(&self) -> Result<Map<String, Value>> {
         let names =

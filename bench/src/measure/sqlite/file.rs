@@ -1,0 +1,58 @@
+//! One file of our own, gone with this value.
+
+use anyhow::{Context as _, Result};
+use diesel::prelude::*;
+use diesel::sql_types::{BigInt, Text};
+use tempfile::TempDir;
+
+use crate::raw::sqlite::connect;
+
+pub(super) struct File {
+    _directory: TempDir,
+    path: String,
+    /// What figures depend on.
+    pub(super) settings: Vec<(&'static str, String)>,
+}
+
+#[derive(QueryableByName)]
+struct Count {
+    #[diesel(sql_type = BigInt)]
+    count: i64,
+}
+
+#[derive(QueryableByName)]
+struct Version {
+    #[diesel(sql_type = Text)]
+    version: String,
+}
+
+impl File {
+    /// With the schema of `jobs`.
+    pub(super) fn create() -> Result<Self> {
+        let directory = tempfile::tempdir().context("making a temporary directory")?;
+        let path =
+            directory.path().join("jobs.db").to_str().context("a temporary directory with an odd name")?.to_owned();
+        let mut conn = connect(&path)?;
+        jobs::migrate(&mut conn)?;
+        let Version { version } = diesel::sql_query("select sqlite_version() as version").get_result(&mut conn)?;
+        let settings = vec![("sqlite_version", version), ("sqlite_synchronous", "full".to_owned())];
+        Ok(Self { _directory: directory, path, settings })
+    }
+
+    /// As an application has one.
+    pub(super) fn connection(&self) -> Result<SqliteConnection> {
+        connect(&self.path)
+    }
+
+    /// As workers are given it.
+    pub(super) fn url(&self) -> String {
+        format!("sqlite://{}", self.path)
+    }
+
+    /// How many jobs are in a state.
+    pub(super) fn count(&self, state: &str) -> Result<i64> {
+        let query = diesel::sql_query("select count(*) as count from jobs_job where state = ?").bind::<Text, _>(state);
+        let Count { count } = query.get_result(&mut self.connection()?)?;
+        Ok(count)
+    }
+}

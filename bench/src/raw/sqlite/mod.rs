@@ -1,0 +1,24 @@
+//! The raw limit on SQLite: hand-written statements, prepared once, on one connection with the durability of the store.
+
+mod drain;
+mod enqueue;
+mod native;
+mod seed;
+
+use anyhow::{Context as _, Result};
+use diesel::connection::SimpleConnection as _;
+use diesel::{Connection as _, SqliteConnection};
+
+pub(crate) use drain::drain;
+pub(crate) use enqueue::{enqueue, enqueue_many};
+pub(crate) use seed::ready;
+
+/// The clock, as the store reads it.
+const NOW: &str = "(cast(round(unixepoch('subsec') * 1000) as integer) * 1000)";
+
+/// Opens the file as an application does, with a busy timeout: a commit waits for the disk.
+pub(crate) fn connect(path: &str) -> Result<SqliteConnection> {
+    let mut conn = SqliteConnection::establish(path).context("opening the SQLite file")?;
+    conn.batch_execute("pragma busy_timeout = 15000; pragma journal_mode = wal; pragma synchronous = full")?;
+    Ok(conn)
+}
