@@ -99,6 +99,13 @@ pub(crate) async fn claim(db: &Database, worker: WorkerId, slots: usize) -> Vec<
     db.storage.claim(&wants(worker, &[("default", slots)])).await.unwrap()
 }
 
+/// Claims from the queue `default` for free slots and ahead of them.
+pub(crate) async fn claim_ahead(db: &Database, worker: WorkerId, slots: usize, ahead: usize) -> Vec<ClaimedJob> {
+    let mut claim = wants(worker, &[("default", slots)]);
+    claim.wanted[0].ahead = ahead;
+    db.storage.claim(&claim).await.unwrap()
+}
+
 /// Enqueues a job and claims it.
 pub(crate) async fn claimed<F: Fixture>(f: &F, worker: WorkerId, job: NewJob) -> ClaimedJob {
     let id = enqueue(f, job).await;

@@ -34,6 +34,9 @@ pub(crate) trait Fixture: Send + Sync + Sized + 'static {
     /// The name of one of our tables, for what no port offers.
     fn table(name: &str) -> String;
 
+    /// Counts the large arguments that are stored.
+    fn payloads() -> &'static str;
+
     /// A connection to look and set things up with.
     fn client(&self) -> impl Future<Output = Box<dyn Client>> + Send {
         async { self.clients().await.swap_remove(0).1 }

@@ -14,6 +14,7 @@ mod enqueueing;
 mod fencing;
 mod finishing;
 mod migrating;
+mod moving;
 mod operating;
 mod pruning;
 mod rescuing;
@@ -76,6 +77,8 @@ conformance! {
         a_paused_queue_gives_nothing,
         many_claimers_get_each_job_once_and_never_more_than_wanted,
         a_claim_counts_the_attempt_and_the_lease,
+        claiming_ahead_of_the_slots_brings_more_jobs,
+        claiming_ahead_ends_at_the_first_job_that_one_more_crash_would_end,
     }
     finishing {
         complete_keeps_the_job_as_long_as_it_is_told,
@@ -108,6 +111,10 @@ conformance! {
         a_job_without_attempts_left_is_discarded,
         a_zombies_finish_is_refused_and_its_heartbeat_says_no,
         concurrent_rescuers_count_one_crash,
+    }
+    moving {
+        large_arguments_come_back_in_every_state,
+        large_arguments_go_with_their_job,
     }
     pruning {
         only_expired_jobs_are_deleted,

@@ -120,6 +120,10 @@ impl Fixture for Postgres {
     fn table(name: &str) -> String {
         format!("jobs.{name}")
     }
+
+    fn payloads() -> &'static str {
+        "select count(*) as number from jobs.payload"
+    }
 }
 
 impl Drop for Postgres {

@@ -95,6 +95,10 @@ impl Fixture for Sqlite {
     fn table(name: &str) -> String {
         format!("jobs_{name}")
     }
+
+    fn payloads() -> &'static str {
+        "select count(*) as number from jobs_job where length(args) > 50000"
+    }
 }
 
 impl Drop for Sqlite {

@@ -16,6 +16,7 @@ create sequence jobs.job_id as bigint;
 
 -- Jobs that wait: now, later or again. Narrow and hot, every row is inserted once and deleted once.
 -- Its only index is the order of the claim; an index on id would cost each enqueue more than it saves operators.
+-- `args` is null where they are large: see jobs.payload.
 create table jobs.ready (
     id bigint not null default nextval('jobs.job_id'),
     run_at timestamptz not null default clock_timestamp(),
@@ -28,7 +29,7 @@ create table jobs.ready (
     kind text not null,
     queue text not null default 'default',
     tags text[],
-    args json not null
+    args json
 ) with (
     autovacuum_vacuum_scale_factor = 0.0,
     autovacuum_vacuum_threshold = 5000,
@@ -55,7 +56,7 @@ create table jobs.running (
     kind text not null,
     queue text not null,
     tags text[],
-    args json not null
+    args json
 ) with (
     autovacuum_vacuum_scale_factor = 0.0,
     autovacuum_vacuum_threshold = 5000,
@@ -81,10 +82,30 @@ create table jobs.finished (
     kind text not null,
     queue text not null,
     tags text[],
-    args json not null
+    args json
 );
 
 create index finished_expiry on jobs.finished (expires_at) where expires_at is not null;
+
+-- Arguments that are too large to be written anew each time their job moves on.
+create table jobs.payload (
+    job_id bigint primary key,
+    args json not null
+);
+
+-- Fires for large arguments only, whoever inserts them. A job that comes back has none in its row.
+create function jobs.set_payload_aside() returns trigger
+language plpgsql
+as $$
+begin
+    insert into jobs.payload (job_id, args) values (new.id, new.args);
+    new.args := null;
+    return new;
+end
+$$;
+
+create trigger set_payload_aside before insert on jobs.ready
+    for each row when (pg_column_size(new.args) > 2000) execute function jobs.set_payload_aside();
 
 -- One row per failed attempt.
 create table jobs.job_error (
@@ -127,18 +148,22 @@ create table jobs.schedule (
 
 -- One row per job, whatever table it stands in.
 create view jobs.job as
-select id, kind, queue, 'available'::text as state, priority, attempt::integer, max_attempts::integer, crashes::integer,
-       run_at, enqueued_at, null::timestamptz as claimed_at, null::timestamptz as finished_at, null::uuid as worker, lease,
-       coalesce(tags, '{}') as tags, args
-from jobs.ready
-union all
-select id, kind, queue, 'running', priority, attempt, max_attempts, crashes,
-       run_at, enqueued_at, claimed_at, null, worker, lease, coalesce(tags, '{}'), args
-from jobs.running
-union all
-select id, kind, queue, (array['completed', 'cancelled', 'discarded'])[state], priority, attempt, max_attempts, crashes,
-       run_at, enqueued_at, claimed_at, finished_at, worker, lease, coalesce(tags, '{}'), args
-from jobs.finished;
+select id, kind, queue, state, priority, attempt::integer, max_attempts::integer, crashes::integer,
+       run_at, enqueued_at, claimed_at, finished_at, worker, lease, coalesce(tags, '{}') as tags,
+       coalesce(args, (select payload.args from jobs.payload where payload.job_id = id)) as args
+from (
+    select id, kind, queue, 'available'::text as state, priority, attempt, max_attempts, crashes, run_at, enqueued_at,
+           null::timestamptz as claimed_at, null::timestamptz as finished_at, null::uuid as worker, lease, tags, args
+    from jobs.ready
+    union all
+    select id, kind, queue, 'running', priority, attempt, max_attempts, crashes, run_at, enqueued_at,
+           claimed_at, null, worker, lease, tags, args
+    from jobs.running
+    union all
+    select id, kind, queue, (array['completed', 'cancelled', 'discarded'])[state], priority, attempt, max_attempts, crashes,
+           run_at, enqueued_at, claimed_at, finished_at, worker, lease, tags, args
+    from jobs.finished
+) job;
 
 -- Wakes sleeping workers when the transaction commits; silent while none sleeps, because NOTIFY takes a global lock.
 create function jobs.wake(queue text) returns void

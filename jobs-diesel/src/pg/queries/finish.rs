@@ -93,6 +93,8 @@ impl QueryFragment<Pg> for FinishQuery<'_> {
     delete from jobs.job_error e using moved m
     where e.job_id = m.id and (m.keep = -1 or e.attempt <= m.attempt - " [MAX_ERRORS_PER_JOB => Integer] ")
       and (m.keep = -1 and m.attempt > 1 or m.attempt > " [MAX_ERRORS_PER_JOB => Integer] ")
+), emptied as (
+    delete from jobs.payload where job_id = any(array(select id from moved where args is null and keep = -1))
 )
 select id from moved"
         )

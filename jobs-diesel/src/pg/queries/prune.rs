@@ -1,4 +1,4 @@
-//! `prune`: deletes finished jobs whose time has come, with their failures, at most `limit`.
+//! `prune`: deletes finished jobs whose time has come, with their failures and payloads, at most `limit`.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -20,9 +20,11 @@ impl QueryFragment<Pg> for PruneQuery {
         select ctid from jobs.finished where expires_at <= now() order by expires_at limit " [self.limit => BigInt] "
         for update skip locked
     ))
-    returning id
+    returning id, args
 ), errors as (
     delete from jobs.job_error where job_id in (select id from expired)
+), payloads as (
+    delete from jobs.payload where job_id = any(array(select id from expired where args is null))
 )
 select count(*) from expired"
         )

@@ -6,7 +6,7 @@ use diesel::QueryableByName;
 use diesel::pg::Pg;
 use diesel::query_builder::QueryFragment;
 use diesel::sql_types::{BigInt, Text};
-use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _};
+use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl as _};
 use jobs_core::storage::{Claim, Wanted};
 use jobs_core::{Failure, FailureKind, Finish, JobId, Lease, NewJob, Transition, WorkerId};
 
@@ -58,7 +58,7 @@ fn the_native_statements_are_the_reviewed_ones() {
 async fn every_hot_statement_is_prepared_once_whatever_its_values() {
     let url = std::env::var("JOBS_TEST_DATABASE_URL").expect("JOBS_TEST_DATABASE_URL: run `cargo xtask test`");
     let mut conn = AsyncPgConnection::establish(&url).await.unwrap();
-    conn.batch_execute("begin").await.unwrap();
+    conn.begin_test_transaction().await.unwrap();
     crate::migrate(&mut conn).await.unwrap();
     for round in 1..=7 {
         let claim = Claim { wanted: vec![Wanted::new("q", round), Wanted::new(format!("q{round}"), 1)], ..claim() };
