@@ -57,6 +57,15 @@ impl Backend {
             ))),
         }
     }
+
+    /// The answer of a program that lacks this database's feature.
+    #[allow(dead_code)] // used when a feature is off
+    pub(crate) fn not_built_in(self) -> StorageError {
+        StorageError::Config(format!(
+            "this program was built without {self:?} support; add the feature `{}` of `jobs`",
+            format!("{self:?}").to_lowercase()
+        ))
+    }
 }
 
 impl Database {
@@ -71,10 +80,7 @@ impl Database {
             #[allow(unreachable_patterns)] // reachable when a feature is off
             backend => {
                 let _ = handlers;
-                Err(StorageError::Config(format!(
-                    "this program was built without {backend:?} support; add the feature `{}` of `jobs`",
-                    format!("{backend:?}").to_lowercase()
-                )))
+                Err(backend.not_built_in())
             }
         }
     }

@@ -1,5 +1,7 @@
 //! The Diesel side of `jobs`. Depend on the crate `jobs`, which re-exports what applications need.
 
+#[doc(hidden)]
+pub mod bench;
 mod connection;
 mod database;
 mod enqueue;

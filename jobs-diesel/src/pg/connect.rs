@@ -12,6 +12,8 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{CancelToken, Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::queries::wake::CHANNEL;
+use super::renamed;
 use super::tls::{Verify, connector};
 
 /// The parameters that tokio-postgres reads; those of TLS are ours.
@@ -44,6 +46,8 @@ const CANCEL_LIMIT: Duration = Duration::from_secs(2);
 pub(crate) struct Connector {
     config: Config,
     tls: Option<MakeRustlsConnect>,
+    /// Whether the schema `jobs` has another name on its connections.
+    renamed: bool,
 }
 
 impl Connector {
@@ -101,11 +105,30 @@ impl Connector {
             config.connect_timeout(Duration::from_secs(5));
         }
         let tls = verify.map(|verify| connector(verify, roots.as_deref())).transpose()?;
-        Ok(Self { config, tls })
+        Ok(Self { config, tls, renamed: false })
+    }
+
+    /// The same server, where every statement finds the tables of `jobs` in the schema of `worker bench`.
+    pub(crate) fn renamed(mut self) -> Self {
+        self.config.application_name(renamed::SCHEMA);
+        Self { renamed: true, ..self }
     }
 
     /// Opens a connection.
     pub(crate) async fn connect(&self) -> ConnectionResult<AsyncPgConnection> {
+        if self.renamed {
+            return renamed::connect(&self.config, self.tls.as_ref()).await;
+        }
+        self.connect_to_listen().await
+    }
+
+    /// The channel on which this connector's workers are woken.
+    pub(crate) fn channel(&self) -> &'static str {
+        if self.renamed { renamed::SCHEMA } else { CHANNEL }
+    }
+
+    /// Opens a connection that hears notifications. Its statements reach the server as they are written.
+    pub(crate) async fn connect_to_listen(&self) -> ConnectionResult<AsyncPgConnection> {
         let bad = |error: tokio_postgres::Error| ConnectionError::BadConnection(with_cause(&error));
         match &self.tls {
             Some(tls) => {
@@ -136,7 +159,7 @@ impl Connector {
 }
 
 /// tokio-postgres says "error connecting to server" and leaves the reason to the source, and what to do to nobody.
-fn with_cause(error: &tokio_postgres::Error) -> String {
+pub(super) fn with_cause(error: &tokio_postgres::Error) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {

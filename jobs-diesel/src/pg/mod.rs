@@ -1,5 +1,6 @@
 //! PostgreSQL: the production store.
 
+pub(crate) mod bench;
 mod connect;
 mod executor;
 mod lanes;
@@ -8,6 +9,7 @@ mod native;
 mod notify;
 mod operator;
 mod queries;
+mod renamed;
 mod schema;
 mod storage;
 #[cfg(test)]
@@ -92,7 +94,12 @@ fn unavailable(error: impl std::error::Error + Send + Sync + 'static) -> Storage
 
 impl PgStorage {
     fn new(url: &str, handlers: usize) -> StorageResult<Self> {
-        let connector = Arc::new(Connector::from_url(url)?);
+        Self::on(Connector::from_url(url)?, url, handlers)
+    }
+
+    #[cfg_attr(not(feature = "postgres-sync"), allow(unused_variables))] // only libpq's connections read the URL
+    fn on(connector: Connector, url: &str, handlers: usize) -> StorageResult<Self> {
+        let connector = Arc::new(connector);
         Ok(Self {
             own: pool(&connector, OWN_CONNECTIONS)?,
             handlers: pool(&connector, handlers.max(1))?,

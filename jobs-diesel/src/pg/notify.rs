@@ -8,7 +8,6 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::connect::Connector;
-use super::queries::wake::CHANNEL;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
@@ -35,8 +34,8 @@ pub(crate) async fn listen(connector: &Connector, wake: &Notify, stop: &Cancella
 
 /// Returns when the connection ends; `Ok` if it ever worked.
 async fn listen_once(connector: &Connector, wake: &Notify) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let mut conn: AsyncPgConnection = connector.connect().await?;
-    diesel::sql_query(format!("listen {CHANNEL}")).execute(&mut conn).await?;
+    let mut conn: AsyncPgConnection = connector.connect_to_listen().await?;
+    diesel::sql_query(format!("listen {}", connector.channel())).execute(&mut conn).await?;
     wake.notify_one();
     let mut notifications = std::pin::pin!(conn.notifications_stream());
     while let Some(Ok(_)) = notifications.next().await {

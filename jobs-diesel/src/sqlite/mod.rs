@@ -16,6 +16,7 @@
 //!   that writes if another process wrote in between.
 
 mod async_executor;
+pub(crate) mod bench;
 mod connect;
 mod listen;
 mod literal;

@@ -1,5 +1,6 @@
 //! One statement per file, named by its verb.
 
+pub(crate) mod bench;
 pub(crate) mod claim;
 pub(crate) mod enqueue;
 pub(crate) mod finish;

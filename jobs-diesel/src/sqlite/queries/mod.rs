@@ -1,6 +1,7 @@
 //! One statement or one verb per file. Whoever calls them has begun the transaction.
 
 pub(super) mod beat;
+pub(super) mod bench;
 pub(super) mod claim;
 pub(super) mod complete;
 pub(super) mod data_version;

@@ -1,0 +1,225 @@
+//! PostgreSQL under `worker bench`: a schema of its own, on connections that rename ours.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use diesel_async::{AsyncConnection, AsyncPgConnection};
+use jobs_core::storage::{Storage, StorageResult};
+use jobs_core::{NewJob, StorageError};
+use tokio::sync::{Mutex, MutexGuard};
+
+use super::connect::Connector;
+use super::queries::bench as queries;
+use super::{PgStorage, migrate, unavailable};
+use crate::bench::{Ground, Others, PlaceError, Producer, SCHEMA, Server, Waits};
+use crate::error::{MigrateError, storage_error};
+use crate::executor::{Executor, PgAsync};
+
+/// How often others are looked at.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How long the session of a run that was killed may take to end.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// One connection looks after the schema: the lock that keeps a second run out is its session's.
+pub(crate) struct PgGround {
+    connector: Connector,
+    keeper: Mutex<Keeper>,
+}
+
+#[derive(Default)]
+struct Keeper {
+    conn: Option<AsyncPgConnection>,
+    /// Whether the schema is this run's, made, half made or still to be made.
+    ours: bool,
+}
+
+/// A worker's storage in the schema.
+pub(crate) fn storage(url: &str) -> StorageResult<Arc<dyn Storage>> {
+    Ok(Arc::new(PgStorage::on(Connector::from_url(url)?.renamed(), url, 1)?))
+}
+
+impl PgGround {
+    pub(crate) fn new(url: &str) -> StorageResult<Self> {
+        Ok(Self { connector: Connector::from_url(url)?.renamed(), keeper: Mutex::default() })
+    }
+
+    async fn connect(&self) -> StorageResult<AsyncPgConnection> {
+        self.connector.connect().await.map_err(unavailable)
+    }
+
+    async fn keeper(&self) -> StorageResult<MutexGuard<'_, Keeper>> {
+        let mut keeper = self.keeper.lock().await;
+        if keeper.conn.is_none() {
+            keeper.conn = Some(self.connect().await?);
+        }
+        Ok(keeper)
+    }
+}
+
+impl Keeper {
+    fn conn(&mut self) -> StorageResult<&mut AsyncPgConnection> {
+        self.conn.as_mut().ok_or_else(|| unavailable(std::io::Error::from(std::io::ErrorKind::NotConnected)))
+    }
+}
+
+/// Waits for the lock as long as a killed run's session may need to end. `false`: another run has it.
+async fn lock(conn: &mut AsyncPgConnection) -> StorageResult<bool> {
+    let begun = Instant::now();
+    while !queries::lock(conn).await.map_err(storage_error)? {
+        if begun.elapsed() > PATIENCE {
+            return Ok(false);
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    Ok(true)
+}
+
+/// Says what to grant, where the schema could not be made.
+async fn check_right(conn: &mut AsyncPgConnection) -> Result<(), PlaceError> {
+    let right = queries::right(conn).await.map_err(storage_error)?;
+    if right.given {
+        return Ok(());
+    }
+    Err(PlaceError::Refused(format!(
+        "the load test needs a schema of its own, {SCHEMA}, and this role may not make one; let it, for the time of the \
+         test: `{}`",
+        right.grant
+    )))
+}
+
+/// Drops what a killed run left. Anything else of that name is not ours to drop.
+async fn drop_stale(conn: &mut AsyncPgConnection) -> Result<(), PlaceError> {
+    match queries::comment(conn).await.map_err(storage_error)?.as_deref() {
+        None => Ok(()),
+        Some(queries::MARK) => Ok(queries::drop_schema(conn).await.map_err(storage_error)?),
+        Some(_) => Err(PlaceError::Refused(format!(
+            "this database has a schema {SCHEMA} that was not made by this command, so it is left alone; rename it \
+             (`alter schema {SCHEMA} rename to ..`), or test on another database"
+        ))),
+    }
+}
+
+async fn make(conn: &mut AsyncPgConnection) -> Result<(), MigrateError> {
+    conn.transaction(async |conn| {
+        migrate::up(conn).await?;
+        Ok(queries::mark(conn).await?)
+    })
+    .await
+}
+
+#[async_trait]
+impl Ground for PgGround {
+    fn place(&self) -> String {
+        format!("the schema {SCHEMA}")
+    }
+
+    async fn server(&self) -> StorageResult<Server> {
+        let mut keeper = self.keeper().await?;
+        let row = queries::server(keeper.conn()?).await.map_err(storage_error)?;
+        Ok(Server {
+            name: format!("PostgreSQL {}", row.version),
+            settings: row.settings,
+            free_connections: Some(usize::try_from(row.free_connections).unwrap_or_default()),
+            process: u32::try_from(row.process).ok(),
+            one_writer: false,
+        })
+    }
+
+    async fn others(&self, span: Duration) -> StorageResult<Others> {
+        let mut keeper = self.keeper().await?;
+        let conn = keeper.conn()?;
+        let begun = Instant::now();
+        let first = queries::others(conn).await.map_err(storage_error)?;
+        let mut others = Others { active: first.active, programs: first.programs, transactions: 0.0 };
+        let (mut looks, mut last) = (1.0, first.transactions);
+        while begun.elapsed() < span {
+            tokio::time::sleep(LOOK).await;
+            let look = queries::others(conn).await.map_err(storage_error)?;
+            others.active += look.active;
+            others.programs.extend(look.programs);
+            (looks, last) = (looks + 1.0, look.transactions);
+        }
+        others.programs.sort_unstable();
+        others.programs.dedup();
+        others.active /= looks;
+        // Each look was a transaction, too.
+        others.transactions = (last - first.transactions - looks).max(0.0) / begun.elapsed().as_secs_f64();
+        Ok(others)
+    }
+
+    async fn prepare(&self) -> Result<(), PlaceError> {
+        let mut keeper = self.keeper().await?;
+        if !lock(keeper.conn()?).await? {
+            return Err(PlaceError::Refused(format!(
+                "another load test is using the schema {SCHEMA} of this database; wait for its end"
+            )));
+        }
+        check_right(keeper.conn()?).await?;
+        drop_stale(keeper.conn()?).await?;
+        keeper.ours = true;
+        make(keeper.conn()?).await.map_err(StorageError::from)?;
+        Ok(())
+    }
+
+    async fn waits(&self, span: Duration) -> StorageResult<Waits> {
+        let mut conn = self.connect().await?;
+        let (mut answers, mut commits) = (Vec::new(), Vec::new());
+        let begun = Instant::now();
+        while begun.elapsed() < span {
+            let asked = Instant::now();
+            queries::nothing(&mut conn).await.map_err(storage_error)?;
+            let answered = Instant::now();
+            queries::commit(&mut conn).await.map_err(storage_error)?;
+            answers.push(answered - asked);
+            commits.push(answered.elapsed());
+        }
+        Ok(Waits::medians(answers, commits))
+    }
+
+    async fn empty(&self) -> StorageResult<()> {
+        queries::empty(self.keeper().await?.conn()?).await.map_err(storage_error)
+    }
+
+    async fn producer(&self) -> StorageResult<Box<dyn Producer>> {
+        Ok(Box::new(PgProducer(self.connect().await?)))
+    }
+
+    async fn connections(&self) -> StorageResult<Option<usize>> {
+        let open = queries::connections(self.keeper().await?.conn()?).await.map_err(storage_error)?;
+        Ok(usize::try_from(open).ok())
+    }
+
+    async fn clear(&self) -> StorageResult<()> {
+        let mut keeper = self.keeper.lock().await;
+        // What broke the run off may have left this connection in the middle of a statement; its end frees the lock.
+        drop(keeper.conn.take());
+        if !std::mem::take(&mut keeper.ours) {
+            return Ok(());
+        }
+        let mut conn = self.connect().await?;
+        if !lock(&mut conn).await? {
+            return Err(unavailable(std::io::Error::other("another session holds its lock")));
+        }
+        if queries::comment(&mut conn).await.map_err(storage_error)?.as_deref() == Some(queries::MARK) {
+            queries::drop_schema(&mut conn).await.map_err(storage_error)?;
+        }
+        Ok(())
+    }
+}
+
+struct PgProducer(AsyncPgConnection);
+
+#[async_trait]
+impl Producer for PgProducer {
+    async fn enqueue(&mut self, job: NewJob) -> StorageResult<()> {
+        let inserted = Executor::<PgAsync>::insert_one(&mut self.0, Ok(job)).await;
+        inserted.map(drop).map_err(|error| storage_error(error.into()))
+    }
+
+    async fn enqueue_all(&mut self, jobs: Vec<NewJob>) -> StorageResult<()> {
+        let inserted = Executor::<PgAsync>::insert_all(&mut self.0, Ok(jobs)).await;
+        inserted.map(drop).map_err(|error| storage_error(error.into()))
+    }
+}
