@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use jobs_core::JobState;
 use jobs_diesel::Backend;
 
+use super::bench::{BenchArgs, WorkArgs};
 use super::logging::LogFormat;
 use super::queues::QueueList;
 use super::{duration, exit};
@@ -102,6 +103,16 @@ pub(super) enum Command {
     Cancel(IdArgs),
     /// Count the jobs of each queue and kind, and name the workers
     Stats,
+    /// Load-test this database before deployment: how many jobs a second, how late, and what limits it
+    ///
+    /// Works in a schema of its own, `jobs_bench` (with SQLite: in a directory beside the file), sends it the statements
+    /// that workers send, and drops it afterwards. Your jobs are not touched, but everybody who uses the server
+    /// notices: it writes as fast as it can. Raises connections, batches and processes until the rate no longer grows.
+    #[command(after_help = exit::HELP)]
+    Bench(BenchArgs),
+    /// A worker process of `bench`, which starts it
+    #[command(hide = true)]
+    BenchWorker(WorkArgs),
 }
 
 #[derive(Clone, Copy, Debug, Subcommand)]

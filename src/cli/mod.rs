@@ -12,6 +12,7 @@
 //! | 4 | the schema is missing, older or newer than this program |
 
 mod args;
+mod bench;
 mod cancel;
 mod check;
 mod database;
@@ -143,5 +144,7 @@ async fn execute(command: Command, app: App<'_>) -> Result<Exit, CliError> {
         Command::Retry(args) => retry::retry(&app, &args.ids).await,
         Command::Cancel(args) => cancel::cancel(&app, &args.ids).await,
         Command::Stats => stats::stats(&app).await,
+        Command::Bench(args) => bench::bench(&app, &args).await,
+        Command::BenchWorker(args) => bench::work(&app, &args).await,
     }
 }

@@ -5,6 +5,7 @@
 #[macro_use]
 mod support;
 
+mod bench;
 mod check;
 mod copy;
 mod jobs;

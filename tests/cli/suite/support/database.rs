@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use background::{Enqueue, JobId};
 use diesel::{Connection as _, SqliteConnection, connection::SimpleConnection as _};
-use diesel_async::{AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _};
+use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _};
 use serde_json::Value;
 
 use super::process::{Run, Running, worker};
@@ -116,6 +116,38 @@ impl Db {
             Home::Sqlite { .. } => self.sqlite_connection().batch_execute(&sql.replace("jobs.", "jobs_")).unwrap(),
             Home::Postgres { .. } => on_postgres(&self.url, sql),
         }
+    }
+
+    /// Runs SQL on PostgreSQL that lasts until the database goes, on a thread of its own.
+    pub(crate) fn execute_on_and_on(&self, sql: &'static str) {
+        let url = self.url.clone();
+        std::thread::spawn(move || {
+            runtime().block_on(async {
+                let mut conn = AsyncPgConnection::establish(&url).await.unwrap();
+                // It ends with the database, and then with an error.
+                let _ = conn.batch_execute(sql).await;
+            });
+        });
+    }
+
+    /// How many rows there are on PostgreSQL `from` here.
+    pub(crate) fn count(&self, from: &str) -> i64 {
+        #[derive(diesel::QueryableByName)]
+        struct Count {
+            #[diesel(sql_type = diesel::sql_types::BigInt)]
+            count: i64,
+        }
+        let query = diesel::sql_query(format!("select count(*) as count from {from}"));
+        runtime().block_on(async {
+            let mut conn = AsyncPgConnection::establish(&self.url).await.unwrap();
+            query.get_result::<Count>(&mut conn).await.unwrap().count
+        })
+    }
+
+    /// The URL on PostgreSQL with another user in it.
+    pub(crate) fn url_as(&self, user: &str) -> String {
+        let (_, place) = self.url.split_once('@').expect("a URL with a user");
+        format!("postgres://{user}@{place}")
     }
 
     /// Waits until a job is in a state.

@@ -4,7 +4,7 @@ mod database;
 mod process;
 
 pub(crate) use database::{Db, Scratch};
-pub(crate) use process::{Run, worker};
+pub(crate) use process::{Run, Running, worker};
 
 /// Writes each test twice: on SQLite and on PostgreSQL, each with a database of its own.
 macro_rules! on_each_database {

@@ -1,0 +1,50 @@
+//! What the load test may be told.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::cli::args::positive;
+use crate::cli::duration;
+
+/// The shortest time in which each series gets a step.
+const SHORTEST: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct BenchArgs {
+    /// How long it may take, at least 5s; it ends earlier when nothing grows any more
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = time)]
+    pub(super) time: Duration,
+    /// The most worker processes to try [default: twice the processors of this machine, 16 at most]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub(super) processes: Option<usize>,
+    /// The most connections to enqueue through
+    #[arg(long, value_name = "N", default_value = "32", value_parser = positive)]
+    pub(super) connections: usize,
+    /// Jobs at once in each worker process [env: JOBS_CONCURRENCY] [default: 16]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub(super) concurrency: Option<usize>,
+    /// Where to write the chart
+    #[arg(long, value_name = "FILE", default_value = "jobs-bench.svg")]
+    pub(super) svg: PathBuf,
+    /// Start even if others are using the database's server
+    #[arg(long)]
+    pub(super) yes: bool,
+}
+
+/// What `bench` tells the processes that it starts.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct WorkArgs {
+    /// Jobs at once
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub(super) concurrency: usize,
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    let time = duration::parse(text)?;
+    if time < SHORTEST {
+        return Err(format!("{text:?} is too short to measure anything; write {}s or more", SHORTEST.as_secs()));
+    }
+    Ok(time)
+}

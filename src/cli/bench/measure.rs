@@ -1,0 +1,86 @@
+//! One step, from an empty place to its figures.
+
+use std::time::{Duration, Instant};
+
+use jobs_diesel::bench::Ground;
+use tokio::time::sleep;
+
+use super::cpu::{Cpu, Reading};
+use super::fleet::{Fleet, Team};
+use super::line::now;
+use super::step::{Load, Pickup, Step};
+use super::traffic::Traffic;
+use crate::cli::exit::CliError;
+
+/// The part of a step's time that it has to get going.
+const WARM_UP: f64 = 0.2;
+
+/// What all steps use.
+pub(super) struct Bench<'a> {
+    pub(super) ground: &'a dyn Ground,
+    pub(super) fleet: &'a Fleet,
+    pub(super) cpu: Cpu,
+}
+
+impl Bench<'_> {
+    /// Puts the load on for a while and measures during `window` of it.
+    pub(super) async fn measure(&self, load: Load, window: Duration) -> Result<Step, CliError> {
+        self.ground.empty().await?;
+        let team = self.fleet.start(load.processes).await?;
+        let step = tokio::select! {
+            biased;
+            problem = team.ended() => Err(problem),
+            step = self.under_load(&team, load, window) => step,
+        };
+        self.fleet.stop().await;
+        step
+    }
+
+    async fn under_load(&self, team: &Team, load: Load, window: Duration) -> Result<Step, CliError> {
+        let mut traffic = Traffic::start(self.ground, load, team).await?;
+        unless_failed(&mut traffic, window.mul_f64(WARM_UP)).await?;
+        let before = self.look(team, &traffic);
+        unless_failed(&mut traffic, window).await?;
+        let after = self.look(team, &traffic);
+        let database_connections = self.ground.connections().await?;
+        traffic.stop().await?;
+        let waits = traffic.waits(team, before.time, after.time).await;
+
+        let seconds = (after.at - before.at).as_secs_f64();
+        let jobs = if load.keeps_work { after.done - before.done } else { after.enqueued - before.enqueued };
+        let busy = before.cpu.until(&after.cpu);
+        Ok(Step {
+            processes: load.processes,
+            connections: load.connections,
+            batch: load.batch,
+            seconds,
+            jobs_per_second: jobs as f64 / seconds,
+            pickup: Pickup::of(waits),
+            database_processors: busy.database_processors,
+            machine_busy: busy.machine,
+            database_connections,
+        })
+    }
+
+    fn look(&self, team: &Team, traffic: &Traffic) -> Look {
+        Look { at: Instant::now(), time: now(), enqueued: traffic.enqueued(), done: team.done(), cpu: self.cpu.read() }
+    }
+}
+
+/// The counters at one moment.
+struct Look {
+    at: Instant,
+    /// The same moment by the clock that the processes share.
+    time: Duration,
+    enqueued: u64,
+    done: u64,
+    cpu: Reading,
+}
+
+async fn unless_failed(traffic: &mut Traffic, span: Duration) -> Result<(), CliError> {
+    tokio::select! {
+        biased;
+        problem = traffic.failed() => Err(problem),
+        () = sleep(span) => Ok(()),
+    }
+}

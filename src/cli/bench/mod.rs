@@ -1,0 +1,144 @@
+//! `bench`: a load test of the user's own database, in a place of its own there.
+//!
+//! ```text
+//! look at others ─ make the place ─ waits ─ ramp ─┬─ enqueue one by one, more and more connections
+//!                                                 ├─ enqueue in larger and larger batches
+//!                                                 └─ work with more and more processes
+//! whatever happens: end the processes, drop the place, then say what was found
+//! ```
+
+mod advice;
+mod args;
+mod bounds;
+mod chart;
+mod cpu;
+mod fleet;
+mod line;
+mod load;
+mod measure;
+mod others;
+mod process;
+mod progress;
+mod ramp;
+mod report;
+mod step;
+mod traffic;
+mod words;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use jobs_core::WorkerBuilder;
+use jobs_diesel::bench::{Ground, PlaceError, Server, Waits};
+
+use self::advice::Circumstances;
+use self::bounds::{BESIDE_WORKERS, Bounds};
+use self::cpu::Cpu;
+use self::fleet::Fleet;
+use self::measure::Bench;
+use self::progress::Progress;
+use self::ramp::{Ramp, ramp};
+use self::report::Report;
+use super::App;
+use super::args::RunArgs;
+use super::exit::{CliError, Exit};
+use super::output;
+use super::settings;
+use super::signals::Signals;
+
+pub(super) use self::args::{BenchArgs, WorkArgs};
+pub(super) use self::process::work;
+
+/// How long the waits of one connection are measured.
+const WAITS: Duration = Duration::from_millis(400);
+
+/// What was found, before it is put into words.
+struct Found {
+    server: Server,
+    waits: Waits,
+    ramp: Ramp,
+    /// What had to be left out, and why.
+    note: Option<String>,
+}
+
+pub(super) async fn bench(app: &App<'_>, args: &BenchArgs) -> Result<Exit, CliError> {
+    let wanted = RunArgs { concurrency: args.concurrency, ..RunArgs::default() };
+    let concurrency = settings::run(&wanted, app.env)?.concurrency.unwrap_or(WorkerBuilder::DEFAULT_CONCURRENCY);
+    check_place(&args.svg)?;
+    let mut signals =
+        Signals::install().map_err(|error| CliError::failed(format!("listening for signals: {error}")))?;
+    let ground = jobs_diesel::bench::ground(&app.url).await?;
+    let fleet = Fleet::new(&app.url, concurrency);
+
+    let found = tokio::select! {
+        biased;
+        signal = signals.next() => Err(CliError::failed(format!("stopped by {signal} before the end"))),
+        found = run(&*ground, &fleet, args) => found,
+    };
+    let cleared = tokio::select! {
+        biased;
+        signal = signals.next() => Err(CliError::failed(format!("stopped by {signal}"))),
+        cleared = clear(&*ground, &fleet) => cleared,
+    };
+    if let Err(error) = &cleared {
+        output::complain(&format!("error: {} is still there ({error}); the next `bench` drops it", ground.place()));
+    }
+    tell(app, args, concurrency, &found?)?;
+    Ok(if cleared.is_ok() { Exit::Fine } else { Exit::Failed })
+}
+
+/// Said before the load, not after it: the chart could not be written.
+fn check_place(svg: &Path) -> Result<(), CliError> {
+    let directory = svg.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if svg.is_dir() || !directory.is_dir() {
+        return Err(CliError::usage(format!("--svg {}: name a file in a directory that exists", svg.display())));
+    }
+    Ok(())
+}
+
+async fn run(ground: &dyn Ground, fleet: &Fleet, args: &BenchArgs) -> Result<Found, CliError> {
+    let deadline = Instant::now() + args.time;
+    let progress = Progress::start(args.time);
+    let server = ground.server().await?;
+    let (bounds, note) = Bounds::asked(args, processors()).within(&server)?;
+    if !args.yes {
+        progress.say("looking for the load of others");
+        others::refuse(&ground.others(others::LOOK).await?)?;
+    }
+    progress.say("making room");
+    ground.prepare().await.map_err(|error| match error {
+        PlaceError::Storage(error) => error.into(),
+        refused => CliError::failed(refused.to_string()),
+    })?;
+    let waits = ground.waits(WAITS).await?;
+    let bench = Bench { ground, fleet, cpu: Cpu::of(server.process) };
+    let ramp = ramp(&bench, bounds, deadline, &progress).await?;
+    Ok(Found { server, waits, ramp, note })
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+async fn clear(ground: &dyn Ground, fleet: &Fleet) -> Result<(), CliError> {
+    fleet.stop().await;
+    Ok(ground.clear().await?)
+}
+
+/// Says what was found. The figures first: they have cost a minute, and a full disk must not take them along.
+fn tell(app: &App<'_>, args: &BenchArgs, concurrency: usize, found: &Found) -> Result<(), CliError> {
+    let Found { server, waits, ramp, note } = found;
+    let about = Circumstances {
+        waits: *waits,
+        one_writer: server.one_writer,
+        processors: processors(),
+        concurrency,
+        not_the_workers: BESIDE_WORKERS,
+    };
+    let svg = std::path::absolute(&args.svg).unwrap_or_else(|_| args.svg.clone());
+    let report = Report::new(server, ramp, &about, note.as_deref(), &svg);
+    output::print(app.json, &report, || report.text())?;
+    let chart =
+        chart::draw(&server.name, ramp).map_err(|error| CliError::failed(format!("drawing the chart: {error}")))?;
+    std::fs::write(&svg, chart).map_err(|error| CliError::failed(format!("writing {}: {error}", svg.display())))
+}

@@ -1,0 +1,44 @@
+//! The load of others: a test beside it would slow them down, and would be distorted by them.
+
+use std::time::Duration;
+
+use jobs_diesel::bench::Others;
+
+use super::words::number;
+use crate::cli::exit::CliError;
+
+/// How long they are watched. The server counts transactions about once a second.
+pub(super) const LOOK: Duration = Duration::from_millis(1_200);
+
+/// Sessions at work on average, and transactions per second, from which on it is load. Monitoring and idle workers
+/// stay below.
+const LOAD: (f64, f64) = (0.3, 20.0);
+
+/// Fails if there is too much of it.
+pub(super) fn refuse(others: &Others) -> Result<(), CliError> {
+    let Others { active, programs, transactions } = others;
+    if *active < LOAD.0 && *transactions < LOAD.1 {
+        return Ok(());
+    }
+    let named = if programs.is_empty() { String::new() } else { format!(" ({})", programs.join(", ")) };
+    Err(CliError::failed(format!(
+        "others are using this database's server: {active:.1} at work at a time{named}, {} transactions/s. A load test \
+         would slow them down, and they would distort it; test at a quiet time, or start anyway with --yes",
+        number(*transactions)
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn monitoring_is_no_load_and_work_is() {
+        let others = |active, transactions| Others { active, transactions, programs: vec!["psql".to_owned()] };
+        assert!(refuse(&others(0.0, 3.0)).is_ok());
+        assert!(refuse(&others(0.1, 12.0)).is_ok());
+        let refused = refuse(&others(1.0, 0.0)).unwrap_err().to_string();
+        assert!(refused.contains("1.0 at work at a time (psql)") && refused.contains("--yes"), "{refused}");
+        assert!(refuse(&others(0.0, 500.0)).unwrap_err().to_string().contains("500 transactions/s"));
+    }
+}

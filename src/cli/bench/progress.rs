@@ -1,0 +1,55 @@
+//! How far the test is: a bar on the terminal, and lines in the log for those who ask for them.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tokio::task::JoinHandle;
+
+use super::step::Step;
+use super::words::number;
+
+/// How often the bar moves.
+const TICK: Duration = Duration::from_millis(200);
+
+/// The bar. It fills with the time, because nobody knows before how many steps there will be.
+pub(super) struct Progress {
+    bar: ProgressBar,
+    moves: JoinHandle<()>,
+}
+
+impl Progress {
+    /// Begins. Where standard error is no terminal, nothing is drawn.
+    pub(super) fn start(time: Duration) -> Self {
+        let length = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let bar = ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stderr());
+        if let Ok(style) = ProgressStyle::with_template("[{bar:30}] {elapsed:>3}  {msg}") {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        let moved = bar.clone();
+        let moves = tokio::spawn(async move {
+            loop {
+                moved.set_position(u64::try_from(moved.elapsed().as_millis()).unwrap_or(u64::MAX).min(length));
+                tokio::time::sleep(TICK).await;
+            }
+        });
+        Self { bar, moves }
+    }
+
+    /// Says what is going on.
+    pub(super) fn say(&self, what: &str) {
+        self.bar.set_message(what.to_owned());
+        tracing::info!("{what}");
+    }
+
+    /// Says what a step has found.
+    pub(super) fn step(&self, label: &str, step: &Step) {
+        self.say(&format!("{label}: {} jobs/s", number(step.jobs_per_second)));
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.moves.abort();
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,101 @@
+//! The ramp: three series of steps, each raising one thing until the rate stops growing or its time is up.
+
+use std::time::{Duration, Instant};
+
+use super::bounds::Bounds;
+use super::measure::Bench;
+use super::progress::Progress;
+use super::step::{Load, Series, Step, ladder, stopped_growing};
+use crate::cli::exit::CliError;
+use crate::cli::output::count;
+
+/// The shortest and the longest time a step is measured.
+const WINDOW: (Duration, Duration) = (Duration::from_millis(400), Duration::from_secs(5));
+
+/// What a step costs beside its window until that is known: processes start and end, tables are emptied.
+const OVERHEAD: Duration = Duration::from_millis(500);
+
+/// The part of the time that is left which a series may use; the last one may use all of it.
+const SHARES: [f64; 3] = [0.35, 0.3, 1.0];
+
+/// Jobs per batch.
+const BATCHES: [usize; 3] = [10, 100, 1000];
+
+/// How the work of the last series is brought in: by few connections, in batches.
+const SUPPLY: (usize, usize) = (2, 500);
+
+/// Everything that was measured.
+pub(super) struct Ramp {
+    /// One by one, each in a transaction of its own, through more and more connections.
+    pub(super) enqueue: Series,
+    /// In larger and larger transactions, through one connection.
+    pub(super) batches: Series,
+    /// By more and more processes, while the work is brought in.
+    pub(super) work: Series,
+}
+
+/// How one step is called.
+pub(super) fn label(step: &Step, is_work: bool) -> String {
+    let Step { processes, connections, batch, .. } = step;
+    if is_work {
+        format!("work, {processes} {}", if *processes == 1 { "process" } else { "processes" })
+    } else if *batch == 1 {
+        format!("enqueue one by one, {}", count(i64::try_from(*connections).unwrap_or(i64::MAX), "connection"))
+    } else {
+        format!("enqueue batches of {batch}, 1 connection")
+    }
+}
+
+pub(super) async fn ramp(
+    bench: &Bench<'_>,
+    bounds: Bounds,
+    deadline: Instant,
+    progress: &Progress,
+) -> Result<Ramp, CliError> {
+    let mut climber = Climber { bench, deadline, progress, overhead: OVERHEAD };
+    let one = Load { processes: 1, connections: 1, batch: 1, keeps_work: false };
+
+    let rungs = ladder(bounds.connections).into_iter().map(|connections| Load { connections, ..one });
+    let enqueue = climber.climb(Vec::new(), rungs.collect(), SHARES[0]).await?;
+    // One connection, one by one: where the batches begin.
+    let first = enqueue.iter().take(1).cloned().collect();
+    let rungs = BATCHES.map(|batch| Load { batch, ..one });
+    let batches = climber.climb(first, rungs.to_vec(), SHARES[1]).await?;
+    let (connections, batch) = SUPPLY;
+    let rungs =
+        ladder(bounds.processes).into_iter().map(|processes| Load { processes, connections, batch, keeps_work: true });
+    let work = climber.climb(Vec::new(), rungs.collect(), SHARES[2]).await?;
+    Ok(Ramp { enqueue: Series::new(enqueue), batches: Series::new(batches), work: Series::new(work) })
+}
+
+struct Climber<'a> {
+    bench: &'a Bench<'a>,
+    deadline: Instant,
+    progress: &'a Progress,
+    overhead: Duration,
+}
+
+impl Climber<'_> {
+    /// Takes rung after rung; the first one whatever the time.
+    async fn climb(&mut self, mut steps: Vec<Step>, rungs: Vec<Load>, share: f64) -> Result<Vec<Step>, CliError> {
+        let given = steps.len();
+        let end = Instant::now() + self.deadline.saturating_duration_since(Instant::now()).mul_f64(share);
+        for (at, load) in rungs.iter().enumerate() {
+            let left = end.saturating_duration_since(Instant::now());
+            let fair = (left / u32::try_from(rungs.len() - at).unwrap_or(1)).saturating_sub(self.overhead);
+            if at > 0 && left < WINDOW.0 + self.overhead {
+                break;
+            }
+            let begun = Instant::now();
+            let step = self.bench.measure(*load, fair.clamp(WINDOW.0, WINDOW.1)).await?;
+            let beside = begun.elapsed().saturating_sub(Duration::from_secs_f64(step.seconds));
+            self.overhead = (self.overhead + beside) / 2;
+            self.progress.step(&label(&step, load.keeps_work), &step);
+            steps.push(step);
+            if steps.len() > given && stopped_growing(&steps) {
+                break;
+            }
+        }
+        Ok(steps)
+    }
+}

@@ -1,0 +1,157 @@
+//! The applications of the test: connections that enqueue as fast as they can, and the trickle of probes beside them.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use jobs_core::storage::StorageResult;
+use jobs_core::{IntoNewJob as _, NewJob, StorageError};
+use jobs_diesel::bench::{Ground, Producer};
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval, sleep};
+
+use super::fleet::Team;
+use super::line::now;
+use super::load::{Noop, Probe};
+use super::step::Load;
+use crate::cli::exit::CliError;
+
+/// From one probe to the next: often enough for a percentile, seldom enough to be no load.
+const PROBE: Duration = Duration::from_millis(20);
+
+/// What may take part in ending after the last statement.
+const STOP: Duration = Duration::from_secs(3);
+
+/// How long probes may still be picked up after the step, before they count as they stand.
+const STRAGGLERS: Duration = Duration::from_millis(500);
+
+/// Jobs to keep at hand for the workers, and so many more for each process.
+const WORK: (u64, u64) = (5_000, 1_000);
+
+pub(super) struct Traffic {
+    tasks: JoinSet<StorageResult<()>>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    stop: AtomicBool,
+    enqueued: AtomicU64,
+    /// When each probe was committed, by its number.
+    probes: Mutex<Vec<Duration>>,
+}
+
+impl Shared {
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+impl Traffic {
+    /// Opens the connections and sets off.
+    pub(super) async fn start(ground: &dyn Ground, load: Load, team: &Team) -> StorageResult<Self> {
+        let shared = Arc::<Shared>::default();
+        let mut producers = Vec::with_capacity(load.connections);
+        for _ in 0..load.connections {
+            producers.push(ground.producer().await?);
+        }
+        let prober = ground.producer().await?;
+        let mut tasks = JoinSet::new();
+        tasks.spawn(probe(prober, shared.clone()));
+        for producer in producers {
+            let keep = load.keeps_work.then(|| WORK.0 + WORK.1 * load.processes as u64);
+            tasks.spawn(produce(producer, load.batch, keep, team.counter(), shared.clone()));
+        }
+        Ok(Self { tasks, shared })
+    }
+
+    pub(super) fn enqueued(&self) -> u64 {
+        self.shared.enqueued.load(Ordering::Relaxed)
+    }
+
+    /// Returns when a connection failed: they end only then, or when they are told to.
+    pub(super) async fn failed(&mut self) -> CliError {
+        while let Some(ended) = self.tasks.join_next().await {
+            match ended {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => return error.into(),
+                Err(error) => return CliError::failed(format!("a task of the load test broke off: {error}")),
+            }
+        }
+        CliError::failed("the load ended by itself")
+    }
+
+    /// Ends the connections, each after its statement under way.
+    pub(super) async fn stop(&mut self) -> Result<(), CliError> {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        let ended = async {
+            while let Some(ended) = self.tasks.join_next().await {
+                if let Ok(Err(error)) = ended {
+                    return Err(CliError::from(error));
+                }
+            }
+            Ok(())
+        };
+        // Whoever is not done by then is dropped with this value.
+        tokio::time::timeout(STOP, ended).await.unwrap_or(Ok(()))
+    }
+
+    /// How long the probes that were committed in this time waited. One that nobody has picked up still waits.
+    pub(super) async fn waits(&self, team: &Team, from: Duration, to: Duration) -> Vec<Duration> {
+        let begun = Instant::now();
+        let probes = self.shared.probes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        while team.picks().len() < probes.len() && begun.elapsed() < STRAGGLERS {
+            sleep(Duration::from_millis(10)).await;
+        }
+        let mut picked = vec![now(); probes.len()];
+        for (number, at) in team.picks() {
+            if let Some(place) = picked.get_mut(number) {
+                *place = at;
+            }
+        }
+        let during = probes.iter().zip(picked).filter(|(committed, _)| (from..to).contains(*committed));
+        // A handler may begin before the word of the commit is back here.
+        during.map(|(committed, picked)| picked.saturating_sub(*committed)).collect()
+    }
+}
+
+async fn produce(
+    mut producer: Box<dyn Producer>,
+    batch: usize,
+    keep: Option<u64>,
+    done: impl Fn() -> u64 + Send,
+    shared: Arc<Shared>,
+) -> StorageResult<()> {
+    while !shared.stopped() {
+        if keep.is_some_and(|keep| shared.enqueued.load(Ordering::Relaxed) > done() + keep) {
+            sleep(Duration::from_millis(1)).await;
+            continue;
+        }
+        if batch == 1 {
+            producer.enqueue(job(Noop::new(1))?).await?;
+        } else {
+            let jobs: StorageResult<Vec<NewJob>> = (1..=batch).map(|_| job(Noop::new(1))).collect();
+            producer.enqueue_all(jobs?).await?;
+        }
+        shared.enqueued.fetch_add(batch as u64, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+async fn probe(mut producer: Box<dyn Producer>, shared: Arc<Shared>) -> StorageResult<()> {
+    let mut ticks = interval(PROBE);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    for number in 0.. {
+        ticks.tick().await;
+        if shared.stopped() {
+            break;
+        }
+        producer.enqueue(job(Probe { number })?).await?;
+        shared.probes.lock().unwrap_or_else(PoisonError::into_inner).push(now());
+    }
+    Ok(())
+}
+
+fn job(job: impl jobs_core::Job) -> StorageResult<NewJob> {
+    job.into_new_job().map_err(|error| StorageError::Refused(Box::new(error)))
+}
