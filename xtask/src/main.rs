@@ -4,6 +4,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to a terminal")]
 
+mod bench;
 mod ci;
 mod doc;
 mod features;
@@ -39,6 +40,8 @@ enum Verb {
     Doc,
     /// Run test, lint, features and doc, in that order
     Ci,
+    /// Measure everything beside hand-written SQL, and write PERFORMANCE.md's tables and charts
+    Bench(bench::Options),
     /// Run the tests' PostgreSQL by hand
     Pg {
         #[command(subcommand)]
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
         Verb::Features => features::run(&root),
         Verb::Doc => doc::run(&root),
         Verb::Ci => ci::run(&root),
+        Verb::Bench(options) => bench::run(&root, &options),
         Verb::Pg { verb } => pg::run(&root, &verb),
     };
     match done {

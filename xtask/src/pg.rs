@@ -22,7 +22,7 @@ pub(crate) fn run(root: &Path, verb: &Verb) -> Result<()> {
         Verb::Start => postgres::ensure()?,
         Verb::Stop | Verb::Url => postgres::find()?,
     };
-    let cluster = Cluster::open(root, &postgres)?;
+    let cluster = Cluster::open(root.join(postgres::TESTS), &postgres)?;
     match verb {
         Verb::Start => {
             let port = cluster.start()?;

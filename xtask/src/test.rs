@@ -23,7 +23,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let postgres = postgres::ensure()?;
-    let session = Session::begin(root, &postgres)?;
+    let session = Session::begin(root.join(postgres::TESTS), &postgres)?;
     let step = |arguments: &[&str]| {
         let mut command = cargo(root);
         command

@@ -18,7 +18,7 @@ pub(super) const WAITING: u64 = 10_000;
 /// Jobs per call.
 const BATCH: u64 = 500;
 /// Connections that enqueue at a steady pace.
-const PRODUCERS: u32 = 8;
+const PRODUCERS: u32 = 16;
 
 /// A producer at work; it ends with this value.
 pub(super) struct Supply {

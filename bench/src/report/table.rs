@@ -30,10 +30,8 @@ fn row(line: &Line) -> Vec<String> {
         (Some(min), Some(max)) => format!("{}..{}", number(min), number(max)),
         _ => String::new(),
     };
-    let extra = line.extra.iter().map(|(name, value)| match value.as_f64() {
-        Some(figure) => format!("{name} {}", number(figure)),
-        None => format!("{name} {value}"),
-    });
+    // Whole series are for programs.
+    let extra = line.extra.iter().filter_map(|(name, value)| Some(format!("{name} {}", number(value.as_f64()?))));
     vec![
         line.variant.clone(),
         line.ours.map(number).unwrap_or_default(),

@@ -7,7 +7,7 @@ mod url;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, Result};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use tokio_postgres::{Client, NoTls};
 
 pub(crate) use counters::Counters;
@@ -93,11 +93,22 @@ impl Server {
 /// What figures depend on besides the server.
 pub(crate) fn machine() -> Map<String, Value> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let Value::Object(settings) = json!({
-        "cores": cores, "os": std::env::consts::OS, "arch": std::env::consts::ARCH,
-        "jobs": env!("CARGO_PKG_VERSION"),
-    }) else {
-        return Map::new();
+    let mut settings = Map::new();
+    settings.insert("jobs".to_owned(), env!("CARGO_PKG_VERSION").into());
+    settings.insert("os".to_owned(), format!("{} {}", std::env::consts::OS, std::env::consts::ARCH).into());
+    settings.insert("cores".to_owned(), cores.into());
+    // Linux tells; elsewhere the page does without.
+    let value = |file: &str, name: &str| {
+        let text = std::fs::read_to_string(file).ok()?;
+        let line = text.lines().find(|line| line.starts_with(name))?;
+        Some(line.split_once(':')?.1.trim().to_owned())
     };
+    if let Some(cpu) = value("/proc/cpuinfo", "model name") {
+        settings.insert("cpu".to_owned(), cpu.into());
+    }
+    let memory = value("/proc/meminfo", "MemTotal").and_then(|text| text.split(' ').next()?.parse::<f64>().ok());
+    if let Some(kilobytes) = memory {
+        settings.insert("memory_gb".to_owned(), ((kilobytes / 1024.0 / 1024.0 * 10.0).round() / 10.0).into());
+    }
     settings
 }

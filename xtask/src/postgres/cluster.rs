@@ -21,7 +21,7 @@ const ATTEMPTS: u32 = 10;
 
 pub(crate) struct Cluster {
     bin: PathBuf,
-    /// `target/pg`: locks and notes.
+    /// Where locks and notes are, such as `target/pg`.
     desk: PathBuf,
     /// Data, socket, log and certificate: the desk, or a temporary directory where the desk does not do.
     home: PathBuf,
@@ -33,8 +33,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    pub(crate) fn open(root: &Path, postgres: &Postgres) -> Result<Self> {
-        let desk = root.join("target/pg");
+    pub(crate) fn open(desk: PathBuf, postgres: &Postgres) -> Result<Self> {
         fs::create_dir_all(&desk).with_context(|| format!("cannot make {}", desk.display()))?;
         let owner = Owner::find()?;
         let home = home(&desk, &owner)?;

@@ -1,4 +1,5 @@
-//! A private PostgreSQL for the tests: found or installed, and run under `target/pg` for as long as it is needed.
+//! A private PostgreSQL for the tests, and one for the benchmark: found or installed, and run under [`TESTS`] or [`BENCH`]
+//! for as long as it is needed.
 //!
 //! Never the machine's own server: another data directory, a free port, its own socket directory. It trusts every
 //! local user (role `tester`, superuser), so it listens on the loopback interface alone.
@@ -16,6 +17,11 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 
 pub(crate) use self::{cluster::Cluster, session::Session};
+
+/// The tests' cluster.
+pub(crate) const TESTS: &str = "target/pg";
+/// The benchmark's: tests that run meanwhile would be measured with it.
+pub(crate) const BENCH: &str = "target/pg-bench";
 
 /// What the set-up needs of PostgreSQL on this machine.
 pub(crate) struct Postgres {

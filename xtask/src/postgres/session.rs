@@ -29,7 +29,7 @@ pub(crate) struct Session {
 type Shared = Arc<Mutex<Option<Cluster>>>;
 
 impl Session {
-    pub(crate) fn begin(root: &Path, postgres: &Postgres) -> Result<Self> {
+    pub(crate) fn begin(desk: PathBuf, postgres: &Postgres) -> Result<Self> {
         let shared = Shared::default();
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot listen for signals")?;
         let interrupted = Arc::<AtomicBool>::default();
@@ -41,14 +41,14 @@ impl Session {
                 process::exit(128 + signal);
             }
         });
-        let cluster = Cluster::open(root, postgres)?;
+        let cluster = Cluster::open(desk, postgres)?;
         let port = cluster.start()?;
         let ca = cluster.authority();
         *shared.lock().unwrap_or_else(PoisonError::into_inner) = Some(cluster);
         Ok(Self { port, ca, cluster: shared, interrupted })
     }
 
-    /// As `JOBS_TEST_DATABASE_URL` has it.
+    /// As `JOBS_TEST_DATABASE_URL` and `DATABASE_URL` have it.
     pub(crate) fn url(&self) -> String {
         Cluster::url(self.port)
     }

@@ -29,7 +29,8 @@ pub(super) async fn measure(bench: &Bench, lines: &mut Vec<Line>) -> Result<()> 
     let raw = async || {
         let file = File::create()?;
         let mut conn = file.connection()?;
-        rate(time, || raw::sqlite::enqueue(&mut conn).map(drop))
+        let enqueuer = raw::sqlite::Enqueuer::one();
+        rate(time, || enqueuer.enqueue(&mut conn).map(drop))
     };
     let runs = bench.alternate(NAME, ours, raw).await?;
     let line = Line { seconds: Some(seconds), connections: Some(1), ..Line::new("sqlite", NAME, "jobs/s") };

@@ -3,27 +3,54 @@
 use anyhow::Result;
 use diesel::prelude::*;
 
+use super::NOW;
 use super::native::Native;
 use crate::raw::seed::ARGS;
 
-/// A bind between each two.
-const INSERT: [&str; 4] = [
-    "insert into jobs_job (kind, queue, priority, max_attempts, tags, args, run_at) values (",
-    ", ",
-    ", 0, 25, '[]', ",
-    ", (cast(round(unixepoch('subsec') * 1000) as integer) * 1000)) returning id",
-];
+const COLUMNS: &str = "insert into jobs_job (kind, queue, priority, max_attempts, tags, args, run_at) values ";
+/// Jobs per statement.
+const CHUNK: usize = 1000;
 
-/// A job that does nothing; answers its id.
-pub(crate) fn enqueue(conn: &mut SqliteConnection) -> Result<i64> {
-    Ok(Native { pieces: &INSERT, binds: &["noop", "default", ARGS] }.get_result(conn)?)
+/// The pieces of a statement for so many jobs; three binds of each stand between them.
+fn pieces(jobs: usize) -> Vec<String> {
+    let end = format!(", {NOW})");
+    let mut pieces = vec![format!("{COLUMNS}(")];
+    for job in 1..=jobs {
+        let after = if job == jobs { format!("{end} returning id") } else { format!("{end}, (") };
+        pieces.extend([", ".to_owned(), ", 0, 25, '[]', ".to_owned(), after]);
+    }
+    pieces
 }
 
-/// Many jobs in one transaction, row by row, which is what SQLite does best.
+/// A connection's statement for so many jobs that do nothing.
+pub(crate) struct Enqueuer {
+    pieces: Vec<String>,
+    jobs: usize,
+}
+
+impl Enqueuer {
+    pub(crate) fn one() -> Self {
+        Self { pieces: pieces(1), jobs: 1 }
+    }
+
+    /// Their ids.
+    pub(crate) fn enqueue(&self, conn: &mut SqliteConnection) -> Result<Vec<i64>> {
+        let pieces: Vec<&str> = self.pieces.iter().map(String::as_str).collect();
+        let binds = ["noop", "default", ARGS].repeat(self.jobs);
+        Ok(Native { pieces: &pieces, binds: &binds }.load(conn)?)
+    }
+}
+
+/// Many jobs in one transaction.
 pub(crate) fn enqueue_many(conn: &mut SqliteConnection, jobs: usize) -> Result<()> {
+    let of = |jobs| Enqueuer { pieces: pieces(jobs), jobs };
+    let (whole, rest) = (of(CHUNK), of(jobs % CHUNK));
     conn.immediate_transaction(|conn| {
-        for _ in 0..jobs {
-            enqueue(conn)?;
+        for _ in 0..jobs / CHUNK {
+            whole.enqueue(conn)?;
+        }
+        if rest.jobs > 0 {
+            rest.enqueue(conn)?;
         }
         Ok(())
     })

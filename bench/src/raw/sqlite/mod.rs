@@ -10,7 +10,7 @@ use diesel::connection::SimpleConnection as _;
 use diesel::{Connection as _, SqliteConnection};
 
 pub(crate) use drain::drain;
-pub(crate) use enqueue::{enqueue, enqueue_many};
+pub(crate) use enqueue::{Enqueuer, enqueue_many};
 pub(crate) use seed::ready;
 
 /// The clock, as the store reads it.
