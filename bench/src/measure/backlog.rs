@@ -49,11 +49,11 @@ pub(crate) async fn measure(bench: &Bench) -> Result<()> {
             .alternate(
                 variant.name,
                 async || {
-                    fill(&database, waiting).await?;
+                    seed::fill(&database, waiting).await?;
                     ours(&database, first).await
                 },
                 async || {
-                    fill(&database, waiting).await?;
+                    seed::fill(&database, waiting).await?;
                     raw(&database, first).await
                 },
             )
@@ -68,14 +68,6 @@ pub(crate) async fn measure(bench: &Bench) -> Result<()> {
     }
     bench.finish("backlog: the first 10,000 jobs", &lines);
     Ok(())
-}
-
-/// Makes as many jobs wait as at the beginning, and nothing else run.
-async fn fill(database: &Database<'_>, waiting: u64) -> Result<()> {
-    database.client.batch_execute("delete from jobs.running").await?;
-    let due = database.count("select count(*) from jobs.ready where run_at <= now()").await?;
-    seed::ready(&database.client, "noop", waiting.saturating_sub(due.unsigned_abs()), 0, "0").await?;
-    database.settle().await
 }
 
 async fn ours(database: &Database<'_>, first: u64) -> Result<Run> {

@@ -36,7 +36,7 @@ const VARIANTS: [Variant; 6] = [
     Variant {
         name: "1 process, transactional, history kept",
         kind: "noop_transactional",
-        jobs: 20_000,
+        jobs: 10_000,
         processes: 1,
         end: End::Transactions(HANDLERS),
     },

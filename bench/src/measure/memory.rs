@@ -9,6 +9,7 @@ use crate::bench::Bench;
 use crate::fleet::Fleet;
 use crate::raw::seed;
 use crate::report::{Line, Run};
+use crate::server::Database;
 use crate::worker_process::Role;
 
 pub(crate) async fn measure(bench: &Bench) -> Result<()> {
@@ -18,7 +19,14 @@ pub(crate) async fn measure(bench: &Bench) -> Result<()> {
     for (name, waiting, drained) in [(DRAINED, 100_000, 100_000), (BACKLOG, 1_000_000, 100_000)] {
         if bench.options.wants(name) {
             let (waiting, drained) = (bench.options.jobs(waiting), bench.options.jobs(drained));
-            let runs = bench.repeat(name, async || occupied(bench, waiting, drained).await).await?;
+            let database = bench.server.create().await?;
+            let runs = bench
+                .repeat(name, async || {
+                    seed::fill(&database, waiting).await?;
+                    occupied(&database, waiting, drained).await
+                })
+                .await?;
+            database.close().await?;
             let line = Line { n: Some(drained), processes: Some(1), ..Line::new("memory", name, "MB") };
             bench.report(&mut lines, line.with(&runs))?;
         }
@@ -27,10 +35,7 @@ pub(crate) async fn measure(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-async fn occupied(bench: &Bench, waiting: u64, drained: u64) -> Result<Run> {
-    let database = bench.server.create().await?;
-    seed::ready(&database.client, "noop", waiting, 0, "0").await?;
-    database.settle().await?;
+async fn occupied(database: &Database<'_>, waiting: u64, drained: u64) -> Result<Run> {
     let mut fleet = Fleet::connect(&database.url, 1, &Role::default()).await?;
     let pid = *fleet.pids().first().context("the worker process is gone")?;
     let at_start = proc::megabytes(pid, "VmRSS").context("this system does not tell what a process occupies")?;
@@ -41,7 +46,6 @@ async fn occupied(bench: &Bench, waiting: u64, drained: u64) -> Result<Run> {
     }
     let rss = proc::megabytes(pid, "VmRSS").context("the worker process is gone")?;
     let most = proc::megabytes(pid, "VmHWM").context("the worker process is gone")?;
-    drop(fleet);
-    database.close().await?;
+    fleet.stop().await?;
     Ok(Run::new(rss).with("at_start", at_start).with("most", most))
 }

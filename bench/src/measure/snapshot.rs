@@ -68,7 +68,7 @@ async fn saturated(bench: &Bench, lines: &mut Vec<Line>) -> Result<()> {
 }
 
 async fn fixed_rate(bench: &Bench, lines: &mut Vec<Line>) -> Result<()> {
-    let seconds = bench.options.time(30);
+    let seconds = bench.options.time(20);
     for (name, pinned) in [("500 jobs/s, claim p99, no snapshot", false), ("500 jobs/s, claim p99, old snapshot", true)]
     {
         if bench.options.wants(name) {

@@ -3,6 +3,8 @@
 use anyhow::Result;
 use tokio_postgres::Client;
 
+use crate::server::Database;
+
 /// Arguments of every job, as the typed jobs write them.
 pub(crate) const ARGS: &str = r#"{"id":1,"name":"hello"}"#;
 
@@ -18,7 +20,15 @@ pub(crate) async fn ready(client: &Client, kind: &str, jobs: u64, priority: i16,
     Ok(())
 }
 
-/// The same in the queue of slow jobs.
+/// Makes as many jobs wait as at the beginning of a run, and nothing else run; the database is at rest then.
+pub(crate) async fn fill(database: &Database<'_>, waiting: u64) -> Result<()> {
+    database.client.batch_execute("delete from jobs.running").await?;
+    let due = database.count("select count(*) from jobs.ready where run_at <= now()").await?;
+    ready(&database.client, "noop", waiting.saturating_sub(due.unsigned_abs()), 0, "0").await?;
+    database.settle().await
+}
+
+/// Waiting jobs in the queue of slow ones.
 pub(crate) async fn slow(client: &Client, jobs: u64) -> Result<()> {
     ready(client, "slow", jobs, 0, "0").await?;
     client.execute("update jobs.ready set queue = $1 where kind = 'slow'", &[&crate::kinds::SLOW_QUEUE]).await?;
