@@ -13,6 +13,7 @@ use crate::error::{FailureKind, JobError};
 use crate::job::JobId;
 use crate::lease::{ClaimedJob, Lease};
 use crate::outcome::{Finish, Keep, Retention, Transition};
+use crate::stop::Stop;
 
 /// A type and its name, for messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -66,7 +67,7 @@ pub struct JobContext(Arc<Inner>);
 
 struct Inner {
     job: ClaimedJob,
-    token: CancellationToken,
+    stop: Stop,
     states: Arc<States>,
     keep: Keep,
     completed_in: AtomicBool,
@@ -75,12 +76,16 @@ struct Inner {
 impl JobContext {
     /// The context of a claimed job. Workers make it; tests of handlers may too.
     pub fn new(job: ClaimedJob, token: CancellationToken, states: Arc<States>) -> Self {
-        Self::keeping(job, token, states, Keep::For(Retention::default().completed))
+        Self::with(job, Stop::by(token), states, Keep::For(Retention::default().completed))
     }
 
     /// Like [`new`](Self::new), for a kind whose completed jobs are kept otherwise.
-    pub(crate) fn keeping(job: ClaimedJob, token: CancellationToken, states: Arc<States>, keep: Keep) -> Self {
-        Self(Arc::new(Inner { job, token, states, keep, completed_in: AtomicBool::new(false) }))
+    pub(crate) fn keeping(job: ClaimedJob, states: Arc<States>, keep: Keep) -> Self {
+        Self::with(job, Stop::default(), states, keep)
+    }
+
+    fn with(job: ClaimedJob, stop: Stop, states: Arc<States>, keep: Keep) -> Self {
+        Self(Arc::new(Inner { job, stop, states, keep, completed_in: AtomicBool::new(false) }))
     }
 
     /// The job's id, the same over all its attempts.
@@ -136,22 +141,21 @@ impl JobContext {
 
     /// Waits until the attempt should stop: its worker shuts down, its lease is lost, or its time is up.
     pub async fn cancelled(&self) {
-        self.0.token.cancelled().await;
+        self.0.stop.token().cancelled().await;
     }
 
     /// Whether the attempt should stop.
     pub fn is_cancelled(&self) -> bool {
-        self.0.token.is_cancelled()
+        self.0.stop.is_asked()
     }
 
     /// The token behind [`cancelled`](Self::cancelled), to hand on.
     pub fn cancellation_token(&self) -> CancellationToken {
-        self.0.token.clone()
+        self.0.stop.token().clone()
     }
 
-    /// The attempt should stop.
-    pub(crate) fn cancel(&self) {
-        self.0.token.cancel();
+    pub(crate) fn stop(&self) -> &Stop {
+        &self.0.stop
     }
 
     /// The value of this type that the worker was given with `WorkerBuilder::state`.

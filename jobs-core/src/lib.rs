@@ -15,6 +15,7 @@ mod registry;
 mod retry;
 mod schedule;
 mod state;
+mod stop;
 pub mod storage;
 mod telemetry;
 mod testing;

@@ -81,7 +81,12 @@ impl Role {
 }
 
 pub(crate) fn main(args: &WorkerArgs) -> Result<()> {
-    tracing_subscriber::fmt().with_env_filter(EnvFilter::new("info")).with_writer(std::io::stderr).init();
+    // As the bundled worker's when they go to a file.
+    tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::new("info"))
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .init();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")?;
     runtime.block_on(run(args))
 }

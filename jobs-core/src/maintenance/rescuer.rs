@@ -26,7 +26,7 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
         let policy = RescuePolicy {
             max_crashes: shared.settings.max_crashes,
             retention: shared.settings.retention,
-            orphans: round.is_multiple_of(ORPHANS_EVERY),
+            orphans: (round + 1).is_multiple_of(ORPHANS_EVERY),
         };
         match shared.storage.rescue(policy).await {
             Ok(rescued) => {

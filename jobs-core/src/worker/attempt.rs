@@ -98,7 +98,7 @@ async fn on_this_task(
         handled = panics::caught(&mut handler) => Ended::Handled(handled),
         ended = over(shared, registration, ctx) => ended,
     };
-    ctx.cancel();
+    ctx.stop().ask();
     // What it holds may panic when it is dropped.
     let _ = panics::caught_call(|| drop(handler));
     ended
@@ -116,7 +116,7 @@ async fn on_a_task_of_its_own(
         joined = &mut handler => return joined.unwrap_or_else(|error| (unjoined(error), None)),
         ended = over(shared, registration, ctx) => ended,
     };
-    ctx.cancel();
+    ctx.stop().ask();
     // A blocking one can be stopped from outside only before it has begun.
     handler.abort();
     match tokio::time::timeout(LAST_MOMENT, handler).await {
@@ -145,7 +145,7 @@ async fn in_a_transaction(
         joined = &mut transacted => return joined.unwrap_or_else(|error| (broken_off(error), None)),
         ended = over(shared, registration, ctx) => ended,
     };
-    ctx.cancel();
+    ctx.stop().ask();
     // Never dropped half-way: the storage ends the transaction it owns.
     abort.cancel();
     match tokio::time::timeout(LAST_MOMENT, transacted).await {
@@ -180,7 +180,7 @@ async fn over(shared: &Shared, registration: &Registration, ctx: &JobContext) ->
     };
     let lost = async {
         ctx.cancelled().await;
-        if !shared.leases.is_lost(&ctx.lease()) {
+        if !ctx.stop().is_lost() {
             // The worker asks its handlers to stop, and gives them time.
             std::future::pending::<()>().await;
         }

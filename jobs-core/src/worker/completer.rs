@@ -123,9 +123,9 @@ async fn write(shared: &Shared, reports: Vec<Report>, trouble: &Trouble) {
     let batch: Vec<Finish> = reports.iter().map(finish).collect();
     let mut pause = FIRST_PAUSE;
     let mut refusals = 0;
-    let moved: HashSet<JobId> = loop {
+    let moved = loop {
         match shared.storage.finish(&batch).await {
-            Ok(moved) => break moved.into_iter().collect(),
+            Ok(moved) => break moved,
             Err(problem) if !problem.is_transient() && batch.len() > 1 => {
                 // One of them cannot be written: alone, the others can.
                 trouble.report(&problem);
@@ -147,8 +147,10 @@ async fn write(shared: &Shared, reports: Vec<Report>, trouble: &Trouble) {
     };
     // A finish whose reply was lost was written, and its repetition finds nothing: that is settled too.
     let repeated = pause > FIRST_PAUSE;
+    let all = moved.len() == reports.len();
+    let moved: HashSet<JobId> = if all { HashSet::new() } else { moved.into_iter().collect() };
     for Report { ctx, transition, ran, may_be_settled } in &reports {
-        if moved.contains(&ctx.id()) {
+        if all || moved.contains(&ctx.id()) {
             shared.done(ctx, transition, *ran);
         } else if !may_be_settled && !repeated {
             shared.refused(ctx, transition.verb());

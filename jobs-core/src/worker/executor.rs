@@ -38,7 +38,7 @@ impl Executor {
         };
         if ctx.is_cancelled() {
             // While it waited in hand.
-            if self.shared.leases.is_lost(&ctx.lease()) {
+            if ctx.stop().is_lost() {
                 self.shared.lost(&ctx, "start");
             } else {
                 self.reporter.report(ctx, Transition::Release).await;

@@ -103,11 +103,9 @@ impl Fetcher {
         };
         self.shared.counters.count_claimed(jobs.len());
         let number = jobs.len();
-        for ctx in self.shared.take(jobs) {
-            if let Err(ctx) = self.shared.queues.push(ctx) {
-                // Asked for were served queues only; should a storage ever hand out another, it goes back.
-                self.reporter.report(ctx, Transition::Release).await;
-            }
+        for ctx in self.shared.queues.push(self.shared.take(jobs)) {
+            // Asked for were served queues only; should a storage ever hand out another, it goes back.
+            self.reporter.report(ctx, Transition::Release).await;
         }
         Ok(number)
     }

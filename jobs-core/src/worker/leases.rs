@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use rustc_hash::FxBuildHasher;
 use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
 
+use crate::context::JobContext;
 use crate::lease::{Lease, WorkerId};
 
 #[derive(Default)]
@@ -16,37 +17,24 @@ pub(crate) struct Leases {
 
 #[derive(Default)]
 struct Held {
-    leases: HashMap<Lease, Mark>,
+    leases: HashMap<Lease, JobContext, FxBuildHasher>,
     /// The worker asks its handlers to stop.
     stopping: bool,
 }
 
-struct Mark {
-    /// Fires when the attempt should stop, whatever the reason.
-    token: CancellationToken,
-    lost: bool,
-}
-
 impl Leases {
     fn lock(&self) -> MutexGuard<'_, Held> {
-        // Nothing panics while it is held; and a map of tokens cannot be half-way.
+        // Nothing panics while it is held; and a map cannot be half-way.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Holds leases until [`end`](Self::end); each one's token fires when its attempt should stop.
-    pub(crate) fn begin(&self, leases: impl Iterator<Item = Lease>) -> Vec<CancellationToken> {
+    /// Holds the leases of these jobs until [`end`](Self::end).
+    pub(crate) fn begin(&self, jobs: &[JobContext]) {
         let mut held = self.lock();
-        let stopping = held.stopping;
-        leases
-            .map(|lease| {
-                let token = CancellationToken::new();
-                if stopping {
-                    token.cancel();
-                }
-                held.leases.insert(lease, Mark { token: token.clone(), lost: false });
-                token
-            })
-            .collect()
+        if held.stopping {
+            jobs.iter().for_each(|ctx| ctx.stop().ask());
+        }
+        held.leases.extend(jobs.iter().map(|ctx| (ctx.lease(), ctx.clone())));
     }
 
     /// These leases were finished, or refused.
@@ -69,35 +57,25 @@ impl Leases {
         self.lock().leases.len()
     }
 
-    /// Whether this lease is known to be lost.
-    pub(crate) fn is_lost(&self, lease: &Lease) -> bool {
-        self.lock().leases.get(lease).is_none_or(|mark| mark.lost)
-    }
-
     /// This lease is lost.
     pub(crate) fn lose_one(&self, lease: &Lease) {
-        if let Some(mark) = self.lock().leases.get_mut(lease) {
-            mark.lost = true;
-            mark.token.cancel();
+        if let Some(ctx) = self.lock().leases.get(lease) {
+            ctx.stop().lose();
         }
     }
 
     /// All leases of this worker id are lost. Returns how many.
     pub(crate) fn lose(&self, worker: WorkerId) -> usize {
-        let mut held = self.lock();
-        let lost = held.leases.iter_mut().filter(|(lease, _)| lease.worker == worker);
-        lost.map(|(_, mark)| {
-            mark.lost = true;
-            mark.token.cancel();
-        })
-        .count()
+        let held = self.lock();
+        let lost = held.leases.iter().filter(|(lease, _)| lease.worker == worker);
+        lost.map(|(_, ctx)| ctx.stop().lose()).count()
     }
 
     /// Asks all handlers to stop, now and from now on.
     pub(crate) fn stop_all(&self) {
         let mut held = self.lock();
         held.stopping = true;
-        held.leases.values().for_each(|mark| mark.token.cancel());
+        held.leases.values().for_each(|ctx| ctx.stop().ask());
     }
 
     /// Waits until no lease is held.

@@ -108,13 +108,15 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// Counts claimed jobs as ours.
-    pub(crate) fn take(&self, jobs: Vec<ClaimedJob>) -> impl Iterator<Item = JobContext> {
-        let tokens = self.leases.begin(jobs.iter().map(|job| job.lease));
-        jobs.into_iter().zip(tokens).map(|(job, token)| {
+    pub(crate) fn take(&self, jobs: Vec<ClaimedJob>) -> Vec<JobContext> {
+        let context = |job: ClaimedJob| {
             let retain =
                 self.registry.get(&job.kind).map_or(Retain::Default, |registration| registration.options.retain);
-            JobContext::keeping(job, token, self.states.clone(), retain.keep(self.settings.retention))
-        })
+            JobContext::keeping(job, self.states.clone(), retain.keep(self.settings.retention))
+        };
+        let jobs: Vec<JobContext> = jobs.into_iter().map(context).collect();
+        self.leases.begin(&jobs);
+        jobs
     }
 
     /// Asks running handlers to stop.

@@ -35,24 +35,21 @@ pub(crate) struct Queue {
 
 /// A claimed job that has not started.
 pub(crate) struct InHand {
-    pub(crate) ctx: JobContext,
+    rank: (i16, Reverse<(DateTime<Utc>, JobId)>),
+    ctx: JobContext,
     since: Instant,
 }
 
 impl InHand {
-    pub(crate) fn new(ctx: JobContext) -> Self {
-        Self { ctx, since: Instant::now() }
-    }
-
-    fn rank(&self) -> (i16, Reverse<(DateTime<Utc>, JobId)>) {
-        let job = self.ctx.claimed();
-        (job.priority, Reverse((job.run_at, job.lease.job)))
+    fn new(ctx: JobContext, since: Instant) -> Self {
+        let job = ctx.claimed();
+        Self { rank: (job.priority, Reverse((job.run_at, job.lease.job))), ctx, since }
     }
 }
 
 impl PartialEq for InHand {
     fn eq(&self, other: &Self) -> bool {
-        self.rank() == other.rank()
+        self.rank == other.rank
     }
 }
 
@@ -66,7 +63,7 @@ impl PartialOrd for InHand {
 
 impl Ord for InHand {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.rank().cmp(&other.rank())
+        self.rank.cmp(&other.rank)
     }
 }
 
@@ -157,12 +154,19 @@ impl Queues {
         self.queues.values().filter_map(|queue| queue.wanted()).collect()
     }
 
-    /// Takes a claimed job in hand; gives it back if its queue is not served.
-    pub(crate) fn push(&self, ctx: JobContext) -> Result<(), JobContext> {
-        let Some(queue) = self.queues.get(ctx.queue()) else { return Err(ctx) };
-        queue.pace.claimed(ctx.claimed().args.len());
-        queue.in_hand().push(InHand::new(ctx));
-        Ok(())
+    /// Takes claimed jobs in hand; answers those whose queue is not served.
+    pub(crate) fn push(&self, jobs: Vec<JobContext>) -> Vec<JobContext> {
+        let now = Instant::now();
+        let mut strangers = Vec::new();
+        for ctx in jobs {
+            let Some(queue) = self.queues.get(ctx.queue()) else {
+                strangers.push(ctx);
+                continue;
+            };
+            queue.pace.claimed(ctx.claimed().args.len());
+            queue.in_hand().push(InHand::new(ctx, now));
+        }
+        strangers
     }
 
     /// Whether any job is in hand.

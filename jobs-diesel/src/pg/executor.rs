@@ -83,7 +83,7 @@ where
                 return Err(CompleteError::NoTransaction);
             }
             let finish = [ctx.completion()];
-            let moved: Vec<i64> = diesel_async::RunQueryDsl::load(FinishQuery::new(&finish), self).await?;
+            let moved: Vec<i64> = diesel_async::RunQueryDsl::get_result(FinishQuery::new(&finish), self).await?;
             if moved.is_empty() {
                 return Err(CompleteError::LeaseLost(ctx.lease()));
             }
@@ -149,7 +149,7 @@ mod sync {
                 return Err(CompleteError::NoTransaction);
             }
             let finish = [ctx.completion()];
-            let moved: Vec<i64> = FinishQuery::new(&finish).load(self)?;
+            let moved: Vec<i64> = FinishQuery::new(&finish).get_result(self)?;
             if moved.is_empty() {
                 return Err(CompleteError::LeaseLost(ctx.lease()));
             }

@@ -102,7 +102,7 @@ impl Storage for PgStorage {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let moved: Vec<i64> = run!(self, "finish", conn => FinishQuery::new(batch).load(conn))?;
+        let moved: Vec<i64> = run!(self, "finish", conn => FinishQuery::new(batch).get_result(conn))?;
         Ok(moved.into_iter().map(JobId).collect())
     }
 

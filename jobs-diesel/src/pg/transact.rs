@@ -71,7 +71,7 @@ pub(crate) async fn transact(storage: &PgStorage, transaction: Transaction) -> T
             let connection: AnyConnection<'_> = conn;
             let transition = body(connection).await.map_err(Rollback::Handler)?;
             let finish = [Finish { lease, transition: transition.clone() }];
-            let moved: Vec<i64> = FinishQuery::new(&finish).load(conn).await?;
+            let moved: Vec<i64> = FinishQuery::new(&finish).get_result(conn).await?;
             if moved.is_empty() { Err(Rollback::LeaseLost) } else { Ok(transition) }
         });
         tokio::select! {
@@ -138,7 +138,7 @@ mod blocking {
             let ended = conn.transaction(|conn| {
                 let transition = body(conn).map_err(Rollback::Handler)?;
                 let finish = [Finish { lease, transition: transition.clone() }];
-                let moved: Vec<i64> = FinishQuery::new(&finish).load(conn)?;
+                let moved: Vec<i64> = FinishQuery::new(&finish).get_result(conn)?;
                 if moved.is_empty() {
                     return Err(Rollback::LeaseLost);
                 }

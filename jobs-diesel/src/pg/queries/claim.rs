@@ -82,7 +82,7 @@ insert into jobs.running (id, run_at, enqueued_at, lease, priority, attempt, max
 select id, run_at, enqueued_at, lease + 1, priority, attempt + 1, max_attempts, crashes, " [self.worker.0 => SqlUuid] ", kind, queue, tags, args
 from claimed
 returning id, lease, kind, queue, priority, coalesce(args, (select payload.args from jobs.payload where job_id = running.id)), attempt, max_attempts, run_at, enqueued_at, claimed_at,
-          pg_current_xact_id()::text::bigint, pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
+          (select pg_current_xact_id()::text::bigint), (select pg_snapshot_xmin(pg_current_snapshot())::text::bigint)"
         )
     }
 }

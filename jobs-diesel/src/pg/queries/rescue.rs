@@ -31,7 +31,6 @@ impl QueryFragment<Pg> for RescueQuery {
         select r.id from jobs.running r
         where (" [self.orphans => Bool] " or exists (select from dead))
           and (r.worker in (select id from dead) or not exists (select from jobs.worker w where w.id = r.worker))
-        order by r.id
         for update skip locked
     ))
     returning *

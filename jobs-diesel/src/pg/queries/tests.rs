@@ -67,7 +67,7 @@ async fn every_hot_statement_is_prepared_once_whatever_its_values() {
         let _: Vec<i64> = EnqueueManyQuery::new(&jobs).load(&mut conn).await.unwrap();
         let _: Vec<ClaimedRow> = ClaimQuery::new(&claim, &scans()).load(&mut conn).await.unwrap();
         let _: Option<f64> = NextDueQuery::new(&claim, &scans()).get_result(&mut conn).await.unwrap();
-        let _: Vec<i64> = FinishQuery::new(&finish(i32::try_from(round).unwrap())).load(&mut conn).await.unwrap();
+        let _: Vec<i64> = FinishQuery::new(&finish(i32::try_from(round).unwrap())).get_result(&mut conn).await.unwrap();
     }
     #[derive(Debug, PartialEq, QueryableByName)]
     struct Prepared {
