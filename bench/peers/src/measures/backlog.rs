@@ -1,0 +1,50 @@
+//! `backlog`: how fast one worker process drains the first 30,000 jobs when a million wait.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::{Bench, Collected, drain, turns};
+use crate::child::WorkerProcess;
+use crate::handler::Mode;
+use crate::report::{Report, progress};
+use crate::system::Name;
+
+/// After so long, what has been drained is enough to tell the rate.
+const LIMIT: Duration = Duration::from_secs(15);
+
+pub(super) async fn run(bench: &Bench<'_>) -> Result<()> {
+    let systems = bench.systems();
+    let waiting = bench.args.n * 10;
+    let first = (waiting / 100 * 3).max(1);
+    let mut full = Vec::new();
+    for system in &systems {
+        progress(&format!("backlog: filling the queue of {}", system.text()));
+        full.push((*system, drain::fill(bench, *system, waiting).await?));
+    }
+    let mut rates = Collected::default();
+    for system in turns(&systems, bench.runs(2)) {
+        let Some((_, template)) = full.iter().find(|(name, _)| *name == system) else { continue };
+        let database = bench.server.copy(template).await?;
+        let rate = rate(system, &database.url, first).await?;
+        progress(&format!("backlog {}: {rate:.0} jobs/s", system.text()));
+        rates.add(system, rate);
+        bench.server.drop(database).await?;
+    }
+    for (_, template) in full {
+        bench.server.drop(template).await?;
+    }
+    let variant = format!("first {first} of {waiting} waiting");
+    let figures = rates.figures(&systems);
+    bench.print(&Report { measure: "backlog", variant, unit: "jobs/s", n: Some(waiting), figures });
+    Ok(())
+}
+
+async fn rate(system: Name, url: &str, first: usize) -> Result<f64> {
+    let mut worker = WorkerProcess::start(system, Mode::Count, url).await?;
+    let start = worker.go().await?;
+    worker.await_started(first as u64, LIMIT).await?;
+    let rate = worker.started() as f64 / start.elapsed().as_secs_f64();
+    worker.kill().await?;
+    Ok(rate)
+}

@@ -1,0 +1,82 @@
+//! `enqueue`: one job per transaction, through each system's own function, on 1, 8 and 16 connections, while a worker has
+//! its hands full: all its handlers hang, so that neither claims nor sleeping workers matter.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use tokio::task::JoinSet;
+
+use super::{Bench, Collected, turns};
+use crate::child::WorkerProcess;
+use crate::handler::{Mode, Payload};
+use crate::report::{Report, progress};
+use crate::system::{Name, Producer};
+
+const CONNECTIONS: [usize; 3] = [1, 8, 16];
+/// More than any worker can take, so that some wait.
+const HANGING: usize = 20_000;
+const WINDOW: Duration = Duration::from_secs(3);
+const WARM_UP: Duration = Duration::from_millis(300);
+/// A worker that started no handler for so long has all it can take.
+const CALM: Duration = Duration::from_secs(1);
+
+pub(super) async fn run(bench: &Bench<'_>) -> Result<()> {
+    let systems = bench.distinct();
+    let mut rates = CONNECTIONS.map(|_| Collected::default());
+    for system in turns(&systems, bench.runs(3)) {
+        let fill = async |url: &str| system.system().producer(url).await?.many(Payload::many(HANGING)).await;
+        let database = bench.server.with_jobs(system, HANGING, fill).await?;
+        let mut worker = WorkerProcess::start(system, Mode::Hang, &database.url).await?;
+        worker.go().await?;
+        worker.await_calm(CALM).await?;
+        for (connections, rates) in CONNECTIONS.iter().zip(&mut rates) {
+            let rate = window(system, *connections, &database.url).await?;
+            progress(&format!("enqueue {}, {connections} connections: {rate:.0} jobs/s", system.text()));
+            rates.add(system, rate);
+        }
+        worker.kill().await?;
+        bench.server.drop(database).await?;
+    }
+    for (connections, rates) in CONNECTIONS.iter().zip(rates) {
+        let variant = format!("{connections} connection{}, workers busy", if *connections == 1 { "" } else { "s" });
+        bench.print(&Report { measure: "enqueue", variant, unit: "jobs/s", n: None, figures: rates.figures(&systems) });
+    }
+    Ok(())
+}
+
+async fn window(system: Name, connections: usize, url: &str) -> Result<f64> {
+    let mut producers = Vec::new();
+    for _ in 0..connections {
+        producers.push(system.system().producer(url).await?);
+    }
+    let counting = Arc::new(AtomicBool::new(false));
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut tasks = JoinSet::new();
+    for producer in producers {
+        tasks.spawn(enqueue(producer, Arc::clone(&counting), Arc::clone(&stop)));
+    }
+    tokio::time::sleep(WARM_UP).await;
+    counting.store(true, Ordering::Relaxed);
+    let start = Instant::now();
+    tokio::time::sleep(WINDOW).await;
+    counting.store(false, Ordering::Relaxed);
+    let took = start.elapsed();
+    stop.store(true, Ordering::Relaxed);
+    let mut enqueued = 0;
+    while let Some(done) = tasks.join_next().await {
+        enqueued += done??;
+    }
+    Ok(enqueued as f64 / took.as_secs_f64())
+}
+
+/// Enqueues until told to stop; answers how many were committed inside of the window.
+async fn enqueue(mut producer: Box<dyn Producer>, counting: Arc<AtomicBool>, stop: Arc<AtomicBool>) -> Result<u64> {
+    let mut counted = 0;
+    while !stop.load(Ordering::Relaxed) {
+        producer.one(Payload::new(1)).await?;
+        counted += u64::from(counting.load(Ordering::Relaxed));
+    }
+    Ok(counted)
+}

@@ -1,0 +1,143 @@
+//! The measures, one per file. Each takes the systems in turns, another one first in each round.
+
+mod backlog;
+mod bulk;
+mod drain;
+mod enqueue;
+mod latency;
+mod snapshot;
+mod steady;
+
+use anyhow::{Context as _, Result};
+use serde_json::{Map, Value};
+
+use crate::args::{Args, Measure};
+use crate::database::Server;
+use crate::interrupt;
+use crate::report::{Figures, Report, progress};
+use crate::system::Name;
+
+/// What every measure needs.
+struct Bench<'a> {
+    args: &'a Args,
+    server: Server,
+    server_text: String,
+}
+
+/// The whole program, as seen by people.
+pub(crate) async fn run(args: Args) -> Result<()> {
+    let server = Server::new(&args.database_url)?;
+    let server_text = server.describe().await?;
+    let bench = Bench { args: &args, server, server_text };
+    let done = interrupt::or_stop(bench.all()).await;
+    let cleared = bench.server.clear().await;
+    done.and(cleared)
+}
+
+impl Bench<'_> {
+    async fn all(&self) -> Result<()> {
+        progress(&self.server_text);
+        for measure in Measure::EACH {
+            if self.args.measures.contains(&measure) || self.args.measures.contains(&Measure::All) {
+                self.one(measure).await.with_context(|| format!("measuring {measure:?}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn one(&self, measure: Measure) -> Result<()> {
+        match measure {
+            Measure::Drain => drain::run(self).await,
+            Measure::Enqueue => enqueue::run(self).await,
+            Measure::Bulk => bulk::run(self).await,
+            Measure::Latency => latency::run(self).await,
+            Measure::Steady => steady::run(self).await,
+            Measure::Backlog => backlog::run(self).await,
+            Measure::Snapshot => snapshot::run(self).await,
+            // Made of the others.
+            Measure::All => Ok(()),
+        }
+    }
+
+    /// The systems asked for.
+    fn systems(&self) -> Vec<Name> {
+        let asked = &self.args.systems;
+        Name::all().iter().copied().filter(|name| asked.is_empty() || asked.contains(name)).collect()
+    }
+
+    /// Without those that differ from another one only in what they keep, where that makes no difference.
+    fn distinct(&self) -> Vec<Name> {
+        let systems = self.systems();
+        let beside = |name: &Name| *name != Name::JobsRetainNone || !systems.contains(&Name::Jobs);
+        systems.iter().copied().filter(beside).collect()
+    }
+
+    fn runs(&self, usual: usize) -> usize {
+        self.args.runs.unwrap_or(usual).max(1)
+    }
+
+    fn print(&self, report: &Report) {
+        report.print(self.args.json, &self.server_text);
+    }
+}
+
+/// The systems' turns: so many rounds, another system first in each.
+fn turns(systems: &[Name], rounds: usize) -> Vec<Name> {
+    let round = |first: usize| systems.iter().cycle().skip(first).take(systems.len()).copied();
+    (0..rounds).flat_map(|number| round(number % systems.len().max(1))).collect()
+}
+
+/// Figures as they come in, sorted by system at the end.
+#[derive(Default)]
+struct Collected(Vec<(Name, f64, Map<String, Value>)>);
+
+impl Collected {
+    fn add(&mut self, system: Name, figure: f64) {
+        self.note(system, figure, Map::new());
+    }
+
+    fn note(&mut self, system: Name, figure: f64, notes: Map<String, Value>) {
+        self.0.push((system, figure, notes));
+    }
+
+    /// The notes of a system's runs stand in lists, one entry per run.
+    fn figures(self, systems: &[Name]) -> Vec<Figures> {
+        let of = |system: Name| {
+            let mut figures = Figures { system, runs: Vec::new(), notes: Map::new() };
+            for (_, figure, notes) in self.0.iter().filter(|(name, ..)| *name == system) {
+                figures.runs.push(*figure);
+                for (key, value) in notes {
+                    let list = figures.notes.entry(key).or_insert_with(|| Value::Array(Vec::new()));
+                    if let Value::Array(list) = list {
+                        list.push(value.clone());
+                    }
+                }
+            }
+            figures
+        };
+        systems.iter().map(|system| of(*system)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_system_is_first_in_each_round() {
+        let systems = [Name::Jobs, Name::Apalis, Name::Awa];
+        let expected = [Name::Jobs, Name::Apalis, Name::Awa, Name::Apalis, Name::Awa, Name::Jobs];
+        assert_eq!(turns(&systems, 2), expected);
+    }
+
+    #[test]
+    fn figures_stand_by_system() {
+        let mut collected = Collected::default();
+        collected.add(Name::Awa, 1.0);
+        collected.add(Name::Jobs, 2.0);
+        collected.add(Name::Awa, 3.0);
+        let figures = collected.figures(&[Name::Jobs, Name::Awa]);
+        assert_eq!(figures[0].runs, [2.0]);
+        assert_eq!(figures[1].runs, [1.0, 3.0]);
+    }
+}
