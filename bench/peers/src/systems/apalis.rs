@@ -1,5 +1,5 @@
 //! `apalis-postgres`, set as its own example sets it (handlers on the runtime, woken by `NOTIFY` and, in case that is missed,
-//! by a timer), with larger batches, a faster timer, and tasks not locked one by one.
+//! by a timer), with batches as large as helps, a faster timer, and tasks not locked one by one.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ use crate::system::{Producer, System};
 use crate::worker::Gate;
 
 const QUEUE: &str = "noop";
-const BATCH: usize = 500;
+const BATCH: usize = 5_000;
 /// The most handlers at once.
-const CONCURRENCY: usize = 1_000;
+const CONCURRENCY: usize = 10_000;
 /// What a statement of the bulk function takes at most: beyond, one statement's arrays grow too large to be fast.
 const CHUNK: usize = 1_000;
 /// For jobs whose `NOTIFY` came while the worker looked elsewhere; its examples have such a timer, a slower one.
@@ -37,7 +37,7 @@ async fn noop(job: Payload) -> Result<(), BoxDynError> {
 #[async_trait(?Send)]
 impl System for Apalis {
     fn settings(&self) -> &'static str {
-        "batches of 500, not locked one by one, woken by NOTIFY, poll 100 ms, handlers spawned, at most 1000 at once, 10 connections; finished jobs kept"
+        "batches of 5000, not locked one by one, woken by NOTIFY, poll 100 ms, handlers spawned, at most 10000 at once, 10 connections; finished jobs kept"
     }
 
     async fn migrate(&self, url: &str) -> Result<()> {
