@@ -1,5 +1,6 @@
 //! `enqueue`: one job per transaction, through each system's own function, on 1, 8 and 16 connections, while a worker has
-//! its hands full: all its handlers hang, so that neither claims nor sleeping workers matter.
+//! its hands full: all its handlers hang, so that neither claims nor sleeping workers matter. The systems take short turns,
+//! because a disk's speed changes within seconds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,6 +11,7 @@ use tokio::task::JoinSet;
 
 use super::{Bench, Collected, turns};
 use crate::child::WorkerProcess;
+use crate::database::Database;
 use crate::handler::{Mode, Payload};
 use crate::report::{Report, progress};
 use crate::system::{Name, Producer};
@@ -17,33 +19,59 @@ use crate::system::{Name, Producer};
 const CONNECTIONS: [usize; 3] = [1, 8, 16];
 /// More than any worker can take, so that some wait.
 const HANGING: usize = 20_000;
-const WINDOW: Duration = Duration::from_secs(3);
-const WARM_UP: Duration = Duration::from_millis(300);
+const WINDOW: Duration = Duration::from_secs(1);
+/// Windows of each system per number of connections and run.
+const WINDOWS: usize = 3;
+const WARM_UP: Duration = Duration::from_millis(200);
 /// A worker that started no handler for so long has all it can take.
 const CALM: Duration = Duration::from_secs(1);
+
+/// A system whose worker is busy.
+struct Busy {
+    system: Name,
+    worker: WorkerProcess,
+    database: Database,
+}
 
 pub(super) async fn run(bench: &Bench<'_>) -> Result<()> {
     let systems = bench.distinct();
     let mut rates = CONNECTIONS.map(|_| Collected::default());
-    for system in turns(&systems, bench.runs(3)) {
-        let fill = async |url: &str| system.system().producer(url).await?.many(Payload::many(HANGING)).await;
-        let database = bench.server.with_jobs(system, HANGING, fill).await?;
-        let mut worker = WorkerProcess::start(system, Mode::Hang, &database.url).await?;
-        worker.go().await?;
-        worker.await_calm(CALM).await?;
-        for (connections, rates) in CONNECTIONS.iter().zip(&mut rates) {
-            let rate = window(system, *connections, &database.url).await?;
-            progress(&format!("enqueue {}, {connections} connections: {rate:.0} jobs/s", system.text()));
-            rates.add(system, rate);
+    for _ in 0..bench.runs(3) {
+        let mut busy = Vec::new();
+        for system in &systems {
+            busy.push(occupy(bench, *system).await?);
         }
-        worker.kill().await?;
-        bench.server.drop(database).await?;
+        for (connections, rates) in CONNECTIONS.iter().zip(&mut rates) {
+            let mut seen = Collected::default();
+            for system in turns(&systems, WINDOWS) {
+                let Some(Busy { database, .. }) = busy.iter().find(|busy| busy.system == system) else { continue };
+                seen.add(system, window(system, *connections, &database.url).await?);
+            }
+            for figures in seen.figures(&systems) {
+                let rate = figures.runs.iter().sum::<f64>() / WINDOWS as f64;
+                progress(&format!("enqueue {}, {connections} connections: {rate:.0} jobs/s", figures.system.text()));
+                rates.add(figures.system, rate);
+            }
+        }
+        for Busy { worker, database, .. } in busy {
+            worker.kill().await?;
+            bench.server.drop(database).await?;
+        }
     }
     for (connections, rates) in CONNECTIONS.iter().zip(rates) {
         let variant = format!("{connections} connection{}, workers busy", if *connections == 1 { "" } else { "s" });
         bench.print(&Report { measure: "enqueue", variant, unit: "jobs/s", n: None, figures: rates.figures(&systems) });
     }
     Ok(())
+}
+
+async fn occupy(bench: &Bench<'_>, system: Name) -> Result<Busy> {
+    let fill = async |url: &str| system.system().producer(url).await?.many(Payload::many(HANGING)).await;
+    let database = bench.server.with_jobs(system, HANGING, fill).await?;
+    let mut worker = WorkerProcess::start(system, Mode::Hang, &database.url).await?;
+    worker.go().await?;
+    worker.await_calm(CALM).await?;
+    Ok(Busy { system, worker, database })
 }
 
 async fn window(system: Name, connections: usize, url: &str) -> Result<f64> {

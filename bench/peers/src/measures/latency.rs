@@ -1,5 +1,5 @@
 //! `latency`: one job each 20 ms for an idle worker, from the moment its commit is known to the client to the start of its
-//! handler. Both processes read the machine's clock.
+//! handler. Both processes read the machine's clock. The start may come first, so the same is told from the call on, too.
 
 use std::time::Duration;
 
@@ -26,10 +26,12 @@ const LIMIT: Duration = Duration::from_secs(60);
 pub(super) async fn run(bench: &Bench<'_>) -> Result<()> {
     let systems = bench.distinct();
     let mut found = PERCENTILES.map(|_| Collected::default());
+    let mut called = Collected::default();
     for system in turns(&systems, bench.runs(3)) {
         let database = bench.server.with_jobs(system, 0, async |_| Ok(())).await?;
         let delays = delays(system, &database).await?;
-        let figures = PERCENTILES.map(|percent| percentile(&delays, percent));
+        let figures = PERCENTILES.map(|percent| percentile(&delays.committed, percent));
+        called.add(system, percentile(&delays.called, 50.0));
         let [p50, p95, p99] = figures;
         progress(&format!("latency {}: p50 {p50:.2} ms, p95 {p95:.2} ms, p99 {p99:.2} ms", system.text()));
         for (figure, found) in figures.iter().zip(&mut found) {
@@ -37,36 +39,47 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<()> {
         }
         bench.server.drop(database).await?;
     }
-    for (percent, found) in PERCENTILES.iter().zip(found) {
-        let (variant, n) = (format!("p{percent}, one job each 20 ms"), usize::try_from(JOBS - WARM_UP).ok());
+    let found = PERCENTILES.iter().zip(found).map(|(percent, found)| (format!("p{percent}, commit to start"), found));
+    let n = usize::try_from(JOBS - WARM_UP).ok();
+    for (variant, found) in found.chain([("p50, call of enqueue to start".to_owned(), called)]) {
         bench.print(&Report { measure: "latency", variant, unit: "ms", n, figures: found.figures(&systems) });
     }
     Ok(())
 }
 
-/// Commit to start of each job, in milliseconds.
-async fn delays(system: Name, database: &Database) -> Result<Vec<f64>> {
+/// Of each job, in milliseconds.
+#[derive(Default)]
+struct Delays {
+    /// From the answer to its commit to its start.
+    committed: Vec<f64>,
+    /// From the call of the function that enqueued it to its start.
+    called: Vec<f64>,
+}
+
+async fn delays(system: Name, database: &Database) -> Result<Delays> {
     let mut worker = WorkerProcess::start(system, Mode::Time, &database.url).await?;
     worker.go().await?;
     let mut producer = system.system().producer(&database.url).await?;
     tokio::time::sleep(SETTLING).await;
     let mut ticks = tokio::time::interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut committed = Vec::new();
+    let mut enqueued = Vec::new();
     for id in 0..JOBS {
         ticks.tick().await;
+        let called = unix_nanos();
         producer.one(Payload::new(id)).await?;
-        committed.push((id, unix_nanos()));
+        enqueued.push((id, called, unix_nanos()));
     }
     ensure!(worker.await_started(JOBS as u64, LIMIT).await?, "{} did not start all jobs", system.text());
     ensure!(database.await_done(system, LIMIT).await?, "{} did not finish all jobs", system.text());
-    let mut delays = Vec::new();
+    let mut delays = Delays::default();
     {
         let started = worker.times();
-        for (id, committed) in committed.into_iter().filter(|(id, _)| *id >= WARM_UP) {
+        for (id, called, committed) in enqueued.into_iter().filter(|(id, ..)| *id >= WARM_UP) {
             let Some(started) = started.get(&id) else { anyhow::bail!("{} lost job {id}", system.text()) };
             // A handler may start before the client has read the answer to its commit.
-            delays.push((started - committed).max(0) as f64 / 1e6);
+            delays.committed.push((started - committed).max(0) as f64 / 1e6);
+            delays.called.push((started - called).max(0) as f64 / 1e6);
         }
     }
     worker.kill().await?;
