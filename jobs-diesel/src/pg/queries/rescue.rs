@@ -30,7 +30,7 @@ impl QueryFragment<Pg> for RescueQuery {
     delete from jobs.running where id = any(array(
         select r.id from jobs.running r
         where (" [self.orphans => Bool] " or exists (select from dead))
-          and (r.worker in (select id from dead) or not exists (select from jobs.worker w where w.id = r.worker))
+          and (r.worker = any(array(select id from dead)) or r.worker <> all(array(select id from jobs.worker)))
         for update skip locked
     ))
     returning *
