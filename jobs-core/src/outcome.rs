@@ -59,7 +59,7 @@ impl<E: Into<anyhow::Error>> IntoHandled for Result<Outcome, E> {
 }
 
 /// How long a finished job stays readable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Keep {
     /// Its row goes with the completion.
     Nothing,

@@ -1,10 +1,13 @@
 //! `finish`: moves jobs out of `running`, each only if its lease still stands.
 
+use std::collections::HashMap;
+
 use diesel::SqliteConnection;
 use diesel::prelude::*;
 use jobs_core::{Finish, JobId, JobState, Keep, Lease, Transition};
 
 use crate::sqlite::literal::{AVAILABLE, Literal, RUNNING, literal};
+use crate::sqlite::queries::complete_many::{Alike, complete_many};
 use crate::sqlite::queries::failures;
 use crate::sqlite::schema::jobs_job;
 use crate::sqlite::time::{Now, NowPlus, after};
@@ -13,10 +16,18 @@ use crate::sqlite::types::Worker;
 /// The jobs that were moved; the missing ones lost their lease.
 pub(crate) fn finish(conn: &mut SqliteConnection, batch: &[Finish]) -> QueryResult<Vec<JobId>> {
     let mut moved = Vec::with_capacity(batch.len());
+    let mut completed: HashMap<Alike, Vec<JobId>> = HashMap::new();
     for Finish { lease, transition } in batch {
-        if finish_one(conn, *lease, transition)? {
-            moved.push(lease.job);
+        match transition {
+            Transition::Complete(keep) if *keep != Keep::Nothing => {
+                let alike = Alike { worker: lease.worker, number: lease.number, keep: *keep };
+                completed.entry(alike).or_default().push(lease.job);
+            }
+            transition => moved.extend(finish_one(conn, *lease, transition)?.then_some(lease.job)),
         }
+    }
+    for (alike, jobs) in completed {
+        moved.extend(complete_many(conn, alike, &jobs)?);
     }
     Ok(moved)
 }

@@ -4,6 +4,7 @@ pub(super) mod beat;
 pub(super) mod bench;
 pub(super) mod claim;
 pub(super) mod complete;
+pub(super) mod complete_many;
 pub(super) mod data_version;
 pub(super) mod due;
 pub(super) mod enqueue;
