@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use super::bustle::Bustle;
 use super::completer::Reporter;
 use super::{Shared, runner};
 use crate::outcome::Transition;
@@ -28,6 +29,7 @@ struct Fetcher {
     /// Whether the storage was told that this worker sleeps.
     idle: bool,
     busy_since: Option<Instant>,
+    bustle: Bustle,
     pause: Duration,
     trouble: Trouble,
 }
@@ -42,6 +44,7 @@ pub(super) async fn run(shared: Arc<Shared>, reporter: Reporter, until_empty: bo
         until_empty,
         idle: false,
         busy_since: None,
+        bustle: Bustle::new(Instant::now()),
         pause: FIRST_PAUSE,
         trouble: Trouble::new("claim"),
     };
@@ -75,10 +78,15 @@ impl Fetcher {
             }
         };
         self.pause = FIRST_PAUSE;
+        let bustle = self.bustle.after_claim(claimed > 0, Instant::now()) && !self.until_empty;
         if claimed > 0 {
-            return self.stay_awake().await;
+            return self.stay_awake(bustle).await;
         }
         self.busy_since = None;
+        if bustle && !self.idle {
+            self.reason_within(Bustle::PAUSE, a_slot_matters, false).await;
+            return;
+        }
         if !self.idle {
             // Raise the flag, then look once more: what was enqueued before the flag was seen is found by that look.
             self.idle = self.set_idle(true).await;
@@ -110,10 +118,10 @@ impl Fetcher {
         Ok(number)
     }
 
-    /// After a while without sleep, enqueues need not wake this worker any more.
-    async fn stay_awake(&mut self) {
+    /// After a while without sleep, or in bustle, enqueues need not wake this worker any more.
+    async fn stay_awake(&mut self, bustle: bool) {
         let busy = self.busy_since.get_or_insert_with(Instant::now).elapsed();
-        if self.idle && busy > BUSY_AFTER {
+        if self.idle && (bustle || busy > BUSY_AFTER) {
             self.idle = !self.set_idle(false).await;
         }
     }

@@ -7,6 +7,7 @@
 
 mod attempt;
 mod builder;
+mod bustle;
 mod completer;
 mod executor;
 mod fetcher;
