@@ -56,7 +56,7 @@ pub(super) struct RunArgs {
     /// [env: JOBS_CONNECTIONS] [default: as many as jobs at once, 20 at most]
     #[arg(long, value_name = "N", value_parser = positive, help_heading = "Options of run")]
     pub(super) connections: Option<usize>,
-    /// How often to look for work that no notification announced, such as 500ms [env: JOBS_POLL] [default: 2s]
+    /// How often to look for work that no notification announced, such as 500ms [env: JOBS_POLL] [default: 3s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse_positive, help_heading = "Options of run")]
     pub(super) poll: Option<Duration>,
     /// How long running jobs may go on after SIGTERM or SIGINT; a second signal stops at once. What is left goes back

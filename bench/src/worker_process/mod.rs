@@ -31,6 +31,8 @@ pub(crate) const COMMAND: &str = "worker-process";
 
 /// How often the number of completed jobs is looked at.
 const LOOK: Duration = Duration::from_millis(5);
+/// After so many looks that found nothing new.
+const QUIET: u32 = 200;
 
 #[derive(Debug, Parser)]
 #[command(name = COMMAND)]
@@ -133,16 +135,18 @@ fn listen(handle: WorkerHandle) -> oneshot::Receiver<()> {
     started
 }
 
-/// Tells the number of completed jobs while it changes.
+/// Tells the number of completed jobs while it changes. Where nothing does it looks seldom: an idle worker's processor
+/// time is measured, not this.
 fn tell(handle: &WorkerHandle) {
-    let mut told = 0;
+    let (mut told, mut same) = (0, 0);
     loop {
         let completed = handle.stats().completed;
-        if completed != told {
+        same = if completed == told { same + 1 } else { 0 };
+        if same == 0 {
             told = completed;
             say(&format!("completed {told}"));
         }
-        thread::sleep(LOOK);
+        thread::sleep(if same < QUIET { LOOK } else { LOOK * 20 });
     }
 }
 

@@ -97,7 +97,7 @@ impl WorkerBuilder {
         self
     }
 
-    /// How long an idle worker waits between looks when nothing wakes it. Default: 1 s.
+    /// How long an idle worker waits between looks when nothing wakes it. Default: 3 s.
     pub fn poll(mut self, poll: Duration) -> Self {
         self.poll = poll;
         self

@@ -16,8 +16,8 @@ use crate::telemetry::Trouble;
 const BUSY_AFTER: Duration = Duration::from_secs(1);
 /// A job waits in hand at most about this long; then others may have it.
 const HELD_AT_MOST: Duration = Duration::from_millis(250);
-/// The shortest sleep towards a due time: rows that are due but held by others must not make it spin.
-const SHORTEST_SLEEP: Duration = Duration::from_millis(10);
+/// The sleep while jobs are due and cannot be had: rows that others hold must not make it spin.
+const HELD_BY_OTHERS: Duration = Duration::from_millis(10);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 
@@ -168,11 +168,12 @@ impl Fetcher {
                 return;
             }
             let poll = self.shared.settings.poll.mul_f64(rand::random_range(0.8..1.0));
-            let mut time = due.map_or(poll, |due| due.max(SHORTEST_SLEEP).min(poll));
-            if self.shared.queues.any_in_hand() {
-                time = time.min(HELD_AT_MOST);
-            }
-            if self.reason_within(time, a_slot_matters, self.until_empty && !nothing_of_ours).await || time < poll {
+            let time = due.map_or(poll, |due| if due.is_zero() { HELD_BY_OTHERS } else { due }.min(poll));
+            // What is in hand is looked after at each turn.
+            let in_hand = self.shared.queues.any_in_hand();
+            let time = if in_hand { time.min(HELD_AT_MOST) } else { time };
+            let reason = self.reason_within(time, a_slot_matters, self.until_empty && !nothing_of_ours).await;
+            if reason || in_hand || time < poll {
                 return;
             }
             polled = true;

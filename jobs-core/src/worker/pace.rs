@@ -35,6 +35,11 @@ impl Pace {
         learn(&self.run, u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / WEIGHT).min(u64::MAX / WEIGHT));
     }
 
+    /// Jobs waited in hand too long: nothing is claimed ahead until short ones have run again.
+    pub(crate) fn stalled(&self) {
+        self.run.store(u64::try_from(AHEAD.as_nanos()).unwrap_or(u64::MAX) * 2, Ordering::Relaxed);
+    }
+
     /// A job with arguments of this size was claimed.
     pub(crate) fn claimed(&self, bytes: usize) {
         learn(&self.bytes, bytes as u64);
@@ -87,6 +92,15 @@ mod tests {
         assert_eq!(pace.ahead(16), 0);
         (0..100).for_each(|_| pace.ran(Duration::from_micros(10)));
         assert_eq!(pace.ahead(16), 1000);
+    }
+
+    #[test]
+    fn after_a_stall_nothing_is_claimed_ahead_until_short_jobs_have_run() {
+        let pace = pace(&[Duration::from_micros(10)]);
+        pace.stalled();
+        assert_eq!(pace.ahead(16), 0);
+        (0..10).for_each(|_| pace.ran(Duration::from_micros(10)));
+        assert!(pace.ahead(16) > 0);
     }
 
     #[test]

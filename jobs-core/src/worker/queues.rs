@@ -180,6 +180,7 @@ impl Queues {
         for queue in self.queues.values() {
             let mut in_hand = queue.in_hand();
             if in_hand.iter().any(|job| job.since.elapsed() >= limit) {
+                queue.pace.stalled();
                 overdue.extend(in_hand.drain().map(|job| job.ctx));
             }
         }

@@ -17,7 +17,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    pub(super) const POLL: Duration = Duration::from_secs(2);
+    pub(super) const POLL: Duration = Duration::from_secs(3);
     pub(super) const GRACE: Duration = Duration::from_secs(30);
     pub(super) const LEASE: Duration = Duration::from_secs(30);
     pub(super) const MAX_CRASHES: u16 = 3;

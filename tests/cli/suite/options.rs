@@ -88,7 +88,7 @@ fn without_a_url_the_database_is_a_file_here() {
 #[test]
 fn help_states_defaults_units_variables_and_exit_codes() {
     let help = worker("fixture-worker").args(["--help"]).run().succeeded().stdout;
-    for part in ["[env: JOBS_POLL]", "[default: 2s]", "mail=10,default=50", "Exit codes:", "DATABASE_URL", "RUST_LOG"] {
+    for part in ["[env: JOBS_POLL]", "[default: 3s]", "mail=10,default=50", "Exit codes:", "DATABASE_URL", "RUST_LOG"] {
         // Lines are wrapped wherever the terminal ends.
         let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(help.contains(part), "{part:?} is missing: {help}");

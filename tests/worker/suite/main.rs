@@ -3,6 +3,7 @@
 //! PostgreSQL's tests need a server of their own: run them with `cargo xtask test`.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+mod ahead;
 mod bad_input;
 mod cancelling;
 mod completing_in;

@@ -1,0 +1,64 @@
+//! Claiming ahead of free slots: short jobs wait in hand, but never long, and never to their harm.
+
+use std::time::Duration;
+
+use jobs::{JobContext, JobState, State, job};
+use support::{Db, Probe, Running, registry};
+
+const FEW: i64 = 50;
+
+#[job]
+async fn short() {}
+
+#[job]
+async fn held(ctx: &JobContext, State(probe): State<Probe>) {
+    probe.say(ctx, "started");
+    probe.pass().await;
+}
+
+/// One worker, whose only slot is held by a long job after a hundred short ones, and more short ones behind it.
+async fn stuck(db: &Db, probe: Probe) -> Running {
+    let mut conn = db.conn().await;
+    conn.enqueue_all((0..100).map(|_| Short {})).await;
+    let worker = Running::start(db.worker(registry![Short, Held]).state(probe).concurrency(1));
+    db.await_number(100, "select count(*) as number from jobs.job where state = 'completed'").await;
+    conn.enqueue(Held {}).await;
+    conn.enqueue_all((0..FEW).map(|_| Short {})).await;
+    worker
+}
+
+async fn what_waits_behind_a_long_job_goes_to_others(db: Db) {
+    let (probe, mut events) = Probe::new();
+    let worker = stuck(&db, probe.clone()).await;
+    events.expect("started").await;
+    // Long enough for all that is in hand to go back, and to be claimed again if that were allowed.
+    tokio::time::sleep(Duration::from_millis(1000)).await;
+    let waiting = "select count(*) as number from jobs.job where state = 'available' and attempt = 0";
+    assert_eq!(db.number(waiting).await, FEW);
+    let claims = "select cast(max(lease) as bigint) as number from jobs.job";
+    assert!(db.number(claims).await <= 1, "they are not taken and given back again and again");
+    let other = Running::start(db.worker(registry![Short]).concurrency(1));
+    db.await_number(100 + FEW, "select count(*) as number from jobs.job where state = 'completed'").await;
+    other.stop().await;
+    events.open(1);
+    worker.stop().await;
+    let unclean = "select count(*) as number from jobs.job where attempt <> 1 or crashes <> 0";
+    assert_eq!(db.number(unclean).await, 0);
+}
+
+async fn what_is_in_hand_goes_back_when_the_worker_stops(db: Db) {
+    let (probe, mut events) = Probe::new();
+    let worker = stuck(&db, probe).await;
+    let held = events.expect("started").await.job;
+    worker.handle().shutdown();
+    let waiting = "select count(*) as number from jobs.job where state = 'available' and attempt = 0";
+    db.await_number(FEW, waiting).await;
+    events.open(1);
+    worker.ended().await;
+    assert_eq!(db.record(held).await.state, JobState::Completed);
+}
+
+support::on_each_database! {
+    what_waits_behind_a_long_job_goes_to_others,
+    what_is_in_hand_goes_back_when_the_worker_stops,
+}
