@@ -1,7 +1,8 @@
 //! `claim`: leases the best due jobs of the wanted queues, in one statement that is one transaction.
 //!
 //! - It walks lane by lane (one lane per queue and priority), so that jobs scheduled for later in a high lane cost one
-//!   index entry, not a walk over all of them, and stops at the wanted number of rows: no row beyond is locked.
+//!   index entry, not a walk over all of them, and stops at the wanted number of rows: at most one row beyond is locked,
+//!   which the window function reads ahead.
 //! - It starts each lane at a floor ([`Lanes`](crate::pg::lanes::Lanes)), so that entries of jobs long gone cost nothing.
 //! - `= any(array(..))` and not `in (..)`: the subselect runs once under every plan, so the limit is a limit.
 //! - `for no key update skip locked`: rows of other claimers are passed over, and nothing here ever waits.
