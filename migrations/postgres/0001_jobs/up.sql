@@ -93,19 +93,25 @@ create table jobs.payload (
     args json not null
 );
 
--- Fires for large arguments only, whoever inserts them. A job that comes back has none in its row.
+-- Fires for large arguments, whoever inserts them, and for none at all in a job that was never claimed: right if they were
+-- set aside already, refused otherwise. A job that comes back from a claim is let in as it is.
 create function jobs.set_payload_aside() returns trigger
 language plpgsql
 as $$
 begin
-    insert into jobs.payload (job_id, args) values (new.id, new.args);
-    new.args := null;
+    if new.args is not null then
+        insert into jobs.payload (job_id, args) values (new.id, new.args);
+        new.args := null;
+    elsif not exists (select from jobs.payload where job_id = new.id) then
+        raise exception 'jobs.ready: job % of kind % has no args; write {} where it takes none', new.id, new.kind
+            using errcode = '23502';
+    end if;
     return new;
 end
 $$;
 
 create trigger set_payload_aside before insert on jobs.ready
-    for each row when (pg_column_size(new.args) > 2000) execute function jobs.set_payload_aside();
+    for each row when (pg_column_size(new.args) > 2000 or new.args is null and new.lease = 0) execute function jobs.set_payload_aside();
 
 -- One row per failed attempt.
 create table jobs.job_error (
@@ -150,7 +156,8 @@ create table jobs.schedule (
 create view jobs.job as
 select id, kind, queue, state, priority, attempt::integer, max_attempts::integer, crashes::integer,
        run_at, enqueued_at, claimed_at, finished_at, worker, lease, coalesce(tags, '{}') as tags,
-       coalesce(args, (select payload.args from jobs.payload where payload.job_id = id)) as args
+       -- Should somebody have deleted them: something that is never decoded, not a row that nobody can read.
+       coalesce(args, (select payload.args from jobs.payload where payload.job_id = id), 'null') as args
 from (
     select id, kind, queue, 'available'::text as state, priority, attempt, max_attempts, crashes, run_at, enqueued_at,
            null::timestamptz as claimed_at, null::timestamptz as finished_at, null::uuid as worker, lease, tags, args

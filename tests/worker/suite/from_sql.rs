@@ -109,7 +109,29 @@ async fn bad_arguments_are_refused_with_a_reason(db: Db) {
     assert_eq!(db.number("select count(*) as number from jobs.job").await, 0);
 }
 
+/// Past `jobs.enqueue`, straight into the table.
+async fn a_row_without_arguments_is_refused(db: Db) {
+    let refusal = refusal(&db, "insert into jobs.ready (kind) values ('nothing')").await;
+    assert!(refusal.contains("kind nothing has no args"), "{refusal}");
+    assert_eq!(db.number("select count(*) as number from jobs.job").await, 0);
+}
+
+async fn large_arguments_that_somebody_deleted_fail_their_job_and_no_other(db: Db) {
+    let (probe, mut events) = Probe::new();
+    let name = "a".repeat(3000);
+    let bereft = db.enqueue(Greet { name: name.clone() }).await;
+    db.execute("delete from jobs.payload").await;
+    db.enqueue(Greet { name: name.clone() }).await;
+    let worker = Running::start(db.worker(registry![Greet]).state(probe));
+    events.expect(&name).await;
+    db.await_number(1, "select count(*) as number from jobs.job_error").await;
+    assert_eq!(db.failures(bereft).await[0].kind, jobs::FailureKind::Undecodable);
+    worker.stop().await;
+}
+
 support::on_postgres! {
+    a_row_without_arguments_is_refused,
+    large_arguments_that_somebody_deleted_fail_their_job_and_no_other,
     defaults_are_those_of_a_job_without_options,
     arguments_are_named,
     a_sleeping_worker_is_woken_at_the_commit,

@@ -5,6 +5,7 @@
 
 mod ahead;
 mod bad_input;
+mod bustle;
 mod cancelling;
 mod completing_in;
 mod context;

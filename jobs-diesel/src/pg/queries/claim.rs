@@ -11,13 +11,14 @@
 //!   available job again, and the lease refuses what its worker still writes. `set_config` inside the statement saves
 //!   the round trips of a `set local`.
 //!
-//! What else was measured, alone, on one connection, 500 jobs a claim (2 cores, PostgreSQL 15; "What we tried" in
-//! PERFORMANCE.md has more):
+//! What else was measured, alone, on one connection, 500 jobs a claim: jobs per second of the server's processor time
+//! (medians of five runs that scatter by a fifth; "What we tried" in PERFORMANCE.md has more):
 //!
 //! | claim | jobs/s |
 //! |---|---|
-//! | raw, one lane, three columns back | 118,000 |
+//! | raw, one lane, three columns back | 117,000 |
 //! | this one | 93,000 |
+//! | this one with three columns back | 101,000 |
 //! | this one without the window that finds jobs at risk | 96,000 |
 //! | this one with the transaction's numbers in each row, not in a subselect | 85,000 |
 
@@ -92,7 +93,7 @@ impl QueryFragment<Pg> for ClaimQuery<'_> {
 insert into jobs.running (id, run_at, enqueued_at, lease, priority, attempt, max_attempts, crashes, worker, kind, queue, tags, args)
 select id, run_at, enqueued_at, lease + 1, priority, attempt + 1, max_attempts, crashes, " [self.worker.0 => SqlUuid] ", kind, queue, tags, args
 from claimed
-returning id, lease, kind, queue, priority, coalesce(args, (select payload.args from jobs.payload where job_id = running.id)), attempt, max_attempts, run_at, enqueued_at, claimed_at,
+returning id, lease, kind, queue, priority, coalesce(args, (select payload.args from jobs.payload where job_id = running.id), 'null'), attempt, max_attempts, run_at, enqueued_at, claimed_at,
           (select pg_current_xact_id()::text::bigint), (select pg_snapshot_xmin(pg_current_snapshot())::text::bigint)"
         )
     }
