@@ -27,45 +27,24 @@ pub(crate) fn claim(conn: &mut SqliteConnection, claim: &Claim) -> QueryResult<V
         }
         let (mut slots, mut ahead) = (*slots, *ahead);
         lanes::walk(conn, queue, |conn, priority| {
-            let mut number = slots + ahead;
-            if ahead > 0
-                && let Some(place) = first_at_risk(conn, claim, queue, priority, number)?
-            {
-                number = place.max(slots);
-                ahead = number - slots;
+            let mut rows = claim_lane(conn, claim, queue, priority, slots + ahead)?;
+            // `returning` promises no order.
+            rows.sort_unstable_by_key(|row| (row.run_at.0, row.id));
+            if let Some(place) = rows.iter().position(ClaimedRow::is_at_risk) {
+                let beyond = rows.split_off(place.max(slots).min(rows.len()));
+                if !beyond.is_empty() {
+                    put_back(conn, &beyond)?;
+                }
+                ahead = 0;
             }
-            let jobs = claim_lane(conn, claim, queue, priority, number)?;
-            let at_once = jobs.len().min(slots);
-            (slots, ahead) = (slots - at_once, ahead - (jobs.len() - at_once));
-            claimed.extend(jobs.into_iter().map(|row| row.into_job(claim.worker)));
+            let at_once = rows.len().min(slots);
+            (slots, ahead) = (slots - at_once, ahead.saturating_sub(rows.len() - at_once));
+            claimed.extend(rows.into_iter().map(|row| row.into_job(claim.worker)));
             Ok(slots + ahead > 0)
         })?;
     }
-    // `returning` promises no order.
     claimed.sort_unstable_by_key(|job| (Reverse(job.priority), job.run_at, job.lease.job));
     Ok(claimed)
-}
-
-/// The place, from 0, of the first due job that must not be claimed ahead ([`Wanted::ahead`]).
-fn first_at_risk(
-    conn: &mut SqliteConnection,
-    claim: &Claim,
-    queue: &str,
-    priority: i16,
-    number: usize,
-) -> QueryResult<Option<usize>> {
-    let at_risk = jobs_job::crashes.gt(0).or(jobs_job::attempt.ge(jobs_job::max_attempts - 1));
-    let risks: Vec<bool> = jobs_job::table
-        .filter(jobs_job::state.eq(AVAILABLE))
-        .filter(jobs_job::queue.eq(queue))
-        .filter(jobs_job::priority.eq(priority))
-        .filter(jobs_job::run_at.le(Now))
-        .filter(jobs_job::kind.eq_any(&*claim.kinds))
-        .order((jobs_job::run_at, jobs_job::id))
-        .limit(i64::try_from(number).unwrap_or(i64::MAX))
-        .select(at_risk)
-        .load(conn)?;
-    Ok(risks.into_iter().position(|at_risk| at_risk))
 }
 
 fn claim_lane(
@@ -96,6 +75,19 @@ fn claim_lane(
         .get_results(conn)
 }
 
+/// As they were before this transaction, in which nobody else has seen them.
+fn put_back(conn: &mut SqliteConnection, rows: &[ClaimedRow]) -> QueryResult<usize> {
+    diesel::update(jobs_job::table.filter(jobs_job::id.eq_any(rows.iter().map(|row| row.id))))
+        .set((
+            jobs_job::state.eq(AVAILABLE),
+            jobs_job::attempt.eq(jobs_job::attempt - 1),
+            jobs_job::lease.eq(jobs_job::lease - 1),
+            jobs_job::worker.eq(None::<Worker>),
+            jobs_job::claimed_at.eq(None::<i64>),
+        ))
+        .execute(conn)
+}
+
 #[derive(Queryable, Selectable)]
 #[diesel(table_name = jobs_job, check_for_backend(diesel::sqlite::Sqlite))]
 struct ClaimedRow {
@@ -107,12 +99,18 @@ struct ClaimedRow {
     args: String,
     attempt: i32,
     max_attempts: i32,
+    crashes: i32,
     run_at: Instant,
     enqueued_at: Instant,
     claimed_at: Option<Instant>,
 }
 
 impl ClaimedRow {
+    /// Whether one more crash would end it: then it must not be claimed ahead ([`Wanted::ahead`]).
+    fn is_at_risk(&self) -> bool {
+        self.crashes > 0 || self.attempt >= self.max_attempts
+    }
+
     fn into_job(self, worker: WorkerId) -> ClaimedJob {
         ClaimedJob {
             lease: Lease { job: JobId(self.id), number: self.lease, worker },
