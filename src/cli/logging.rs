@@ -1,9 +1,13 @@
 //! Logs on standard error, so that standard output holds nothing but answers.
 
+use std::fmt::{self, Debug};
 use std::io::{self, IsTerminal};
 
 use clap::ValueEnum;
+use tracing::field::Field;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::field::MakeExt as _;
+use tracing_subscriber::fmt::format::{self, Writer};
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::exit::CliError;
@@ -32,8 +36,19 @@ pub(super) fn install(format: LogFormat, directives: Option<&str>, default: &str
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
     // An error means that the program installed a subscriber of its own before it called us: that one stays.
     let _ = match format {
-        LogFormat::Pretty => builder.with_ansi(io::stderr().is_terminal()).finish().try_init(),
+        LogFormat::Pretty if io::stderr().is_terminal() => builder.finish().try_init(),
+        LogFormat::Pretty => {
+            builder.with_ansi(false).fmt_fields(format::debug_fn(plain).delimited(" ")).finish().try_init()
+        }
         LogFormat::Json => builder.json().flatten_event(true).finish().try_init(),
     };
     Ok(())
+}
+
+/// Writes a field without the steps that colours need: each job has a span with five, written before its handler starts.
+fn plain(writer: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> fmt::Result {
+    match field.name() {
+        "message" => write!(writer, "{value:?}"),
+        name => write!(writer, "{name}={value:?}"),
+    }
 }

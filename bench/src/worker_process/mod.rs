@@ -23,6 +23,8 @@ use jobs::storage::Storage;
 use jobs::{Registry, Worker, WorkerBuilder, WorkerHandle};
 use tokio::sync::oneshot;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::field::MakeExt as _;
+use tracing_subscriber::fmt::format::debug_fn;
 
 use crate::kinds;
 
@@ -88,6 +90,7 @@ pub(crate) fn main(args: &WorkerArgs) -> Result<()> {
         .with_env_filter(EnvFilter::new("info"))
         .with_writer(std::io::stderr)
         .with_ansi(false)
+        .fmt_fields(debug_fn(|writer, field, value| write!(writer, "{field}={value:?}")).delimited(" "))
         .init();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")?;
     runtime.block_on(run(args))
