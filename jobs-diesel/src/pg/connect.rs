@@ -48,6 +48,8 @@ pub(crate) struct Connector {
     tls: Option<MakeRustlsConnect>,
     /// Whether the schema `jobs` has another name on its connections.
     renamed: bool,
+    /// Without the settings of [`tuned`](Self::tuned), for poolers that refuse them.
+    untuned: Option<Config>,
 }
 
 impl Connector {
@@ -105,7 +107,7 @@ impl Connector {
             config.connect_timeout(Duration::from_secs(5));
         }
         let tls = verify.map(|verify| connector(verify, roots.as_deref())).transpose()?;
-        Ok(Self { config, tls, renamed: false })
+        Ok(Self { config, tls, renamed: false, untuned: None })
     }
 
     /// The same server, where every statement finds the tables of `jobs` in the schema of `worker bench`.
@@ -114,12 +116,39 @@ impl Connector {
         Self { renamed: true, ..self }
     }
 
+    /// The same server, for the worker's own statements, with settings that save time and nothing else.
+    ///
+    /// The tables of a queue are empty at one moment and full at the next, so that no statistics describe them: all
+    /// statements are written for nested loops over indexes, and the planner is told so. Plans are made once, for any
+    /// values; otherwise each claim would be planned anew, which takes longer than it. Nor is anything compiled, which
+    /// would take hundreds of milliseconds.
+    pub(crate) fn tuned(&self) -> Self {
+        const SETTINGS: &str = "-c jit=off -c plan_cache_mode=force_generic_plan -c enable_seqscan=off \
+            -c enable_bitmapscan=off -c enable_hashjoin=off -c enable_mergejoin=off";
+        let mut tuned = self.clone();
+        // What the URL says comes last, and so holds.
+        tuned.config.options(match self.config.get_options() {
+            Some(options) => format!("{SETTINGS} {options}"),
+            None => SETTINGS.to_owned(),
+        });
+        Self { untuned: Some(self.config.clone()), ..tuned }
+    }
+
     /// Opens a connection.
     pub(crate) async fn connect(&self) -> ConnectionResult<AsyncPgConnection> {
-        if self.renamed {
-            return renamed::connect(&self.config, self.tls.as_ref()).await;
+        match (self.open(&self.config).await, &self.untuned) {
+            (Err(ConnectionError::BadConnection(problem)), Some(untuned)) if is_about_settings(&problem) => {
+                self.open(untuned).await
+            }
+            (answer, _) => answer,
         }
-        self.connect_to_listen().await
+    }
+
+    async fn open(&self, config: &Config) -> ConnectionResult<AsyncPgConnection> {
+        if self.renamed {
+            return renamed::connect(config, self.tls.as_ref()).await;
+        }
+        self.open_plain(config).await
     }
 
     /// The channel on which this connector's workers are woken.
@@ -129,14 +158,18 @@ impl Connector {
 
     /// Opens a connection that hears notifications. Its statements reach the server as they are written.
     pub(crate) async fn connect_to_listen(&self) -> ConnectionResult<AsyncPgConnection> {
+        self.open_plain(&self.config).await
+    }
+
+    async fn open_plain(&self, config: &Config) -> ConnectionResult<AsyncPgConnection> {
         let bad = |error: tokio_postgres::Error| ConnectionError::BadConnection(with_cause(&error));
         match &self.tls {
             Some(tls) => {
-                let (client, connection) = self.config.connect(tls.clone()).await.map_err(bad)?;
+                let (client, connection) = config.connect(tls.clone()).await.map_err(bad)?;
                 AsyncPgConnection::try_from_client_and_connection(client, connection).await
             }
             None => {
-                let (client, connection) = self.config.connect(NoTls).await.map_err(bad)?;
+                let (client, connection) = config.connect(NoTls).await.map_err(bad)?;
                 AsyncPgConnection::try_from_client_and_connection(client, connection).await
             }
         }
@@ -156,6 +189,12 @@ impl Connector {
             Err(_) => tracing::debug!("the server did not take the request to cancel a statement"),
         }
     }
+}
+
+/// Whether a pooler refused the settings of a connection: PgBouncer names the "startup parameter", RDS Proxy speaks of
+/// "command-line options".
+fn is_about_settings(problem: &str) -> bool {
+    problem.contains("startup parameter") || problem.contains("command-line options")
 }
 
 /// tokio-postgres says "error connecting to server" and leaves the reason to the source, and what to do to nobody.

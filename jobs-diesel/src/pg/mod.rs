@@ -21,10 +21,9 @@ mod transact;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use diesel::ConnectionError;
+use diesel_async::AsyncPgConnection;
 use diesel_async::pooled_connection::deadpool::{Object, Pool};
 use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfig, RecyclingMethod};
-use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
 use futures_util::FutureExt;
 use jobs_core::StorageError;
 use jobs_core::storage::StorageResult;
@@ -63,29 +62,12 @@ pub(crate) async fn open(url: &str, handlers: usize) -> StorageResult<Database> 
     Ok(Database { storage: storage.clone(), operator: storage.clone(), migrator: storage })
 }
 
-/// The worker's own statements are planned for any values, and where that makes a claim on millions of rows look dear, the
-/// server would compile it at every execution, for hundreds of milliseconds. It saves time only: should a pooler lose
-/// it, nothing breaks. Connections of handlers stay as the server sets them up.
-const OWN_SETTINGS: &str = "set jit = off";
-
-fn pool(
-    connector: &Arc<Connector>,
-    size: usize,
-    settings: Option<&'static str>,
-) -> StorageResult<Pool<AsyncPgConnection>> {
-    let connector = connector.clone();
+fn pool(connector: Arc<Connector>, size: usize) -> StorageResult<Pool<AsyncPgConnection>> {
     let mut config = ManagerConfig::default();
     config.recycling_method = RecyclingMethod::Fast;
     config.custom_setup = Box::new(move |_| {
         let connector = connector.clone();
-        async move {
-            let mut conn = connector.connect().await?;
-            if let Some(settings) = settings {
-                conn.batch_execute(settings).await.map_err(ConnectionError::CouldntSetupConfiguration)?;
-            }
-            Ok(conn)
-        }
-        .boxed()
+        async move { connector.connect().await }.boxed()
     });
     let manager = AsyncDieselConnectionManager::new_with_config("", config);
     Pool::builder(manager)
@@ -118,8 +100,9 @@ impl PgStorage {
     fn on(connector: Connector, url: &str, handlers: usize) -> StorageResult<Self> {
         let connector = Arc::new(connector);
         Ok(Self {
-            own: pool(&connector, OWN_CONNECTIONS, Some(OWN_SETTINGS))?,
-            handlers: pool(&connector, handlers.max(1), None)?,
+            own: pool(Arc::new(connector.tuned()), OWN_CONNECTIONS)?,
+            // The application's statements are planned as its server is set up.
+            handlers: pool(connector.clone(), handlers.max(1))?,
             lanes: Arc::new(Mutex::new(Lanes::new(Instant::now()))),
             #[cfg(feature = "postgres-sync")]
             blocking: transact::blocking_pool(url, handlers.max(1)),

@@ -16,11 +16,10 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::queries::claim::{self, ClaimQuery, ClaimedRow};
-use super::queries::finish::FinishQuery;
 use super::queries::next_due::NextDueQuery;
 use super::queries::prune::PruneQuery;
 use super::queries::rescue::RescueQuery;
-use super::queries::{heartbeat, leases, schedule, worker};
+use super::queries::{finish, heartbeat, leases, schedule, worker};
 use super::{PgStorage, STATEMENT_LIMIT, migrate, native, notify, run, transact, unavailable};
 use crate::error::storage_error;
 
@@ -102,7 +101,7 @@ impl Storage for PgStorage {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let moved: Vec<i64> = run!(self, "finish", conn => FinishQuery::new(batch).get_result(conn))?;
+        let moved: Vec<i64> = run!(self, "finish", conn => finish::finish(conn, batch))?;
         Ok(moved.into_iter().map(JobId).collect())
     }
 

@@ -5,11 +5,11 @@
 
 use diesel::result::Error as DieselError;
 use diesel_async::pooled_connection::deadpool::Object;
-use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl};
+use diesel_async::{AsyncConnection, AsyncPgConnection};
 use jobs_core::storage::{Body, Transacted, Transaction};
 use jobs_core::{AnyConnection, Finish, JobError, Transition};
 
-use super::queries::finish::FinishQuery;
+use super::queries::finish;
 use super::{PgStorage, no_connection};
 use crate::error::storage_error;
 
@@ -71,7 +71,7 @@ pub(crate) async fn transact(storage: &PgStorage, transaction: Transaction) -> T
             let connection: AnyConnection<'_> = conn;
             let transition = body(connection).await.map_err(Rollback::Handler)?;
             let finish = [Finish { lease, transition: transition.clone() }];
-            let moved: Vec<i64> = FinishQuery::new(&finish).get_result(conn).await?;
+            let moved = finish::finish(conn, &finish).await?;
             if moved.is_empty() { Err(Rollback::LeaseLost) } else { Ok(transition) }
         });
         tokio::select! {
@@ -105,9 +105,10 @@ mod blocking {
     use tokio_util::sync::CancellationToken;
 
     use crate::fate::Fate;
+    use crate::pg::queries::finish::FinishQuery;
     use crate::pg::unavailable;
 
-    use super::{Finish, FinishQuery, PgStorage, Rollback, Transacted, transacted};
+    use super::{Finish, PgStorage, Rollback, Transacted, transacted};
 
     pub(crate) type BlockingPool = Pool<ConnectionManager<PgConnection>>;
 

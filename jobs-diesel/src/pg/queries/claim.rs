@@ -72,6 +72,7 @@ impl QueryFragment<Pg> for ClaimQuery<'_> {
                 from jobs.ready r
                 where r.queue = wanted.queue and r.priority = lane.priority
                   and r.run_at >= coalesce(scan.floor, '-infinity') and r.run_at <= now()
+                  and (r.xmax = 0 or pg_visible_in_snapshot(r.xmax::text::xid8, (select pg_current_snapshot())))
                   and r.kind = any("
             [self.kinds => Array<Text>]
             ")

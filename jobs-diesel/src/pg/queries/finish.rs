@@ -1,12 +1,18 @@
 //! `finish`: moves jobs out of `running`, many at once, each only if its lease still stands. One statement.
+//!
+//! Each job is looked up by its id, in the order of the batch: `offset 0` keeps the planner from turning the loop around,
+//! which it would like to do whenever it has last seen `running` empty. Rows of `running` are never updated, so that
+//! the place found is the row's for as long as it exists.
 
+use diesel::QueryResult;
 use diesel::pg::Pg;
-use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, BigInt, Double, Integer, Nullable, SmallInt, Text, Uuid as SqlUuid};
+use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use jobs_core::{Failure, Finish, Keep, Transition};
 use uuid::Uuid;
 
+use super::complete::CompleteQuery;
 use crate::pg::native::{native_query, seconds, sql};
 
 /// The most failures kept per job; older ones make room.
@@ -71,11 +77,17 @@ impl QueryFragment<Pg> for FinishQuery<'_> {
             out,
             "with moved as (
     delete from jobs.running r
-    using unnest(" [self.ids => Array<BigInt>] ", " [self.leases => Array<Integer>] ", " [self.workers => Array<SqlUuid>] ", "
-        [self.verbs => Array<SmallInt>] ", " [self.delays => Array<Nullable<Double>>] ", " [self.keeps => Array<Nullable<Double>>] ", "
-        [self.failure_kinds => Array<Nullable<Text>>] ", " [self.messages => Array<Nullable<Text>>] ")
-        as f (id, lease, worker, verb, delay, keep, failure_kind, message)
-    where r.id = f.id and r.lease = f.lease and r.worker = f.worker
+    using (
+        select held.ctid, f.verb, f.delay, f.keep, f.failure_kind, f.message
+        from unnest(" [self.ids => Array<BigInt>] ", " [self.leases => Array<Integer>] ", " [self.workers => Array<SqlUuid>] ", "
+            [self.verbs => Array<SmallInt>] ", " [self.delays => Array<Nullable<Double>>] ", " [self.keeps => Array<Nullable<Double>>] ", "
+            [self.failure_kinds => Array<Nullable<Text>>] ", " [self.messages => Array<Nullable<Text>>] ")
+            as f (id, lease, worker, verb, delay, keep, failure_kind, message)
+        cross join lateral (
+            select r.ctid from jobs.running r where r.id = f.id and r.lease = f.lease and r.worker = f.worker offset 0
+        ) held
+    ) f
+    where r.ctid = f.ctid
     returning r.*, f.verb, f.delay, f.keep, f.failure_kind, f.message
 ), ended as (
     insert into jobs.finished (id, run_at, enqueued_at, claimed_at, expires_at, lease, state, priority, attempt, max_attempts, crashes, worker, kind, queue, tags, args)
@@ -98,6 +110,14 @@ impl QueryFragment<Pg> for FinishQuery<'_> {
 )
 select coalesce(array_agg(id), '{}') from moved"
         )
+    }
+}
+
+/// Moves these jobs out of `running`, with the statement that costs least; the ids of those whose lease stood.
+pub(crate) async fn finish(conn: &mut AsyncPgConnection, batch: &[Finish]) -> QueryResult<Vec<i64>> {
+    match CompleteQuery::new(batch) {
+        Some(complete) => complete.get_result(conn).await,
+        None => FinishQuery::new(batch).get_result(conn).await,
     }
 }
 

@@ -8,9 +8,10 @@ use diesel::query_builder::QueryFragment;
 use diesel::sql_types::{BigInt, Text};
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl as _};
 use jobs_core::storage::{Claim, Wanted};
-use jobs_core::{Failure, FailureKind, Finish, JobId, Lease, NewJob, Transition, WorkerId};
+use jobs_core::{Failure, FailureKind, Finish, JobId, Keep, Lease, NewJob, Transition, WorkerId};
 
 use super::claim::{ClaimQuery, ClaimedRow};
+use super::complete::CompleteQuery;
 use super::enqueue::{EnqueueManyQuery, EnqueueQuery};
 use super::finish::FinishQuery;
 use super::next_due::NextDueQuery;
@@ -34,6 +35,11 @@ fn finish(number: i32) -> [Finish; 1] {
     [Finish { lease, transition: Transition::Retry { delay: Duration::ZERO, failure } }]
 }
 
+fn completion(number: i32) -> [Finish; 1] {
+    let [Finish { lease, .. }] = finish(number);
+    [Finish { lease, transition: Transition::Complete(Keep::Forever) }]
+}
+
 fn text(query: &impl QueryFragment<Pg>) -> String {
     let debug = diesel::debug_query::<Pg, _>(query).to_string();
     debug.split(" -- binds").next().unwrap_or_default().to_owned()
@@ -45,6 +51,7 @@ fn the_native_statements_are_the_reviewed_ones() {
     insta::assert_snapshot!("claim", text(&ClaimQuery::new(&claim, &scans)));
     insta::assert_snapshot!("next_due", text(&NextDueQuery::new(&claim, &scans)));
     insta::assert_snapshot!("finish", text(&FinishQuery::new(&finish)));
+    insta::assert_snapshot!("complete", text(&CompleteQuery::new(&completion(1)).unwrap()));
     insta::assert_snapshot!("enqueue", text(&EnqueueQuery::new(&job)));
     insta::assert_snapshot!("enqueue_many", text(&EnqueueManyQuery::new(std::slice::from_ref(&job))));
     insta::assert_snapshot!("rescue", text(&RescueQuery { max_crashes: 3, keep_seconds: 1.0, orphans: true }));
@@ -68,6 +75,8 @@ async fn every_hot_statement_is_prepared_once_whatever_its_values() {
         let _: Vec<ClaimedRow> = ClaimQuery::new(&claim, &scans()).load(&mut conn).await.unwrap();
         let _: Option<f64> = NextDueQuery::new(&claim, &scans()).get_result(&mut conn).await.unwrap();
         let _: Vec<i64> = FinishQuery::new(&finish(i32::try_from(round).unwrap())).get_result(&mut conn).await.unwrap();
+        let completion = CompleteQuery::new(&completion(i32::try_from(round).unwrap())).unwrap();
+        let _: Vec<i64> = completion.get_result(&mut conn).await.unwrap();
     }
     #[derive(Debug, PartialEq, QueryableByName)]
     struct Prepared {
@@ -83,5 +92,5 @@ async fn every_hot_statement_is_prepared_once_whatever_its_values() {
     .load(&mut conn)
     .await
     .unwrap();
-    assert_eq!(prepared.iter().map(|one| one.times).sum::<i64>(), 5, "{prepared:?}");
+    assert_eq!(prepared.iter().map(|one| one.times).sum::<i64>(), 6, "{prepared:?}");
 }
