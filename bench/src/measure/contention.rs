@@ -19,7 +19,7 @@ const OTHERS: usize = 10;
 
 pub(crate) async fn measure(bench: &Bench) -> Result<()> {
     let mut lines = Vec::new();
-    let jobs = bench.options.jobs(50_000);
+    let jobs = bench.options.jobs(400_000);
     let mut peak: f64 = 0.0;
     for processes in PROCESSES {
         let name = if processes == 1 { "1 process".to_owned() } else { format!("{processes} processes") };

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::bustle::Bustle;
 use super::completer::Reporter;
+use super::crowd::Crowd;
 use super::{Shared, runner};
 use crate::outcome::Transition;
 use crate::storage::{Claim, StorageResult};
@@ -30,6 +31,9 @@ struct Fetcher {
     idle: bool,
     busy_since: Option<Instant>,
     bustle: Bustle,
+    crowd: Crowd,
+    /// Whether the last look found a job that is due, and the claim after it did not get it.
+    in_vain: bool,
     pause: Duration,
     trouble: Trouble,
 }
@@ -45,6 +49,8 @@ pub(super) async fn run(shared: Arc<Shared>, reporter: Reporter, until_empty: bo
         idle: false,
         busy_since: None,
         bustle: Bustle::new(Instant::now()),
+        crowd: Crowd::new(),
+        in_vain: false,
         pause: FIRST_PAUSE,
         trouble: Trouble::new("claim"),
     };
@@ -68,6 +74,7 @@ impl Fetcher {
         let a_slot_matters = wanted.len() < self.shared.queues.len();
         let nothing_of_ours = self.shared.leases.count() == 0;
         let claim = Claim { worker: *self.shared.id.borrow(), wanted, kinds: self.kinds.clone() };
+        let started = Instant::now();
         let claimed = match self.claim(&claim).await {
             Ok(jobs) => jobs,
             Err(problem) => {
@@ -79,8 +86,11 @@ impl Fetcher {
         };
         self.pause = FIRST_PAUSE;
         let bustle = self.bustle.after_claim(claimed > 0, Instant::now()) && !self.until_empty;
+        let keep_away = self.crowd.after_claim(started.elapsed(), claimed);
         if claimed > 0 {
-            return self.stay_awake(bustle).await;
+            self.in_vain = false;
+            self.stay_awake(bustle).await;
+            return self.keep_away(keep_away.mul_f64(rand::random_range(0.5..1.5))).await;
         }
         self.busy_since = None;
         if bustle && !self.idle {
@@ -126,6 +136,20 @@ impl Fetcher {
         }
     }
 
+    /// Leaves the queues to others for a while, and works on what is in hand.
+    async fn keep_away(&self, time: Duration) {
+        let until = Instant::now() + time;
+        while Instant::now() < until && !self.shared.phases.draining().is_cancelled() {
+            runner::start(&self.shared, &self.reporter);
+            self.give_back(HELD_AT_MOST).await;
+            tokio::select! {
+                () = self.shared.queues.stirred() => {}
+                () = tokio::time::sleep_until(until.min(Instant::now() + HELD_AT_MOST).into()) => {}
+                () = self.shared.phases.draining().cancelled() => {}
+            }
+        }
+    }
+
     /// Returns whether the storage knows.
     async fn set_idle(&self, idle: bool) -> bool {
         let id = *self.shared.id.borrow();
@@ -164,11 +188,15 @@ impl Fetcher {
                     return self.back_off().await;
                 }
             };
-            if polled && due.is_some_and(|due| due.is_zero()) {
+            // What came due since the claim is claimed at once; what is due and not to be had is left to its holders.
+            let due_now = due.is_some_and(|due| due.is_zero());
+            let claim_it = due_now && (polled || !self.in_vain);
+            self.in_vain = due_now;
+            if claim_it {
                 return;
             }
             let poll = self.shared.settings.poll.mul_f64(rand::random_range(0.8..1.0));
-            let time = due.map_or(poll, |due| if due.is_zero() { HELD_BY_OTHERS } else { due }.min(poll));
+            let time = due.map_or(poll, |due| if due_now { HELD_BY_OTHERS } else { due }.min(poll));
             // What is in hand is looked after at each turn.
             let in_hand = self.shared.queues.any_in_hand();
             let time = if in_hand { time.min(HELD_AT_MOST) } else { time };

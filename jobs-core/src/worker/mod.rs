@@ -9,6 +9,7 @@ mod attempt;
 mod builder;
 mod bustle;
 mod completer;
+mod crowd;
 mod executor;
 mod fetcher;
 mod heartbeat;
