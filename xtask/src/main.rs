@@ -10,14 +10,13 @@ mod doc;
 mod features;
 mod lint;
 mod pg;
-mod postgres;
-mod run;
 mod test;
 mod tidy;
 
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand};
+use cluster::run;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Set-up, tests, lints and house rules of the workspace")]

@@ -4,8 +4,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use clap::Subcommand;
-
-use crate::postgres::{self, Cluster};
+use cluster::{Cluster, Server};
 
 #[derive(Subcommand)]
 pub(crate) enum Verb {
@@ -19,15 +18,15 @@ pub(crate) enum Verb {
 
 pub(crate) fn run(root: &Path, verb: &Verb) -> Result<()> {
     let postgres = match verb {
-        Verb::Start => postgres::ensure()?,
-        Verb::Stop | Verb::Url => postgres::find()?,
+        Verb::Start => cluster::ensure()?,
+        Verb::Stop | Verb::Url => cluster::find()?,
     };
-    let cluster = Cluster::open(root.join(postgres::TESTS), &postgres)?;
+    let cluster = Cluster::open(root.join(cluster::TESTS), &postgres)?;
     match verb {
         Verb::Start => {
             let port = cluster.start()?;
             cluster.keep(true)?;
-            println!("{}", Cluster::url(port));
+            println!("{}", Server::url(port));
         }
         Verb::Stop => {
             cluster.keep(false)?;
@@ -35,8 +34,8 @@ pub(crate) fn run(root: &Path, verb: &Verb) -> Result<()> {
                 bail!("a running `cargo xtask test` uses it, and will stop it when it ends");
             }
         }
-        Verb::Url => match cluster.running()? {
-            Some(port) => println!("{}", Cluster::url(port)),
+        Verb::Url => match cluster.server().running()? {
+            Some(port) => println!("{}", Server::url(port)),
             None => bail!("PostgreSQL is not running\n  to fix: cargo xtask pg start"),
         },
     }

@@ -8,11 +8,9 @@ use std::{path::Path, process::Command};
 
 use anyhow::{Result, bail};
 use clap::Args;
+use cluster::Session;
 
-use crate::{
-    postgres::{self, Session},
-    run::{cargo, run as execute},
-};
+use crate::run::{cargo, run as execute};
 
 #[derive(Args, Default)]
 pub(crate) struct Options {
@@ -22,8 +20,8 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
-    let postgres = postgres::ensure()?;
-    let session = Session::begin(root.join(postgres::TESTS), &postgres)?;
+    let postgres = cluster::ensure()?;
+    let session = Session::begin(root.join(cluster::TESTS), &postgres)?;
     let step = |arguments: &[&str]| {
         let mut command = cargo(root);
         command

@@ -7,11 +7,9 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use cluster::{Postgres, Session};
 
-use crate::{
-    postgres::{self, Postgres, Session},
-    run::{cargo, run as execute},
-};
+use crate::run::{cargo, run as execute};
 
 /// The comparison with other job queues is a workspace of its own, so that nobody else builds those.
 const PEERS: &str = "bench/peers/Cargo.toml";
@@ -24,7 +22,7 @@ pub(super) fn run(root: &Path, measures: &[String], quick: bool, file: &Path) ->
         some => some.iter().map(String::as_str).filter(|measure| *measure != "peers").collect(),
     };
     let peers = (measures.is_empty() && root.join(PEERS).exists()) || measures.iter().any(|measure| measure == "peers");
-    let postgres = postgres::ensure()?;
+    let postgres = cluster::ensure()?;
 
     // Whatever is compiled while something is measured is measured with it.
     let fix = "correct the errors that the compiler names above";
@@ -33,7 +31,7 @@ pub(super) fn run(root: &Path, measures: &[String], quick: bool, file: &Path) ->
         execute(&mut program(root, &postgres, &["build", "--release", "--locked", "--manifest-path", PEERS]), fix)?;
     }
 
-    let session = Session::begin(root.join(postgres::BENCH), &postgres)?;
+    let session = Session::begin(root.join(cluster::BENCH), &postgres)?;
     if let Some(dir) = file.parent() {
         fs::create_dir_all(dir)?;
     }

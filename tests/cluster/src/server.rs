@@ -1,7 +1,8 @@
-//! The private cluster: made once, started on a free port, stopped by its last user, mended after a crash.
+//! One server on one data directory: made once, started, stopped in any manner, mended after a crash. Who may do so when
+//! is its users' business ([`Cluster`](crate::Cluster)).
 
 use std::{
-    fs::{self, DirBuilder, File},
+    fs::{self, DirBuilder},
     net::{Ipv4Addr, TcpListener},
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
@@ -12,104 +13,70 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::{Postgres, certificate::Certificate, owner::Owner, process::PidFile};
-use crate::run::capture;
+use crate::{Postgres, certificate::Certificate, owner::Owner, process::PidFile, run};
 
 /// Starts are tried this often: the free port may be taken before we are, and the children of a killed server hold on
 /// to its memory for a moment.
 const ATTEMPTS: u32 = 10;
 
-pub(crate) struct Cluster {
+/// How a server is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// Its sessions are ended, what is committed is written down.
+    Fast,
+    /// As if the power failed: nothing is written down, the next start recovers.
+    Immediate,
+}
+
+/// One server on one data directory.
+#[derive(Debug)]
+pub struct Server {
     bin: PathBuf,
-    /// Where locks and notes are, such as `target/pg`.
+    /// What is removed to begin anew.
     desk: PathBuf,
     /// Data, socket, log and certificate: the desk, or a temporary directory where the desk does not do.
     home: PathBuf,
     owner: Owner,
-    /// Held while the server is being started or stopped.
-    change: File,
-    /// Held, shared, by everybody who uses the server.
-    users: File,
+    /// Whether its commands are printed.
+    loud: bool,
 }
 
-impl Cluster {
-    pub(crate) fn open(desk: PathBuf, postgres: &Postgres) -> Result<Self> {
-        fs::create_dir_all(&desk).with_context(|| format!("cannot make {}", desk.display()))?;
+impl Server {
+    /// A server whose files are in `desk`. Nothing is made or started yet.
+    pub fn at(desk: &Path, postgres: &Postgres) -> Result<Self> {
+        fs::create_dir_all(desk).with_context(|| format!("cannot make {}", desk.display()))?;
         let owner = Owner::find()?;
-        let home = home(&desk, &owner)?;
-        let lock = |name: &str| {
-            File::options().create(true).append(true).open(desk.join(name)).with_context(|| {
-                format!("cannot lock {0}/{name}\n  to fix: remove {0} (somebody else's?)", desk.display())
-            })
-        };
-        Ok(Self {
-            bin: postgres.bin.clone(),
-            change: lock("change.lock")?,
-            users: lock("users.lock")?,
-            desk,
-            home,
-            owner,
-        })
+        let home = home(desk, &owner)?;
+        Ok(Self { bin: postgres.bin.clone(), desk: desk.to_path_buf(), home, owner, loud: true })
     }
 
-    pub(crate) fn url(port: u16) -> String {
+    /// Does not print its commands: for a server that is crashed again and again.
+    pub fn quiet(mut self) -> Self {
+        self.loud = false;
+        self
+    }
+
+    fn capture(&self, command: &mut Command, fix: &str) -> Result<String> {
+        if self.loud { run::capture(command, fix) } else { run::capture_quietly(command, fix) }
+    }
+
+    /// How clients reach the server on this port: as a superuser, in the database `postgres`.
+    pub fn url(port: u16) -> String {
         format!("postgres://tester@127.0.0.1:{port}/postgres")
     }
 
-    pub(crate) fn authority(&self) -> PathBuf {
+    /// The certificate of the authority that clients have to trust, PEM.
+    pub fn authority(&self) -> PathBuf {
         Certificate::within(&self.home).authority
     }
 
-    /// Makes sure that it runs, counts us as a user of it, and returns its port.
-    pub(crate) fn start(&self) -> Result<u16> {
-        self.change.lock()?;
-        self.users.lock_shared()?;
-        let port = match self.running()? {
-            Some(port) => port,
-            None => {
-                self.clear()?;
-                self.initialise()?;
-                self.launch()?
-            }
-        };
-        self.change.unlock()?;
-        Ok(port)
-    }
-
-    /// Whether it shall run on when its last user is gone.
-    pub(crate) fn keep(&self, yes: bool) -> Result<()> {
-        let mark = self.desk.join("keep");
-        if yes {
-            fs::write(&mark, "`cargo xtask pg stop` removes this file\n")?;
-        } else if mark.exists() {
-            fs::remove_file(&mark)?;
-        }
-        Ok(())
-    }
-
-    /// Ends our use of it, and stops it unless others use it or it was started to stay.
-    pub(crate) fn release(&self) -> Result<()> {
-        if !self.desk.join("keep").exists() {
-            self.stop()?;
-        }
-        Ok(())
-    }
-
-    /// Stops it unless others use it; whether it is stopped.
-    pub(crate) fn stop(&self) -> Result<bool> {
-        self.change.lock()?;
-        self.users.unlock()?;
-        let alone = self.users.try_lock().is_ok();
-        if alone && self.running()?.is_some() {
-            self.halt("fast")?;
-        }
-        self.users.unlock()?;
-        self.change.unlock()?;
-        Ok(alone)
+    /// Where it writes what happens to it.
+    pub fn log(&self) -> PathBuf {
+        self.home.join("server.log")
     }
 
     /// The port of the running server.
-    pub(crate) fn running(&self) -> Result<Option<u16>> {
+    pub fn running(&self) -> Result<Option<u16>> {
         let data = self.data();
         if data.exists() && !self.owner.owns(&data) {
             bail!(
@@ -119,6 +86,12 @@ impl Cluster {
             );
         }
         Ok(PidFile::read(&data).filter(|file| file.is_server_of(&data) && file.answers()).map(|file| file.port))
+    }
+
+    /// The number of the server's first process, while there is one.
+    pub fn pid(&self) -> Option<u32> {
+        let data = self.data();
+        PidFile::read(&data).filter(|file| file.is_server_of(&data)).map(|file| file.pid)
     }
 
     fn data(&self) -> PathBuf {
@@ -131,9 +104,20 @@ impl Cluster {
         command
     }
 
-    fn halt(&self, mode: &str) -> Result<()> {
+    /// Stops it and waits for its end.
+    pub fn halt(&self, how: Stop) -> Result<()> {
+        let mode = match how {
+            Stop::Fast => "fast",
+            Stop::Immediate => "immediate",
+        };
         let fix = "end the process that the first line of postmaster.pid in the data directory names";
-        capture(self.pg_ctl("stop").args(["--mode", mode]), fix).map(drop)
+        self.capture(self.pg_ctl("stop").args(["--mode", mode]), fix).map(drop)
+    }
+
+    /// Makes it ready to be started: what a killed one left behind is removed, what was never made is made.
+    pub fn prepare(&self) -> Result<()> {
+        self.clear()?;
+        self.initialise()
     }
 
     /// Removes what a killed or hanging server left behind.
@@ -155,14 +139,14 @@ impl Cluster {
             }
             thread::sleep(Duration::from_millis(500));
         }
-        self.halt("immediate")
+        self.halt(Stop::Immediate)
     }
 
     /// Runs initdb, unless there are data of this version. Made aside and renamed: an interrupted one does not count.
     fn initialise(&self) -> Result<()> {
         let data = self.data();
         let version =
-            capture(self.owner.command(self.bin.join("postgres"), &self.home).arg("--version"), "set PG_BIN")?;
+            self.capture(self.owner.command(self.bin.join("postgres"), &self.home).arg("--version"), "set PG_BIN")?;
         let wanted = version.split(' ').nth(2).unwrap_or_default();
         let wanted = wanted.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
         if let Ok(found) = fs::read_to_string(data.join("PG_VERSION")) {
@@ -181,20 +165,21 @@ impl Cluster {
         self.owner.give(&aside)?;
         let mut initdb = self.owner.command(self.bin.join("initdb"), &self.home);
         initdb.args(["--username", "tester", "--auth=trust", "--encoding=UTF8", "--no-locale", "--pgdata"]).arg(&aside);
-        capture(&mut initdb, "set PG_BIN to the directory of a complete PostgreSQL server")?;
+        self.capture(&mut initdb, "set PG_BIN to the directory of a complete PostgreSQL server")?;
         fs::rename(&aside, &data).context("cannot put the new data directory in place")
     }
 
-    fn launch(&self) -> Result<u16> {
+    /// Starts it, on this port or else on a free one, with these further lines in its settings; answers the port.
+    pub fn launch(&self, port: Option<u16>, settings: &str) -> Result<u16> {
         Certificate::within(&self.home).ensure(&self.owner)?;
-        let log = self.home.join("server.log");
+        let log = self.log();
         let mut left = ATTEMPTS;
         loop {
             left -= 1;
-            let port = free_port()?;
-            self.configure(port)?;
+            let port = port.map_or_else(free_port, Ok)?;
+            self.configure(port, settings)?;
             remove_if_there(&log)?;
-            match capture(self.pg_ctl("start").arg("--log").arg(&log), "read the log below") {
+            match self.capture(self.pg_ctl("start").arg("--log").arg(&log), "read the log below") {
                 Ok(_) => return Ok(port),
                 Err(_) if left > 0 => thread::sleep(Duration::from_secs(1)),
                 Err(error) => {
@@ -206,13 +191,13 @@ impl Cluster {
     }
 
     /// Says everything that differs from PostgreSQL's defaults. Commits stay durable: it is what is being tested.
-    fn configure(&self, port: u16) -> Result<()> {
+    fn configure(&self, port: u16, settings: &str) -> Result<()> {
         let quoted = |path: &Path| format!("'{}'", path.to_string_lossy().replace('\'', "''"));
         let certificate = Certificate::within(&self.home);
         let text = format!(
             "listen_addresses = '127.0.0.1'\nport = {port}\nunix_socket_directories = {}\nmax_connections = 300\n\
              ssl = on\nssl_cert_file = {}\nssl_key_file = {}\n\
-             timezone = 'UTC'\nlog_timezone = 'UTC'\nlog_line_prefix = '%m [%p] %d %a '\n",
+             timezone = 'UTC'\nlog_timezone = 'UTC'\nlog_line_prefix = '%m [%p] %d %a '\n{settings}\n",
             quoted(&self.home),
             quoted(&certificate.server),
             quoted(&certificate.key),

@@ -8,14 +8,14 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 /// `cargo`, in the workspace, as the version that runs us.
-pub(crate) fn cargo(root: &Path) -> Command {
+pub fn cargo(root: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root);
     command
 }
 
 /// Runs a command whose output belongs on the terminal.
-pub(crate) fn run(command: &mut Command, fix: &str) -> Result<()> {
+pub fn run(command: &mut Command, fix: &str) -> Result<()> {
     let line = announce(command);
     let status = command.status().with_context(|| format!("cannot start `{line}`\n  to fix: {fix}"))?;
     if !status.success() {
@@ -25,8 +25,14 @@ pub(crate) fn run(command: &mut Command, fix: &str) -> Result<()> {
 }
 
 /// Runs a command whose output is only of interest if it fails, and returns what it wrote.
-pub(crate) fn capture(command: &mut Command, fix: &str) -> Result<String> {
-    let line = announce(command);
+pub fn capture(command: &mut Command, fix: &str) -> Result<String> {
+    announce(command);
+    capture_quietly(command, fix)
+}
+
+/// The same, of a command that runs too often to be printed each time.
+pub fn capture_quietly(command: &mut Command, fix: &str) -> Result<String> {
+    let line = render(command);
     let Output { status, stdout, stderr } =
         command.output().with_context(|| format!("cannot start `{line}`\n  to fix: {fix}"))?;
     let stdout = String::from_utf8_lossy(&stdout).into_owned();
@@ -37,7 +43,7 @@ pub(crate) fn capture(command: &mut Command, fix: &str) -> Result<String> {
 }
 
 /// Whether a command can be started and succeeds; what it writes is dropped.
-pub(crate) fn succeeds(command: &mut Command) -> bool {
+pub fn succeeds(command: &mut Command) -> bool {
     announce(command);
     command.output().is_ok_and(|output| output.status.success())
 }

@@ -16,9 +16,11 @@ use signal_hook::{
     iterator::Signals,
 };
 
-use super::{Cluster, Postgres};
+use crate::{Cluster, Postgres, Server};
 
-pub(crate) struct Session {
+/// One use of the cluster, until it is dropped or the process is interrupted.
+#[derive(Debug)]
+pub struct Session {
     port: u16,
     ca: PathBuf,
     cluster: Shared,
@@ -29,7 +31,8 @@ pub(crate) struct Session {
 type Shared = Arc<Mutex<Option<Cluster>>>;
 
 impl Session {
-    pub(crate) fn begin(desk: PathBuf, postgres: &Postgres) -> Result<Self> {
+    /// Starts the cluster, unless it runs.
+    pub fn begin(desk: PathBuf, postgres: &Postgres) -> Result<Self> {
         let shared = Shared::default();
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot listen for signals")?;
         let interrupted = Arc::<AtomicBool>::default();
@@ -43,18 +46,18 @@ impl Session {
         });
         let cluster = Cluster::open(desk, postgres)?;
         let port = cluster.start()?;
-        let ca = cluster.authority();
+        let ca = cluster.server().authority();
         *shared.lock().unwrap_or_else(PoisonError::into_inner) = Some(cluster);
         Ok(Self { port, ca, cluster: shared, interrupted })
     }
 
     /// As `JOBS_TEST_DATABASE_URL` and `DATABASE_URL` have it.
-    pub(crate) fn url(&self) -> String {
-        Cluster::url(self.port)
+    pub fn url(&self) -> String {
+        Server::url(self.port)
     }
 
     /// A failure if a signal has ended the session: no further step may begin.
-    pub(crate) fn check(&self) -> Result<()> {
+    pub fn check(&self) -> Result<()> {
         if self.interrupted.load(Ordering::SeqCst) {
             bail!("interrupted");
         }
@@ -62,7 +65,7 @@ impl Session {
     }
 
     /// The certificate of the authority that clients have to trust, PEM.
-    pub(crate) fn ca(&self) -> &Path {
+    pub fn ca(&self) -> &Path {
         &self.ca
     }
 }

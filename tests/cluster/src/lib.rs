@@ -1,8 +1,10 @@
-//! A private PostgreSQL for the tests, and one for the benchmark: found or installed, and run under [`TESTS`] or [`BENCH`]
-//! for as long as it is needed.
+//! A private PostgreSQL for tests, benchmarks and crashes: found or installed, and run in a directory of the workspace's
+//! `target` for as long as it is needed.
 //!
 //! Never the machine's own server: another data directory, a free port, its own socket directory. It trusts every
 //! local user (role `tester`, superuser), so it listens on the loopback interface alone.
+
+#![allow(clippy::print_stderr, reason = "it says on a terminal what it runs")]
 
 mod certificate;
 mod cluster;
@@ -10,29 +12,36 @@ mod find;
 mod install;
 mod owner;
 mod process;
+pub mod run;
+mod server;
 mod session;
 
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 
-pub(crate) use self::{cluster::Cluster, session::Session};
+pub use self::{
+    cluster::Cluster,
+    server::{Server, Stop},
+    session::Session,
+};
 
 /// The tests' cluster.
-pub(crate) const TESTS: &str = "target/pg";
+pub const TESTS: &str = "target/pg";
 /// The benchmark's: tests that run meanwhile would be measured with it.
-pub(crate) const BENCH: &str = "target/pg-bench";
+pub const BENCH: &str = "target/pg-bench";
 
 /// What the set-up needs of PostgreSQL on this machine.
-pub(crate) struct Postgres {
+#[derive(Clone, Debug)]
+pub struct Postgres {
     /// The directory with `initdb`, `pg_ctl` and `postgres`.
-    pub(crate) bin: PathBuf,
+    pub bin: PathBuf,
     /// Where libpq is, if its build script would not find it by itself.
-    pub(crate) libpq: Option<PathBuf>,
+    pub libpq: Option<PathBuf>,
 }
 
 /// Finds PostgreSQL and libpq, or installs them, or says what to install.
-pub(crate) fn ensure() -> Result<Postgres> {
+pub fn ensure() -> Result<Postgres> {
     if let Some(found) = look()? {
         return Ok(found);
     }
@@ -41,7 +50,7 @@ pub(crate) fn ensure() -> Result<Postgres> {
 }
 
 /// Finds PostgreSQL and libpq.
-pub(crate) fn find() -> Result<Postgres> {
+pub fn find() -> Result<Postgres> {
     match look()? {
         Some(found) => Ok(found),
         None => bail!("no PostgreSQL server, or no libpq to link with\n  to fix: {}", install::ADVICE),

@@ -14,21 +14,21 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
 };
 
-use super::owner::Owner;
+use crate::owner::Owner;
 
-pub(super) struct Certificate {
-    pub(super) authority: PathBuf,
-    pub(super) server: PathBuf,
-    pub(super) key: PathBuf,
+pub(crate) struct Certificate {
+    pub(crate) authority: PathBuf,
+    pub(crate) server: PathBuf,
+    pub(crate) key: PathBuf,
 }
 
 impl Certificate {
-    pub(super) fn within(home: &Path) -> Self {
+    pub(crate) fn within(home: &Path) -> Self {
         Self { authority: home.join("ca.pem"), server: home.join("server.pem"), key: home.join("server.key") }
     }
 
     /// Makes the files, unless all are there.
-    pub(super) fn ensure(&self, owner: &Owner) -> Result<()> {
+    pub(crate) fn ensure(&self, owner: &Owner) -> Result<()> {
         let all = [&self.authority, &self.server, &self.key];
         if all.iter().all(|path| path.exists()) {
             return Ok(());

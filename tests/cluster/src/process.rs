@@ -11,13 +11,13 @@ use std::{
 
 /// What `postmaster.pid` says.
 #[derive(Debug, PartialEq)]
-pub(super) struct PidFile {
-    pub(super) pid: u32,
-    pub(super) port: u16,
+pub(crate) struct PidFile {
+    pub(crate) pid: u32,
+    pub(crate) port: u16,
 }
 
 impl PidFile {
-    pub(super) fn read(data: &Path) -> Option<Self> {
+    pub(crate) fn read(data: &Path) -> Option<Self> {
         Self::parse(&fs::read_to_string(data.join("postmaster.pid")).ok()?)
     }
 
@@ -29,7 +29,7 @@ impl PidFile {
     }
 
     /// Whether the process is a server on this data directory (it carries the path in its command line).
-    pub(super) fn is_server_of(&self, data: &Path) -> bool {
+    pub(crate) fn is_server_of(&self, data: &Path) -> bool {
         let line = fs::read(format!("/proc/{}/cmdline", self.pid)).or_else(|_| {
             Command::new("ps").args(["-ww", "-o", "command=", "-p", &self.pid.to_string()]).output().map(|o| o.stdout)
         });
@@ -37,7 +37,7 @@ impl PidFile {
     }
 
     /// Whether something on the port answers as PostgreSQL does when asked for TLS.
-    pub(super) fn answers(&self) -> bool {
+    pub(crate) fn answers(&self) -> bool {
         const REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
         let attempt = || {
             let limit = Duration::from_secs(2);

@@ -15,13 +15,14 @@ use anyhow::{Context, Result, bail};
 
 use crate::run::{capture, succeeds};
 
-pub(super) struct Owner {
+#[derive(Debug)]
+pub(crate) struct Owner {
     uid: u32,
     /// Set if it is not ourselves, but somebody whom we, as root, turn into.
     group: Option<u32>,
 }
 
-pub(super) fn are_we_root() -> Result<bool> {
+pub(crate) fn are_we_root() -> Result<bool> {
     Ok(our_uid()? == 0)
 }
 
@@ -32,7 +33,7 @@ fn our_uid() -> Result<u32> {
 
 impl Owner {
     /// Ourselves; or, if we are root, `postgres` or `nobody`.
-    pub(super) fn find() -> Result<Self> {
+    pub(crate) fn find() -> Result<Self> {
         let uid = our_uid()?;
         if uid != 0 {
             return Ok(Self { uid, group: None });
@@ -48,7 +49,7 @@ impl Owner {
     }
 
     /// A command that runs as this user, somewhere where it may be.
-    pub(super) fn command(&self, program: impl AsRef<OsStr>, dir: &Path) -> Command {
+    pub(crate) fn command(&self, program: impl AsRef<OsStr>, dir: &Path) -> Command {
         let mut command = Command::new(program);
         // The machine's own settings must not reach into a private server; the locale is part of its results.
         for (name, _) in std::env::vars_os() {
@@ -64,19 +65,19 @@ impl Owner {
     }
 
     /// Makes a file or directory theirs.
-    pub(super) fn give(&self, path: &Path) -> Result<()> {
+    pub(crate) fn give(&self, path: &Path) -> Result<()> {
         if let Some(gid) = self.group {
             chown(path, Some(self.uid), Some(gid)).with_context(|| format!("cannot give {} away", path.display()))?;
         }
         Ok(())
     }
 
-    pub(super) fn owns(&self, path: &Path) -> bool {
+    pub(crate) fn owns(&self, path: &Path) -> bool {
         fs::symlink_metadata(path).is_ok_and(|found| found.uid() == self.uid)
     }
 
     /// Whether they may pass through all the directories above and into this one.
-    pub(super) fn can_enter(&self, dir: &Path) -> bool {
+    pub(crate) fn can_enter(&self, dir: &Path) -> bool {
         succeeds(self.command("sh", Path::new("/")).args(["-c", "cd -- \"$0\""]).arg(dir))
     }
 }

@@ -4,10 +4,10 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
-use super::owner::are_we_root;
+use crate::owner::are_we_root;
 use crate::run::{run as execute, succeeds};
 
-pub(super) const ADVICE: &str = "install a PostgreSQL server (initdb, pg_ctl, postgres) and libpq for linking, \
+pub(crate) const ADVICE: &str = "install a PostgreSQL server (initdb, pg_ctl, postgres) and libpq for linking, \
     e.g. `apt-get install postgresql libpq-dev`, `dnf install postgresql-server libpq-devel` or \
     `brew install postgresql@17`; if they are in an unusual place, set PG_BIN to the server's directory";
 
@@ -18,7 +18,7 @@ const MANAGERS: &[(&str, bool, &[&str])] = &[
     ("brew", false, &["brew install postgresql@17"]),
 ];
 
-pub(super) fn run() -> Result<()> {
+pub(crate) fn run() -> Result<()> {
     eprintln!("PostgreSQL's server or libpq is missing on this machine: installing");
     let exists = |program: &str| succeeds(Command::new(program).arg("--version"));
     let Some(commands) = plan(exists, are_we_root()?) else {

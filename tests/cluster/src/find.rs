@@ -11,7 +11,7 @@ use anyhow::{Result, bail};
 use crate::run::{capture, succeeds};
 
 /// The directory with `initdb`, `pg_ctl` and `postgres`: `PG_BIN`, else the first of the usual places.
-pub(super) fn binaries() -> Result<Option<PathBuf>> {
+pub(crate) fn binaries() -> Result<Option<PathBuf>> {
     if let Some(dir) = env::var_os("PG_BIN") {
         return match complete(Path::new(&dir)) {
             Some(dir) => Ok(Some(dir)),
@@ -63,7 +63,7 @@ fn newest_first(names: &mut [String]) {
 }
 
 /// How libpq is to be found when something is linked with it.
-pub(super) enum Libpq {
+pub(crate) enum Libpq {
     /// By its build script alone.
     Known,
     /// In this directory, which the build script has to be told.
@@ -71,7 +71,7 @@ pub(super) enum Libpq {
 }
 
 impl Libpq {
-    pub(super) fn into_dir(self) -> Option<PathBuf> {
+    pub(crate) fn into_dir(self) -> Option<PathBuf> {
         match self {
             Self::Known => None,
             Self::In(dir) => Some(dir),
@@ -81,7 +81,7 @@ impl Libpq {
 
 /// libpq to link with. Its headers are not looked for: the bindings are ready-made, only the library is needed, and
 /// whatever package brings the one brings the other.
-pub(super) fn libpq(bin: &Path) -> Option<Libpq> {
+pub(crate) fn libpq(bin: &Path) -> Option<Libpq> {
     let linkable = |dir: &Path| ["libpq.so", "libpq.dylib", "libpq.a"].iter().any(|name| dir.join(name).exists());
     if env::var_os("PQ_LIB_DIR").is_some_and(|dir| linkable(Path::new(&dir))) {
         return Some(Libpq::Known);
