@@ -1,13 +1,15 @@
 //! The auditor: compares the leases this process believes to hold with those that stand.
 //!
 //! - Believed and not standing: an operator cancelled the job, or it was rescued from here by mistake. Its attempt is told
-//!   to stop, long before its finish would be refused.
+//!   to stop, long before its finish would be refused. What was committed a moment ago does not stand either: its attempt
+//!   gets the time to hear of that.
 //! - Standing and not believed: the reply to a claim was lost on its way. Nobody works on such a job, and as long as this
 //!   worker lives nobody would rescue it. It is given back.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
@@ -19,22 +21,29 @@ use crate::storage::StorageResult;
 use crate::telemetry::{self, Trouble};
 use crate::worker::Shared;
 
+/// Between a commit and the news of it, on a machine that is busy.
+const NEWS: Duration = Duration::from_millis(500);
+
 pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let trouble = Trouble::new("leases");
     while pause(shared.settings.sweep(), &stop).await {
-        if let Err(problem) = audit(&shared).await {
+        if let Err(problem) = audit(&shared, &stop).await {
             trouble.report(&problem);
         }
     }
 }
 
-async fn audit(shared: &Shared) -> StorageResult<()> {
+async fn audit(shared: &Shared, stop: &CancellationToken) -> StorageResult<()> {
     let worker = *shared.id.borrow();
     let mut believed = shared.leases.held();
     believed.retain(|lease| lease.worker == worker);
     if !believed.is_empty() {
         let standing = standing(shared, worker, Some(&believed)).await?;
-        believed.iter().filter(|lease| !standing.contains(lease)).for_each(|lost| shared.leases.lose_one(lost));
+        believed.retain(|lease| !standing.contains(lease));
+        if !believed.is_empty() && pause(NEWS, stop).await {
+            // Those that ended meanwhile are not held any more.
+            believed.iter().for_each(|lost| shared.leases.lose_one(lost));
+        }
     }
     if shared.doubt.swap(false, Ordering::AcqRel) {
         // Should this fail, the doubt remains.
