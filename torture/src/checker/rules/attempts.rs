@@ -1,0 +1,34 @@
+//! Attempts are counted at the claim, exactly: one for each failure and each crash, one for the end, none for what was
+//! given back, and never more than allowed.
+
+use crate::checker::{Kind, Run, Violation};
+use crate::history::{Enqueued, Job};
+
+pub(super) fn check(run: &Run<'_>) -> Vec<Violation> {
+    let violations = run.known().filter_map(|(enqueued, job)| {
+        let what = exceeded(run, enqueued, job).or_else(|| miscounted(run, enqueued, job))?;
+        Some(Violation::new(Kind::Attempts, enqueued.number, what))
+    });
+    violations.collect()
+}
+
+fn exceeded(run: &Run<'_>, enqueued: &Enqueued, job: &Job) -> Option<String> {
+    let most = i32::from(enqueued.max_attempts);
+    let started = run.events(enqueued.number).iter().map(|event| i32::from(event.attempt)).max().unwrap_or_default();
+    let reached = started.max(job.attempt);
+    (reached > most).then(|| format!("it came to attempt {reached} of {most}"))
+}
+
+fn miscounted(run: &Run<'_>, enqueued: &Enqueued, job: &Job) -> Option<String> {
+    job.finished_at?;
+    let failures = run.failures(job).iter().filter(|failure| failure.kind != "cancelled").count();
+    let failures = i32::try_from(failures).unwrap_or(i32::MAX);
+    // The last attempt of a discarded job is one of its failures.
+    let ended_well = i32::from(job.state != "discarded");
+    if job.attempt != failures + ended_well {
+        return Some(format!("it is at attempt {}, after {failures} failures", job.attempt));
+    }
+    let planned = i32::from(enqueued.failures) + ended_well;
+    (run.promise.no_attempt_consumed && job.attempt != planned)
+        .then(|| format!("it is at attempt {}, and its handler needed {planned}", job.attempt))
+}

@@ -1,0 +1,54 @@
+//! Fencing: what stands was written by the attempt that held the lease, after it had ended, and nothing ran later.
+
+use crate::checker::{Kind, Run, Violation};
+use crate::history::{Ending, Enqueued, Event, Job};
+
+pub(super) fn check(run: &Run<'_>) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for (enqueued, job) in run.known() {
+        found.extend(newer(run, job).map(|what| Violation::new(Kind::StaleWrite, job.number, what)));
+        found.extend(unearned(run, enqueued, job).map(|what| Violation::new(Kind::StaleWrite, job.number, what)));
+        found.extend(foreign_failure(run, job).map(|what| Violation::new(Kind::StaleWrite, job.number, what)));
+    }
+    found
+}
+
+/// Leases that were granted after the one that ended the job.
+fn newer(run: &Run<'_>, job: &Job) -> Option<String> {
+    job.finished_at?;
+    let newer = run.events(job.number).iter().find(|event| event.lease > job.lease)?;
+    Some(format!("lease {} ended it, and lease {} ran", job.lease, newer.lease))
+}
+
+/// An end that its own attempt had not come to yet.
+fn unearned(run: &Run<'_>, enqueued: &Enqueued, job: &Job) -> Option<String> {
+    let finished_at = job.finished_at?;
+    let earns = match (job.state.as_str(), enqueued.ends) {
+        ("completed", Ending::Completed) => "ok",
+        ("cancelled", Ending::Cancelled) => "cancel",
+        _ => return None,
+    };
+    let said: Vec<&&Event> = run.events(job.number).iter().filter(|event| event.what == earns).collect();
+    let own = said.iter().find(|event| (event.lease, Some(event.worker)) == (job.lease, job.worker));
+    match (own, said.first()) {
+        (None, None) => None, // no attempt at all ended like this: that is a loss
+        (None, Some(other)) => {
+            Some(format!("it ended under lease {}, and only lease {} had come to that", job.lease, other.lease))
+        }
+        // A transaction's time is that of its beginning.
+        (Some(own), _) if !enqueued.transactional && own.at > finished_at => {
+            Some(format!("lease {} ended it before its attempt had ended", job.lease))
+        }
+        (Some(_), _) => None,
+    }
+}
+
+/// Failures counted for an attempt that was not theirs.
+fn foreign_failure(run: &Run<'_>, job: &Job) -> Option<String> {
+    run.failures(job).iter().find_map(|failure| {
+        let lease: i32 = failure.message.split_once("under lease ")?.1.split_once(';')?.0.parse().ok()?;
+        let attempt = run.events(job.number).iter().find(|event| event.lease == lease)?.attempt;
+        (attempt != failure.attempt)
+            .then(|| format!("a failure of lease {lease}, attempt {attempt}, counts for attempt {}", failure.attempt))
+    })
+}

@@ -1,0 +1,32 @@
+//! No phantom: what was rolled back never runs, what was enqueued once exists once, and nothing starts too early.
+
+use crate::checker::{Kind, Run, Violation};
+use crate::history::Fate;
+
+pub(super) fn check(run: &Run<'_>) -> Vec<Violation> {
+    let mut found = Vec::new();
+    let mut phantom = |number, what: &str| found.push(Violation::new(Kind::Phantom, number, what));
+    for enqueued in run.record.enqueued.iter().filter(|row| row.fate == Fate::RolledBack) {
+        if run.jobs.contains_key(&enqueued.number) {
+            phantom(enqueued.number, "its enqueue was rolled back, and it exists");
+        } else if !run.events(enqueued.number).is_empty() {
+            phantom(enqueued.number, "its enqueue was rolled back, and it ran");
+        }
+    }
+    for (number, jobs) in &run.jobs {
+        if !run.enqueued.contains_key(number) {
+            phantom(*number, "it exists, and nobody enqueued it");
+        } else if let [first, second, ..] = jobs.as_slice() {
+            phantom(*number, &format!("it was enqueued once and exists twice, as {} and {}", first.id, second.id));
+        }
+    }
+    for number in run.events.keys().filter(|number| !run.enqueued.contains_key(number)) {
+        phantom(*number, "it ran, and nobody enqueued it");
+    }
+    for (enqueued, job) in run.known() {
+        if run.events(enqueued.number).iter().any(|event| event.at < job.enqueued_at) {
+            phantom(enqueued.number, "it ran before it was enqueued");
+        }
+    }
+    found
+}

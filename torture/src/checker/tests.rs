@@ -1,0 +1,349 @@
+//! The oracle on trial: it accepts good runs, whatever happened in them, and objects to each broken one as it must.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use proptest::prelude::*;
+use uuid::Uuid;
+
+use super::{Kind, Promise, check, story};
+use crate::history::{Effect, Ending, Enqueued, Event, Failure, Fate, Job, OpenTransaction, Record};
+
+/// What befell a job before it ended.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Fail,
+    Snooze,
+    GivenBack,
+    /// Its worker was killed after the start.
+    Crash,
+    /// Its worker was killed before the start.
+    CrashInHand,
+    /// Its worker was killed after the end, and before anybody knew.
+    CrashAtTheEnd,
+}
+
+const MAX_ATTEMPTS: u16 = 25;
+
+/// A good run, made step by step.
+struct Maker {
+    record: Record,
+    clock: DateTime<Utc>,
+}
+
+impl Maker {
+    fn new() -> Self {
+        Self { record: Record::default(), clock: DateTime::UNIX_EPOCH }
+    }
+
+    fn tick(&mut self) -> DateTime<Utc> {
+        self.clock += TimeDelta::milliseconds(1);
+        self.clock
+    }
+
+    fn say(&mut self, job: &Job, what: &str) {
+        let at = self.tick();
+        self.record.events.push(Event {
+            number: job.number,
+            job: job.id,
+            lease: job.lease,
+            attempt: i16::try_from(job.attempt).unwrap(),
+            worker: job.worker.unwrap(),
+            pid: 7,
+            what: what.to_owned(),
+            at,
+        });
+    }
+
+    fn fail(&mut self, job: &Job, kind: &str, message: String) {
+        let at = self.tick();
+        let attempt = i16::try_from(job.attempt).unwrap();
+        self.record.failures.push(Failure { job: job.id, attempt, kind: kind.to_owned(), message, at });
+    }
+
+    /// Enqueues the next job and runs it to its end.
+    fn job(&mut self, transactional: bool, ends: Ending, steps: &[Step]) {
+        let number = i64::try_from(self.record.enqueued.len()).unwrap() + 1;
+        let mut job = Job {
+            number,
+            id: 1000 + number,
+            state: "available".to_owned(),
+            priority: 0,
+            attempt: 0,
+            crashes: 0,
+            lease: 0,
+            worker: None,
+            run_at: self.clock,
+            enqueued_at: self.tick(),
+            finished_at: None,
+        };
+        let fails = steps.iter().filter(|step| matches!(step, Step::Fail)).count();
+        let mut enqueued = Enqueued {
+            number,
+            job: Some(job.id),
+            fate: Fate::Acknowledged,
+            ends,
+            transactional,
+            failures: u16::try_from(fails).unwrap(),
+            max_attempts: MAX_ATTEMPTS,
+        };
+        for step in steps {
+            self.step(&mut job, *step);
+        }
+        self.end(&mut job, &mut enqueued);
+        self.record.enqueued.push(enqueued);
+        self.record.jobs.push(job);
+    }
+
+    fn claim(&mut self, job: &mut Job) {
+        self.tick();
+        (job.lease, job.attempt, job.worker) = (job.lease + 1, job.attempt + 1, Some(Uuid::new_v4()));
+    }
+
+    fn step(&mut self, job: &mut Job, step: Step) {
+        self.claim(job);
+        if !matches!(step, Step::CrashInHand) {
+            self.say(job, "start");
+        }
+        match step {
+            Step::Fail => {
+                self.say(job, "fail");
+                self.fail(job, "error", format!("planned, under lease {};", job.lease));
+            }
+            Step::Snooze => {
+                self.say(job, "snooze");
+                job.attempt -= 1;
+            }
+            Step::GivenBack => job.attempt -= 1,
+            Step::CrashAtTheEnd => {
+                self.say(job, "ok");
+                self.fail(job, "crash", "worker died".to_owned());
+            }
+            Step::Crash | Step::CrashInHand => self.fail(job, "crash", "worker died".to_owned()),
+        }
+    }
+
+    fn end(&mut self, job: &mut Job, enqueued: &mut Enqueued) {
+        self.claim(job);
+        self.say(job, "start");
+        match enqueued.ends {
+            Ending::Completed => {
+                // A transaction's time is that of its beginning.
+                let begun = self.clock;
+                self.say(job, "ok");
+                job.finished_at = Some(if enqueued.transactional { begun } else { self.tick() });
+                if enqueued.transactional {
+                    self.record.effects.push(Effect {
+                        number: job.number,
+                        lease: job.lease,
+                        worker: job.worker.unwrap(),
+                    });
+                }
+            }
+            Ending::Cancelled => {
+                self.say(job, "cancel");
+                self.fail(job, "cancelled", "planned".to_owned());
+                job.finished_at = Some(self.tick());
+            }
+            Ending::Discarded => {
+                self.say(job, "fail");
+                self.fail(job, "error", format!("planned, under lease {};", job.lease));
+                job.finished_at = Some(self.tick());
+                (enqueued.failures, enqueued.max_attempts) =
+                    (enqueued.failures + 1, u16::try_from(job.attempt).unwrap());
+            }
+        }
+        job.state = enqueued.ends.as_str().to_owned();
+    }
+}
+
+/// Five jobs: 1 completed at once, 2 after troubles, 3 transactional after a crash, 4 cancelled, 5 discarded;
+/// and 6, which was rolled back.
+fn good() -> Record {
+    let mut maker = Maker::new();
+    maker.job(false, Ending::Completed, &[]);
+    maker.job(false, Ending::Completed, &[Step::Fail, Step::Snooze, Step::GivenBack, Step::CrashInHand]);
+    maker.job(true, Ending::Completed, &[Step::CrashAtTheEnd, Step::Fail]);
+    maker.job(false, Ending::Cancelled, &[Step::Crash]);
+    maker.job(false, Ending::Discarded, &[Step::Fail]);
+    let mut record = maker.record;
+    let rolled_back = Enqueued { number: 6, job: Some(1006), fate: Fate::RolledBack, ..record.enqueued[0].clone() };
+    record.enqueued.push(rolled_back);
+    record
+}
+
+/// Breaks the good run; the oracle must object to this, at this job, and to nothing else.
+#[track_caller]
+fn objects(kind: Kind, number: Option<i64>, breaks: impl FnOnce(&mut Record)) {
+    objects_to(Promise::default(), kind, number, breaks);
+}
+
+#[track_caller]
+fn objects_to(promise: Promise, kind: Kind, number: Option<i64>, breaks: impl FnOnce(&mut Record)) {
+    let mut record = good();
+    breaks(&mut record);
+    let found = check(&record, promise);
+    assert_eq!(
+        found.iter().map(|found| (found.kind, found.number)).collect::<Vec<_>>(),
+        [(kind, number)],
+        "{found:#?}"
+    );
+}
+
+fn job(record: &mut Record, number: i64) -> &mut Job {
+    record.jobs.iter_mut().find(|job| job.number == number).unwrap()
+}
+
+fn event<'r>(record: &'r mut Record, number: i64, what: &str) -> &'r mut Event {
+    record.events.iter_mut().rfind(|event| event.number == number && event.what == what).unwrap()
+}
+
+#[test]
+fn a_good_run_is_accepted() {
+    assert_eq!(check(&good(), Promise::default()), []);
+    assert!(story(&good(), 2).contains("under lease 1"), "{}", story(&good(), 2));
+}
+
+#[test]
+fn a_lost_job_is_missed() {
+    objects(Kind::Lost, Some(1), |record| record.jobs.retain(|job| job.number != 1));
+    objects(Kind::Lost, Some(1), |record| {
+        record.enqueued[0].fate = Fate::Unknown;
+        record.jobs.retain(|job| job.number != 1);
+    });
+}
+
+#[test]
+fn success_that_nobody_had_is_a_loss() {
+    objects(Kind::Lost, Some(1), |record| record.events.retain(|event| event.number != 1));
+    objects(Kind::Lost, Some(4), |record| record.events.retain(|event| event.what != "cancel"));
+    objects(Kind::Lost, Some(3), |record| record.effects.clear());
+    objects(Kind::Lost, Some(5), |record| record.enqueued[4].ends = Ending::Completed);
+}
+
+#[test]
+fn an_unknown_enqueue_may_have_happened_or_not() {
+    let mut record = good();
+    record.enqueued[0].fate = Fate::Unknown;
+    assert_eq!(check(&record, Promise::default()), []);
+    record.jobs.retain(|job| job.number != 1);
+    record.events.retain(|event| event.number != 1);
+    assert_eq!(check(&record, Promise::default()), []);
+}
+
+#[test]
+fn phantoms_are_seen() {
+    let ghost = |record: &mut Record, number| {
+        let of_first = Event { number, job: 1006, ..record.events[0].clone() };
+        record.events.push(of_first);
+    };
+    objects(Kind::Phantom, Some(6), |record| ghost(record, 6));
+    objects(Kind::Phantom, Some(77), |record| ghost(record, 77));
+    objects(Kind::Phantom, Some(6), |record| {
+        let mut back = record.jobs[0].clone();
+        (back.number, back.id) = (6, 1006);
+        for of_first in record.events.clone().iter().filter(|event| event.number == 1) {
+            record.events.push(Event { number: 6, ..of_first.clone() });
+        }
+        record.jobs.push(back);
+    });
+    objects(Kind::Phantom, Some(1), |record| {
+        let twin = Job { id: 2000, ..record.jobs[0].clone() };
+        record.jobs.push(twin);
+    });
+    objects(Kind::Phantom, Some(1), |record| job(record, 1).enqueued_at += TimeDelta::seconds(1));
+}
+
+#[test]
+fn a_second_effect_is_seen() {
+    objects(Kind::DoubleEffect, Some(3), |record| record.effects.push(record.effects[0].clone()));
+}
+
+#[test]
+fn stale_writes_are_seen() {
+    // The effect of an attempt that lost its lease.
+    objects(Kind::StaleWrite, Some(3), |record| record.effects[0].lease = 1);
+    objects(Kind::StaleWrite, Some(3), |record| record.effects[0].worker = Uuid::new_v4());
+    // A zombie's finish ended the newer lease: that one's own attempt ended later, or never.
+    objects(Kind::StaleWrite, Some(1), |record| event(record, 1, "ok").at += TimeDelta::seconds(1));
+    objects(Kind::StaleWrite, Some(2), |record| event(record, 2, "ok").lease = 1);
+    // A zombie's success was accepted, and the attempt after it ran on.
+    objects(Kind::StaleWrite, Some(1), |record| {
+        let mut later = event(record, 1, "start").clone();
+        later.lease += 1;
+        record.events.push(later);
+    });
+    // A zombie's failure counts for the attempt after it.
+    objects(Kind::StaleWrite, Some(2), |record| record.failures[0].attempt += 1);
+}
+
+#[test]
+fn two_attempts_under_one_lease_are_seen() {
+    objects(Kind::SharedLease, Some(1), |record| {
+        let again = Event { pid: 8, ..event(record, 1, "start").clone() };
+        record.events.push(again);
+    });
+}
+
+#[test]
+fn attempts_are_counted() {
+    objects(Kind::Attempts, Some(1), |record| job(record, 1).attempt += 1);
+    objects(Kind::Attempts, Some(5), |record| record.enqueued[4].max_attempts = 1);
+    objects(Kind::Attempts, Some(2), |record| {
+        let at = record.failures.iter().position(|failure| failure.kind == "crash").unwrap();
+        record.failures.remove(at);
+    });
+    // An attempt that a crash consumed, where nothing was to crash.
+    let gentle = Promise { no_attempt_consumed: true, ..Promise::default() };
+    objects_to(gentle, Kind::Attempts, Some(2), |record| {
+        record.enqueued[3].failures = 1;
+        record.enqueued[2].failures = 2;
+    });
+}
+
+#[test]
+fn a_worse_job_that_started_first_is_seen() {
+    let exact = Promise { in_order: true, ..Promise::default() };
+    assert_eq!(check(&good(), exact), []);
+    objects_to(exact, Kind::Order, Some(1), |record| job(record, 2).priority = 1);
+    objects_to(exact, Kind::Order, Some(1), |record| job(record, 1).run_at += TimeDelta::milliseconds(10));
+}
+
+#[test]
+fn what_is_not_at_rest_is_seen() {
+    objects(Kind::Stuck, Some(1), |record| {
+        let job = job(record, 1);
+        (job.state, job.finished_at) = ("running".to_owned(), None);
+    });
+    objects(Kind::OpenTransaction, None, |record| {
+        record.open.push(OpenTransaction { pid: 9, query: "begin".to_owned(), seconds: 4.0 });
+    });
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    prop::sample::select(vec![
+        Step::Fail,
+        Step::Snooze,
+        Step::GivenBack,
+        Step::Crash,
+        Step::CrashInHand,
+        Step::CrashAtTheEnd,
+    ])
+}
+
+fn any_ending() -> impl Strategy<Value = Ending> {
+    prop::sample::select(vec![Ending::Completed, Ending::Cancelled, Ending::Discarded])
+}
+
+proptest! {
+    #[test]
+    fn good_runs_are_accepted_whatever_happened(
+        jobs in prop::collection::vec((any::<bool>(), any_ending(), prop::collection::vec(any_step(), 0..8)), 0..12)
+    ) {
+        let mut maker = Maker::new();
+        for (transactional, ends, steps) in &jobs {
+            maker.job(*transactional, *ends, steps);
+        }
+        let gentle = jobs.iter().all(|(.., steps)| !steps.iter().any(|step| matches!(step, Step::Crash | Step::CrashInHand | Step::CrashAtTheEnd)));
+        let promise = Promise { in_order: true, no_attempt_consumed: gentle };
+        prop_assert_eq!(check(&maker.record, promise), vec![]);
+    }
+}

@@ -1,0 +1,165 @@
+//! A PostgreSQL of the suite's own, on one port for good: workers find it again after every crash.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use cluster::{Postgres, Server, Stop};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio_postgres::{Client, NoTls};
+
+/// What differs from PostgreSQL's defaults: room for the connections of killed workers, and checkpoints that do not
+/// fall into a crash's recovery. Commits stay durable: it is what is being tested.
+const SETTINGS: &str = "max_connections = 500\nssl = off\nmax_wal_size = '4GB'\nlog_checkpoints = off\n";
+
+/// How long a server may take to accept connections after its start.
+const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// One cluster, at work. Stopped when it is dropped.
+#[derive(Debug)]
+pub struct Cluster {
+    server: Server,
+    port: u16,
+    /// Held, so that nobody else crashes the same directory's server.
+    _lock: File,
+}
+
+impl Cluster {
+    /// Starts the cluster of a directory; makes it, if there is none. Waits for other users of the directory to end.
+    pub fn start(desk: &Path, postgres: &Postgres) -> Result<Self> {
+        fs::create_dir_all(desk).with_context(|| format!("cannot make {}", desk.display()))?;
+        let lock = File::options().create(true).append(true).open(desk.join("torture.lock"))?;
+        lock.lock()?;
+        let server = Server::at(desk, postgres)?.quiet();
+        // Alone here: one that runs was left behind by a suite that was killed.
+        if server.pid().is_some() {
+            server.halt(Stop::Immediate)?;
+        }
+        server.prepare()?;
+        let port = server.launch(None, SETTINGS)?;
+        Ok(Self { server, port, _lock: lock })
+    }
+
+    /// The port it listens on.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// How clients reach one of its databases.
+    pub fn url(&self, database: &str) -> String {
+        url(self.port, database)
+    }
+
+    /// Stops it as a power failure would.
+    pub fn crash(&self) -> Result<()> {
+        self.server.halt(Stop::Immediate)
+    }
+
+    /// Starts it again after a stop; returns when it accepts connections.
+    pub fn restart(&self) -> Result<()> {
+        self.server.prepare()?;
+        self.server.launch(Some(self.port), SETTINGS).map(drop)
+    }
+
+    /// Freezes the server and all its sessions, as a paused virtual machine.
+    pub fn pause(&self) -> Result<()> {
+        self.signal(Signal::STOP)
+    }
+
+    /// Lets it go on.
+    pub fn resume(&self) -> Result<()> {
+        self.signal(Signal::CONT)
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
+        let Some(postmaster) = self.server.pid() else { bail!("the server does not run") };
+        for pid in family(postmaster)? {
+            // A session may end between the look and the signal.
+            let _ = Pid::from_raw(pid.cast_signed()).map(|pid| kill_process(pid, signal));
+        }
+        Ok(())
+    }
+
+    /// Changes a setting that a running server can change.
+    pub async fn set(&self, name: &str, value: &str) -> Result<()> {
+        let conn = connect(&self.url("postgres")).await?;
+        conn.batch_execute(&format!("alter system set {name} = '{value}'")).await?;
+        conn.batch_execute("select pg_reload_conf()").await?;
+        Ok(())
+    }
+
+    /// A new, empty database of this name; an older one goes.
+    pub async fn create(&self, database: &str) -> Result<()> {
+        self.remove(database).await?;
+        let conn = connect(&self.url("postgres")).await?;
+        conn.batch_execute(&format!("create database {database}")).await?;
+        Ok(())
+    }
+
+    /// Removes a database, whoever is still connected.
+    pub async fn remove(&self, database: &str) -> Result<()> {
+        let conn = connect(&self.url("postgres")).await?;
+        conn.batch_execute(&format!("drop database if exists {database} with (force)")).await?;
+        Ok(())
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if self.server.pid().is_some() {
+            let _ = self.resume();
+            let _ = self.server.halt(Stop::Fast);
+        }
+    }
+}
+
+/// How clients reach a database on this port of this machine: a server, or a proxy before it.
+pub fn url(port: u16, database: &str) -> String {
+    format!("postgres://tester@127.0.0.1:{port}/{database}?sslmode=disable")
+}
+
+/// A plain connection, past everything that is being tested. Waits for a server that is starting.
+pub async fn connect(url: &str) -> Result<Client> {
+    let attempt = async {
+        loop {
+            match tokio_postgres::connect(url, NoTls).await {
+                Ok((client, connection)) => {
+                    tokio::spawn(connection);
+                    return client;
+                }
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        }
+    };
+    tokio::time::timeout(START_LIMIT, attempt).await.with_context(|| format!("cannot connect to {url}"))
+}
+
+/// A process and its children.
+fn family(parent: u32) -> Result<Vec<u32>> {
+    let listed = Command::new("ps").args(["-A", "-o", "pid=,ppid="]).output().context("cannot run ps")?;
+    let children = String::from_utf8_lossy(&listed.stdout).lines().filter_map(child_of(parent)).collect::<Vec<_>>();
+    Ok([parent].into_iter().chain(children).collect())
+}
+
+fn child_of(parent: u32) -> impl Fn(&str) -> Option<u32> {
+    move |line| {
+        let mut numbers = line.split_whitespace().map(str::parse::<u32>);
+        let (pid, ppid) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+        (ppid == parent).then_some(pid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::child_of;
+
+    #[test]
+    fn children_are_told_from_others() {
+        let child = child_of(7);
+        assert_eq!(child(" 12 7"), Some(12));
+        assert_eq!(child("7 1"), None);
+        assert_eq!(child(""), None);
+    }
+}

@@ -1,0 +1,110 @@
+//! PostgreSQL's messages, as far as their edges and their first words: enough to know which reply belongs to which statement.
+
+use std::io::{Error, ErrorKind, Result};
+
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+
+/// Longer ones are not of this protocol.
+const LONGEST: usize = 64 << 20;
+
+/// One message, as it came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Frame {
+    bytes: Vec<u8>,
+}
+
+/// What a connection begins with.
+pub(crate) enum Opening {
+    /// Asks for encryption; one byte answers.
+    Encryption,
+    /// Asks, on a connection of its own, to cancel what another one is doing.
+    Cancel(Vec<u8>),
+    /// The session's start.
+    Startup(Vec<u8>),
+}
+
+impl Frame {
+    /// The next message, or nothing at the end of the stream.
+    pub(crate) async fn read(from: &mut (impl AsyncRead + Unpin)) -> Result<Option<Self>> {
+        let mut head = [0; 5];
+        if from.read(&mut head[..1]).await? == 0 {
+            return Ok(None);
+        }
+        from.read_exact(&mut head[1..]).await?;
+        let mut bytes = head.to_vec();
+        bytes.resize(1 + length([head[1], head[2], head[3], head[4]], 4)?, 0);
+        from.read_exact(&mut bytes[5..]).await?;
+        Ok(Some(Self { bytes }))
+    }
+
+    /// Its first byte.
+    pub(crate) fn kind(&self) -> u8 {
+        self.bytes[0]
+    }
+
+    /// All of it.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The strings it begins with, each ended by a zero.
+    pub(crate) fn words(&self) -> impl Iterator<Item = &[u8]> {
+        self.bytes[5..].split(|byte| *byte == 0)
+    }
+
+    /// The first string as text.
+    pub(crate) fn text(&self) -> String {
+        self.words().next().map(|word| String::from_utf8_lossy(word).into_owned()).unwrap_or_default()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn new(kind: u8, body: &[u8]) -> Self {
+        let length = u32::try_from(body.len() + 4).unwrap().to_be_bytes();
+        Self { bytes: [&[kind], &length[..], body].concat() }
+    }
+}
+
+impl Opening {
+    /// The first message of a connection: it has no kind.
+    pub(crate) async fn read(from: &mut (impl AsyncRead + Unpin)) -> Result<Self> {
+        const CANCEL: u32 = 80_877_102;
+        const TLS: u32 = 80_877_103;
+        const GSS: u32 = 80_877_104;
+        let mut head = [0; 8];
+        from.read_exact(&mut head).await?;
+        let mut bytes = head.to_vec();
+        bytes.resize(length([head[0], head[1], head[2], head[3]], 8)?, 0);
+        from.read_exact(&mut bytes[8..]).await?;
+        Ok(match u32::from_be_bytes([head[4], head[5], head[6], head[7]]) {
+            TLS | GSS => Self::Encryption,
+            CANCEL => Self::Cancel(bytes),
+            _ => Self::Startup(bytes),
+        })
+    }
+}
+
+fn length(bytes: [u8; 4], least: usize) -> Result<usize> {
+    let length = usize::try_from(u32::from_be_bytes(bytes)).unwrap_or(usize::MAX);
+    if (least..=LONGEST).contains(&length) {
+        return Ok(length);
+    }
+    Err(Error::new(ErrorKind::InvalidData, format!("a message of {length} bytes is not PostgreSQL's")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn messages_are_cut_at_their_edges() {
+        let (first, second) = (Frame::new(b'Q', b"select 1\0"), Frame::new(b'Z', b"I"));
+        let stream = [first.bytes(), second.bytes()].concat();
+        let mut rest = stream.as_slice();
+        assert_eq!(Frame::read(&mut rest).await.unwrap(), Some(first.clone()));
+        assert_eq!(Frame::read(&mut rest).await.unwrap(), Some(second));
+        assert_eq!(Frame::read(&mut rest).await.unwrap(), None);
+        assert_eq!(first.text(), "select 1");
+        assert!(Frame::read(&mut &stream[..4]).await.is_err(), "half a message");
+        assert!(Frame::read(&mut &b"Q\xff\xff\xff\xff"[..]).await.is_err(), "no length of a message");
+    }
+}

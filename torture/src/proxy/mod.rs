@@ -1,0 +1,79 @@
+//! A proxy before PostgreSQL that follows the protocol far enough to lose exactly the reply it is told to lose.
+//!
+//! ```text
+//! client ── units ──▶ held? hole? delay? ──▶ server
+//! client ◀── lost? mute? hole? delay? ◀── replies, each with its statement ── server
+//! ```
+//!
+//! Faults are commanded while it runs, and counted. It refuses encryption: it could not read on.
+
+mod faults;
+mod frames;
+mod script;
+mod session;
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use faults::Faults;
+pub use faults::{Direction, Held, LostReplies, Weather};
+
+/// A proxy at work. Gone, with its sessions, when it is dropped.
+#[derive(Debug)]
+pub struct Proxy {
+    port: u16,
+    faults: Arc<Faults>,
+    listener: JoinHandle<()>,
+}
+
+impl Proxy {
+    /// Starts one before the server on this port of this machine.
+    pub async fn start(upstream: u16) -> Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        let port = listener.local_addr()?.port();
+        let faults = Arc::<Faults>::default();
+        let shared = faults.clone();
+        let listener = tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                tokio::spawn(session::serve(client, upstream, shared.clone()));
+            }
+        });
+        Ok(Self { port, faults, listener })
+    }
+
+    /// Where it listens.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Loses the reply to every so-manieth commit: of a statement outside of a transaction whose SQL has this in it and
+    /// which moved a row, or, for `COMMIT`, of a transaction. So many times; the connection is cut with the reply.
+    pub fn lose_replies(&self, sql: &str, every: usize, times: usize) -> Arc<LostReplies> {
+        self.faults.lose(sql, every, times)
+    }
+
+    /// Keeps statements whose SQL has this in it from the server until they are released.
+    pub fn hold(&self, sql: &str) -> Arc<Held> {
+        self.faults.hold(sql)
+    }
+
+    /// Ends every connection.
+    pub fn cut(&self) {
+        self.faults.cuts().send_modify(|cuts| *cuts += 1);
+    }
+
+    /// Changes the weather, for all connections that are and will be.
+    pub fn weather(&self, change: impl FnOnce(&mut Weather)) {
+        self.faults.weather().send_modify(change);
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.listener.abort();
+        self.cut();
+    }
+}

@@ -1,0 +1,120 @@
+//! The application: enqueues through the product, and remembers what it was told about each job.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use diesel::result::Error as DieselError;
+use diesel_async::{AsyncConnection as _, AsyncPgConnection};
+use jobs::{Enqueue as _, NewJob, enqueue_all};
+
+use super::jobs::new_job;
+use super::mix::Deed;
+use crate::history::{Enqueued, Fate};
+
+/// What an answer may take before the application gives its connection up.
+const LIMIT: Duration = Duration::from_secs(15);
+/// Between attempts to connect.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// An application with one connection, which it replaces whenever it failed.
+#[allow(missing_debug_implementations)]
+pub struct Application {
+    url: String,
+    conn: Option<AsyncPgConnection>,
+    ledger: Vec<Enqueued>,
+}
+
+impl Application {
+    /// One that enqueues here.
+    pub fn new(url: String) -> Self {
+        Self { url, conn: None, ledger: Vec::new() }
+    }
+
+    /// What it knows of its jobs.
+    pub fn ledger(self) -> Vec<Enqueued> {
+        self.ledger
+    }
+
+    /// How many of its jobs have this fate.
+    pub fn count(&self, fate: Fate) -> usize {
+        self.ledger.iter().filter(|row| row.fate == fate).count()
+    }
+
+    /// Does one deed, and writes down what it was told.
+    pub async fn perform(&mut self, deed: &Deed) -> Result<()> {
+        let (works, commit) = match deed {
+            Deed::Single(work) => (std::slice::from_ref(work), true),
+            Deed::Transaction { works, commit } => (works.as_slice(), *commit),
+            Deed::Bulk(works) => (works.as_slice(), true),
+        };
+        let jobs = works.iter().map(new_job).collect::<Result<Vec<_>, _>>()?;
+        let mut conn = self.connection().await;
+        let done = match deed {
+            Deed::Single(_) | Deed::Bulk(_) => tokio::time::timeout(LIMIT, at_once(&mut conn, jobs)).await,
+            Deed::Transaction { .. } => tokio::time::timeout(LIMIT, together(&mut conn, jobs, commit)).await,
+        };
+        // Without an answer nobody knows, except that what was never to be committed never was.
+        let done =
+            done.unwrap_or(Told { ids: Vec::new(), fate: if commit { Fate::Unknown } else { Fate::RolledBack } });
+        if done.fate != Fate::Unknown && (done.fate == Fate::Acknowledged) == commit {
+            self.conn = Some(conn);
+        }
+        let id = |place: usize| done.ids.get(place).copied();
+        self.ledger.extend(works.iter().enumerate().map(|(place, work)| work.enqueued(id(place), done.fate)));
+        Ok(())
+    }
+
+    /// Writes down a job that somebody else enqueued.
+    pub fn note(&mut self, enqueued: Enqueued) {
+        self.ledger.push(enqueued);
+    }
+
+    async fn connection(&mut self) -> AsyncPgConnection {
+        loop {
+            if let Some(conn) = self.conn.take() {
+                return conn;
+            }
+            match tokio::time::timeout(LIMIT, AsyncPgConnection::establish(&self.url)).await {
+                Ok(Ok(conn)) => return conn,
+                _ => tokio::time::sleep(PAUSE).await,
+            }
+        }
+    }
+}
+
+/// What the application was told.
+struct Told {
+    ids: Vec<i64>,
+    fate: Fate,
+}
+
+async fn at_once(conn: &mut AsyncPgConnection, mut jobs: Vec<NewJob>) -> Told {
+    let told = match jobs.len() {
+        1 => jobs.remove(0).enqueue(conn).await.map(|id| vec![id]),
+        _ => enqueue_all(conn, jobs).await,
+    };
+    match told {
+        Ok(ids) => Told { ids: ids.into_iter().map(|id| id.0).collect(), fate: Fate::Acknowledged },
+        Err(_) => Told { ids: Vec::new(), fate: Fate::Unknown },
+    }
+}
+
+async fn together(conn: &mut AsyncPgConnection, jobs: Vec<NewJob>, commit: bool) -> Told {
+    let mut ids = Vec::new();
+    let mut to_commit = false;
+    let told = conn
+        .transaction(async |conn| {
+            for job in jobs {
+                ids.push(job.enqueue(conn).await.map_err(DieselError::from)?.0);
+            }
+            to_commit = commit;
+            if commit { Ok(()) } else { Err(DieselError::RollbackTransaction) }
+        })
+        .await;
+    let fate = match told {
+        Ok(()) => Fate::Acknowledged,
+        Err(_) if to_commit => Fate::Unknown,
+        Err(_) => Fate::RolledBack,
+    };
+    Told { ids, fate }
+}

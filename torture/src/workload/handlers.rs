@@ -1,0 +1,138 @@
+//! The handlers, one for each way in which the product runs one. They say what they do before they do it.
+
+use std::time::Duration;
+
+use anyhow::bail;
+use diesel::prelude::*;
+use diesel::sql_types::{BigInt, Integer, Uuid};
+use diesel_async::AsyncPgConnection;
+use jobs::{JobContext, Outcome, State, job};
+
+use super::jobs::Work;
+use crate::history::{Recorder, What};
+
+/// After a failure or a snooze a job comes back this much later.
+const SOON: Duration = Duration::from_millis(20);
+
+/// A macro, because the two connections do not share the type of a statement.
+macro_rules! effect {
+    ($work:expr, $ctx:expr) => {
+        diesel::sql_query("insert into torture.effect (number, lease, worker) values ($1, $2, $3)")
+            .bind::<BigInt, _>($work.number)
+            .bind::<Integer, _>($ctx.lease().number)
+            .bind::<Uuid, _>($ctx.lease().worker.0)
+    };
+}
+
+/// Runs on the runtime.
+#[job(backoff = "fixed(20ms)")]
+pub async fn ordinary(work: Work, ctx: &JobContext, State(recorder): State<Recorder>) -> anyhow::Result<Outcome> {
+    recorder.say(ctx, work.number, What::Start).await?;
+    if !last(&work, ctx).await {
+        recorder.say(ctx, work.number, What::Stopped).await?;
+        bail!("asked to stop");
+    }
+    let end = end(&work, ctx);
+    recorder.say(ctx, work.number, end).await?;
+    answer(end, &work, ctx)
+}
+
+/// Runs on the blocking pool.
+#[job(backoff = "fixed(20ms)")]
+pub fn blocking(work: Work, ctx: &JobContext, State(recorder): State<Recorder>) -> anyhow::Result<Outcome> {
+    recorder.say_blocking(ctx, work.number, What::Start)?;
+    std::thread::sleep(Duration::from_millis(work.millis));
+    let end = end(&work, ctx);
+    recorder.say_blocking(ctx, work.number, end)?;
+    answer(end, &work, ctx)
+}
+
+/// Runs on the runtime, inside the transaction that finishes the job.
+#[job(backoff = "fixed(20ms)")]
+pub async fn transactional(
+    conn: &mut AsyncPgConnection,
+    work: Work,
+    ctx: &JobContext,
+    State(recorder): State<Recorder>,
+) -> anyhow::Result<Outcome> {
+    recorder.say(ctx, work.number, What::Start).await?;
+    let end = end(&work, ctx);
+    if writes(end) {
+        diesel_async::RunQueryDsl::execute(effect!(work, ctx), conn).await?;
+    }
+    if !last(&work, ctx).await {
+        recorder.say(ctx, work.number, What::Stopped).await?;
+        bail!("asked to stop");
+    }
+    recorder.say(ctx, work.number, end).await?;
+    answer(end, &work, ctx)
+}
+
+/// Runs on the blocking pool, inside the transaction that finishes the job.
+#[job(backoff = "fixed(20ms)")]
+pub fn transactional_blocking(
+    conn: &mut PgConnection,
+    work: Work,
+    ctx: &JobContext,
+    State(recorder): State<Recorder>,
+) -> anyhow::Result<Outcome> {
+    recorder.say_blocking(ctx, work.number, What::Start)?;
+    let end = end(&work, ctx);
+    if writes(end) {
+        RunQueryDsl::execute(effect!(work, ctx), conn)?;
+    }
+    std::thread::sleep(Duration::from_millis(work.millis));
+    recorder.say_blocking(ctx, work.number, end)?;
+    answer(end, &work, ctx)
+}
+
+/// Never yields: the thread of the runtime that runs it runs nothing else.
+#[job]
+pub async fn hog(work: Work, ctx: &JobContext, State(recorder): State<Recorder>) -> anyhow::Result<()> {
+    recorder.say(ctx, work.number, What::Start).await?;
+    std::thread::sleep(Duration::from_millis(work.millis));
+    recorder.say(ctx, work.number, What::Ok).await?;
+    Ok(())
+}
+
+/// Something to do for a worker that is to leave the other jobs alone.
+#[job(queue = "aside")]
+pub async fn nothing() {}
+
+/// How the attempt at hand ends.
+fn end(work: &Work, ctx: &JobContext) -> What {
+    if ctx.lease().number <= i32::from(work.snoozes) {
+        What::Snooze
+    } else if ctx.attempt() <= work.failures {
+        What::Fail
+    } else if work.cancels {
+        What::Cancel
+    } else {
+        What::Ok
+    }
+}
+
+/// Whether the effect is written: where it must be seen, and where it must not. A snooze would commit it, too.
+fn writes(end: What) -> bool {
+    matches!(end, What::Ok | What::Fail)
+}
+
+fn answer(end: What, work: &Work, ctx: &JobContext) -> anyhow::Result<Outcome> {
+    match end {
+        What::Snooze => Ok(Outcome::Snooze(SOON)),
+        What::Cancel => Ok(Outcome::Cancel("planned".to_owned())),
+        // The checker reads in the stored failure whose it is.
+        What::Fail if work.panics => panic!("planned, under lease {};", ctx.lease().number),
+        What::Fail => bail!("planned, under lease {};", ctx.lease().number),
+        What::Start | What::Ok | What::Stopped => Ok(Outcome::Complete),
+    }
+}
+
+/// Whether the work was done to its end.
+async fn last(work: &Work, ctx: &JobContext) -> bool {
+    let time = tokio::time::sleep(Duration::from_millis(work.millis));
+    tokio::select! {
+        () = time => true,
+        () = ctx.cancelled(), if work.polite => false,
+    }
+}

@@ -1,0 +1,107 @@
+//! One job: what its arguments tell its handler to do.
+
+use jobs::{IntoNewJob as _, InvalidJob, Job as _, NewJob};
+use serde::{Deserialize, Serialize};
+
+use super::handlers::{Blocking, Ordinary, Transactional, TransactionalBlocking};
+use crate::history::{Ending, Enqueued, Fate};
+
+/// How a job's handler is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Shape {
+    /// On the runtime.
+    Async,
+    /// On the blocking pool.
+    Blocking,
+    /// On the runtime, inside the transaction that finishes the job.
+    Transactional,
+    /// On the blocking pool, inside the transaction that finishes the job.
+    TransactionalBlocking,
+}
+
+impl Shape {
+    /// Whether effect and completion are one.
+    pub const fn is_transactional(self) -> bool {
+        matches!(self, Self::Transactional | Self::TransactionalBlocking)
+    }
+}
+
+/// What a handler is to do. By default: nothing, at once, with success.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Work {
+    /// The suite's own number for the job.
+    pub number: i64,
+    /// How it is run.
+    pub shape: Shape,
+    /// What it takes.
+    pub millis: u64,
+    /// Whether it ends early when it is asked to.
+    pub polite: bool,
+    /// Its first so many attempts fail.
+    pub failures: u16,
+    /// And they do it by a panic.
+    pub panics: bool,
+    /// Under its first so many leases it asks for a later time.
+    pub snoozes: u16,
+    /// Then it cancels itself.
+    pub cancels: bool,
+    /// Attempts it has.
+    pub max_attempts: u16,
+    /// Its priority.
+    pub priority: i16,
+}
+
+impl Work {
+    /// Succeeds at once.
+    pub fn new(number: i64, shape: Shape) -> Self {
+        Self {
+            number,
+            shape,
+            millis: 0,
+            polite: false,
+            failures: 0,
+            panics: false,
+            snoozes: 0,
+            cancels: false,
+            max_attempts: 25,
+            priority: 0,
+        }
+    }
+
+    /// Takes this long.
+    pub fn lasting(self, millis: u64) -> Self {
+        Self { millis, ..self }
+    }
+
+    /// What the application writes down about it.
+    pub fn enqueued(&self, job: Option<i64>, fate: Fate) -> Enqueued {
+        let ends = if self.failures >= self.max_attempts {
+            Ending::Discarded
+        } else if self.cancels {
+            Ending::Cancelled
+        } else {
+            Ending::Completed
+        };
+        Enqueued {
+            number: self.number,
+            job,
+            fate,
+            ends,
+            transactional: self.shape.is_transactional(),
+            failures: self.failures.min(self.max_attempts),
+            max_attempts: self.max_attempts,
+        }
+    }
+}
+
+/// As the product takes it.
+pub fn new_job(work: &Work) -> Result<NewJob, InvalidJob> {
+    let (work, priority, attempts) = (work.clone(), work.priority, work.max_attempts);
+    let job = match work.shape {
+        Shape::Async => Ordinary { work }.priority(priority),
+        Shape::Blocking => Blocking { work }.priority(priority),
+        Shape::Transactional => Transactional { work }.priority(priority),
+        Shape::TransactionalBlocking => TransactionalBlocking { work }.priority(priority),
+    };
+    job.max_attempts(attempts).into_new_job()
+}

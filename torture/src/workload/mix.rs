@@ -1,0 +1,143 @@
+//! What is enqueued in which order, from a seed: the same seed gives the same deeds.
+
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+
+use super::jobs::{Shape, Work};
+
+/// Something the application does.
+#[derive(Clone, Debug)]
+pub enum Deed {
+    /// One job, outside of a transaction.
+    Single(Work),
+    /// Some jobs, one by one, in a transaction that is committed or rolled back.
+    Transaction {
+        /// The jobs.
+        works: Vec<Work>,
+        /// Whether they shall exist.
+        commit: bool,
+    },
+    /// Many at once.
+    Bulk(Vec<Work>),
+}
+
+/// How common what is; each in percent.
+#[derive(Clone, Copy, Debug)]
+pub struct Mix {
+    /// Jobs that are transactional.
+    pub transactional: u32,
+    /// Jobs, of either sort, that run on the blocking pool.
+    pub blocking: u32,
+    /// Jobs that fail, panic, snooze, cancel themselves or use up their attempts.
+    pub troubled: u32,
+    /// Jobs that take a while.
+    pub long: u32,
+    /// And how long, at most.
+    pub long_millis: u64,
+    /// The most that the others take.
+    pub millis: u64,
+    /// The largest bulk.
+    pub bulk: usize,
+}
+
+impl Default for Mix {
+    fn default() -> Self {
+        Self { transactional: 40, blocking: 20, troubled: 20, long: 2, long_millis: 600, millis: 15, bulk: 200 }
+    }
+}
+
+/// Deeds, until they make so many jobs.
+#[derive(Debug)]
+pub struct Workload {
+    rng: StdRng,
+    mix: Mix,
+    next: i64,
+    left: usize,
+}
+
+impl Workload {
+    /// This many jobs that shall exist, numbered from one; those that are rolled back come on top.
+    pub fn new(seed: u64, mix: Mix, jobs: usize) -> Self {
+        Self { rng: StdRng::seed_from_u64(seed), mix, next: 1, left: jobs }
+    }
+
+    fn works(&mut self, most: usize) -> Vec<Work> {
+        let count = self.rng.random_range(1..=most.max(1));
+        (0..count).map(|_| self.work()).collect()
+    }
+
+    fn percent(&mut self, share: u32) -> bool {
+        self.rng.random_range(0..100) < share
+    }
+
+    fn work(&mut self) -> Work {
+        let shape = match (self.percent(self.mix.transactional), self.percent(self.mix.blocking)) {
+            (false, false) => Shape::Async,
+            (false, true) => Shape::Blocking,
+            (true, false) => Shape::Transactional,
+            (true, true) => Shape::TransactionalBlocking,
+        };
+        let mut work = Work::new(self.next, shape);
+        self.next += 1;
+        work.polite = self.rng.random_bool(0.5);
+        work.millis = if self.percent(self.mix.long) {
+            self.rng.random_range(0..=self.mix.long_millis)
+        } else {
+            self.rng.random_range(0..=self.mix.millis)
+        };
+        if self.percent(self.mix.troubled) {
+            self.trouble(&mut work);
+        }
+        work
+    }
+
+    fn trouble(&mut self, work: &mut Work) {
+        work.panics = self.rng.random_bool(0.5);
+        match self.rng.random_range(0..10) {
+            0..5 => work.failures = self.rng.random_range(1..=2),
+            5..8 => work.snoozes = self.rng.random_range(1..=2),
+            8 => work.cancels = true,
+            _ => (work.failures, work.max_attempts) = (u16::MAX, 2),
+        }
+    }
+}
+
+impl Iterator for Workload {
+    type Item = Deed;
+
+    fn next(&mut self) -> Option<Deed> {
+        if self.left == 0 {
+            return None;
+        }
+        let most = self.left;
+        let deed = match self.rng.random_range(0..10) {
+            0..4 => Deed::Single(self.work()),
+            4..6 => Deed::Transaction { works: self.works(most.min(5)), commit: true },
+            6..8 => return Some(Deed::Transaction { works: self.works(5), commit: false }),
+            _ => Deed::Bulk(self.works(most.min(self.mix.bulk))),
+        };
+        self.left -= match &deed {
+            Deed::Single(_) => 1,
+            Deed::Transaction { works, .. } | Deed::Bulk(works) => works.len(),
+        };
+        Some(deed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_gives_the_same_deeds_again_and_the_jobs_that_were_asked_for() {
+        let deeds = |seed| format!("{:?}", Workload::new(seed, Mix::default(), 500).collect::<Vec<_>>());
+        assert_eq!(deeds(7), deeds(7));
+        assert_ne!(deeds(7), deeds(8));
+        let jobs = Workload::new(7, Mix::default(), 500).map(|deed| match deed {
+            Deed::Single(_) => 1,
+            Deed::Transaction { works, commit: true } | Deed::Bulk(works) => works.len(),
+            Deed::Transaction { .. } => 0,
+        });
+        assert_eq!(jobs.sum::<usize>(), 500);
+    }
+}

@@ -1,0 +1,10 @@
+//! The load: jobs of every temper, generated from a seed, the handlers that run them, and the application that enqueues them.
+
+mod application;
+pub mod handlers;
+mod jobs;
+mod mix;
+
+pub use self::jobs::{Shape, Work, new_job};
+pub use application::Application;
+pub use mix::{Deed, Mix, Workload};
