@@ -12,6 +12,7 @@ mod lint;
 mod pg;
 mod test;
 mod tidy;
+mod torture;
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -41,6 +42,8 @@ enum Verb {
     Ci,
     /// Measure everything beside hand-written SQL, and write PERFORMANCE.md's tables and charts
     Bench(bench::Options),
+    /// Kill, stop, cut and crash everything around real workers, and see what holds
+    Torture(torture::Options),
     /// Run the tests' PostgreSQL by hand
     Pg {
         #[command(subcommand)]
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
         Verb::Doc => doc::run(&root),
         Verb::Ci => ci::run(&root),
         Verb::Bench(options) => bench::run(&root, &options),
+        Verb::Torture(options) => torture::run(&root, &options),
         Verb::Pg { verb } => pg::run(&root, &verb),
     };
     match done {

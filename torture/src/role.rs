@@ -1,0 +1,58 @@
+//! What this program is when the suite starts it: the worker under test, or a load on the processor.
+
+use std::process::{Command, ExitCode};
+use std::{env, hint};
+
+use anyhow::{Context as _, Result};
+use jobs::WorkerBuilder;
+use torture::history::Recorder;
+use torture::process::end_with_parent;
+
+const ROLE: &str = "TORTURE_ROLE";
+const HISTORY: &str = "TORTURE_HISTORY";
+
+/// What to be instead of the suite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// The bundled worker, with the suite's jobs.
+    Worker,
+    /// Keeps a processor busy.
+    Burner,
+}
+
+/// The role of this process, if it has one.
+pub(crate) fn ours() -> Option<Role> {
+    let role = env::var(ROLE).ok()?;
+    [Role::Worker, Role::Burner].into_iter().find(|known| known.name() == role)
+}
+
+impl Role {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Worker => "worker",
+            Self::Burner => "burner",
+        }
+    }
+
+    /// The command that starts it.
+    pub(crate) fn command(self, history: &str) -> Result<Command> {
+        let mut command = Command::new(env::current_exe().context("cannot find this program")?);
+        command.env(ROLE, self.name()).env(HISTORY, history);
+        Ok(command)
+    }
+
+    pub(crate) fn play(self) -> ExitCode {
+        end_with_parent();
+        match self {
+            Self::Worker => jobs::cli::main_with(set_up),
+            Self::Burner => loop {
+                hint::spin_loop();
+            },
+        }
+    }
+}
+
+async fn set_up(worker: WorkerBuilder) -> Result<WorkerBuilder> {
+    let history = env::var(HISTORY).with_context(|| format!("{HISTORY} is not set"))?;
+    Ok(worker.state(Recorder::start(history)?))
+}

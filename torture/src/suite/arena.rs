@@ -1,0 +1,144 @@
+//! What one test gets: a database with both schemas, a place for logs, a seed, a size, and the means to start workers.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use diesel_async::{AsyncConnection as _, AsyncPgConnection};
+use tokio_postgres::Client;
+use torture::cluster::{self, Cluster, connect};
+use torture::history;
+use torture::process::Process;
+
+use crate::options::Options;
+use crate::role::Role;
+
+/// How long a worker may take to start on a busy machine.
+pub(super) const START: Duration = Duration::from_secs(30);
+/// The lease of every worker.
+pub(super) const LEASE: Duration = Duration::from_secs(3);
+/// After a second in a transaction a session counts as forgotten there.
+const FORGOTTEN: Duration = Duration::from_millis(1200);
+
+/// How much of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Size {
+    /// Jobs to run.
+    pub(super) jobs: usize,
+    /// Faults to inject.
+    pub(super) faults: usize,
+}
+
+/// One test's place.
+pub(super) struct Arena<'c> {
+    pub(super) cluster: &'c Cluster,
+    pub(super) name: &'static str,
+    pub(super) seed: u64,
+    pub(super) short: bool,
+    jobs: Option<usize>,
+    database: String,
+    logs: PathBuf,
+    started: AtomicUsize,
+}
+
+impl<'c> Arena<'c> {
+    /// Makes it anew.
+    pub(super) async fn open(cluster: &'c Cluster, options: &Options, name: &'static str, seed: u64) -> Result<Self> {
+        let database = format!("torture_{}", name.replace('-', "_"));
+        let logs = options.dir.join("logs").join(format!("{name}-{seed}"));
+        if logs.exists() {
+            fs::remove_dir_all(&logs)?;
+        }
+        fs::create_dir_all(&logs).with_context(|| format!("cannot make {}", logs.display()))?;
+        cluster.create(&database).await?;
+        let arena =
+            Self { cluster, name, seed, short: options.short, jobs: options.jobs, database, logs, started: 0.into() };
+        jobs::migrate(&mut AsyncPgConnection::establish(&arena.url()).await?).await?;
+        history::create(&arena.connect().await?).await?;
+        Ok(arena)
+    }
+
+    /// Removes what nobody has to look at.
+    pub(super) async fn clear(&self) -> Result<()> {
+        fs::remove_dir_all(&self.logs)?;
+        self.cluster.remove(&self.database).await
+    }
+
+    /// Where its processes write.
+    pub(super) fn logs(&self) -> &Path {
+        &self.logs
+    }
+
+    /// Its database, past every fault but those of the server itself.
+    pub(super) fn url(&self) -> String {
+        self.cluster.url(&self.database)
+    }
+
+    /// Its database behind a proxy.
+    pub(super) fn url_through(&self, port: u16) -> String {
+        cluster::url(port, &self.database)
+    }
+
+    /// A connection for the suite's own questions.
+    pub(super) async fn connect(&self) -> Result<Client> {
+        connect(&self.url()).await
+    }
+
+    /// As short or as long as it was asked for.
+    pub(super) fn size(&self, short: Size, long: Size) -> Size {
+        let size = if self.short { short } else { long };
+        Size { jobs: self.jobs.unwrap_or(size.jobs), ..size }
+    }
+
+    /// Starts a worker on this URL. Its history goes past the URL's faults; it need only survive crashes of the server
+    /// where the server crashes.
+    pub(super) fn worker(&self, url: &str, history: History, args: &[&str]) -> Result<Process> {
+        let history = match history {
+            History::Durable => self.url(),
+            History::Quick => format!("{}&options=-csynchronous_commit%3Doff", self.url()),
+        };
+        let mut command = Role::Worker.command(&history)?;
+        command.env("DATABASE_URL", url).env("RUST_LOG", "info").args(["run", "--lease", "3s"]).args(args);
+        Process::start(command, self.log("worker"))
+    }
+
+    /// Starts a process that keeps a processor busy.
+    pub(super) fn burner(&self) -> Result<Process> {
+        Process::start(Role::Burner.command("")?, self.log("burner"))
+    }
+
+    fn log(&self, role: &str) -> PathBuf {
+        self.logs.join(format!("{role}-{:03}.log", self.started.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    /// Waits until no job waits or runs, and then long enough to see what was forgotten. `false` if that takes too long.
+    pub(super) async fn at_rest(&self, limit: Duration) -> Result<bool> {
+        let conn = self.connect().await?;
+        let deadline = Instant::now() + limit;
+        while number(&conn, "select (select count(*) from jobs.ready) + (select count(*) from jobs.running)").await? > 0
+        {
+            if Instant::now() > deadline {
+                return Ok(false);
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        tokio::time::sleep(FORGOTTEN).await;
+        Ok(true)
+    }
+}
+
+/// How a worker's history is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum History {
+    /// What handlers said survives a crash of the server.
+    Durable,
+    /// Commits do not wait for the disk.
+    Quick,
+}
+
+/// A query's one number.
+pub(super) async fn number(conn: &Client, sql: &str) -> Result<i64> {
+    Ok(conn.query_one(sql, &[]).await.with_context(|| sql.to_owned())?.get(0))
+}

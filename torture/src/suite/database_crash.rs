@@ -1,0 +1,73 @@
+//! Database crash: the server is stopped as by a power failure, again and again, under load.
+//!
+//! What it had acknowledged is there; no worker ends; work goes on within seconds after the server accepts connections.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+use torture::checker::Promise;
+use torture::history::fault;
+use torture::workload::{Mix, Workload};
+
+use super::arena::{Arena, History, Size};
+use super::fleet::Fleet;
+use super::load::Load;
+use super::run::Run;
+
+/// The jobs are as many as come in until the last crash.
+const SHORT: Size = Size { jobs: 0, faults: 3 };
+const LONG: Size = Size { jobs: 0, faults: 20 };
+const WORKERS: usize = 3;
+const REST: Duration = Duration::from_secs(60);
+/// Work goes on so soon after the server accepts connections.
+const RESUME: Duration = Duration::from_secs(3);
+/// How long the server works, and how long it is gone, at most.
+const UP_MILLIS: std::ops::Range<u64> = 1_000..3_000;
+const DOWN_MILLIS: std::ops::Range<u64> = 0..1_500;
+
+pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
+    let size = arena.size(SHORT, LONG);
+    let args = ["--concurrency", "16", "--poll", "200ms"];
+    let mut fleet = Fleet::start(arena, arena.url(), History::Durable, &args, WORKERS).await?;
+    let mix = Mix { bulk: 20, ..Mix::default() };
+    let load = Load::start(arena.url(), Workload::new(arena.seed, mix, usize::MAX), Duration::from_millis(5));
+    let mut rng = StdRng::seed_from_u64(arena.seed);
+    let mut resumed = Vec::new();
+    for _ in 0..size.faults {
+        tokio::time::sleep(Duration::from_millis(rng.random_range(UP_MILLIS))).await;
+        fault(&arena.connect().await?, "crash of the database", None).await?;
+        arena.cluster.crash()?;
+        tokio::time::sleep(Duration::from_millis(rng.random_range(DOWN_MILLIS))).await;
+        arena.cluster.restart()?;
+        resumed.push(until_work_goes_on(arena).await?);
+    }
+    let ledger = load.stop().await?;
+    let drained = arena.at_rest(REST).await?;
+    let dead = fleet.dead()?;
+    let mut run = Run::judge(arena, &ledger, Promise::default()).await?;
+    run.load = format!("{}, {WORKERS} workers x 16 slots", run.load);
+    run.faults = size.faults;
+    run.recovery = resumed;
+    run.expect(drained, || format!("not drained {REST:?} after the last crash"));
+    run.expect(dead.is_empty(), || format!("workers ended: processes {dead:?}"));
+    run.expect_within(1.0, RESUME);
+    if drained {
+        fleet.stop().await?;
+    }
+    Ok(run)
+}
+
+/// From the moment at which the server accepts connections to the next job that ends.
+async fn until_work_goes_on(arena: &Arena<'_>) -> Result<f64> {
+    let up = Instant::now();
+    let conn = arena.connect().await?;
+    let now: chrono::DateTime<chrono::Utc> = conn.query_one("select clock_timestamp()", &[]).await?.get(0);
+    let ended = "select count(*) from jobs.finished where finished_at > $1";
+    while conn.query_one(ended, &[&now]).await?.get::<_, i64>(0) == 0 {
+        anyhow::ensure!(up.elapsed() < REST, "no job has ended {REST:?} after the server came back");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    Ok(up.elapsed().as_secs_f64())
+}

@@ -1,0 +1,83 @@
+//! Deploys: workers are asked to stop at bad moments and replaced, over and over, while jobs come in of which some take
+//! longer than the grace.
+//!
+//! Nothing is lost, no attempt is consumed, and every worker is gone within its grace and a second.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+use tokio::task::JoinSet;
+use torture::checker::Promise;
+use torture::history::fault;
+use torture::process::{Process, Signal};
+use torture::workload::{Mix, Workload};
+
+use super::arena::{Arena, History, START, Size};
+use super::fleet::Fleet;
+use super::load::Load;
+use super::run::Run;
+
+const SHORT: Size = Size { jobs: 0, faults: 12 };
+const LONG: Size = Size { jobs: 0, faults: 200 };
+const WORKERS: usize = 3;
+const GRACE: Duration = Duration::from_secs(1);
+const REST: Duration = Duration::from_secs(60);
+/// Between two deploys: from none at all to long enough for a worker to be busy.
+const CALM_MILLIS: std::ops::Range<u64> = 0..900;
+
+/// A worker that was asked to stop, and did.
+struct Stopped {
+    pid: u32,
+    code: i32,
+    seconds: f64,
+    had_started: bool,
+}
+
+pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
+    let size = arena.size(SHORT, LONG);
+    let args = ["--concurrency", "16", "--poll", "200ms", "--grace", "1s"];
+    let mut fleet = Fleet::start(arena, arena.url(), History::Quick, &args, WORKERS).await?;
+    let mix = Mix { bulk: 20, long: 10, long_millis: 2_500, ..Mix::default() };
+    let load = Load::start(arena.url(), Workload::new(arena.seed, mix, usize::MAX), Duration::from_millis(10));
+    let conn = arena.connect().await?;
+    let mut rng = StdRng::seed_from_u64(arena.seed);
+    let mut stopping = JoinSet::new();
+    for _ in 0..size.faults {
+        tokio::time::sleep(Duration::from_millis(rng.random_range(CALM_MILLIS))).await;
+        let old = fleet.replace(rng.random_range(0..WORKERS))?;
+        fault(&conn, "asked to stop", Some(old.id())).await?;
+        stopping.spawn(stop(old));
+    }
+    let ledger = load.stop().await?;
+    let mut all = Vec::new();
+    while let Some(stopped) = stopping.join_next().await {
+        all.push(stopped??);
+    }
+    let drained = arena.at_rest(REST).await?;
+    let mut run = Run::judge(arena, &ledger, Promise { no_attempt_consumed: true, ..Promise::default() }).await?;
+    run.load = format!("{}, {WORKERS} workers x 16 slots", run.load);
+    run.faults = size.faults;
+    run.recovery = all.iter().map(|stopped| stopped.seconds).collect();
+    run.expect(drained, || format!("not drained after {REST:?}"));
+    for Stopped { pid, code, seconds, had_started } in all {
+        // One that has not come to its signal handler yet is ended by the signal itself.
+        run.expect(code == 0 || !had_started, || format!("process {pid} was asked to stop and ended with {code}"));
+        let bar = (GRACE + Duration::from_secs(1)).as_secs_f64();
+        run.expect(seconds <= bar, || format!("process {pid} took {seconds:.2} s to stop, and should take {bar:.2} s"));
+    }
+    if drained {
+        fleet.stop().await?;
+    }
+    Ok(run)
+}
+
+async fn stop(mut worker: Process) -> Result<Stopped> {
+    let asked = Instant::now();
+    worker.signal(Signal::TERM)?;
+    let code = worker.ended(START).await?;
+    let seconds = asked.elapsed().as_secs_f64();
+    let had_started = worker.written()?.contains("worker started");
+    Ok(Stopped { pid: worker.id(), code, seconds, had_started })
+}

@@ -1,0 +1,55 @@
+//! Kill storm: workers are killed at any moment, a hundred times over, while jobs of every temper come in.
+//!
+//! Nothing is lost, nothing is done twice, every attempt is accounted for, and what a dead worker held can be claimed
+//! again within the lease and a sweep.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+use torture::checker::Promise;
+use torture::workload::{Mix, Workload};
+
+use super::arena::{Arena, History, LEASE, Size};
+use super::fleet::Fleet;
+use super::load::Load;
+use super::recovery;
+use super::run::Run;
+
+const SHORT: Size = Size { jobs: 5_000, faults: 20 };
+const LONG: Size = Size { jobs: 100_000, faults: 200 };
+const WORKERS: usize = 4;
+/// All is done so long after the last kill.
+const DRAINED: Duration = Duration::from_secs(60);
+/// What lies between two kills.
+const CALM_MILLIS: std::ops::Range<u64> = 50..450;
+
+pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
+    let size = arena.size(SHORT, LONG);
+    // A job may be there at any number of kills: it is to be run for all that.
+    let args = ["--concurrency", "16", "--poll", "200ms", "--max-crashes", "1000"];
+    let mut fleet = Fleet::start(arena, arena.url(), History::Quick, &args, WORKERS).await?;
+    let load = Load::start(arena.url(), Workload::new(arena.seed, Mix::default(), size.jobs), Duration::ZERO);
+    let conn = arena.connect().await?;
+    let mut rng = StdRng::seed_from_u64(arena.seed);
+    for _ in 0..size.faults {
+        tokio::time::sleep(Duration::from_millis(rng.random_range(CALM_MILLIS))).await;
+        fleet.kill(rng.random_range(0..WORKERS), &conn).await?;
+    }
+    let ledger = load.ended().await?;
+    let drained = arena.at_rest(DRAINED).await?;
+    let dead = fleet.dead()?;
+    let mut run = Run::judge(arena, &ledger, Promise::default()).await?;
+    run.load = format!("{}, {WORKERS} workers x 16 slots", run.load);
+    run.faults = size.faults;
+    run.recovery = recovery::of_crashes(&run.record);
+    run.expect(drained, || format!("not drained {DRAINED:?} after the last kill"));
+    run.expect(dead.is_empty(), || format!("nobody killed processes {dead:?}, and they are gone"));
+    run.expect(!run.recovery.is_empty(), || "no kill hit a job: the load was too small".to_owned());
+    run.expect_within(0.99, LEASE + Duration::from_secs(2));
+    if drained {
+        fleet.stop().await?;
+    }
+    Ok(run)
+}

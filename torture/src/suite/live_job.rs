@@ -1,0 +1,54 @@
+//! A live job is not rescued: handlers block every thread of the runtime for five leases, on a machine that is busy with
+//! other things, while another worker looks for the dead.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use diesel_async::{AsyncConnection as _, AsyncPgConnection};
+use jobs::Enqueue as _;
+use torture::checker::Promise;
+use torture::history::{Fate, fault};
+use torture::workload::handlers::Hog;
+use torture::workload::{Shape, Work};
+
+use super::arena::{Arena, History, LEASE, Size};
+use super::fleet::Fleet;
+use super::run::Run;
+
+/// Rounds.
+const SHORT: Size = Size { jobs: 0, faults: 1 };
+const LONG: Size = Size { jobs: 0, faults: 6 };
+const LEASES: u32 = 5;
+
+pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
+    let size = arena.size(SHORT, LONG);
+    let threads = std::thread::available_parallelism()?.get();
+    let busy = Fleet::start(arena, arena.url(), History::Quick, &["--queues", "default=64"], 1).await?;
+    // This one takes no such jobs.
+    let sweeper = Fleet::start(arena, arena.url(), History::Quick, &["--queues", "aside"], 1).await?;
+    let burners = (0..2 * threads).map(|_| arena.burner()).collect::<Result<Vec<_>>>()?;
+    let conn = arena.connect().await?;
+    let mut application = AsyncPgConnection::establish(&arena.url()).await?;
+    let mut ledger = Vec::new();
+    let hold = u64::try_from((LEASES * LEASE).as_millis())?;
+    for _ in 0..size.faults {
+        fault(&conn, "every thread is blocked", None).await?;
+        for _ in 0..threads {
+            let work = Work::new(i64::try_from(ledger.len())?, Shape::Async).lasting(hold);
+            let id = Hog { work: work.clone() }.enqueue(&mut application).await?;
+            ledger.push(work.enqueued(Some(id.0), Fate::Acknowledged));
+        }
+        // One behind the other, should they not find a thread each.
+        let limit = LEASE * LEASES * u32::try_from(threads)? + Duration::from_secs(30);
+        anyhow::ensure!(arena.at_rest(limit).await?, "the hogs have not ended after {limit:?}");
+    }
+    drop(burners);
+    let mut run = Run::judge(arena, &ledger, Promise { no_attempt_consumed: true, ..Promise::default() }).await?;
+    run.load = format!("{} hogs, {} busy processes", ledger.len(), 2 * threads);
+    run.faults = size.faults;
+    let rescued = run.record.failures.iter().filter(|failure| failure.kind == "crash").count();
+    run.expect(rescued == 0, || format!("{rescued} jobs of living workers were rescued"));
+    busy.stop().await?;
+    sweeper.stop().await?;
+    Ok(run)
+}

@@ -1,0 +1,48 @@
+//! The application at work beside a test: until it has done everything, or until it is told to stop.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use torture::history::Enqueued;
+use torture::workload::{Application, Workload};
+
+/// An application at work.
+pub(super) struct Load {
+    task: JoinHandle<Result<Application>>,
+    stop: CancellationToken,
+}
+
+impl Load {
+    /// Starts it, with a pause after each deed.
+    pub(super) fn start(url: String, workload: Workload, pause: Duration) -> Self {
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        let task = tokio::spawn(async move {
+            let mut application = Application::new(url);
+            for deed in workload {
+                if stopped.is_cancelled() {
+                    break;
+                }
+                application.perform(&deed).await?;
+                if !pause.is_zero() {
+                    tokio::time::sleep(pause).await;
+                }
+            }
+            Ok(application)
+        });
+        Self { task, stop }
+    }
+
+    /// Waits until it has done everything; answers what it knows.
+    pub(super) async fn ended(self) -> Result<Vec<Enqueued>> {
+        Ok(self.task.await??.ledger())
+    }
+
+    /// Tells it to stop after the deed at hand.
+    pub(super) async fn stop(self) -> Result<Vec<Enqueued>> {
+        self.stop.cancel();
+        self.ended().await
+    }
+}

@@ -1,0 +1,95 @@
+//! The tests, and the one way in which each is run: a database of its own, the test, the oracle, a row of the table.
+
+mod arena;
+mod database_crash;
+mod deploys;
+mod fleet;
+mod kill_storm;
+mod live_job;
+mod load;
+mod lost_notifications;
+mod recovery;
+mod report;
+mod run;
+mod statements;
+mod unknown_commit;
+mod zombies;
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use cluster::Postgres;
+use torture::cluster::Cluster;
+
+use crate::options::Options;
+use arena::Arena;
+use report::Row;
+use run::Run;
+
+type Test = for<'a> fn(&'a Arena<'a>) -> Pin<Box<dyn Future<Output = Result<Run>> + Send + 'a>>;
+
+/// By the names people use, in the order of what is most worth knowing.
+const TESTS: &[(&str, Test)] = &[
+    ("kill-storm", |arena| Box::pin(kill_storm::run(arena))),
+    ("zombies", |arena| Box::pin(zombies::run(arena))),
+    ("unknown-commit", |arena| Box::pin(unknown_commit::run(arena))),
+    ("database-crash", |arena| Box::pin(database_crash::run(arena))),
+    ("deploys", |arena| Box::pin(deploys::run(arena))),
+    ("lost-notifications", |arena| Box::pin(lost_notifications::run(arena))),
+    ("live-job", |arena| Box::pin(live_job::run(arena))),
+];
+
+/// The longest that one run of one test may take.
+const LIMIT: Duration = Duration::from_secs(30 * 60);
+
+/// Runs what was asked for; whether everything held.
+pub(crate) async fn run(options: &Options) -> Result<bool> {
+    if let Some(unknown) = options.tests.iter().find(|name| TESTS.iter().all(|(known, _)| known != name)) {
+        let known: Vec<_> = TESTS.iter().map(|(name, _)| *name).collect();
+        bail!("there is no test {unknown:?}; there are {}", known.join(", "));
+    }
+    let asked = |name: &str| options.tests.is_empty() || options.tests.iter().any(|asked| asked == name);
+    let seed = options.seed.unwrap_or_else(|| rand::random::<u32>().into());
+    // The server's user has another working directory.
+    let cluster = Cluster::start(&std::path::absolute(options.dir.join("pg"))?, &postgres()?)?;
+    let mut held = true;
+    report::head(seed);
+    for (name, test) in TESTS.iter().filter(|(name, _)| asked(name)) {
+        let until = options.minutes.map(|minutes| Instant::now() + Duration::from_secs(60 * minutes));
+        let mut seed = seed;
+        loop {
+            let arena = Arena::open(&cluster, options, name, seed).await?;
+            let row = one(&arena, *test).await;
+            row.print();
+            held &= row.held();
+            if row.held() && !options.keep {
+                arena.clear().await?;
+            }
+            seed += 1;
+            if until.is_none_or(|until| Instant::now() >= until) {
+                break;
+            }
+        }
+    }
+    Ok(held)
+}
+
+async fn one(arena: &Arena<'_>, test: Test) -> Row {
+    let begun = Instant::now();
+    let run = match tokio::time::timeout(LIMIT, test(arena)).await {
+        Ok(run) => run,
+        Err(_) => Err(anyhow::anyhow!("still not done after {LIMIT:?}")),
+    };
+    Row::new(arena, run, begun.elapsed())
+}
+
+/// The server that the tests' runner found, or one that is on this machine.
+fn postgres() -> Result<Postgres> {
+    match std::env::var_os("JOBS_TEST_PG_BIN") {
+        Some(bin) => Ok(Postgres { bin: PathBuf::from(bin), libpq: None }),
+        None => cluster::find(),
+    }
+}

@@ -1,0 +1,153 @@
+//! Zombies: workers that sleep through three leases, and wake up with what they were about to write.
+//!
+//! They are stopped in the body of a handler, inside the transaction of one, and while their finishes are under way: a
+//! proxy holds those back and delivers them when others have long done the jobs. No such write is accepted.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use torture::checker::Promise;
+use torture::history::{Fate, fault};
+use torture::process::{Process, Signal};
+use torture::proxy::{Held, Proxy};
+use torture::workload::{Application, Deed, Shape, Work};
+
+use super::arena::{Arena, History, LEASE, START, Size, number};
+use super::fleet::Fleet;
+use super::recovery;
+use super::run::Run;
+use super::statements::FINISH;
+
+/// Zombies.
+const SHORT: Size = Size { jobs: 0, faults: 6 };
+const LONG: Size = Size { jobs: 0, faults: 216 };
+/// Zombies of one phase at once.
+const AT_ONCE: usize = 8;
+const SLOTS: &str = "8";
+/// Longer than it takes to see that a job has begun, and to stop its worker.
+const BODY_MILLIS: u64 = 2_000;
+const REST: Duration = Duration::from_secs(60);
+
+/// Where a zombie is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Body,
+    Transaction,
+    Finish,
+}
+
+/// A worker that is about to be stopped, or is.
+struct Zombie {
+    process: Process,
+    /// Its line to the server, where its finishes are held.
+    line: Option<(Proxy, std::sync::Arc<Held>)>,
+}
+
+pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
+    let size = arena.size(SHORT, LONG);
+    let mut stage = Stage { application: Application::new(arena.url()), arena, next: 1 };
+    let mut stopped = 0;
+    let mut deaf = Vec::new();
+    while stopped < size.faults {
+        let each = ((size.faults - stopped) / 3).clamp(1, AT_ONCE);
+        let mut zombies = Vec::new();
+        for phase in [Phase::Body, Phase::Transaction, Phase::Finish] {
+            zombies.extend(stage.stop(phase, each).await?);
+        }
+        stopped += zombies.len();
+        let heirs =
+            Fleet::start(arena, arena.url(), History::Quick, &["--concurrency", "16", "--poll", "200ms"], 1).await?;
+        tokio::time::sleep(3 * LEASE).await;
+        for zombie in &zombies {
+            // What was on its way arrives before its sender wakes up.
+            if let Some((_, held)) = &zombie.line {
+                held.release();
+            }
+        }
+        for zombie in &mut zombies {
+            zombie.process.signal(Signal::CONT)?;
+        }
+        for zombie in &mut zombies {
+            if zombie.process.said("lost its lease", START).await.is_err() {
+                deaf.push(zombie.process.id());
+            }
+        }
+        anyhow::ensure!(arena.at_rest(REST).await?, "the heir did not do the zombies' jobs");
+        heirs.stop().await?;
+    }
+    let mut run = Run::judge(arena, &stage.application.ledger(), Promise::default()).await?;
+    run.load = format!("{}, body / transaction / finish", run.load);
+    run.faults = stopped;
+    run.recovery = recovery::of_crashes(&run.record);
+    run.expect(deaf.is_empty(), || format!("processes {deaf:?} were not told that they lost their leases"));
+    run.expect_within(0.99, LEASE + Duration::from_secs(2));
+    Ok(run)
+}
+
+/// Makes zombies.
+struct Stage<'a> {
+    application: Application,
+    arena: &'a Arena<'a>,
+    next: i64,
+}
+
+impl Stage<'_> {
+    /// Starts workers and stops them in this phase.
+    async fn stop(&mut self, phase: Phase, count: usize) -> Result<Vec<Zombie>> {
+        let mut zombies = Vec::new();
+        for _ in 0..count {
+            zombies.push(self.zombie(phase).await?);
+        }
+        for zombie in &mut zombies {
+            zombie.process.said("worker started", START).await?;
+        }
+        // Each is to have something: whoever has nothing yet finds more.
+        let conn = self.arena.connect().await?;
+        for zombie in &zombies {
+            let begun =
+                format!("select count(*) from torture.event where pid = {} and what = 'start'", zombie.process.id());
+            while number(&conn, &begun).await? == 0 {
+                self.enqueue(phase, count).await?;
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+        for zombie in &zombies {
+            if let Some((_, held)) = &zombie.line {
+                tokio::time::timeout(START, held.caught()).await.context("no finish was seen on its way")?;
+            }
+            fault(&conn, "stop", Some(zombie.process.id())).await?;
+            zombie.process.signal(Signal::STOP)?;
+        }
+        Ok(zombies)
+    }
+
+    async fn zombie(&self, phase: Phase) -> Result<Zombie> {
+        let line = match phase {
+            Phase::Finish => {
+                let proxy = Proxy::start(self.arena.cluster.port()).await?;
+                let held = proxy.hold(FINISH);
+                Some((proxy, held))
+            }
+            Phase::Body | Phase::Transaction => None,
+        };
+        let url = line.as_ref().map_or_else(|| self.arena.url(), |(proxy, _)| self.arena.url_through(proxy.port()));
+        let process = self.arena.worker(&url, History::Quick, &["--concurrency", SLOTS, "--poll", "100ms"])?;
+        Ok(Zombie { process, line })
+    }
+
+    async fn enqueue(&mut self, phase: Phase, count: usize) -> Result<()> {
+        let shapes = match phase {
+            Phase::Body => [Shape::Async, Shape::Blocking],
+            Phase::Transaction => [Shape::Transactional, Shape::TransactionalBlocking],
+            Phase::Finish => [Shape::Async, Shape::Async],
+        };
+        let millis = if phase == Phase::Finish { 0 } else { BODY_MILLIS };
+        let works = shapes.iter().cycle().take(4 * count).map(|shape| {
+            self.next += 1;
+            Work::new(self.next, *shape).lasting(millis)
+        });
+        self.application.perform(&Deed::Bulk(works.collect())).await?;
+        debug_assert_eq!(self.application.count(Fate::Unknown), 0);
+        Ok(())
+    }
+}

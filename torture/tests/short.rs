@@ -1,0 +1,31 @@
+//! The short forms of the torture suite, each a test by its name: a cluster of its own, real workers, real faults. They run
+//! one after another: each measures time.
+#![allow(missing_docs, clippy::print_stdout)]
+
+use std::process::Command;
+
+/// Runs one test of the suite by itself. The directory's lock keeps others waiting.
+fn holds(test: &str) {
+    let dir = concat!(env!("CARGO_TARGET_TMPDIR"), "/torture");
+    let output = Command::new(env!("CARGO_BIN_EXE_jobs-torture"))
+        .args(["--short", "--test", test, "--dir", dir])
+        .output()
+        .unwrap_or_else(|error| panic!("cannot start the suite: {error}"));
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{said}");
+    println!("{said}");
+}
+
+macro_rules! short {
+    ($($claim:ident: $test:literal),+ $(,)?) => { $(#[test] fn $claim() { holds($test); })+ };
+}
+
+short! {
+    killed_workers_lose_nothing_and_do_nothing_twice: "kill-storm",
+    zombies_write_nothing: "zombies",
+    a_lost_reply_to_a_commit_loses_nothing_and_repeats_nothing: "unknown-commit",
+    a_crashed_database_loses_nothing_and_ends_no_worker: "database-crash",
+    deploys_lose_nothing_and_consume_no_attempt: "deploys",
+    lost_notifications_cost_at_most_a_poll: "lost-notifications",
+    a_live_job_is_never_rescued: "live-job",
+}
