@@ -22,6 +22,10 @@ pub struct Promise {
     pub in_order: bool,
     /// Nothing crashed: no attempt is consumed but by the handlers' own failures.
     pub no_attempt_consumed: bool,
+    /// The database crashed. The commit of a claim does not wait for the disk, so that a crash may forget it; the product
+    /// grants the same lease number again then, to an attempt beside the one that lost its claim. Accepted only where none
+    /// of the two had begun before the crash.
+    pub claims_may_be_forgotten: bool,
 }
 
 /// One run by number: what the rules look at.

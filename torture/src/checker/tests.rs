@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::{Kind, Promise, check, story};
-use crate::history::{Effect, Ending, Enqueued, Event, Failure, Fate, Job, OpenTransaction, Record};
+use crate::history::{CRASH, Effect, Ending, Enqueued, Event, Failure, Fate, Fault, Job, OpenTransaction, Record};
 
 /// What befell a job before it ended.
 #[derive(Clone, Copy, Debug)]
@@ -284,6 +284,20 @@ fn two_attempts_under_one_lease_are_seen() {
 }
 
 #[test]
+fn a_claim_that_a_crash_forgot_is_accepted_only_if_nobody_had_begun() {
+    let crashed = Promise { claims_may_be_forgotten: true, ..Promise::default() };
+    let twice = |record: &mut Record, crash: TimeDelta| {
+        let again = Event { pid: 8, ..event(record, 1, "start").clone() };
+        record.faults.push(Fault { what: CRASH.to_owned(), pid: None, at: again.at + crash });
+        record.events.push(again);
+    };
+    objects_to(crashed, Kind::SharedLease, Some(1), |record| twice(record, TimeDelta::milliseconds(1)));
+    let mut record = good();
+    twice(&mut record, TimeDelta::milliseconds(-1));
+    assert_eq!(check(&record, crashed), []);
+}
+
+#[test]
 fn attempts_are_counted() {
     objects(Kind::Attempts, Some(1), |record| job(record, 1).attempt += 1);
     objects(Kind::Attempts, Some(5), |record| record.enqueued[4].max_attempts = 1);
@@ -343,7 +357,7 @@ proptest! {
             maker.job(*transactional, *ends, steps);
         }
         let gentle = jobs.iter().all(|(.., steps)| !steps.iter().any(|step| matches!(step, Step::Crash | Step::CrashInHand | Step::CrashAtTheEnd)));
-        let promise = Promise { in_order: true, no_attempt_consumed: gentle };
+        let promise = Promise { in_order: true, no_attempt_consumed: gentle, ..Promise::default() };
         prop_assert_eq!(check(&maker.record, promise), vec![]);
     }
 }

@@ -14,6 +14,9 @@ pub use load::{load, save};
 pub use recorder::{Recorder, What};
 pub use rows::{Effect, Ending, Enqueued, Event, Failure, Fate, Fault, Job, OpenTransaction, Record};
 
+/// The word for the fault that may make the server forget what it did not promise to keep.
+pub const CRASH: &str = "crash of the database";
+
 /// Makes the tables, in a database that has the schema `jobs`.
 pub async fn create(conn: &Client) -> Result<()> {
     conn.batch_execute(include_str!("schema.sql")).await?;

@@ -17,7 +17,7 @@ use super::arena::{Arena, History, Size, number};
 use super::fleet::Fleet;
 use super::run::Run;
 
-const SHORT: Size = Size { jobs: 40, faults: 0 };
+const SHORT: Size = Size { jobs: 30, faults: 0 };
 const LONG: Size = Size { jobs: 400, faults: 0 };
 const POLL: Duration = Duration::from_millis(500);
 const SLACK: Duration = Duration::from_millis(100);

@@ -41,8 +41,8 @@ pub struct Work {
     pub failures: u16,
     /// And they do it by a panic.
     pub panics: bool,
-    /// Under its first so many leases it asks for a later time.
-    pub snoozes: u16,
+    /// Under every other lease, about, it asks for a later time.
+    pub snoozes: bool,
     /// Then it cancels itself.
     pub cancels: bool,
     /// Attempts it has.
@@ -61,7 +61,7 @@ impl Work {
             polite: false,
             failures: 0,
             panics: false,
-            snoozes: 0,
+            snoozes: false,
             cancels: false,
             max_attempts: 25,
             priority: 0,

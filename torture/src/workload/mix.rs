@@ -95,7 +95,7 @@ impl Workload {
         work.panics = self.rng.random_bool(0.5);
         match self.rng.random_range(0..10) {
             0..5 => work.failures = self.rng.random_range(1..=2),
-            5..8 => work.snoozes = self.rng.random_range(1..=2),
+            5..8 => work.snoozes = true,
             8 => work.cancels = true,
             _ => (work.failures, work.max_attempts) = (u16::MAX, 2),
         }

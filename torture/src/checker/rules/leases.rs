@@ -2,14 +2,20 @@
 
 use std::collections::HashMap;
 
+use chrono::TimeDelta;
+
 use crate::checker::{Kind, Run, Violation};
+use crate::history::{CRASH, Event};
+
+/// What was said during a crash is written when the server is back, and it comes back within this time.
+const BACK: TimeDelta = TimeDelta::seconds(10);
 
 pub(super) fn check(run: &Run<'_>) -> Vec<Violation> {
     let mut starts = HashMap::<_, Vec<_>>::new();
     for event in run.record.events.iter().filter(|event| event.what == "start") {
         starts.entry((event.number, event.lease)).or_default().push(event);
     }
-    starts.retain(|_, events| events.len() > 1);
+    starts.retain(|_, events| events.len() > 1 && !(run.promise.claims_may_be_forgotten && forgotten(run, events)));
     let twice = starts.into_iter().map(|((number, lease), events)| {
         let by: Vec<String> = events.iter().map(|event| format!("process {}", event.pid)).collect();
         Violation::new(
@@ -19,4 +25,11 @@ pub(super) fn check(run: &Run<'_>) -> Vec<Violation> {
         )
     });
     twice.collect()
+}
+
+/// Whether all of these began soon after a crash of the database: a claim that somebody had begun on is not forgotten,
+/// because what its handler said is on the disk, and the claim before it.
+fn forgotten(run: &Run<'_>, starts: &[&Event]) -> bool {
+    let mut crashes = run.record.faults.iter().filter(|fault| fault.what == CRASH);
+    starts.first().is_some_and(|first| crashes.any(|crash| crash.at < first.at && first.at - crash.at < BACK))
 }
