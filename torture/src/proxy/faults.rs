@@ -30,18 +30,28 @@ pub struct Weather {
     pub mute: bool,
 }
 
-/// Loses replies to some statements, after the server did what they say. The connection is cut with them.
+/// What is lost on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// The statement: the server never hears of it.
+    There,
+    /// The reply: the server did what the statement says.
+    Back,
+}
+
+/// Loses some statements, or the replies to them. The connection is cut with them.
 #[derive(Debug)]
-pub struct LostReplies {
+pub struct Losses {
     needle: String,
+    way: Way,
     every: usize,
     left: AtomicUsize,
     seen: AtomicUsize,
     lost: AtomicUsize,
 }
 
-impl LostReplies {
-    /// How many replies were lost.
+impl Losses {
+    /// How many were lost.
     pub fn count(&self) -> usize {
         self.lost.load(Ordering::Acquire)
     }
@@ -51,8 +61,11 @@ impl LostReplies {
         self.left.store(0, Ordering::Release);
     }
 
-    fn strikes(&self, unit: &[Arc<str>]) -> bool {
-        if !names(&self.needle, unit) || !(self.seen.fetch_add(1, Ordering::AcqRel) + 1).is_multiple_of(self.every) {
+    fn strikes(&self, way: Way, unit: &[Arc<str>]) -> bool {
+        if self.way != way
+            || !names(&self.needle, unit)
+            || !(self.seen.fetch_add(1, Ordering::AcqRel) + 1).is_multiple_of(self.every)
+        {
             return false;
         }
         let one_less = |left: usize| left.checked_sub(1);
@@ -100,7 +113,7 @@ impl Held {
 pub(crate) struct Faults {
     weather: watch::Sender<Weather>,
     cuts: watch::Sender<usize>,
-    lost: Mutex<Vec<Arc<LostReplies>>>,
+    lost: Mutex<Vec<Arc<Losses>>>,
     held: Mutex<Vec<Arc<Held>>>,
 }
 
@@ -121,9 +134,10 @@ impl Faults {
         &self.cuts
     }
 
-    pub(crate) fn lose(&self, needle: &str, every: usize, times: usize) -> Arc<LostReplies> {
-        let rule = Arc::new(LostReplies {
+    pub(crate) fn lose(&self, way: Way, needle: &str, every: usize, times: usize) -> Arc<Losses> {
+        let rule = Arc::new(Losses {
             needle: needle.to_owned(),
+            way,
             every: every.max(1),
             left: times.into(),
             seen: 0.into(),
@@ -146,12 +160,14 @@ impl Faults {
 
     /// Whether the reply to this might be lost: it is kept together until that is known.
     pub(crate) fn concerns(&self, unit: &[Arc<str>]) -> bool {
-        lock(&self.lost).iter().any(|rule| rule.left.load(Ordering::Acquire) > 0 && names(&rule.needle, unit))
+        lock(&self.lost)
+            .iter()
+            .any(|rule| rule.way == Way::Back && rule.left.load(Ordering::Acquire) > 0 && names(&rule.needle, unit))
     }
 
-    /// Whether the reply to this, which did something, is lost now.
-    pub(crate) fn strike(&self, unit: &[Arc<str>]) -> bool {
-        lock(&self.lost).iter().any(|rule| rule.strikes(unit))
+    /// Whether this, or the reply to it, is lost now.
+    pub(crate) fn strike(&self, way: Way, unit: &[Arc<str>]) -> bool {
+        lock(&self.lost).iter().any(|rule| rule.strikes(way, unit))
     }
 
     /// Waits until the unit may arrive at the server.
@@ -187,12 +203,12 @@ mod tests {
     #[test]
     fn every_so_manieth_matching_statement_is_struck_and_no_more_than_said() {
         let faults = Faults::default();
-        let rule = faults.lose("COMMIT", 2, 2);
+        let rule = faults.lose(Way::Back, "COMMIT", 2, 2);
         let (commit, other): (Unit, Unit) = (vec!["COMMIT".into()], vec!["select 1".into()]);
         assert!(faults.concerns(&commit) && !faults.concerns(&other));
-        let struck = (0..8).map(|_| faults.strike(&commit)).collect::<Vec<_>>();
+        let struck = (0..8).map(|_| faults.strike(Way::Back, &commit)).collect::<Vec<_>>();
         assert_eq!(struck, [false, true, false, true, false, false, false, false]);
-        assert!(!faults.strike(&other));
+        assert!(!faults.strike(Way::Back, &other) && !faults.strike(Way::There, &commit));
         assert_eq!(rule.count(), 2);
         assert!(!faults.concerns(&commit), "used up");
     }

@@ -1,7 +1,7 @@
 //! A proxy before PostgreSQL that follows the protocol far enough to lose exactly the reply it is told to lose.
 //!
 //! ```text
-//! client ── units ──▶ held? hole? delay? ──▶ server
+//! client ── units ──▶ lost? held? hole? delay? ──▶ server
 //! client ◀── lost? mute? hole? delay? ◀── replies, each with its statement ── server
 //! ```
 //!
@@ -18,8 +18,8 @@ use anyhow::Result;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use faults::Faults;
-pub use faults::{Direction, Held, LostReplies, Weather};
+pub use faults::{Direction, Held, Losses, Weather};
+use faults::{Faults, Way};
 
 /// A proxy at work. Gone, with its sessions, when it is dropped.
 #[derive(Debug)]
@@ -51,8 +51,13 @@ impl Proxy {
 
     /// Loses the reply to every so-manieth commit: of a statement outside of a transaction whose SQL has this in it and
     /// which moved a row, or, for `COMMIT`, of a transaction. So many times; the connection is cut with the reply.
-    pub fn lose_replies(&self, sql: &str, every: usize, times: usize) -> Arc<LostReplies> {
-        self.faults.lose(sql, every, times)
+    pub fn lose_replies(&self, sql: &str, every: usize, times: usize) -> Arc<Losses> {
+        self.faults.lose(Way::Back, sql, every, times)
+    }
+
+    /// Loses every so-manieth statement whose SQL has this in it, so many times; the connection is cut with it.
+    pub fn lose_requests(&self, sql: &str, every: usize, times: usize) -> Arc<Losses> {
+        self.faults.lose(Way::There, sql, every, times)
     }
 
     /// Keeps statements whose SQL has this in it from the server until they are released.

@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
-use super::faults::{Direction, Faults};
+use super::faults::{Direction, Faults, Way};
 use super::frames::{Frame, Opening};
 use super::script::Script;
 
@@ -66,6 +66,8 @@ async fn requests(
         open.extend_from_slice(frame.bytes());
         let closed = script.lock().unwrap_or_else(PoisonError::into_inner).sent(&frame);
         match closed {
+            // Lost, and the line with it.
+            Some(unit) if faults.strike(Way::There, &unit) => return Ok(()),
             Some(unit) => faults.pass(&unit).await,
             // Flush, copied data, the end: nothing waits for a sync.
             None if matches!(frame.kind(), b'H' | b'd' | b'c' | b'f' | b'X' | b'p') => {}
@@ -97,7 +99,7 @@ async fn replies(
         effective |= did_something(&frame);
         if frame.kind() == READY {
             script.lock().unwrap_or_else(PoisonError::into_inner).answered();
-            if std::mem::take(&mut effective) && outside_of_a_transaction(&frame) && faults.strike(&unit) {
+            if std::mem::take(&mut effective) && outside_of_a_transaction(&frame) && faults.strike(Way::Back, &unit) {
                 // Lost, and the line with it.
                 return Ok(());
             }

@@ -13,7 +13,7 @@ use torture::history::{Record, fault};
 use torture::proxy::Proxy;
 use torture::workload::{Application, Deed, Shape, Work};
 
-use super::arena::{Arena, History, Size, number};
+use super::arena::{Arena, History, Size, number, slack};
 use super::fleet::Fleet;
 use super::run::Run;
 
@@ -59,7 +59,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     run.recovery = waits(&run.record);
     run.expect(drained, || format!("not drained after {REST:?}"));
     run.expect(ended > 0, || "no listener was there to be ended: nothing was tested".to_owned());
-    run.expect_within(1.0, POLL + SLACK);
+    run.expect_within(1.0, POLL + SLACK + slack());
     fleet.stop().await?;
     Ok(run)
 }

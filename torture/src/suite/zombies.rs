@@ -1,7 +1,8 @@
 //! Zombies: workers that sleep through three leases, and wake up with what they were about to write.
 //!
-//! They are stopped in the body of a handler, inside the transaction of one, and while their finishes are under way: a
-//! proxy holds those back and delivers them when others have long done the jobs. No such write is accepted.
+//! They are stopped in the body of a handler, inside the transaction of one, while their finishes are under way, and
+//! while their commits are: a proxy holds those back and delivers them when others have done the jobs, or are at it. No
+//! stale write is accepted; a commit whose finish came in time is none.
 
 use std::time::Duration;
 
@@ -16,16 +17,18 @@ use super::arena::{Arena, History, LEASE, START, Size, number};
 use super::fleet::Fleet;
 use super::recovery;
 use super::run::Run;
-use super::statements::FINISH;
+use super::statements::{COMMIT, FINISH};
 
 /// Zombies.
-const SHORT: Size = Size { jobs: 0, faults: 6 };
+const SHORT: Size = Size { jobs: 0, faults: 4 };
 const LONG: Size = Size { jobs: 0, faults: 216 };
 /// Zombies of one phase at once.
-const AT_ONCE: usize = 8;
+const AT_ONCE: usize = 6;
 const SLOTS: &str = "8";
 /// Longer than it takes to see that a job has begun, and to stop its worker.
 const BODY_MILLIS: u64 = 2_000;
+/// Of some jobs the heir's attempt goes on when the zombie wakes up, of others it has ended.
+const HEIR_MILLIS: [u64; 3] = [8_000, 0, 0];
 const REST: Duration = Duration::from_secs(60);
 
 /// Where a zombie is stopped.
@@ -34,10 +37,12 @@ enum Phase {
     Body,
     Transaction,
     Finish,
+    Commit,
 }
 
 /// A worker that is about to be stopped, or is.
 struct Zombie {
+    phase: Phase,
     process: Process,
     /// Its line to the server, where its finishes are held.
     line: Option<(Proxy, std::sync::Arc<Held>)>,
@@ -49,9 +54,9 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let mut stopped = 0;
     let mut deaf = Vec::new();
     while stopped < size.faults {
-        let each = ((size.faults - stopped) / 3).clamp(1, AT_ONCE);
+        let each = ((size.faults - stopped) / 4).clamp(1, AT_ONCE);
         let mut zombies = Vec::new();
-        for phase in [Phase::Body, Phase::Transaction, Phase::Finish] {
+        for phase in [Phase::Body, Phase::Transaction, Phase::Finish, Phase::Commit] {
             zombies.extend(stage.stop(phase, each).await?);
         }
         stopped += zombies.len();
@@ -68,7 +73,10 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
             zombie.process.signal(Signal::CONT)?;
         }
         for zombie in &mut zombies {
-            if zombie.process.said("lost its lease", START).await.is_err() {
+            let declared_dead = zombie.process.said("was declared dead", START).await.is_ok();
+            // What was committed after a finish in time lost nothing.
+            let told = zombie.phase == Phase::Commit || zombie.process.said("lost its lease", START).await.is_ok();
+            if !(declared_dead && told) {
                 deaf.push(zombie.process.id());
             }
         }
@@ -76,7 +84,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         heirs.stop().await?;
     }
     let mut run = Run::judge(arena, &stage.application.ledger(), Promise::default()).await?;
-    run.load = format!("{}, body / transaction / finish", run.load);
+    run.load = format!("{}, body / transaction / finish / commit", run.load);
     run.faults = stopped;
     run.recovery = recovery::of_crashes(&run.record);
     run.expect(deaf.is_empty(), || format!("processes {deaf:?} were not told that they lost their leases"));
@@ -123,28 +131,31 @@ impl Stage<'_> {
 
     async fn zombie(&self, phase: Phase) -> Result<Zombie> {
         let line = match phase {
-            Phase::Finish => {
+            Phase::Finish | Phase::Commit => {
                 let proxy = Proxy::start(self.arena.cluster.port()).await?;
-                let held = proxy.hold(FINISH);
+                let held = proxy.hold(if phase == Phase::Finish { FINISH } else { COMMIT });
                 Some((proxy, held))
             }
             Phase::Body | Phase::Transaction => None,
         };
         let url = line.as_ref().map_or_else(|| self.arena.url(), |(proxy, _)| self.arena.url_through(proxy.port()));
         let process = self.arena.worker(&url, History::Quick, &["--concurrency", SLOTS, "--poll", "100ms"])?;
-        Ok(Zombie { process, line })
+        Ok(Zombie { phase, process, line })
     }
 
     async fn enqueue(&mut self, phase: Phase, count: usize) -> Result<()> {
         let shapes = match phase {
             Phase::Body => [Shape::Async, Shape::Blocking],
-            Phase::Transaction => [Shape::Transactional, Shape::TransactionalBlocking],
-            Phase::Finish => [Shape::Async, Shape::Async],
+            Phase::Transaction | Phase::Commit => [Shape::Transactional, Shape::TransactionalBlocking],
+            Phase::Finish => [Shape::Async, Shape::Transactional],
         };
-        let millis = if phase == Phase::Finish { 0 } else { BODY_MILLIS };
-        let works = shapes.iter().cycle().take(4 * count).map(|shape| {
+        let millis = match phase {
+            Phase::Body | Phase::Transaction => BODY_MILLIS,
+            Phase::Finish | Phase::Commit => 0,
+        };
+        let works = shapes.iter().cycle().zip(HEIR_MILLIS.iter().cycle()).take(6 * count).map(|(shape, later)| {
             self.next += 1;
-            Work::new(self.next, *shape).lasting(millis)
+            Work::new(self.next, *shape).lasting(millis).and_later(*later)
         });
         self.application.perform(&Deed::Bulk(works.collect())).await?;
         debug_assert_eq!(self.application.count(Fate::Unknown), 0);

@@ -41,7 +41,7 @@ pub async fn ordinary(work: Work, ctx: &JobContext, State(recorder): State<Recor
 #[job(backoff = "fixed(20ms)")]
 pub fn blocking(work: Work, ctx: &JobContext, State(recorder): State<Recorder>) -> anyhow::Result<Outcome> {
     recorder.say_blocking(ctx, work.number, What::Start)?;
-    std::thread::sleep(Duration::from_millis(work.millis));
+    std::thread::sleep(work.time(ctx.attempt()));
     let end = end(&work, ctx);
     recorder.say_blocking(ctx, work.number, end)?;
     answer(end, &work, ctx)
@@ -81,7 +81,7 @@ pub fn transactional_blocking(
     if writes(end) {
         RunQueryDsl::execute(effect!(work, ctx), conn)?;
     }
-    std::thread::sleep(Duration::from_millis(work.millis));
+    std::thread::sleep(work.time(ctx.attempt()));
     recorder.say_blocking(ctx, work.number, end)?;
     answer(end, &work, ctx)
 }
@@ -90,7 +90,7 @@ pub fn transactional_blocking(
 #[job]
 pub async fn hog(work: Work, ctx: &JobContext, State(recorder): State<Recorder>) -> anyhow::Result<()> {
     recorder.say(ctx, work.number, What::Start).await?;
-    std::thread::sleep(Duration::from_millis(work.millis));
+    std::thread::sleep(work.time(ctx.attempt()));
     recorder.say(ctx, work.number, What::Ok).await?;
     Ok(())
 }
@@ -130,7 +130,7 @@ fn answer(end: What, work: &Work, ctx: &JobContext) -> anyhow::Result<Outcome> {
 
 /// Whether the work was done to its end.
 async fn last(work: &Work, ctx: &JobContext) -> bool {
-    let time = tokio::time::sleep(Duration::from_millis(work.millis));
+    let time = tokio::time::sleep(work.time(ctx.attempt()));
     tokio::select! {
         () = time => true,
         () = ctx.cancelled(), if work.polite => false,

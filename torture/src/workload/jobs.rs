@@ -1,5 +1,7 @@
 //! One job: what its arguments tell its handler to do.
 
+use std::time::Duration;
+
 use jobs::{IntoNewJob as _, InvalidJob, Job as _, NewJob};
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +37,8 @@ pub struct Work {
     pub shape: Shape,
     /// What it takes.
     pub millis: u64,
+    /// What its later attempts take.
+    pub later_millis: u64,
     /// Whether it ends early when it is asked to.
     pub polite: bool,
     /// Its first so many attempts fail.
@@ -58,6 +62,7 @@ impl Work {
             number,
             shape,
             millis: 0,
+            later_millis: 0,
             polite: false,
             failures: 0,
             panics: false,
@@ -70,7 +75,17 @@ impl Work {
 
     /// Takes this long.
     pub fn lasting(self, millis: u64) -> Self {
-        Self { millis, ..self }
+        Self { millis, later_millis: millis, ..self }
+    }
+
+    /// And its later attempts take this long.
+    pub fn and_later(self, later_millis: u64) -> Self {
+        Self { later_millis, ..self }
+    }
+
+    /// What an attempt takes.
+    pub(super) fn time(&self, attempt: u16) -> Duration {
+        Duration::from_millis(if attempt == 1 { self.millis } else { self.later_millis })
     }
 
     /// What the application writes down about it.

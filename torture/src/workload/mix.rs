@@ -85,6 +85,7 @@ impl Workload {
         } else {
             self.rng.random_range(0..=self.mix.millis)
         };
+        work.later_millis = work.millis;
         if self.percent(self.mix.troubled) {
             self.trouble(&mut work);
         }
