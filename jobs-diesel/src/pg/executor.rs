@@ -65,8 +65,10 @@ where
     fn insert_one(&mut self, job: Result<NewJob, InvalidJob>) -> BoxFuture<'_, Result<JobId, EnqueueError>> {
         Box::pin(async move {
             let job = job?;
-            let (id, _): Inserted = diesel_async::RunQueryDsl::get_result(EnqueueQuery::new(&job), self).await?;
-            Ok(JobId(id))
+            // Not `get_result`: it answers with the first row, and a server that goes down sends that before it commits.
+            let inserted: Vec<Inserted> = diesel_async::RunQueryDsl::load(EnqueueQuery::new(&job), self).await?;
+            let (id, _) = inserted.first().ok_or(diesel::result::Error::NotFound)?;
+            Ok(JobId(*id))
         })
     }
 

@@ -31,14 +31,15 @@ impl PgStorage {
     async fn operate(&self, id: JobId, command: Command) -> StorageResult<Operated> {
         let mut state = None;
         for _ in 0..TRIES {
-            let moved: i64 = match command {
-                Command::Retry => run!(self, "retry", conn => RetryQuery { id: id.0 }.get_result(conn)),
+            // One row; but `get_result` answers with it before the statement is committed.
+            let moved: Vec<i64> = match command {
+                Command::Retry => run!(self, "retry", conn => RetryQuery { id: id.0 }.load(conn)),
                 Command::Cancel => {
                     let keep_seconds = native::seconds(Retention::default().failed);
-                    run!(self, "cancel", conn => CancelQuery { id: id.0, keep_seconds }.get_result(conn))
+                    run!(self, "cancel", conn => CancelQuery { id: id.0, keep_seconds }.load(conn))
                 }
             }?;
-            if moved > 0 {
+            if moved.iter().any(|moved| *moved > 0) {
                 return Ok(Operated::Done);
             }
             match self.show(id).await? {

@@ -115,10 +115,12 @@ select coalesce(array_agg(id), '{}') from moved"
 
 /// Moves these jobs out of `running`, with the statement that costs least; the ids of those whose lease stood.
 pub(crate) async fn finish(conn: &mut AsyncPgConnection, batch: &[Finish]) -> QueryResult<Vec<i64>> {
-    match CompleteQuery::new(batch) {
-        Some(complete) => complete.get_result(conn).await,
-        None => FinishQuery::new(batch).get_result(conn).await,
-    }
+    // One row; but `get_result` answers with it before the statement is committed.
+    let moved: Vec<Vec<i64>> = match CompleteQuery::new(batch) {
+        Some(complete) => complete.load(conn).await?,
+        None => FinishQuery::new(batch).load(conn).await?,
+    };
+    Ok(moved.into_iter().flatten().collect())
 }
 
 // One row: five hundred of one column each would cost more than the finishes' own bookkeeping.
