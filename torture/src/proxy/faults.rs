@@ -37,6 +37,8 @@ pub(crate) enum Way {
     There,
     /// The reply: the server did what the statement says.
     Back,
+    /// The last word of the reply, which says that all is committed: the rows arrive.
+    LastWord,
 }
 
 /// Loses some statements, or the replies to them. The connection is cut with them.
@@ -162,7 +164,7 @@ impl Faults {
     pub(crate) fn concerns(&self, unit: &[Arc<str>]) -> bool {
         lock(&self.lost)
             .iter()
-            .any(|rule| rule.way == Way::Back && rule.left.load(Ordering::Acquire) > 0 && names(&rule.needle, unit))
+            .any(|rule| rule.way != Way::There && rule.left.load(Ordering::Acquire) > 0 && names(&rule.needle, unit))
     }
 
     /// Whether this, or the reply to it, is lost now.

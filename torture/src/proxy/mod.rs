@@ -55,6 +55,12 @@ impl Proxy {
         self.faults.lose(Way::Back, sql, every, times)
     }
 
+    /// The same, but the rows arrive: only the word that all is committed is lost. A server that goes down in the middle
+    /// of a commit may say as much, and not commit.
+    pub fn lose_last_words(&self, sql: &str, every: usize, times: usize) -> Arc<Losses> {
+        self.faults.lose(Way::LastWord, sql, every, times)
+    }
+
     /// Loses every so-manieth statement whose SQL has this in it, so many times; the connection is cut with it.
     pub fn lose_requests(&self, sql: &str, every: usize, times: usize) -> Arc<Losses> {
         self.faults.lose(Way::There, sql, every, times)

@@ -99,9 +99,15 @@ async fn replies(
         effective |= did_something(&frame);
         if frame.kind() == READY {
             script.lock().unwrap_or_else(PoisonError::into_inner).answered();
-            if std::mem::take(&mut effective) && outside_of_a_transaction(&frame) && faults.strike(Way::Back, &unit) {
-                // Lost, and the line with it.
-                return Ok(());
+            if std::mem::take(&mut effective) && outside_of_a_transaction(&frame) {
+                if faults.strike(Way::Back, &unit) {
+                    // Lost, and the line with it.
+                    return Ok(());
+                }
+                if faults.strike(Way::LastWord, &unit) {
+                    kept.truncate(kept.len() - frame.bytes().len());
+                    return to.write_all(&kept).await;
+                }
             }
         } else if faults.concerns(&unit) || !from.buffer().is_empty() {
             continue;

@@ -43,7 +43,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         arena.cluster.restart()?;
         resumed.push(until_work_goes_on(arena).await?);
     }
-    let ledger = load.stop().await?;
+    let ledger = load.stop().await?.ledger();
     let drained = arena.at_rest(REST).await?;
     let dead = fleet.dead()?;
     let mut run = Run::judge(arena, &ledger, Promise { claims_may_be_forgotten: true, ..Promise::default() }).await?;

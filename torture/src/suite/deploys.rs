@@ -50,7 +50,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         fault(&conn, "asked to stop", Some(old.id())).await?;
         stopping.spawn(stop(old));
     }
-    let ledger = load.stop().await?;
+    let ledger = load.stop().await?.ledger();
     let mut all = Vec::new();
     while let Some(stopped) = stopping.join_next().await {
         all.push(stopped??);

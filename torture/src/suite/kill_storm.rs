@@ -37,7 +37,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         tokio::time::sleep(Duration::from_millis(rng.random_range(CALM_MILLIS))).await;
         fleet.kill(rng.random_range(0..WORKERS), &conn).await?;
     }
-    let ledger = load.ended().await?;
+    let ledger = load.ended().await?.ledger();
     let drained = arena.at_rest(DRAINED).await?;
     let dead = fleet.dead()?;
     let mut run = Run::judge(arena, &ledger, Promise::default()).await?;

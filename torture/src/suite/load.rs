@@ -5,7 +5,6 @@ use std::time::Duration;
 use anyhow::Result;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use torture::history::Enqueued;
 use torture::workload::{Application, Workload};
 
 /// An application at work.
@@ -35,13 +34,13 @@ impl Load {
         Self { task, stop }
     }
 
-    /// Waits until it has done everything; answers what it knows.
-    pub(super) async fn ended(self) -> Result<Vec<Enqueued>> {
-        Ok(self.task.await??.ledger())
+    /// Waits until it has done everything; answers it, for what it knows.
+    pub(super) async fn ended(self) -> Result<Application> {
+        self.task.await?
     }
 
     /// Tells it to stop after the deed at hand.
-    pub(super) async fn stop(self) -> Result<Vec<Enqueued>> {
+    pub(super) async fn stop(self) -> Result<Application> {
         self.stop.cancel();
         self.ended().await
     }

@@ -22,12 +22,13 @@ pub struct Application {
     url: String,
     conn: Option<AsyncPgConnection>,
     ledger: Vec<Enqueued>,
+    untold: usize,
 }
 
 impl Application {
     /// One that enqueues here.
     pub fn new(url: String) -> Self {
-        Self { url, conn: None, ledger: Vec::new() }
+        Self { url, conn: None, ledger: Vec::new(), untold: 0 }
     }
 
     /// What it knows of its jobs.
@@ -35,9 +36,9 @@ impl Application {
         self.ledger
     }
 
-    /// How many of its jobs have this fate.
-    pub fn count(&self, fate: Fate) -> usize {
-        self.ledger.iter().filter(|row| row.fate == fate).count()
+    /// How many of its deeds it does not know the outcome of.
+    pub fn untold(&self) -> usize {
+        self.untold
     }
 
     /// Does one deed, and writes down what it was told.
@@ -59,14 +60,10 @@ impl Application {
         if done.fate != Fate::Unknown && (done.fate == Fate::Acknowledged) == commit {
             self.conn = Some(conn);
         }
+        self.untold += usize::from(done.fate == Fate::Unknown);
         let id = |place: usize| done.ids.get(place).copied();
         self.ledger.extend(works.iter().enumerate().map(|(place, work)| work.enqueued(id(place), done.fate)));
         Ok(())
-    }
-
-    /// Writes down a job that somebody else enqueued.
-    pub fn note(&mut self, enqueued: Enqueued) {
-        self.ledger.push(enqueued);
     }
 
     async fn connection(&mut self) -> AsyncPgConnection {
