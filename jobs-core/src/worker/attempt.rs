@@ -19,6 +19,8 @@ use crate::storage::{Body, Transacted, Transaction};
 
 /// A handler that was told to stop gets this long before its end is recorded without it.
 const LAST_MOMENT: Duration = Duration::from_secs(1);
+/// And this long when the worker itself is about to end: its jobs go back within a second after the grace.
+const VERY_LAST_MOMENT: Duration = Duration::from_millis(250);
 
 /// How an attempt ended, as far as this process knows.
 pub(super) enum Ended {
@@ -119,7 +121,7 @@ async fn on_a_task_of_its_own(
     ctx.stop().ask();
     // A blocking one can be stopped from outside only before it has begun.
     handler.abort();
-    match tokio::time::timeout(LAST_MOMENT, handler).await {
+    match tokio::time::timeout(last_moment(&ended), handler).await {
         Ok(Ok((_, slot))) => (ended, slot),
         _ => (ended, None),
     }
@@ -148,12 +150,17 @@ async fn in_a_transaction(
     ctx.stop().ask();
     // Never dropped half-way: the storage ends the transaction it owns.
     abort.cancel();
-    match tokio::time::timeout(LAST_MOMENT, transacted).await {
+    match tokio::time::timeout(last_moment(&ended), transacted).await {
         // What was committed at the last moment is committed.
         Ok(Ok((committed @ Ended::Transacted(Transacted::Committed(_)), slot))) => (committed, slot),
         Ok(Ok((_, slot))) => (ended, slot),
         _ => (ended, None),
     }
+}
+
+/// What a handler gets that must end.
+fn last_moment(ended: &Ended) -> Duration {
+    if matches!(ended, Ended::GivenUp) { VERY_LAST_MOMENT } else { LAST_MOMENT }
 }
 
 /// What the answer of a transactional handler means for its job.
