@@ -45,9 +45,9 @@ impl QueryFragment<Pg> for CompleteQuery {
         sql!(
             out,
             "with moved as (
-    delete from jobs.running
-    where id = any(" [self.ids => Array<BigInt>] ") and lease = " [self.number => Integer] " and worker = " [self.worker.0 => SqlUuid] "
-    returning id, run_at, enqueued_at, claimed_at, lease, priority, attempt, max_attempts, crashes, worker, kind, queue, tags, args
+    delete from jobs.running r
+    where r.id = any(" [self.ids => Array<BigInt>] ") and r.lease = " [self.number => Integer] " and r.worker = " [self.worker.0 => SqlUuid] "
+    returning r.*
 ), ended as (
     insert into jobs.finished (id, run_at, enqueued_at, claimed_at, expires_at, lease, state, priority, attempt, max_attempts, crashes, worker, kind, queue, tags, args)
     select id, run_at, enqueued_at, claimed_at, now() + make_interval(secs => " [self.keep => Nullable<Double>] "), lease, 1, priority, attempt, max_attempts, crashes, worker, kind, queue, tags, args
