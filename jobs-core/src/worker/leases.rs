@@ -1,6 +1,7 @@
 //! The leases this process holds: counted for the drain, and told together when they are lost or the worker stops.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxBuildHasher;
@@ -28,13 +29,22 @@ impl Leases {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Holds the leases of these jobs until [`end`](Self::end).
-    pub(crate) fn begin(&self, jobs: &[JobContext]) {
+    /// Holds the leases of these jobs until [`end`](Self::end), and answers the jobs. A lease that is held already is
+    /// left out: a crash of the database may forget a claim, whose commit did not wait for the disk, and then the same
+    /// lease is granted again. Whoever runs under it must stay the only one.
+    pub(crate) fn begin(&self, mut jobs: Vec<JobContext>) -> Vec<JobContext> {
         let mut held = self.lock();
         if held.stopping {
             jobs.iter().for_each(|ctx| ctx.stop().ask());
         }
-        held.leases.extend(jobs.iter().map(|ctx| (ctx.lease(), ctx.clone())));
+        jobs.retain(|ctx| match held.leases.entry(ctx.lease()) {
+            Entry::Vacant(place) => {
+                place.insert(ctx.clone());
+                true
+            }
+            Entry::Occupied(_) => false,
+        });
+        jobs
     }
 
     /// These leases were finished, or refused.

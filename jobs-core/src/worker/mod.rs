@@ -23,7 +23,7 @@ mod shutdown;
 mod stats;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::{Notify, watch};
 use tokio_util::task::TaskTracker;
@@ -116,8 +116,12 @@ impl Shared {
                 self.registry.get(&job.kind).map_or(Retain::Default, |registration| registration.options.retain);
             JobContext::keeping(job, self.states.clone(), retain.keep(self.settings.retention))
         };
-        let jobs: Vec<JobContext> = jobs.into_iter().map(context).collect();
-        self.leases.begin(&jobs);
+        let claimed = jobs.len();
+        let jobs = self.leases.begin(jobs.into_iter().map(context).collect());
+        if jobs.len() < claimed {
+            // Its first holder may have been told that the lease is lost; then it is given back.
+            self.doubt.store(true, Ordering::Release);
+        }
         jobs
     }
 

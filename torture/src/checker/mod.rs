@@ -24,7 +24,7 @@ pub struct Promise {
     pub no_attempt_consumed: bool,
     /// The database crashed. The commit of a claim does not wait for the disk, so that a crash may forget it; the product
     /// grants the same lease number again then, to an attempt beside the one that lost its claim. Accepted only where none
-    /// of the two had begun before the crash.
+    /// of the two had begun before the crash, and in two workers: the lease names its worker.
     pub claims_may_be_forgotten: bool,
 }
 

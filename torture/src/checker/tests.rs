@@ -286,14 +286,16 @@ fn two_attempts_under_one_lease_are_seen() {
 #[test]
 fn a_claim_that_a_crash_forgot_is_accepted_only_if_nobody_had_begun() {
     let crashed = Promise { claims_may_be_forgotten: true, ..Promise::default() };
-    let twice = |record: &mut Record, crash: TimeDelta| {
-        let again = Event { pid: 8, ..event(record, 1, "start").clone() };
+    let twice = |record: &mut Record, crash: TimeDelta, elsewhere: bool| {
+        let first = event(record, 1, "start").clone();
+        let again = Event { pid: first.pid + i32::from(elsewhere), ..first };
         record.faults.push(Fault { what: CRASH.to_owned(), pid: None, at: again.at + crash });
         record.events.push(again);
     };
-    objects_to(crashed, Kind::SharedLease, Some(1), |record| twice(record, TimeDelta::milliseconds(1)));
+    objects_to(crashed, Kind::SharedLease, Some(1), |record| twice(record, TimeDelta::milliseconds(1), true));
+    objects_to(crashed, Kind::SharedLease, Some(1), |record| twice(record, TimeDelta::milliseconds(-1), false));
     let mut record = good();
-    twice(&mut record, TimeDelta::milliseconds(-1));
+    twice(&mut record, TimeDelta::milliseconds(-1), true);
     assert_eq!(check(&record, crashed), []);
 }
 

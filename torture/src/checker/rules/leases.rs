@@ -1,6 +1,6 @@
 //! One lease: no two attempts run under the same one. Whoever relies on its number (the fencing token) relies on that.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use chrono::TimeDelta;
 
@@ -27,9 +27,14 @@ pub(super) fn check(run: &Run<'_>) -> Vec<Violation> {
     twice.collect()
 }
 
-/// Whether all of these began soon after a crash of the database: a claim that somebody had begun on is not forgotten,
-/// because what its handler said is on the disk, and the claim before it.
+/// Whether all of these began soon after a crash of the database, each in another process: a claim that somebody had begun
+/// on is not forgotten, because what its handler said is on the disk, and the claim before it; and a worker that is
+/// granted a lease which it holds goes on with what it does.
 fn forgotten(run: &Run<'_>, starts: &[&Event]) -> bool {
+    let processes: HashSet<_> = starts.iter().map(|start| start.pid).collect();
+    if processes.len() < starts.len() {
+        return false;
+    }
     let mut crashes = run.record.faults.iter().filter(|fault| fault.what == CRASH);
     starts.first().is_some_and(|first| crashes.any(|crash| crash.at < first.at && first.at - crash.at < BACK))
 }
