@@ -6,6 +6,9 @@
 //! - It starts each lane at a floor ([`Lanes`](crate::pg::lanes::Lanes)), so that entries of jobs long gone cost nothing.
 //! - `= any(array(..))` and not `in (..)`: the subselect runs once under every plan, so the limit is a limit.
 //! - `for no key update skip locked`: rows of other claimers are passed over, and nothing here ever waits.
+//! - Rows whose `xmax` is a transaction that this snapshot has not seen the end of are passed over before that: `skip locked`
+//!   asks the lock manager about each, and many claimers fight over it. A lock given back is seen at once. What the number
+//!   cannot tell (a group of lockers, the epoch of `xid8`) at worst waits for the next sweep, which has no floor and tries every row.
 //! - Beyond the free slots it goes on only up to the first job that must not be claimed ahead ([`Wanted::ahead`]).
 //! - The commit does not wait for the disk (`synchronous_commit`): a claim that a database crash forgets is an
 //!   available job again, and the lease refuses what its worker still writes. `set_config` inside the statement saves
@@ -72,7 +75,7 @@ impl QueryFragment<Pg> for ClaimQuery<'_> {
                 from jobs.ready r
                 where r.queue = wanted.queue and r.priority = lane.priority
                   and r.run_at >= coalesce(scan.floor, '-infinity') and r.run_at <= now()
-                  and (r.xmax = 0 or pg_visible_in_snapshot(r.xmax::text::xid8, (select pg_current_snapshot())))
+                  and (r.xmax = 0 or scan.floor is null or pg_visible_in_snapshot(r.xmax::text::xid8, (select pg_current_snapshot())))
                   and r.kind = any("
             [self.kinds => Array<Text>]
             ")
