@@ -15,15 +15,15 @@
 //!   the round trips of a `set local`.
 //!
 //! What else was measured, alone, on one connection, 500 jobs a claim: jobs per second of the server's processor time
-//! (medians of five runs that scatter by a fifth; "What we tried" in PERFORMANCE.md has more):
+//! (medians of 60 claims, variants in turns; "What we tried" in PERFORMANCE.md has more):
 //!
 //! | claim | jobs/s |
 //! |---|---|
-//! | raw, one lane, three columns back | 117,000 |
-//! | this one | 93,000 |
-//! | this one with three columns back | 101,000 |
-//! | this one without the window that finds jobs at risk | 96,000 |
-//! | this one with the transaction's numbers in each row, not in a subselect | 85,000 |
+//! | raw, one lane, three columns back | 204,000 |
+//! | this one | 135,000 |
+//! | this one with three columns back | 164,000 |
+//! | this one without the window that finds jobs at risk | 147,000 |
+//! | this one answering with arrays | 130,000 |
 
 use chrono::{DateTime, Utc};
 use diesel::pg::Pg;
