@@ -25,7 +25,7 @@ impl Claimer {
     delete from jobs.ready where ctid = any(array(
         select ctid from jobs.ready
         where queue = 'default' and priority = 0 and run_at >= $1 and run_at <= now()
-        order by run_at, id limit {batch} for no key update skip locked
+        order by run_at, id limit {batch} for update skip locked
     ))
     returning id, run_at, enqueued_at, lease, priority, attempt, max_attempts, crashes, kind, queue, tags, args
 )

@@ -102,3 +102,41 @@ impl Leases {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use chrono::Utc;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::job::JobId;
+    use crate::lease::ClaimedJob;
+
+    fn job(worker: WorkerId, number: i32) -> JobContext {
+        let now = Utc::now();
+        let job = ClaimedJob {
+            lease: Lease { job: JobId(1), number, worker },
+            kind: "k".to_owned(),
+            queue: "q".to_owned(),
+            priority: 0,
+            args: b"{}".to_vec(),
+            attempt: 1,
+            max_attempts: 25,
+            run_at: now,
+            enqueued_at: now,
+            claimed_at: now,
+        };
+        JobContext::new(job, CancellationToken::new(), Arc::default())
+    }
+
+    #[test]
+    fn a_lease_granted_again_is_not_begun_again() {
+        let (leases, worker) = (Leases::default(), WorkerId::generate());
+        assert_eq!(leases.begin(vec![job(worker, 1)]).len(), 1);
+        assert_eq!(leases.begin(vec![job(worker, 1), job(worker, 2)]).len(), 1, "only the new one");
+        leases.end([&job(worker, 1).lease()]);
+        assert_eq!(leases.begin(vec![job(worker, 1)]).len(), 1, "nobody runs under it any more");
+    }
+}

@@ -10,6 +10,8 @@ use diesel::sql_types::Text;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _};
 use jobs_core::storage::{Claim, Storage as _, Wanted, WorkerInfo};
 use jobs_core::{Finish, JobId, Keep, Lease, NewJob, Transition, WorkerId};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 
 use super::PgStorage;
 use super::native::sql;
@@ -109,6 +111,89 @@ async fn wrong_statistics_spoil_no_plan() {
             };
             assert_eq!(plan.iter().find(bad), None, "after {statistics}: {plan:#?}");
         }
+    }
+    drop((conn, storage));
+    admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();
+}
+
+/// Whether this connection has one plan for all values.
+async fn is_tuned(conn: &mut AsyncPgConnection) -> bool {
+    let mode: String = diesel::select(setting("plan_cache_mode")).get_result(conn).await.unwrap();
+    mode == "force_generic_plan"
+}
+
+diesel::define_sql_function! {
+    #[sql_name = "current_setting"]
+    fn setting(name: Text) -> Text;
+}
+
+#[tokio::test]
+async fn only_the_workers_own_statements_are_planned_its_way() {
+    let (mut admin, name, storage) = database().await;
+    assert!(is_tuned(&mut *storage.connection().await.unwrap()).await);
+    assert!(!is_tuned(&mut *storage.handlers.get().await.unwrap()).await, "handlers are the application's");
+    drop(storage);
+    admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();
+}
+
+/// Passes on what comes, but refuses start-up options as PgBouncer does. Answers its port.
+async fn pooler(server: String) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        loop {
+            let (mut client, _) = listener.accept().await.unwrap();
+            let length = client.read_u32().await.unwrap();
+            let mut start = vec![0; length as usize - 4];
+            client.read_exact(&mut start).await.unwrap();
+            if start.windows(8).any(|word| word == b"options\0") {
+                let text = b"SFATAL\0C08P01\0Munsupported startup parameter: options\0\0";
+                let length = u32::try_from(text.len() + 4).unwrap().to_be_bytes();
+                client.write_all(&[b"E", length.as_slice(), text].concat()).await.unwrap();
+                continue;
+            }
+            let mut server = TcpStream::connect(&server).await.unwrap();
+            server.write_all(&[&length.to_be_bytes(), start.as_slice()].concat()).await.unwrap();
+            tokio::spawn(async move { tokio::io::copy_bidirectional(&mut client, &mut server).await });
+        }
+    });
+    port
+}
+
+#[tokio::test]
+async fn a_pooler_that_refuses_the_settings_is_asked_without() {
+    let url = std::env::var("JOBS_TEST_DATABASE_URL").expect("JOBS_TEST_DATABASE_URL: run `cargo xtask test`");
+    let (before, rest) = url.split_once('@').unwrap();
+    let (server, name) = rest.split_once('/').unwrap();
+    let port = pooler(server.to_owned()).await;
+    let url = format!("{before}@127.0.0.1:{port}/{}?sslmode=disable", name.split('?').next().unwrap());
+    let storage = PgStorage::new(&url, 1).unwrap();
+    assert!(!is_tuned(&mut *storage.connection().await.unwrap()).await);
+    // What the URL itself asks for is not left out.
+    let storage = PgStorage::new(&format!("{url}&options=-c%20jit%3Doff"), 1).unwrap();
+    let refused = storage.connection().await.err().unwrap().to_string();
+    assert!(refused.contains("unsupported startup parameter"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_claim_waits_for_nobody_who_holds_a_row() {
+    let (mut admin, name, storage) = database().await;
+    let worker = WorkerId::generate();
+    let info = WorkerInfo { id: worker, host: "here".into(), pid: 1, queues: vec![], lease: Duration::from_secs(3600) };
+    storage.register(&info).await.unwrap();
+    let claim = Claim { worker, wanted: vec![Wanted::new("default", 2)], kinds: ["k".to_owned()].into() };
+    let mut conn = storage.connector.connect().await.unwrap();
+    for how in ["key share", "share", "no key update", "update"] {
+        crate::enqueue_all(&mut conn, vec![NewJob::raw("k", "{}"); 2]).await.unwrap();
+        let mut holder = storage.connector.connect().await.unwrap();
+        let hold = format!("begin; select from jobs.ready order by id limit 1 for {how}");
+        holder.batch_execute(&hold).await.unwrap();
+        let asked = std::time::Instant::now();
+        assert_eq!(storage.claim(&claim).await.unwrap().len(), 1, "the other one, for {how}");
+        assert!(asked.elapsed() < Duration::from_secs(5), "it waited for {how}");
+        holder.batch_execute("rollback").await.unwrap();
+        storage.lanes().sweep_next(std::time::Instant::now());
+        assert_eq!(storage.claim(&claim).await.unwrap().len(), 1, "what was held, after {how}");
     }
     drop((conn, storage));
     admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();
