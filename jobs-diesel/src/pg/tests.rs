@@ -130,8 +130,8 @@ diesel::define_sql_function! {
 #[tokio::test]
 async fn only_the_workers_own_statements_are_planned_its_way() {
     let (mut admin, name, storage) = database().await;
-    assert!(is_tuned(&mut *storage.connection().await.unwrap()).await);
-    assert!(!is_tuned(&mut *storage.handlers.get().await.unwrap()).await, "handlers are the application's");
+    assert!(is_tuned(&mut storage.connection().await.unwrap()).await);
+    assert!(!is_tuned(&mut storage.handlers.get().await.unwrap()).await, "handlers are the application's");
     drop(storage);
     admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();
 }
@@ -168,7 +168,7 @@ async fn a_pooler_that_refuses_the_settings_is_asked_without() {
     let port = pooler(server.to_owned()).await;
     let url = format!("{before}@127.0.0.1:{port}/{}?sslmode=disable", name.split('?').next().unwrap());
     let storage = PgStorage::new(&url, 1).unwrap();
-    assert!(!is_tuned(&mut *storage.connection().await.unwrap()).await);
+    assert!(!is_tuned(&mut storage.connection().await.unwrap()).await);
     // What the URL itself asks for is not left out.
     let storage = PgStorage::new(&format!("{url}&options=-c%20jit%3Doff"), 1).unwrap();
     let refused = storage.connection().await.err().unwrap().to_string();
