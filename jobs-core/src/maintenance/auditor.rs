@@ -4,7 +4,8 @@
 //!   to stop, long before its finish would be refused. What was committed a moment ago does not stand either: its attempt
 //!   gets the time to hear of that.
 //! - Standing and not believed: the reply to a claim was lost on its way. Nobody works on such a job, and as long as this
-//!   worker lives nobody would rescue it. It is given back.
+//!   worker lives nobody would rescue it. It is given back. That is looked for when a claim failed; and now and then
+//!   without a reason, as a claim that was given up here may still be carried out there, after that look.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -21,12 +22,20 @@ use crate::storage::StorageResult;
 use crate::telemetry::{self, Trouble};
 use crate::worker::Shared;
 
+/// Looks between two for leases that nobody knows of, when there is no reason for one: two leases apart, at most a minute.
+const LOOKS: u32 = 12;
 /// Between a commit and the news of it, on a machine that is busy.
 const NEWS: Duration = Duration::from_millis(500);
 
 pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let trouble = Trouble::new("leases");
+    let mut looks = 0;
     while pause(shared.settings.sweep(), &stop).await {
+        looks += 1;
+        if looks == LOOKS {
+            looks = 0;
+            shared.doubt.store(true, Ordering::Release);
+        }
         if let Err(problem) = audit(&shared, &stop).await {
             trouble.report(&problem);
         }

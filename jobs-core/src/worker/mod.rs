@@ -97,7 +97,7 @@ pub(crate) struct Shared {
     pub(crate) leases: Leases,
     /// Held from a claim to the moment its leases are known here.
     pub(crate) claiming: tokio::sync::Mutex<()>,
-    /// A claim failed or a lease was taken for lost: some may stand that nobody here knows of.
+    /// A claim failed or a lease was taken for lost: some may stand that nobody here knows of. The auditor looks.
     pub(crate) doubt: AtomicBool,
     pub(crate) phases: Phases,
     pub(crate) pulse: Pulse,

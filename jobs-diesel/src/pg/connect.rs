@@ -116,20 +116,24 @@ impl Connector {
         Self { renamed: true, ..self }
     }
 
-    /// The same server, for the worker's own statements, with settings that save time and nothing else.
+    /// The same server, for the worker's own statements, with settings that save time, and an end for a statement whose
+    /// answer nobody waits for any more.
     ///
     /// The tables of a queue are empty at one moment and full at the next, so that no statistics describe them: all
     /// statements are written for nested loops over indexes, and the planner is told so. Plans are made once, for any
     /// values; otherwise each claim would be planned anew, which takes longer than it. Nor is anything compiled, which
     /// would take hundreds of milliseconds.
-    pub(crate) fn tuned(&self) -> Self {
-        const SETTINGS: &str = "-c jit=off -c plan_cache_mode=force_generic_plan -c enable_seqscan=off \
-            -c enable_bitmapscan=off -c enable_hashjoin=off -c enable_mergejoin=off";
+    pub(crate) fn tuned(&self, limit: Duration) -> Self {
+        let settings = format!(
+            "-c jit=off -c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_bitmapscan=off \
+             -c enable_hashjoin=off -c enable_mergejoin=off -c statement_timeout={}",
+            limit.as_millis()
+        );
         let mut tuned = self.clone();
         // What the URL says comes last, and so holds.
         tuned.config.options(match self.config.get_options() {
-            Some(options) => format!("{SETTINGS} {options}"),
-            None => SETTINGS.to_owned(),
+            Some(options) => format!("{settings} {options}"),
+            None => settings,
         });
         Self { untuned: Some(self.config.clone()), ..tuned }
     }

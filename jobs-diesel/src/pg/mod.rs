@@ -40,6 +40,10 @@ const OWN_CONNECTIONS: usize = 4;
 /// The longest any statement of the worker's own may take before its connection is given up.
 const STATEMENT_LIMIT: Duration = Duration::from_secs(10);
 
+/// When the server itself gives such a statement up: before its worker does. A claim that is carried out after that would
+/// be nobody's until the auditor finds it.
+const SERVER_LIMIT: Duration = Duration::from_secs(9);
+
 /// How long to wait for a free connection.
 const CHECKOUT_LIMIT: Duration = Duration::from_secs(10);
 
@@ -100,7 +104,7 @@ impl PgStorage {
     fn on(connector: Connector, url: &str, handlers: usize) -> StorageResult<Self> {
         let connector = Arc::new(connector);
         Ok(Self {
-            own: pool(Arc::new(connector.tuned()), OWN_CONNECTIONS)?,
+            own: pool(Arc::new(connector.tuned(SERVER_LIMIT)), OWN_CONNECTIONS)?,
             // The application's statements are planned as its server is set up.
             handlers: pool(connector.clone(), handlers.max(1))?,
             lanes: Arc::new(Mutex::new(Lanes::new(Instant::now()))),

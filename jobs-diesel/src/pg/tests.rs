@@ -116,10 +116,11 @@ async fn wrong_statistics_spoil_no_plan() {
     admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();
 }
 
-/// Whether this connection has one plan for all values.
+/// Whether this connection has one plan for all values, and an end for each statement.
 async fn is_tuned(conn: &mut AsyncPgConnection) -> bool {
-    let mode: String = diesel::select(setting("plan_cache_mode")).get_result(conn).await.unwrap();
-    mode == "force_generic_plan"
+    let settings = (setting("plan_cache_mode"), setting("statement_timeout"));
+    let settings: (String, String) = diesel::select(settings).get_result(conn).await.unwrap();
+    settings == ("force_generic_plan".to_owned(), "9s".to_owned())
 }
 
 diesel::define_sql_function! {

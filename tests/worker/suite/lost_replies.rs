@@ -2,7 +2,7 @@
 
 use std::any::TypeId;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -21,8 +21,19 @@ struct Lossy {
     inner: Arc<dyn Storage>,
     claims: AtomicUsize,
     finishes: AtomicUsize,
+    /// Carries the lost claims out only now, when the worker has long looked for what they may have left.
+    late: Option<Duration>,
+    /// Such a claim is on its way, and leaves no job for others.
+    under_way: Arc<AtomicBool>,
     /// Refuses every completion, whatever is tried.
     refuses: bool,
+}
+
+impl Lossy {
+    fn losing(db: &Db, claims: usize, finishes: usize) -> Self {
+        let (inner, claims, finishes) = (db.storage(), claims.into(), finishes.into());
+        Self { inner, claims, finishes, late: None, under_way: Arc::default(), refuses: false }
+    }
 }
 
 fn lost<T>(left: &AtomicUsize, answer: T) -> StorageResult<T> {
@@ -35,6 +46,21 @@ fn lost<T>(left: &AtomicUsize, answer: T) -> StorageResult<T> {
 #[async_trait::async_trait]
 impl Storage for Lossy {
     async fn claim(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
+        if let Some(late) = self.late
+            && lost(&self.claims, ()).is_err()
+        {
+            let (inner, claim, under_way) = (self.inner.clone(), claim.clone(), self.under_way.clone());
+            under_way.store(true, Ordering::SeqCst);
+            tokio::spawn(async move {
+                tokio::time::sleep(late).await;
+                assert_eq!(inner.claim(&claim).await.unwrap().len(), 2);
+                under_way.store(false, Ordering::SeqCst);
+            });
+            return Err(StorageError::Unavailable("the answer is late".into()));
+        }
+        if self.under_way.load(Ordering::SeqCst) {
+            return Ok(Vec::new());
+        }
         match self.inner.claim(claim).await? {
             nothing if nothing.is_empty() => Ok(nothing),
             jobs => lost(&self.claims, jobs),
@@ -119,10 +145,10 @@ async fn once(ctx: &JobContext, State(probe): State<Probe>) {
 }
 
 /// Runs five jobs on a storage that loses these answers; each must run once, without a failure.
-async fn five_jobs_run_once(db: Db, claims: usize, finishes: usize) {
+async fn five_jobs_run_once(db: Db, claims: usize, finishes: usize, late: Option<Duration>) {
     let (probe, mut events) = Probe::new();
     let ids = db.conn().await.enqueue_all((0..5).map(|_| Once {})).await;
-    let lossy = Lossy { inner: db.storage(), claims: claims.into(), finishes: finishes.into(), refuses: false };
+    let lossy = Lossy { late, ..Lossy::losing(&db, claims, finishes) };
     let worker = Worker::builder(Arc::new(lossy)).registry(registry![Once]).state(probe).concurrency(2);
     let worker = Running::start(worker.poll(Duration::from_millis(50)).lease(Duration::from_secs(3)));
     for id in ids {
@@ -138,17 +164,21 @@ async fn five_jobs_run_once(db: Db, claims: usize, finishes: usize) {
 }
 
 async fn a_claim_whose_answer_was_lost_runs_all_the_same(db: Db) {
-    five_jobs_run_once(db, 2, 0).await;
+    five_jobs_run_once(db, 2, 0, None).await;
+}
+
+async fn a_claim_carried_out_long_after_it_was_given_up_keeps_no_job(db: Db) {
+    five_jobs_run_once(db, 1, 0, Some(Duration::from_secs(2))).await;
 }
 
 async fn a_finish_whose_answer_was_lost_is_not_a_lost_lease(db: Db) {
-    five_jobs_run_once(db, 0, 2).await;
+    five_jobs_run_once(db, 0, 2, None).await;
 }
 
 async fn an_outcome_that_the_database_refuses_for_good_discards_the_job_and_says_so(db: Db) {
     let (probe, mut events) = Probe::new();
     let ids = db.conn().await.enqueue_all((0..2).map(|_| Once {})).await;
-    let lossy = Lossy { inner: db.storage(), claims: 0.into(), finishes: 0.into(), refuses: true };
+    let lossy = Lossy { refuses: true, ..Lossy::losing(&db, 0, 0) };
     let worker = Worker::builder(Arc::new(lossy)).registry(registry![Once]).state(probe);
     let worker = Running::start(worker.poll(Duration::from_millis(50)).lease(Duration::from_secs(3)));
     for id in ids {
@@ -166,5 +196,6 @@ async fn an_outcome_that_the_database_refuses_for_good_discards_the_job_and_says
 support::on_each_database! {
     an_outcome_that_the_database_refuses_for_good_discards_the_job_and_says_so,
     a_claim_whose_answer_was_lost_runs_all_the_same,
+    a_claim_carried_out_long_after_it_was_given_up_keeps_no_job,
     a_finish_whose_answer_was_lost_is_not_a_lost_lease,
 }
