@@ -71,6 +71,8 @@ pub struct Claim {
     pub wanted: Vec<Wanted>,
     /// The kinds it knows. Jobs of other kinds are left for others.
     pub kinds: Arc<[String]>,
+    /// A storage may let only so many workers look at once. This one has come back often, and looks anyway.
+    pub insist: bool,
 }
 
 /// A body that runs on the runtime.
@@ -195,7 +197,8 @@ pub trait Storage: Send + Sync + 'static {
     /// Opens the worker's line for heartbeats, on the calling runtime.
     async fn open_heartbeat(&self, worker: WorkerId) -> StorageResult<Box<dyn Heartbeat>>;
 
-    /// Leases due jobs, at most as many as wanted, best first: attempt + 1, lease number + 1.
+    /// Leases due jobs, at most as many as wanted, best first: attempt + 1, lease number + 1. None while others are at it,
+    /// if there are too many; [`next_due`](Self::next_due) then says that something is due.
     async fn claim(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>>;
 
     /// How long until the earliest waiting job of these queues and kinds is due; `None` when none waits.

@@ -55,6 +55,7 @@ pub(crate) fn wants(worker: WorkerId, wanted: &[(&str, usize)]) -> Claim {
         worker,
         wanted: wanted.iter().map(|(queue, slots)| Wanted::new(*queue, *slots)).collect(),
         kinds: Arc::new(["a".to_owned(), "b".to_owned()]),
+        insist: false,
     }
 }
 

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use super::bustle::Bustle;
 use super::completer::Reporter;
-use super::crowd::Crowd;
 use super::{Shared, runner};
 use crate::outcome::Transition;
 use crate::storage::{Claim, StorageResult};
@@ -17,8 +16,13 @@ use crate::telemetry::Trouble;
 const BUSY_AFTER: Duration = Duration::from_secs(1);
 /// A job waits in hand at most about this long; then others may have it.
 const HELD_AT_MOST: Duration = Duration::from_millis(250);
-/// The sleep while jobs are due and cannot be had: rows that others hold must not make it spin.
-const HELD_BY_OTHERS: Duration = Duration::from_millis(10);
+/// The sleep while jobs are due and cannot be had, because others hold their rows or too many look at once. It is twice as
+/// long each time, so that a crowd of workers does not spend its time on asking.
+const IN_VAIN: Duration = Duration::from_millis(5);
+/// After so many such looks it is 1.28 s, and stays so.
+const MOST_IN_VAIN: u32 = 9;
+/// After so long in vain the worker looks although others are at it: they may be stopped.
+const INSIST_AFTER: Duration = Duration::from_secs(10);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 
@@ -31,9 +35,11 @@ struct Fetcher {
     idle: bool,
     busy_since: Option<Instant>,
     bustle: Bustle,
-    crowd: Crowd,
-    /// Whether the last look found a job that is due, and the claim after it did not get it.
-    in_vain: bool,
+    /// How hard it is to get what is due: one more for each look that finds a job which the claim before did not bring, two
+    /// less for each claim that brings some. A worker in a crowd keeps about the right distance.
+    in_vain: u32,
+    /// Since when only such looks.
+    in_vain_since: Option<Instant>,
     pause: Duration,
     trouble: Trouble,
 }
@@ -49,8 +55,8 @@ pub(super) async fn run(shared: Arc<Shared>, reporter: Reporter, until_empty: bo
         idle: false,
         busy_since: None,
         bustle: Bustle::new(Instant::now()),
-        crowd: Crowd::new(),
-        in_vain: false,
+        in_vain: 0,
+        in_vain_since: None,
         pause: FIRST_PAUSE,
         trouble: Trouble::new("claim"),
     };
@@ -73,8 +79,8 @@ impl Fetcher {
         // As the claim sees it: a slot freed while the claim is under way must end the sleep after it.
         let a_slot_matters = wanted.len() < self.shared.queues.len();
         let nothing_of_ours = self.shared.leases.count() == 0;
-        let claim = Claim { worker: *self.shared.id.borrow(), wanted, kinds: self.kinds.clone() };
-        let started = Instant::now();
+        let insist = self.in_vain_since.is_some_and(|since| since.elapsed() > INSIST_AFTER);
+        let claim = Claim { worker: *self.shared.id.borrow(), wanted, kinds: self.kinds.clone(), insist };
         let claimed = match self.claim(&claim).await {
             Ok(jobs) => jobs,
             Err(problem) => {
@@ -86,25 +92,17 @@ impl Fetcher {
         };
         self.pause = FIRST_PAUSE;
         let bustle = self.bustle.after_claim(claimed > 0, Instant::now()) && !self.until_empty;
-        let keep_away = self.crowd.after_claim(started.elapsed(), claimed);
         if claimed > 0 {
-            self.in_vain = false;
-            self.stay_awake(bustle).await;
-            return self.keep_away(keep_away.mul_f64(rand::random_range(0.5..1.5))).await;
+            self.in_vain_since = None;
+            self.in_vain = self.in_vain.saturating_sub(2);
+            return self.stay_awake(bustle).await;
         }
         self.busy_since = None;
         if bustle && !self.idle {
             self.reason_within(Bustle::PAUSE, a_slot_matters, false).await;
             return;
         }
-        if !self.idle {
-            // Raise the flag, then look once more: what was enqueued before the flag was seen is found by that look.
-            self.idle = self.set_idle(true).await;
-            if self.idle {
-                return;
-            }
-        }
-        self.sleep(&claim, a_slot_matters, nothing_of_ours).await;
+        self.rest(&claim, a_slot_matters, nothing_of_ours).await;
     }
 
     /// Claims, and takes in hand what that brings; answers how many jobs.
@@ -136,20 +134,6 @@ impl Fetcher {
         }
     }
 
-    /// Leaves the queues to others for a while, and works on what is in hand.
-    async fn keep_away(&self, time: Duration) {
-        let until = Instant::now() + time;
-        while Instant::now() < until && !self.shared.phases.draining().is_cancelled() {
-            runner::start(&self.shared, &self.reporter);
-            self.give_back(HELD_AT_MOST).await;
-            tokio::select! {
-                () = self.shared.queues.stirred() => {}
-                () = tokio::time::sleep_until(until.min(Instant::now() + HELD_AT_MOST).into()) => {}
-                () = self.shared.phases.draining().cancelled() => {}
-            }
-        }
-    }
-
     /// Returns whether the storage knows.
     async fn set_idle(&self, idle: bool) -> bool {
         let id = *self.shared.id.borrow();
@@ -177,8 +161,8 @@ impl Fetcher {
     /// Sleeps until there is a reason to claim: a hint, a freed slot of a queue that was full, a job that is due. Each poll
     /// asks only for the next due time, one cheap statement. A worker that runs until nothing is left also looks again
     /// when its last job has ended.
-    async fn sleep(&mut self, claim: &Claim, a_slot_matters: bool, nothing_of_ours: bool) {
-        let mut polled = false;
+    async fn rest(&mut self, claim: &Claim, a_slot_matters: bool, nothing_of_ours: bool) {
+        let an_end_matters = self.until_empty && !nothing_of_ours;
         loop {
             let due = match self.shared.storage.next_due(claim).await {
                 Ok(None) if self.until_empty && nothing_of_ours => return self.shared.phases.draining().cancel(),
@@ -188,23 +172,35 @@ impl Fetcher {
                     return self.back_off().await;
                 }
             };
-            // What came due since the claim is claimed at once; what is due and not to be had is left to its holders.
-            let due_now = due.is_some_and(|due| due.is_zero());
-            let claim_it = due_now && (polled || !self.in_vain);
-            self.in_vain = due_now;
-            if claim_it {
-                return;
-            }
-            let poll = self.shared.settings.poll.mul_f64(rand::random_range(0.8..1.0));
-            let time = due.map_or(poll, |due| if due_now { HELD_BY_OTHERS } else { due }.min(poll));
             // What is in hand is looked after at each turn.
             let in_hand = self.shared.queues.any_in_hand();
-            let time = if in_hand { time.min(HELD_AT_MOST) } else { time };
-            let reason = self.reason_within(time, a_slot_matters, self.until_empty && !nothing_of_ours).await;
+            let longest = if in_hand { HELD_AT_MOST } else { Duration::MAX };
+            if due.is_some_and(|due| due.is_zero()) {
+                // What came due since the claim is claimed at once; what is due and not to be had is left to others.
+                let pause = IN_VAIN * 2_u32.pow(self.in_vain.saturating_sub(1));
+                if self.in_vain > 0 {
+                    let pause = pause.mul_f64(rand::random_range(0.5..1.5)).min(longest);
+                    self.reason_within(pause, a_slot_matters, an_end_matters).await;
+                }
+                self.in_vain = MOST_IN_VAIN.min(self.in_vain + 1);
+                self.in_vain_since.get_or_insert_with(Instant::now);
+                return;
+            }
+            self.in_vain_since = None;
+            self.in_vain = 0;
+            if !self.idle {
+                // Raise the flag, then look once more: what was enqueued before the flag was seen is found by that look.
+                self.idle = self.set_idle(true).await;
+                if self.idle {
+                    return;
+                }
+            }
+            let poll = self.shared.settings.poll.mul_f64(rand::random_range(0.8..1.0));
+            let time = due.map_or(poll, |due| due.min(poll)).min(longest);
+            let reason = self.reason_within(time, a_slot_matters, an_end_matters).await;
             if reason || in_hand || time < poll {
                 return;
             }
-            polled = true;
         }
     }
 

@@ -9,7 +9,6 @@ mod attempt;
 mod builder;
 mod bustle;
 mod completer;
-mod crowd;
 mod executor;
 mod fetcher;
 mod heartbeat;

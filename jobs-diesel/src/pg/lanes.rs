@@ -94,6 +94,11 @@ impl Lanes {
         now >= self.next_sweep
     }
 
+    /// After a claim that was to be a sweep, took this long and brought nothing. It may have been refused at the gate.
+    pub(crate) fn swept_in_vain(&mut self, now: Instant, took: Duration) {
+        self.next_sweep = now + took * SWEEP_SHARE;
+    }
+
     /// After a sweep that took this long.
     pub(crate) fn swept(&mut self, now: Instant, took: Duration) {
         self.next_sweep = now + SWEEP_EVERY.max(took * SWEEP_SHARE);
@@ -180,7 +185,7 @@ mod tests {
     }
 
     fn claim(slots: usize) -> Claim {
-        Claim { worker: WorkerId::generate(), wanted: vec![Wanted::new("q", slots)], kinds: [].into() }
+        Claim { worker: WorkerId::generate(), wanted: vec![Wanted::new("q", slots)], kinds: [].into(), insist: false }
     }
 
     fn seen(priority: i16, seconds: i64) -> Seen<'static> {

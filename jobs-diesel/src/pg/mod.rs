@@ -76,6 +76,8 @@ fn pool(connector: Arc<Connector>, size: usize) -> StorageResult<Pool<AsyncPgCon
     let manager = AsyncDieselConnectionManager::new_with_config("", config);
     Pool::builder(manager)
         .max_size(size)
+        // A server process that has worked a moment ago has everything at hand.
+        .queue_mode(deadpool::managed::QueueMode::Lifo)
         .runtime(deadpool::Runtime::Tokio1)
         .wait_timeout(Some(CHECKOUT_LIMIT))
         .create_timeout(Some(CHECKOUT_LIMIT))

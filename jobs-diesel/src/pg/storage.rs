@@ -67,9 +67,11 @@ impl Storage for PgStorage {
             if let Some(first) = rows.as_slice().first() {
                 let seen: Vec<_> = rows.iter().map(ClaimedRow::seen).collect();
                 lanes.learn(claim, &seen, first.moment(), ended);
-            }
-            if sweep {
-                lanes.swept(ended, ended - started);
+                if sweep {
+                    lanes.swept(ended, ended - started);
+                }
+            } else if sweep {
+                lanes.swept_in_vain(ended, ended - started);
             }
         }
         let mut jobs: Vec<ClaimedJob> = rows.into_iter().map(|row| row.into_job(claim.worker)).collect();

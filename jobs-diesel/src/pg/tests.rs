@@ -84,7 +84,7 @@ async fn database() -> (AsyncPgConnection, String, PgStorage) {
 async fn wrong_statistics_spoil_no_plan() {
     let (mut admin, name, storage) = database().await;
     let worker = WorkerId::generate();
-    let claim = Claim { worker, wanted: vec![Wanted::new("q", 500)], kinds: ["k".to_owned()].into() };
+    let claim = Claim { worker, wanted: vec![Wanted::new("q", 500)], kinds: ["k".to_owned()].into(), insist: false };
     let scans = storage.lanes().plan(&claim, false);
     let finishes = |transition: &Transition| {
         let finish = |id| Finish { lease: Lease { job: JobId(id), number: 1, worker }, transition: transition.clone() };
@@ -182,7 +182,8 @@ async fn a_claim_waits_for_nobody_who_holds_a_row() {
     let worker = WorkerId::generate();
     let info = WorkerInfo { id: worker, host: "here".into(), pid: 1, queues: vec![], lease: Duration::from_secs(3600) };
     storage.register(&info).await.unwrap();
-    let claim = Claim { worker, wanted: vec![Wanted::new("default", 2)], kinds: ["k".to_owned()].into() };
+    let claim =
+        Claim { worker, wanted: vec![Wanted::new("default", 2)], kinds: ["k".to_owned()].into(), insist: false };
     let mut conn = storage.connector.connect().await.unwrap();
     for how in ["key share", "share", "no key update", "update"] {
         crate::enqueue_all(&mut conn, vec![NewJob::raw("k", "{}"); 2]).await.unwrap();
@@ -201,12 +202,44 @@ async fn a_claim_waits_for_nobody_who_holds_a_row() {
 }
 
 #[tokio::test]
+async fn four_look_at_once_and_whoever_insists() {
+    let (mut admin, name, storage) = database().await;
+    let worker = WorkerId::generate();
+    let info = WorkerInfo { id: worker, host: "here".into(), pid: 1, queues: vec![], lease: Duration::from_secs(3600) };
+    storage.register(&info).await.unwrap();
+    let claim =
+        Claim { worker, wanted: vec![Wanted::new("default", 1)], kinds: ["k".to_owned()].into(), insist: false };
+    let insisting = Claim { insist: true, ..claim.clone() };
+    let mut conn = storage.connector.connect().await.unwrap();
+    crate::enqueue_all(&mut conn, vec![NewJob::raw("k", "{}"); 6]).await.unwrap();
+
+    // Others that look, and do not end.
+    let mut others = Vec::new();
+    for place in 1..=4 {
+        assert_eq!(storage.claim(&claim).await.unwrap().len(), 1, "the place {place} is free");
+        let mut other = storage.connector.connect().await.unwrap();
+        other.batch_execute(&format!("begin; select pg_advisory_xact_lock(1785684595, {place})")).await.unwrap();
+        others.push(other);
+    }
+    assert_eq!(storage.claim(&claim).await.unwrap().len(), 0, "no place is free");
+    assert_eq!(storage.claim(&insisting).await.unwrap().len(), 1);
+    assert_eq!(storage.next_due(&claim).await.unwrap(), Some(Duration::ZERO), "come again");
+
+    others[2].batch_execute("rollback").await.unwrap();
+    assert_eq!(storage.claim(&claim).await.unwrap().len(), 1, "one place is free again");
+    assert_eq!(storage.next_due(&claim).await.unwrap(), None, "nothing else is due");
+    drop((storage, conn, others));
+    admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();
+}
+
+#[tokio::test]
 async fn an_old_snapshot_costs_a_claim_nothing() {
     let (mut admin, name, storage) = database().await;
     let worker = WorkerId::generate();
     let info = WorkerInfo { id: worker, host: "here".into(), pid: 1, queues: vec![], lease: Duration::from_secs(3600) };
     storage.register(&info).await.unwrap();
-    let claim = Claim { worker, wanted: vec![Wanted::new("default", 500)], kinds: ["k".to_owned()].into() };
+    let claim =
+        Claim { worker, wanted: vec![Wanted::new("default", 500)], kinds: ["k".to_owned()].into(), insist: false };
 
     let mut forgotten = storage.connector.connect().await.unwrap();
     forgotten.batch_execute("begin isolation level repeatable read; select count(*) from jobs.ready").await.unwrap();

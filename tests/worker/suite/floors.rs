@@ -61,7 +61,12 @@ async fn jobs_that_came_back_to_their_old_places_are_found_within_a_sweep(db: Db
     };
     db.storage().register(&info).await.unwrap();
     let ids: Vec<_> = db.conn().await.enqueue_all((0..50).map(|_| Tells {})).await;
-    let claim = Claim { worker: first, wanted: vec![Wanted::new("default", 50)], kinds: ["tells".to_owned()].into() };
+    let claim = Claim {
+        worker: first,
+        wanted: vec![Wanted::new("default", 50)],
+        kinds: ["tells".to_owned()].into(),
+        insist: false,
+    };
     let elsewhere = db.again().await.storage;
     let claimed = elsewhere.claim(&claim).await.unwrap();
     assert_eq!(claimed.len(), 50);

@@ -36,6 +36,7 @@ use jobs_core::storage::Claim;
 use jobs_core::storage::Wanted;
 use jobs_core::{ClaimedJob, JobId, Lease, WorkerId};
 
+use super::gate::Gate;
 use super::scan::{Lanes, NOT_PAUSED};
 use crate::pg::lanes::{Moment, Scan, Seen};
 use crate::pg::native::{RawJson, native_query, sql};
@@ -47,6 +48,7 @@ pub(crate) struct ClaimQuery<'a> {
     totals: Vec<i64>,
     kinds: &'a [String],
     lanes: Lanes<'a>,
+    gate: Gate,
 }
 
 impl<'a> ClaimQuery<'a> {
@@ -55,7 +57,8 @@ impl<'a> ClaimQuery<'a> {
         let queues = claim.wanted.iter().map(|wanted| wanted.queue.as_str()).collect();
         let slots = claim.wanted.iter().map(|wanted| number(wanted.slots)).collect();
         let totals = claim.wanted.iter().map(|wanted| number(wanted.total())).collect();
-        Self { worker: claim.worker, queues, slots, totals, kinds: &claim.kinds, lanes: Lanes::new(scans) }
+        let (lanes, gate) = (Lanes::new(scans), Gate { insist: claim.insist });
+        Self { worker: claim.worker, queues, slots, totals, kinds: &claim.kinds, lanes, gate }
     }
 }
 
@@ -90,6 +93,7 @@ impl QueryFragment<Pg> for ClaimQuery<'_> {
         ) pick
         where (pick.place <= wanted.slots or pick.risks = 0)
           and (select set_config('synchronous_commit', 'off', true)) is not null
+          and " {self.gate} "
           and exists (select from jobs.worker w where w.id = " [self.worker.0 => SqlUuid] ")
           and " NOT_PAUSED "
     ))

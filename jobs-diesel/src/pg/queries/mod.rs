@@ -5,6 +5,7 @@ pub(crate) mod claim;
 pub(crate) mod complete;
 pub(crate) mod enqueue;
 pub(crate) mod finish;
+mod gate;
 pub(crate) mod heartbeat;
 pub(crate) mod inspect;
 pub(crate) mod leases;

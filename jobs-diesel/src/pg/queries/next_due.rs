@@ -1,4 +1,5 @@
-//! `next_due`: how long until the earliest waiting job of the wanted queues and kinds, in seconds.
+//! `next_due`: how long until the earliest waiting job of the wanted queues and kinds, in seconds. Zero while the
+//! [gate](Gate) is full: then the claim before was refused there, most likely, and the walk would cost what a claim's does.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -6,6 +7,7 @@ use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, Double, Nullable, Text};
 use jobs_core::storage::Claim;
 
+use super::gate::Gate;
 use super::scan::{Lanes, NOT_PAUSED};
 use crate::pg::lanes::Scan;
 use crate::pg::native::{native_query, sql};
@@ -14,12 +16,13 @@ pub(crate) struct NextDueQuery<'a> {
     queues: Vec<&'a str>,
     kinds: &'a [String],
     lanes: Lanes<'a>,
+    gate: Gate,
 }
 
 impl<'a> NextDueQuery<'a> {
     pub(crate) fn new(claim: &'a Claim, scans: &'a [Scan]) -> Self {
         let queues = claim.wanted.iter().map(|wanted| wanted.queue.as_str()).collect();
-        Self { queues, kinds: &claim.kinds, lanes: Lanes::new(scans) }
+        Self { queues, kinds: &claim.kinds, lanes: Lanes::new(scans), gate: Gate { insist: claim.insist } }
     }
 }
 
@@ -27,7 +30,7 @@ impl QueryFragment<Pg> for NextDueQuery<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         sql!(
             out,
-            "select extract(epoch from min(job.run_at) - clock_timestamp())::float8
+            "select case when " {self.gate} " then (select extract(epoch from min(job.run_at) - clock_timestamp())
 from unnest(" [self.queues => Array<Text>] ") as wanted (queue)
 cross join lateral (
     select job.run_at
@@ -42,7 +45,7 @@ cross join lateral (
     ) job
     where scan.queue = wanted.queue
 ) job
-where " NOT_PAUSED
+where " NOT_PAUSED ") else 0 end::float8"
         )
     }
 }

@@ -22,7 +22,12 @@ use super::wake::WakeQuery;
 use crate::pg::lanes::Scan;
 
 fn claim() -> Claim {
-    Claim { worker: WorkerId::generate(), wanted: vec![Wanted::new("q", 3)], kinds: ["k".to_owned()].into() }
+    Claim {
+        worker: WorkerId::generate(),
+        wanted: vec![Wanted::new("q", 3)],
+        kinds: ["k".to_owned()].into(),
+        insist: false,
+    }
 }
 
 fn scans() -> Vec<Scan> {
