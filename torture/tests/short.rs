@@ -6,9 +6,19 @@ use std::process::Command;
 
 /// Runs one test of the suite by itself. The directory's lock keeps others waiting.
 fn holds(test: &str) {
+    run(&["--test", test]);
+}
+
+/// Runs one test of the suite on its broken twins: it objects to each.
+fn notices(test: &str) {
+    run(&["--twins", "--test", test]);
+}
+
+fn run(args: &[&str]) {
     let dir = concat!(env!("CARGO_TARGET_TMPDIR"), "/torture");
     let output = Command::new(env!("CARGO_BIN_EXE_jobs-torture"))
-        .args(["--short", "--test", test, "--dir", dir])
+        .args(["--short", "--dir", dir])
+        .args(args)
         .output()
         .unwrap_or_else(|error| panic!("cannot start the suite: {error}"));
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -17,7 +27,14 @@ fn holds(test: &str) {
 }
 
 macro_rules! short {
-    ($($claim:ident: $test:literal),+ $(,)?) => { $(#[test] fn $claim() { holds($test); })+ };
+    ($($claim:ident: $test:literal),+ $(,)?) => {
+        $(#[test] fn $claim() { holds($test); })+
+
+        /// What each of them is worth.
+        mod broken_twins_of {
+            $(#[test] fn $claim() { super::notices($test); })+
+        }
+    };
 }
 
 short! {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
+use super::frames::Frame;
 use super::script::Unit;
 
 /// Which way bytes go.
@@ -110,6 +111,21 @@ impl Held {
     }
 }
 
+/// Statements that say something else when they arrive.
+#[derive(Debug)]
+pub struct Reworded {
+    from: String,
+    to: String,
+    count: AtomicUsize,
+}
+
+impl Reworded {
+    /// How many were.
+    pub fn count(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+}
+
 /// The faults of one proxy.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
@@ -117,6 +133,7 @@ pub(crate) struct Faults {
     cuts: watch::Sender<usize>,
     lost: Mutex<Vec<Arc<Losses>>>,
     held: Mutex<Vec<Arc<Held>>>,
+    reworded: Mutex<Vec<Arc<Reworded>>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -158,6 +175,23 @@ impl Faults {
         });
         lock(&self.held).push(rule.clone());
         rule
+    }
+
+    pub(crate) fn reword(&self, from: &str, to: &str) -> Arc<Reworded> {
+        let rule = Arc::new(Reworded { from: from.to_owned(), to: to.to_owned(), count: 0.into() });
+        lock(&self.reworded).push(rule.clone());
+        rule
+    }
+
+    /// The message as the server is to have it.
+    pub(crate) fn worded(&self, mut frame: Frame) -> Frame {
+        for rule in lock(&self.reworded).iter() {
+            if let Some(reworded) = frame.reworded(&rule.from, &rule.to) {
+                frame = reworded;
+                rule.count.fetch_add(1, Ordering::AcqRel);
+            }
+        }
+        frame
     }
 
     /// Whether the reply to this might be lost: it is kept together until that is known.

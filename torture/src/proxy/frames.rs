@@ -57,9 +57,19 @@ impl Frame {
         self.words().next().map(|word| String::from_utf8_lossy(word).into_owned()).unwrap_or_default()
     }
 
-    #[cfg(test)]
+    /// The same statement in other words: a query, or one to be prepared, in which this stands. The words stand for text.
+    pub(crate) fn reworded(&self, from: &str, to: &str) -> Option<Self> {
+        if !matches!(self.kind(), b'P' | b'Q') {
+            return None;
+        }
+        let (place, length) = (self.bytes.windows(from.len()).position(|text| text == from.as_bytes())?, from.len());
+        let body = [&self.bytes[5..place], to.as_bytes(), &self.bytes[place + length..]].concat();
+        Some(Self::new(self.kind(), &body))
+    }
+
     pub(crate) fn new(kind: u8, body: &[u8]) -> Self {
-        let length = u32::try_from(body.len() + 4).unwrap().to_be_bytes();
+        // Bodies are parts of messages whose length was read from as many bytes.
+        let length = u32::try_from(body.len() + 4).unwrap_or(u32::MAX).to_be_bytes();
         Self { bytes: [&[kind], &length[..], body].concat() }
     }
 }
@@ -104,6 +114,8 @@ mod tests {
         assert_eq!(Frame::read(&mut rest).await.unwrap(), Some(second));
         assert_eq!(Frame::read(&mut rest).await.unwrap(), None);
         assert_eq!(first.text(), "select 1");
+        assert_eq!(first.reworded("select", "table"), Some(Frame::new(b'Q', b"table 1\0")));
+        assert_eq!(first.reworded("insert", "table"), None);
         assert!(Frame::read(&mut &stream[..4]).await.is_err(), "half a message");
         assert!(Frame::read(&mut &b"Q\xff\xff\xff\xff"[..]).await.is_err(), "no length of a message");
     }

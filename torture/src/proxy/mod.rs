@@ -18,7 +18,7 @@ use anyhow::Result;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-pub use faults::{Direction, Held, Losses, Weather};
+pub use faults::{Direction, Held, Losses, Reworded, Weather};
 use faults::{Faults, Way};
 
 /// A proxy at work. Gone, with its sessions, when it is dropped.
@@ -69,6 +69,11 @@ impl Proxy {
     /// Keeps statements whose SQL has this in it from the server until they are released.
     pub fn hold(&self, sql: &str) -> Arc<Held> {
         self.faults.hold(sql)
+    }
+
+    /// Puts other words in the place of these, in every statement that has them.
+    pub fn reword(&self, from: &str, to: &str) -> Arc<Reworded> {
+        self.faults.reword(from, to)
     }
 
     /// Ends every connection.

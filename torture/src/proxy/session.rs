@@ -63,7 +63,7 @@ async fn requests(
 ) -> Result<()> {
     let mut open = Vec::new();
     while let Some(frame) = Frame::read(&mut from).await? {
-        open.extend_from_slice(frame.bytes());
+        open.extend_from_slice(faults.worded(frame.clone()).bytes());
         let closed = script.lock().unwrap_or_else(PoisonError::into_inner).sent(&frame);
         match closed {
             // Lost, and the line with it.

@@ -12,6 +12,7 @@ use torture::cluster::{self, Cluster, connect};
 use torture::history;
 use torture::process::Process;
 
+use super::twins::{Disguise, Twin};
 use crate::options::Options;
 use crate::role::Role;
 
@@ -19,6 +20,8 @@ use crate::role::Role;
 pub(super) const START: Duration = Duration::from_secs(30);
 /// The lease of every worker.
 pub(super) const LEASE: Duration = Duration::from_secs(3);
+/// How long a twin may take to come to rest.
+const PATIENCE: Duration = Duration::from_secs(20);
 /// After a second in a transaction a session counts as forgotten there.
 const FORGOTTEN: Duration = Duration::from_millis(1200);
 
@@ -41,11 +44,22 @@ pub(super) struct Arena<'c> {
     database: String,
     logs: PathBuf,
     started: AtomicUsize,
+    twin: Option<Disguise>,
 }
 
 impl<'c> Arena<'c> {
-    /// Makes it anew.
-    pub(super) async fn open(cluster: &'c Cluster, options: &Options, name: &'static str, seed: u64) -> Result<Self> {
+    /// Makes it anew, for the product or for a broken twin of it.
+    pub(super) async fn open(
+        cluster: &'c Cluster,
+        options: &Options,
+        name: &'static str,
+        seed: u64,
+        twin: Option<&'static Twin>,
+    ) -> Result<Self> {
+        let disguise = match twin {
+            Some(twin) => Some(Disguise::put_on(twin, cluster.port()).await?),
+            None => None,
+        };
         let database = format!("torture_{}", name.replace('-', "_"));
         let logs = options.dir.join("logs").join(format!("{name}-{seed}"));
         if logs.exists() {
@@ -53,10 +67,24 @@ impl<'c> Arena<'c> {
         }
         fs::create_dir_all(&logs).with_context(|| format!("cannot make {}", logs.display()))?;
         cluster.create(&database).await?;
-        let arena =
-            Self { cluster, name, seed, short: options.short, jobs: options.jobs, database, logs, started: 0.into() };
+        let arena = Self {
+            cluster,
+            name,
+            seed,
+            short: options.short,
+            jobs: options.jobs,
+            database,
+            logs,
+            started: 0.into(),
+            twin: disguise,
+        };
         jobs::migrate(&mut AsyncPgConnection::establish(&arena.url()).await?).await?;
-        history::create(&arena.connect().await?).await?;
+        let conn = arena.connect().await?;
+        history::create(&conn).await?;
+        // A twin before this one may have left something.
+        for sql in ["alter system reset all", twin.map_or("", |twin| twin.server), "select pg_reload_conf()"] {
+            conn.batch_execute(sql).await?;
+        }
         Ok(arena)
     }
 
@@ -74,6 +102,21 @@ impl<'c> Arena<'c> {
     /// Its database, past every fault but those of the server itself.
     pub(super) fn url(&self) -> String {
         self.cluster.url(&self.database)
+    }
+
+    /// Its database, as workers come to it.
+    pub(super) fn worker_url(&self) -> String {
+        self.url_through(self.upstream())
+    }
+
+    /// What stands behind a proxy before workers.
+    pub(super) fn upstream(&self) -> u16 {
+        self.twin.as_ref().map_or_else(|| self.cluster.port(), Disguise::port)
+    }
+
+    /// The twin that is tested in the product's place.
+    pub(super) fn twin(&self) -> Option<&Disguise> {
+        self.twin.as_ref()
     }
 
     /// Its database behind a proxy.
@@ -115,6 +158,8 @@ impl<'c> Arena<'c> {
 
     /// Waits until no job waits or runs, and then long enough to see what was forgotten. `false` if that takes too long.
     pub(super) async fn at_rest(&self, limit: Duration) -> Result<bool> {
+        // What a twin has lost is not worth waiting for.
+        let limit = if self.twin.is_some() { limit.min(PATIENCE) } else { limit };
         let conn = self.connect().await?;
         let deadline = Instant::now() + limit;
         while number(&conn, "select (select count(*) from jobs.ready) + (select count(*) from jobs.running)").await? > 0

@@ -30,7 +30,7 @@ const DOWN_MILLIS: std::ops::Range<u64> = 0..1_500;
 pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let size = arena.size(SHORT, LONG);
     let args = ["--concurrency", "16", "--poll", "200ms"];
-    let mut fleet = Fleet::start(arena, arena.url(), History::Durable, &args, WORKERS).await?;
+    let mut fleet = Fleet::start(arena, arena.worker_url(), History::Durable, &args, WORKERS).await?;
     let mix = Mix { bulk: 20, ..Mix::default() };
     let load = Load::start(arena.url(), Workload::new(arena.seed, mix, usize::MAX), Duration::from_millis(5));
     let mut rng = StdRng::seed_from_u64(arena.seed);

@@ -38,7 +38,7 @@ struct Stopped {
 pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let size = arena.size(SHORT, LONG);
     let args = ["--concurrency", "16", "--poll", "200ms", "--grace", "1s"];
-    let mut fleet = Fleet::start(arena, arena.url(), History::Quick, &args, WORKERS).await?;
+    let mut fleet = Fleet::start(arena, arena.worker_url(), History::Quick, &args, WORKERS).await?;
     let mix = Mix { bulk: 20, long: 10, long_millis: 2_500, ..Mix::default() };
     let load = Load::start(arena.url(), Workload::new(arena.seed, mix, usize::MAX), Duration::from_millis(10));
     let conn = arena.connect().await?;

@@ -29,7 +29,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let size = arena.size(SHORT, LONG);
     // A job may be there at any number of kills: it is to be run for all that.
     let args = ["--concurrency", "16", "--poll", "200ms", "--max-crashes", "1000"];
-    let mut fleet = Fleet::start(arena, arena.url(), History::Quick, &args, WORKERS).await?;
+    let mut fleet = Fleet::start(arena, arena.worker_url(), History::Quick, &args, WORKERS).await?;
     let load = Load::start(arena.url(), Workload::new(arena.seed, Mix::default(), size.jobs), Duration::ZERO);
     let conn = arena.connect().await?;
     let mut rng = StdRng::seed_from_u64(arena.seed);

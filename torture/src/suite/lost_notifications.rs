@@ -29,7 +29,7 @@ const END_LISTENERS: &str = "select count(pg_terminate_backend(pid)) from pg_sta
 
 pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let size = arena.size(SHORT, LONG);
-    let proxy = Proxy::start(arena.cluster.port()).await?;
+    let proxy = Proxy::start(arena.upstream()).await?;
     let url = arena.url_through(proxy.port());
     let fleet = Fleet::start(arena, url, History::Quick, &["--concurrency", "4", "--poll", "500ms"], 1).await?;
     let conn = arena.connect().await?;

@@ -12,6 +12,7 @@ mod recovery;
 mod report;
 mod run;
 mod statements;
+mod twins;
 mod unknown_commit;
 mod zombies;
 
@@ -28,6 +29,7 @@ use crate::options::Options;
 use arena::Arena;
 use report::Row;
 use run::Run;
+use twins::{TWINS, Twin};
 
 type Test = for<'a> fn(&'a Arena<'a>) -> Pin<Box<dyn Future<Output = Result<Run>> + Send + 'a>>;
 
@@ -45,36 +47,52 @@ const TESTS: &[(&str, Test)] = &[
 /// The longest that one run of one test may take.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
-/// Runs what was asked for; whether everything held.
+/// Runs what was asked for; whether everything is as it should be.
 pub(crate) async fn run(options: &Options) -> Result<bool> {
-    if let Some(unknown) = options.tests.iter().find(|name| TESTS.iter().all(|(known, _)| known != name)) {
-        let known: Vec<_> = TESTS.iter().map(|(name, _)| *name).collect();
+    let known: Vec<_> = TESTS.iter().map(|(name, _)| *name).collect();
+    if let Some(unknown) = options.tests.iter().find(|name| !known.contains(&name.as_str())) {
         bail!("there is no test {unknown:?}; there are {}", known.join(", "));
     }
     let asked = |name: &str| options.tests.is_empty() || options.tests.iter().any(|asked| asked == name);
     let seed = options.seed.unwrap_or_else(|| rand::random::<u32>().into());
     // The server's user has another working directory.
     let cluster = Cluster::start(&std::path::absolute(options.dir.join("pg"))?, &postgres()?)?;
-    let mut held = true;
+    let mut well = true;
     report::head(seed);
     for (name, test) in TESTS.iter().filter(|(name, _)| asked(name)) {
-        let until = options.minutes.map(|minutes| Instant::now() + Duration::from_secs(60 * minutes));
-        let mut seed = seed;
-        loop {
-            let arena = Arena::open(&cluster, options, name, seed).await?;
-            let row = one(&arena, *test).await;
-            row.print();
-            held &= row.held();
-            if row.held() && !options.keep {
-                arena.clear().await?;
-            }
-            seed += 1;
-            if until.is_none_or(|until| Instant::now() >= until) {
-                break;
-            }
+        let twins = TWINS.iter().filter(|twin| options.twins && twin.test == *name).map(Some);
+        let product = (!options.twins).then_some(None);
+        for twin in product.into_iter().chain(twins) {
+            well &= repeat(&cluster, options, name, *test, twin, seed).await?;
         }
     }
-    Ok(held)
+    Ok(well)
+}
+
+/// Once, or for as long as was asked for, each time with another seed.
+async fn repeat(
+    cluster: &Cluster,
+    options: &Options,
+    name: &'static str,
+    test: Test,
+    twin: Option<&'static Twin>,
+    mut seed: u64,
+) -> Result<bool> {
+    let until = options.minutes.map(|minutes| Instant::now() + Duration::from_secs(60 * minutes));
+    let mut well = true;
+    loop {
+        let arena = Arena::open(cluster, options, name, seed, twin).await?;
+        let row = one(&arena, test).await;
+        row.print();
+        well &= row.is_well();
+        if row.is_well() && !options.keep {
+            arena.clear().await?;
+        }
+        seed += 1;
+        if until.is_none_or(|until| Instant::now() >= until) {
+            return Ok(well);
+        }
+    }
 }
 
 async fn one(arena: &Arena<'_>, test: Test) -> Row {

@@ -15,11 +15,11 @@ const STORIES: usize = 3;
 /// Objections of one run that are printed.
 const OBJECTIONS: usize = 20;
 
-/// One row, and what stands below it if the test failed.
+/// One row, and what stands below it if something is not well.
 pub(super) struct Row {
     columns: String,
     below: String,
-    held: bool,
+    is_well: bool,
 }
 
 /// Prints the head of the table.
@@ -34,36 +34,44 @@ pub(super) fn head(seed: u64) {
 impl Row {
     pub(super) fn new(arena: &Arena<'_>, run: Result<Run>, took: Duration) -> Self {
         let took = took.as_secs_f64();
+        let name = arena
+            .twin()
+            .map_or_else(|| arena.name.to_owned(), |disguise| format!("{} on {}", arena.name, disguise.twin().name));
         let run = match run {
             Ok(run) => run,
             Err(error) => {
-                let columns = format!("| {} | | | | | | | {took:.1} | **did not end** |", arena.name);
-                return Self { columns, below: below(arena, &format!("{error:#}\n")), held: false };
+                let columns = format!("| {name} | | | | | | | {took:.1} | **did not end** |");
+                return Self { columns, below: below(arena, &format!("{error:#}\n")), is_well: false };
             }
         };
         // Logs that cannot be read have nothing to count.
         let refused = lines_with(arena.logs(), "was refused").unwrap_or_default();
-        let held = run.violations.is_empty() && run.complaints.is_empty();
         let recovery = match (quantile(&run.recovery, 0.5), quantile(&run.recovery, 0.99)) {
             (Some(half), Some(most)) => format!("{half:.2} / {most:.2}"),
             _ => "–".to_owned(),
         };
+        let held = run.violations.is_empty() && run.complaints.is_empty();
+        let (verdict, is_well) = match arena.twin() {
+            None if held => ("holds".to_owned(), true),
+            None => ("**broken**".to_owned(), false),
+            Some(twin) if !twin.is_complete() => ("**the twin is not one**".to_owned(), false),
+            Some(_) if held => ("**not noticed**".to_owned(), false),
+            Some(_) => (format!("noticed: {}", first_objection(&run)), true),
+        };
         let columns = format!(
-            "| {} | {} | {} | {} | {} | {refused} | {recovery} | {took:.1} | {} |",
-            arena.name,
+            "| {name} | {} | {} | {} | {} | {refused} | {recovery} | {took:.1} | {verdict} |",
             run.load,
             run.faults,
             run.count(Kind::Lost),
             run.count(Kind::DoubleEffect),
-            if held { "holds" } else { "**broken**" },
         );
-        let below = if held { String::new() } else { below(arena, &objections(&run)) };
-        Self { columns, below, held }
+        let below = if is_well { String::new() } else { below(arena, &objections(&run)) };
+        Self { columns, below, is_well }
     }
 
-    /// Whether everything was as promised.
-    pub(super) fn held(&self) -> bool {
-        self.held
+    /// Whether the product held, or its twin was found out.
+    pub(super) fn is_well(&self) -> bool {
+        self.is_well
     }
 
     pub(super) fn print(&self) {
@@ -72,6 +80,10 @@ impl Row {
             println!("\n{}", self.below);
         }
     }
+}
+
+fn first_objection(run: &Run) -> String {
+    run.violations.first().map(ToString::to_string).or_else(|| run.complaints.first().cloned()).unwrap_or_default()
 }
 
 fn objections(run: &Run) -> String {
@@ -87,10 +99,13 @@ fn objections(run: &Run) -> String {
 
 fn below(arena: &Arena<'_>, what: &str) -> String {
     let Arena { name, seed, .. } = arena;
+    let fault =
+        arena.twin().map(|disguise| format!("the twin's fault: {}\n", disguise.twin().fault)).unwrap_or_default();
     format!(
-        "{what}\nthe logs are in {}; the database {} is kept until this test runs again\nagain: cargo xtask torture --test {name} --seed {seed}{}\n",
+        "{fault}{what}\nthe logs are in {}; the database {} is kept until this test runs again\nagain: cargo xtask torture --test {name} --seed {seed}{}{}\n",
         arena.logs().display(),
         arena.url().split('?').next().unwrap_or_default(),
         if arena.short { " --short" } else { "" },
+        if arena.twin().is_some() { " --twins" } else { "" },
     )
 }

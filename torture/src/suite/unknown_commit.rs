@@ -26,7 +26,7 @@ const REST: Duration = Duration::from_secs(120);
 pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let size = arena.size(SHORT, LONG);
     let (before_application, before_workers) =
-        (Proxy::start(arena.cluster.port()).await?, Proxy::start(arena.cluster.port()).await?);
+        (Proxy::start(arena.cluster.port()).await?, Proxy::start(arena.upstream()).await?);
     let each = size.faults / 8;
     let paths = [
         ("enqueue", before_application.lose_replies(ENQUEUE, 3, each)),

@@ -53,6 +53,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let mut stage = Stage { application: Application::new(arena.url()), arena, next: 1 };
     let mut stopped = 0;
     let mut deaf = Vec::new();
+    let mut drained = true;
     while stopped < size.faults {
         let each = ((size.faults - stopped) / 4).clamp(1, AT_ONCE);
         let mut zombies = Vec::new();
@@ -61,7 +62,8 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         }
         stopped += zombies.len();
         let heirs =
-            Fleet::start(arena, arena.url(), History::Quick, &["--concurrency", "16", "--poll", "200ms"], 1).await?;
+            Fleet::start(arena, arena.worker_url(), History::Quick, &["--concurrency", "16", "--poll", "200ms"], 1)
+                .await?;
         tokio::time::sleep(3 * LEASE).await;
         for zombie in &zombies {
             // What was on its way arrives before its sender wakes up.
@@ -80,13 +82,17 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
                 deaf.push(zombie.process.id());
             }
         }
-        anyhow::ensure!(arena.at_rest(REST).await?, "the heir did not do the zombies' jobs");
+        drained &= arena.at_rest(REST).await?;
+        if !drained {
+            break;
+        }
         heirs.stop().await?;
     }
     let mut run = Run::judge(arena, &stage.application.ledger(), Promise::default()).await?;
     run.load = format!("{}, body / transaction / finish / commit", run.load);
     run.faults = stopped;
     run.recovery = recovery::of_crashes(&run.record);
+    run.expect(drained, || "the heir did not do the zombies' jobs".to_owned());
     run.expect(deaf.is_empty(), || format!("processes {deaf:?} were not told that they lost their leases"));
     run.expect_within(0.99, LEASE + Duration::from_secs(2));
     Ok(run)
@@ -132,13 +138,14 @@ impl Stage<'_> {
     async fn zombie(&self, phase: Phase) -> Result<Zombie> {
         let line = match phase {
             Phase::Finish | Phase::Commit => {
-                let proxy = Proxy::start(self.arena.cluster.port()).await?;
+                let proxy = Proxy::start(self.arena.upstream()).await?;
                 let held = proxy.hold(if phase == Phase::Finish { FINISH } else { COMMIT });
                 Some((proxy, held))
             }
             Phase::Body | Phase::Transaction => None,
         };
-        let url = line.as_ref().map_or_else(|| self.arena.url(), |(proxy, _)| self.arena.url_through(proxy.port()));
+        let url =
+            line.as_ref().map_or_else(|| self.arena.worker_url(), |(proxy, _)| self.arena.url_through(proxy.port()));
         let process = self.arena.worker(&url, History::Quick, &["--concurrency", SLOTS, "--poll", "100ms"])?;
         Ok(Zombie { phase, process, line })
     }

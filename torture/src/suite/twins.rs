@@ -1,0 +1,127 @@
+//! Broken twins: workers that lack one thing the product does right. A test that does not object to its twin would not
+//! object to the product either, if that were ever lost.
+//!
+//! A twin is the very same program behind a proxy that puts other words into its statements, or on a server that is set
+//! to be careless, so that nothing in the product knows how to be wrong.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use torture::proxy::{Proxy, Reworded};
+
+/// The fence of the lean finish.
+const COMPLETE: &str = "and r.lease = $2 and r.worker = $3";
+/// The fence of the finish for all other ends.
+const FINISH: &str = "where r.id = f.id and r.lease = f.lease and r.worker = f.worker";
+
+/// One of them.
+#[derive(Debug)]
+pub(super) struct Twin {
+    pub(super) name: &'static str,
+    /// The test that must object.
+    pub(super) test: &'static str,
+    /// What is wrong with it.
+    pub(super) fault: &'static str,
+    /// What workers say, and what arrives instead.
+    reworded: &'static [(&'static str, &'static str)],
+    /// What the server is set to, as SQL.
+    pub(super) server: &'static str,
+}
+
+pub(super) const TWINS: &[Twin] = &[
+    Twin {
+        name: "no-fence",
+        test: "zombies",
+        fault: "finishes look at the job and not at the lease",
+        reworded: &[
+            (COMPLETE, "and (r.lease = $2 or r.worker = $3 or true)"),
+            (FINISH, "where r.id = f.id and (r.lease = f.lease or r.worker = f.worker or true)"),
+        ],
+        server: "",
+    },
+    Twin {
+        name: "effects-apart",
+        test: "kill-storm",
+        fault: "effects and finish are not one transaction",
+        reworded: &[("BEGIN", "select 1")],
+        server: "",
+    },
+    Twin {
+        name: "forgetful-rescue",
+        test: "kill-storm",
+        fault: "every fifth rescued job is not put back",
+        reworded: &[("from judged where verdict is null\n", "from judged where verdict is null and id % 5 <> 0\n")],
+        server: "",
+    },
+    Twin {
+        name: "no-audit",
+        test: "unknown-commit",
+        fault: "nobody looks for leases that a lost reply left behind",
+        reworded: &[(
+            "FROM \"jobs\".\"running\" WHERE (\"jobs\".\"running\".\"worker\" = $1)",
+            "FROM \"jobs\".\"running\" WHERE (\"jobs\".\"running\".\"worker\" = $1) AND false",
+        )],
+        server: "",
+    },
+    Twin {
+        name: "hasty-commit",
+        test: "database-crash",
+        fault: "commits are acknowledged before they are on the disk",
+        reworded: &[],
+        server: "alter system set synchronous_commit = off",
+    },
+    Twin {
+        name: "costly-return",
+        test: "deploys",
+        fault: "a job that goes back has consumed an attempt",
+        reworded: &[("else attempt - 1 end", "else attempt end")],
+        server: "",
+    },
+    Twin {
+        name: "late-poll",
+        test: "lost-notifications",
+        fault: "a poll takes due jobs for jobs that are due in a second",
+        reworded: &[("- clock_timestamp()", "- clock_timestamp() + interval '1 second'")],
+        server: "",
+    },
+    Twin {
+        name: "rescue-by-age",
+        test: "live-job",
+        fault: "jobs are rescued by the age of their lease, and not because their worker is dead",
+        reworded: &[(
+            "or exists (select from dead))\n          and (r.worker = any(array(select id from dead))",
+            "or true)\n          and (r.claimed_at < now() - interval '3 seconds'",
+        )],
+        server: "",
+    },
+];
+
+/// A twin at work: what stands between its workers and the server.
+#[derive(Debug)]
+pub(super) struct Disguise {
+    twin: &'static Twin,
+    proxy: Proxy,
+    reworded: Vec<Arc<Reworded>>,
+}
+
+impl Disguise {
+    pub(super) async fn put_on(twin: &'static Twin, upstream: u16) -> Result<Self> {
+        let proxy = Proxy::start(upstream).await?;
+        let reworded = twin.reworded.iter().map(|(from, to)| proxy.reword(from, to)).collect();
+        Ok(Self { twin, proxy, reworded })
+    }
+
+    pub(super) fn twin(&self) -> &'static Twin {
+        self.twin
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.proxy.port()
+    }
+
+    /// Whether its workers have said everything that arrives in other words. If not, the product's words have changed, and
+    /// the twin is as good as the product.
+    pub(super) fn is_complete(&self) -> bool {
+        self.reworded.iter().all(|rule| rule.count() > 0)
+    }
+}
