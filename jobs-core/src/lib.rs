@@ -3,6 +3,7 @@
 
 mod argument;
 mod context;
+mod crash_point;
 mod error;
 mod handler;
 mod job;
@@ -39,6 +40,7 @@ pub use worker::{Worker, WorkerBuilder, WorkerError, WorkerHandle, WorkerStats};
 #[doc(hidden)]
 pub mod __private {
     pub use crate::argument::{Argument, NoArguments, decode, handle};
+    pub use crate::crash_point::crash_point;
     pub use futures_util::future::BoxFuture;
     pub use inventory;
 }

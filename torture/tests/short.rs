@@ -39,6 +39,7 @@ macro_rules! short {
 
 short! {
     killed_workers_lose_nothing_and_do_nothing_twice: "kill-storm",
+    a_worker_that_dies_at_any_step_leaves_nothing_undone_or_done_twice: "crash-points",
     zombies_write_nothing: "zombies",
     a_lost_reply_to_a_commit_loses_nothing_and_repeats_nothing: "unknown-commit",
     a_crashed_database_loses_nothing_and_ends_no_worker: "database-crash",

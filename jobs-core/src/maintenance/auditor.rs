@@ -15,6 +15,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::pause;
+use crate::crash_point::crash_point;
 use crate::job::JobId;
 use crate::lease::{Lease, WorkerId};
 use crate::outcome::{Finish, Transition};
@@ -71,6 +72,7 @@ async fn give_back_strays(shared: &Shared, worker: WorkerId) -> StorageResult<()
     if strays.is_empty() {
         return Ok(());
     }
+    crash_point("strays");
     telemetry::strays(worker, strays.len());
     let release = |lease| Finish { lease, transition: Transition::Release };
     shared.storage.finish(&strays.into_iter().map(release).collect::<Vec<_>>()).await?;

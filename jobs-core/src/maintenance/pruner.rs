@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::pause;
+use crate::crash_point::crash_point;
 use crate::telemetry::{self, Trouble};
 use crate::worker::Shared;
 
@@ -17,6 +18,7 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let trouble = Trouble::new("prune");
     while pause(EVERY, &stop).await {
         loop {
+            crash_point("prune");
             match shared.storage.prune(BATCH).await {
                 Ok(0) => break,
                 Ok(jobs) => {

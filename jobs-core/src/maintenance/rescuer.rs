@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::pause;
+use crate::crash_point::crash_point;
 use crate::storage::RescuePolicy;
 use crate::telemetry::{self, Trouble};
 use crate::worker::Shared;
@@ -28,10 +29,12 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
             retention: shared.settings.retention,
             orphans: (round + 1).is_multiple_of(ORPHANS_EVERY),
         };
+        crash_point("rescue");
         match shared.storage.rescue(policy).await {
             Ok(rescued) => {
                 telemetry::rescued(&rescued);
                 if !rescued.returned.is_empty() {
+                    crash_point("rescued");
                     shared.wake.notify_one();
                 }
             }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use tokio_util::sync::CancellationToken;
 
+use crate::crash_point::crash_point;
 use crate::handler::Registration;
 use crate::new_job::{NewJob, RunAt};
 use crate::schedule::Schedule;
@@ -38,6 +39,8 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
         });
         tokio::select! {
             () = tokio::time::sleep(sleep) => {}
+            // What comes due from now on is for workers that go on, or is missed: nobody here would run it.
+            () = shared.phases.draining().cancelled() => return,
             () = stop.cancelled() => return,
         }
     }
@@ -94,7 +97,9 @@ async fn tick(
         return Ok(());
     }
     let jobs: Vec<NewJob> = due.ticks.iter().map(|tick| job(registration, *tick)).collect();
+    crash_point("tick");
     if shared.storage.tick(stored, due.last_tick, &jobs).await? {
+        crash_point("ticked");
         telemetry::ticked(&stored.name, jobs.len());
         shared.wake.notify_one();
     }

@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 
 use super::Shared;
 use crate::context::JobContext;
+use crate::crash_point::crash_point;
 use crate::error::{Failure, FailureKind, StorageError};
 use crate::job::JobId;
 use crate::outcome::{Finish, Keep, Transition};
@@ -121,6 +122,7 @@ async fn fill(batch: &mut Vec<Report>, reports: &mut mpsc::Receiver<Report>) {
 async fn write(shared: &Shared, reports: Vec<Report>, trouble: &Trouble) {
     let finish = |report: &Report| Finish { lease: report.ctx.lease(), transition: report.transition.clone() };
     let batch: Vec<Finish> = reports.iter().map(finish).collect();
+    crash_point(if batch.len() > 1 { "finish-batch" } else { "finish-one" });
     let mut pause = FIRST_PAUSE;
     let mut refusals = 0;
     let moved = loop {
@@ -145,6 +147,7 @@ async fn write(shared: &Shared, reports: Vec<Report>, trouble: &Trouble) {
             }
         }
     };
+    crash_point("finished");
     // A finish whose reply was lost was written, and its repetition finds nothing: that is settled too.
     let repeated = pause > FIRST_PAUSE;
     let all = moved.len() == reports.len();

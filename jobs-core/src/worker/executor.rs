@@ -9,6 +9,7 @@ use super::completer::Reporter;
 use super::queues::Slot;
 use super::{Shared, panics};
 use crate::context::JobContext;
+use crate::crash_point::crash_point;
 use crate::error::{FailureKind, JobError};
 use crate::handler::Registration;
 use crate::outcome::{Attempt, Handled, Transition, decide};
@@ -45,8 +46,10 @@ impl Executor {
             }
             return Some(slot);
         }
+        crash_point("start");
         let started = Instant::now();
         let (ended, slot) = attempt::run(&self.shared, registration, &ctx, slot).await;
+        crash_point("ended");
         self.conclude(registration, ctx, ended, started.elapsed()).await;
         slot
     }
@@ -75,6 +78,7 @@ impl Executor {
             Ended::Handled(handled) => self.decide(registration, &ctx, handled),
             Ended::Transacted(Transacted::RolledBack(error)) => self.decide(registration, &ctx, Err(error)),
             Ended::Transacted(Transacted::Unknown(problem)) => {
+                crash_point("unknown");
                 telemetry::unknown_commit(ctx.id(), &problem);
                 let error = JobError::msg(format!("the database failed around the commit: {problem}"));
                 let transition = self.decide(registration, &ctx, Err(error));

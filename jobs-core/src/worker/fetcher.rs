@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::bustle::Bustle;
 use super::completer::Reporter;
 use super::{Shared, runner};
+use crate::crash_point::crash_point;
 use crate::outcome::Transition;
 use crate::storage::{Claim, StorageResult};
 use crate::telemetry::Trouble;
@@ -108,6 +109,7 @@ impl Fetcher {
     /// Claims, and takes in hand what that brings; answers how many jobs.
     async fn claim(&self, claim: &Claim) -> StorageResult<usize> {
         let _claiming = self.shared.claiming.lock().await;
+        crash_point("claim");
         let mut claim = std::pin::pin!(self.shared.storage.claim(claim));
         let jobs = loop {
             tokio::select! {
@@ -117,11 +119,17 @@ impl Fetcher {
                 () = self.shared.queues.stirred() => runner::start(&self.shared, &self.reporter),
             }
         };
-        self.shared.counters.count_claimed(jobs.len());
         let number = jobs.len();
+        self.shared.counters.count_claimed(number);
+        if number > 0 {
+            crash_point("claimed");
+        }
         for ctx in self.shared.queues.push(self.shared.take(jobs)) {
             // Asked for were served queues only; should a storage ever hand out another, it goes back.
             self.reporter.report(ctx, Transition::Release).await;
+        }
+        if number > 0 {
+            crash_point("in-hand");
         }
         Ok(number)
     }

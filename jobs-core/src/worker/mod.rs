@@ -28,6 +28,7 @@ use tokio::sync::{Notify, watch};
 use tokio_util::task::TaskTracker;
 
 use crate::context::{JobContext, States};
+use crate::crash_point::crash_point;
 use crate::error::StorageError;
 use crate::job::Retain;
 use crate::lease::{ClaimedJob, WorkerId};
@@ -210,6 +211,7 @@ impl Worker {
         shared.storage.check_schema().await?;
         let info = shared.info();
         shared.storage.register(&info).await?;
+        crash_point("registered");
         let _stop = shutdown::StopOnDrop::new(&shared);
         let heartbeat = heartbeat::start(&shared).map_err(WorkerError::Thread)?;
         telemetry::worker_started(&info, &shared.settings.queues_text());
@@ -231,6 +233,7 @@ impl Worker {
         maintenance.stop().await;
         listener.abort();
         drop(heartbeat);
+        crash_point("deregister");
         let id = *shared.id.borrow();
         if let Err(problem) = shared.storage.deregister(id).await {
             telemetry::refused("deregister", &problem);

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Shared;
 use super::stats::WorkerStats;
+use crate::crash_point::crash_point;
 use crate::lease::Lease;
 use crate::outcome::{Finish, Transition};
 use crate::telemetry;
@@ -60,6 +61,7 @@ impl Drop for StopOnDrop {
 pub(super) async fn drain(shared: &Shared, fetcher: JoinHandle<()>) {
     let phases = &shared.phases;
     phases.draining.cancel();
+    crash_point("drain");
     telemetry::worker_draining(shared.leases.count(), shared.settings.grace);
     let drained = async {
         // The fetcher ends after its claim under way, and gives back what that brings.
@@ -72,6 +74,7 @@ pub(super) async fn drain(shared: &Shared, fetcher: JoinHandle<()>) {
         () = phases.stopping.cancelled() => {}
         () = tokio::time::sleep(shared.settings.grace) => {}
     }
+    crash_point("grace-over");
     telemetry::worker_gives_back(shared.leases.count());
     shared.ask_to_stop();
     if tokio::time::timeout(LAST_WORDS, &mut drained).await.is_ok() {

@@ -222,6 +222,18 @@ mod tests {
     }
 
     #[test]
+    fn a_sweep_that_brought_nothing_is_soon_repeated() {
+        let start = Instant::now();
+        let mut lanes = Lanes::new(start);
+        assert!(lanes.is_sweep_due(start));
+        lanes.swept(start, Duration::from_millis(1));
+        assert!(!lanes.is_sweep_due(start + Duration::from_millis(900)));
+        lanes.swept_in_vain(start, Duration::from_millis(1));
+        assert!(!lanes.is_sweep_due(start + Duration::from_millis(15)), "not at once: it may be a long one");
+        assert!(lanes.is_sweep_due(start + Duration::from_millis(25)));
+    }
+
+    #[test]
     fn a_claim_that_did_not_get_enough_has_emptied_every_lane() {
         let lanes = learned(3, &[seen(5, 1), seen(0, 2)], 100);
         assert!(scans(&lanes, false).contains(&(0, 0, Some(at(99)))));

@@ -211,7 +211,7 @@ async fn four_look_at_once_and_whoever_insists() {
         Claim { worker, wanted: vec![Wanted::new("default", 1)], kinds: ["k".to_owned()].into(), insist: false };
     let insisting = Claim { insist: true, ..claim.clone() };
     let mut conn = storage.connector.connect().await.unwrap();
-    crate::enqueue_all(&mut conn, vec![NewJob::raw("k", "{}"); 6]).await.unwrap();
+    crate::enqueue_all(&mut conn, vec![NewJob::raw("k", "{}"); 5]).await.unwrap();
 
     // Others that look, and do not end.
     let mut others = Vec::new();
@@ -223,8 +223,10 @@ async fn four_look_at_once_and_whoever_insists() {
     }
     assert_eq!(storage.claim(&claim).await.unwrap().len(), 0, "no place is free");
     assert_eq!(storage.claim(&insisting).await.unwrap().len(), 1);
-    assert_eq!(storage.next_due(&claim).await.unwrap(), Some(Duration::ZERO), "come again");
+    assert_eq!(storage.next_due(&claim).await.unwrap(), Some(Duration::ZERO), "who is refused is to come again");
+    assert_eq!(storage.next_due(&insisting).await.unwrap(), None);
 
+    crate::enqueue_all(&mut conn, vec![NewJob::raw("k", "{}")]).await.unwrap();
     others[2].batch_execute("rollback").await.unwrap();
     assert_eq!(storage.claim(&claim).await.unwrap().len(), 1, "one place is free again");
     assert_eq!(storage.next_due(&claim).await.unwrap(), None, "nothing else is due");

@@ -6,6 +6,7 @@
 use diesel::result::Error as DieselError;
 use diesel_async::pooled_connection::deadpool::Object;
 use diesel_async::{AsyncConnection, AsyncPgConnection};
+use jobs_core::__private::crash_point;
 use jobs_core::storage::{Body, Transacted, Transaction};
 use jobs_core::{AnyConnection, Finish, JobError, Transition};
 
@@ -70,8 +71,10 @@ pub(crate) async fn transact(storage: &PgStorage, transaction: Transaction) -> T
         let run = conn.transaction(async |conn| {
             let connection: AnyConnection<'_> = conn;
             let transition = body(connection).await.map_err(Rollback::Handler)?;
+            crash_point("transaction-finish");
             let finish = [Finish { lease, transition: transition.clone() }];
             let moved = finish::finish(conn, &finish).await?;
+            crash_point("transaction-commit");
             if moved.is_empty() { Err(Rollback::LeaseLost) } else { Ok(transition) }
         });
         tokio::select! {
@@ -80,7 +83,10 @@ pub(crate) async fn transact(storage: &PgStorage, transaction: Transaction) -> T
         }
     };
     match ended {
-        Some(ended) => transacted(ended),
+        Some(ended) => {
+            crash_point("transaction-ended");
+            transacted(ended)
+        }
         None => {
             // The future is gone half-way. The server may still be busy with its statement, and the transaction is open:
             // stop the one, and close the connection to end the other. It never goes back to the pool.
@@ -108,7 +114,7 @@ mod blocking {
     use crate::pg::queries::finish::FinishQuery;
     use crate::pg::unavailable;
 
-    use super::{Finish, PgStorage, Rollback, Transacted, transacted};
+    use super::{Finish, PgStorage, Rollback, Transacted, crash_point, transacted};
 
     pub(crate) type BlockingPool = Pool<ConnectionManager<PgConnection>>;
 
@@ -138,11 +144,13 @@ mod blocking {
             let conn: &mut PgConnection = &mut conn;
             let ended = conn.transaction(|conn| {
                 let transition = body(conn).map_err(Rollback::Handler)?;
+                crash_point("blocking-transaction-finish");
                 let finish = [Finish { lease, transition: transition.clone() }];
                 let moved: Vec<i64> = FinishQuery::new(&finish).get_result(conn)?;
                 if moved.is_empty() {
                     return Err(Rollback::LeaseLost);
                 }
+                crash_point("blocking-transaction-commit");
                 if settled.settle(Fate::COMMITS) { Ok(transition) } else { Err(Rollback::Aborted) }
             });
             transacted(ended)

@@ -138,12 +138,24 @@ impl<'c> Arena<'c> {
     /// Starts a worker on this URL. Its history goes past the URL's faults; it need only survive crashes of the server
     /// where the server crashes.
     pub(super) fn worker(&self, url: &str, history: History, args: &[&str]) -> Result<Process> {
+        self.worker_with(url, history, args, &[])
+    }
+
+    /// The same, with something in its environment.
+    pub(super) fn worker_with(
+        &self,
+        url: &str,
+        history: History,
+        args: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Result<Process> {
         let history = match history {
             History::Durable => self.url(),
             History::Quick => format!("{}&options=-csynchronous_commit%3Doff", self.url()),
         };
         let mut command = Role::Worker.command(&history)?;
         command.env("DATABASE_URL", url).env("RUST_LOG", "info").args(["run", "--lease", "3s"]).args(args);
+        command.envs(environment.iter().copied());
         Process::start(command, self.log("worker"))
     }
 

@@ -1,6 +1,7 @@
 //! The tests, and the one way in which each is run: a database of its own, the test, the oracle, a row of the table.
 
 mod arena;
+mod crash_points;
 mod database_crash;
 mod deploys;
 mod fleet;
@@ -36,6 +37,7 @@ type Test = for<'a> fn(&'a Arena<'a>) -> Pin<Box<dyn Future<Output = Result<Run>
 /// By the names people use, in the order of what is most worth knowing.
 const TESTS: &[(&str, Test)] = &[
     ("kill-storm", |arena| Box::pin(kill_storm::run(arena))),
+    ("crash-points", |arena| Box::pin(crash_points::run(arena))),
     ("zombies", |arena| Box::pin(zombies::run(arena))),
     ("unknown-commit", |arena| Box::pin(unknown_commit::run(arena))),
     ("database-crash", |arena| Box::pin(database_crash::run(arena))),
@@ -60,7 +62,7 @@ pub(crate) async fn run(options: &Options) -> Result<bool> {
     let mut well = true;
     report::head(seed);
     for (name, test) in TESTS.iter().filter(|(name, _)| asked(name)) {
-        let twins = TWINS.iter().filter(|twin| options.twins && twin.test == *name).map(Some);
+        let twins = TWINS.iter().filter(|twin| options.twins && twin.tests.contains(name)).map(Some);
         let product = (!options.twins).then_some(None);
         for twin in product.into_iter().chain(twins) {
             well &= repeat(&cluster, options, name, *test, twin, seed).await?;

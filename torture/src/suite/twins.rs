@@ -18,8 +18,8 @@ const FINISH: &str = "where r.id = f.id and r.lease = f.lease and r.worker = f.w
 #[derive(Debug)]
 pub(super) struct Twin {
     pub(super) name: &'static str,
-    /// The test that must object.
-    pub(super) test: &'static str,
+    /// The tests that must object.
+    pub(super) tests: &'static [&'static str],
     /// What is wrong with it.
     pub(super) fault: &'static str,
     /// What workers say, and what arrives instead.
@@ -31,7 +31,7 @@ pub(super) struct Twin {
 pub(super) const TWINS: &[Twin] = &[
     Twin {
         name: "no-fence",
-        test: "zombies",
+        tests: &["zombies"],
         fault: "finishes look at the job and not at the lease",
         reworded: &[
             (COMPLETE, "and (r.lease = $2 or r.worker = $3 or true)"),
@@ -41,21 +41,21 @@ pub(super) const TWINS: &[Twin] = &[
     },
     Twin {
         name: "effects-apart",
-        test: "kill-storm",
+        tests: &["kill-storm", "crash-points"],
         fault: "effects and finish are not one transaction",
         reworded: &[("BEGIN", "select 1")],
         server: "",
     },
     Twin {
         name: "forgetful-rescue",
-        test: "kill-storm",
+        tests: &["kill-storm"],
         fault: "every fifth rescued job is not put back",
         reworded: &[("from judged where verdict is null\n", "from judged where verdict is null and id % 5 <> 0\n")],
         server: "",
     },
     Twin {
         name: "no-audit",
-        test: "unknown-commit",
+        tests: &["unknown-commit"],
         fault: "nobody looks for leases that a lost reply left behind",
         reworded: &[(
             "FROM \"jobs\".\"running\" WHERE (\"jobs\".\"running\".\"worker\" = $1)",
@@ -65,28 +65,28 @@ pub(super) const TWINS: &[Twin] = &[
     },
     Twin {
         name: "hasty-commit",
-        test: "database-crash",
+        tests: &["database-crash"],
         fault: "commits are acknowledged before they are on the disk",
         reworded: &[],
         server: "alter system set synchronous_commit = off",
     },
     Twin {
         name: "costly-return",
-        test: "deploys",
+        tests: &["deploys"],
         fault: "a job that goes back has consumed an attempt",
         reworded: &[("else attempt - 1 end", "else attempt end")],
         server: "",
     },
     Twin {
         name: "late-poll",
-        test: "lost-notifications",
+        tests: &["lost-notifications"],
         fault: "a poll takes due jobs for jobs that are due in a second",
         reworded: &[("- clock_timestamp()", "- clock_timestamp() + interval '1 second'")],
         server: "",
     },
     Twin {
         name: "rescue-by-age",
-        test: "live-job",
+        tests: &["live-job"],
         fault: "jobs are rescued by the age of their lease, and not because their worker is dead",
         reworded: &[(
             "or exists (select from dead))\n          and (r.worker = any(array(select id from dead))",

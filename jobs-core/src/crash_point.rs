@@ -1,0 +1,27 @@
+//! Places at which a test has the process die without a word, as a power failure would have it. They are compiled out
+//! unless the feature `crash-points` is on, and then do nothing unless `JOBS_CRASH_AT` names one: `finish`, or `finish:3`
+//! for the third time somebody comes there.
+
+/// Ends the process here, if it was told to.
+#[cfg(feature = "crash-points")]
+pub fn crash_point(name: &str) {
+    use std::sync::LazyLock;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    static PLAN: LazyLock<Option<(String, AtomicUsize)>> = LazyLock::new(|| {
+        let plan = std::env::var("JOBS_CRASH_AT").ok()?;
+        let (name, times) = plan.split_once(':').unwrap_or((&plan, "1"));
+        Some((name.to_owned(), times.parse().unwrap_or(1).into()))
+    });
+    if let Some((planned, left)) = &*PLAN
+        && planned == name
+        && left.fetch_sub(1, Ordering::AcqRel) == 1
+    {
+        std::process::abort();
+    }
+}
+
+/// Nothing: the feature `crash-points` is off.
+#[cfg(not(feature = "crash-points"))]
+#[inline(always)]
+pub const fn crash_point(_name: &str) {}

@@ -1,0 +1,143 @@
+//! Crash points: one worker for each step that a job and its worker take, and each dies at its own, in the middle of
+//! everything else. Whoever is left does what they left behind.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+use torture::checker::Promise;
+use torture::history::fault;
+use torture::process::{Process, Signal};
+use torture::proxy::Proxy;
+use torture::workload::{Mix, Workload};
+
+use super::arena::{Arena, History, LEASE, Size};
+use super::fleet::Fleet;
+use super::load::Load;
+use super::recovery;
+use super::run::Run;
+use super::statements::{CLAIM, COMMIT};
+
+/// Rounds, each with other times at which a point is come to.
+const SHORT: Size = Size { jobs: 0, faults: 1 };
+const LONG: Size = Size { jobs: 0, faults: 20 };
+/// What a worker of many does by itself.
+const POINTS: [&str; 15] = [
+    "registered",
+    "claim",
+    "claimed",
+    "in-hand",
+    "start",
+    "ended",
+    "finish-one",
+    "finish-batch",
+    "finished",
+    "transaction-finish",
+    "transaction-commit",
+    "transaction-ended",
+    "blocking-transaction-finish",
+    "blocking-transaction-commit",
+    "rescue",
+];
+/// What it does when replies to its commits are lost, or to its claims.
+const AFTER_LOST_REPLIES: [(&str, &str); 2] = [("unknown", COMMIT), ("strays", CLAIM)];
+/// What it does when it is asked to stop, and what it does with what those leave who died of that.
+const AT_THE_END: [&str; 3] = ["drain", "grace-over", "deregister"];
+const AFTER_THEM: &str = "rescued";
+/// Between two deeds of the application: doomed workers get little done.
+const CALM: Duration = Duration::from_millis(40);
+/// Until all have come to their points, and until the survivors have done the rest.
+const REACHED: Duration = Duration::from_secs(60);
+const REST: Duration = Duration::from_secs(60);
+
+/// A worker and the point at which it dies.
+struct Doomed {
+    point: &'static str,
+    process: Process,
+    /// Between it and the server, as long as it lives.
+    _line: Option<Proxy>,
+}
+
+pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
+    let size = arena.size(SHORT, LONG);
+    // Whoever is asked to stop is to have something that takes longer than the grace.
+    let mix = Mix { bulk: 20, long: 15, long_millis: 1_000, ..Mix::default() };
+    let load = Load::start(arena.url(), Workload::new(arena.seed, mix, usize::MAX), CALM);
+    let mut rng = StdRng::seed_from_u64(arena.seed);
+    let (mut died, mut alive) = (0, Vec::new());
+    for _ in 0..size.faults {
+        let mut doomed = Vec::new();
+        for point in POINTS {
+            doomed.push(doom(arena, point, None, rng.random_range(1..=3))?);
+        }
+        for (point, sql) in AFTER_LOST_REPLIES {
+            let proxy = Proxy::start(arena.upstream()).await?;
+            proxy.lose_replies(sql, 2, usize::MAX);
+            doomed.push(doom(arena, point, Some(proxy), 1)?);
+        }
+        died += await_all(arena, &mut doomed, &mut alive).await?;
+
+        let mut last = vec![doom(arena, AFTER_THEM, None, 1)?];
+        for point in AT_THE_END {
+            let worker = doom(arena, point, None, 1)?;
+            tokio::time::sleep(Duration::from_millis(700)).await;
+            worker.process.signal(Signal::TERM)?;
+            last.push(worker);
+        }
+        died += await_all(arena, &mut last, &mut alive).await?;
+    }
+    let fleet = Fleet::start(arena, arena.worker_url(), History::Quick, &["--concurrency", "16"], 1).await?;
+    let ledger = load.stop().await?.ledger();
+    let drained = arena.at_rest(REST).await?;
+    let mut run = Run::judge(arena, &ledger, Promise::default()).await?;
+    run.load = format!("{}, a worker for each point", run.load);
+    run.faults = died;
+    run.recovery = recovery::of_crashes(&run.record);
+    run.expect(drained, || format!("not drained {REST:?} after the last crash"));
+    run.expect(alive.is_empty(), || format!("within {REACHED:?} no worker came to {}", alive.join(", ")));
+    run.expect_within(0.99, LEASE + Duration::from_secs(2));
+    if drained {
+        fleet.stop().await?;
+    }
+    Ok(run)
+}
+
+/// Starts a worker that dies when it comes to this point for the so manieth time.
+fn doom(arena: &Arena<'_>, point: &'static str, line: Option<Proxy>, time: usize) -> Result<Doomed> {
+    let url = line.as_ref().map_or_else(|| arena.worker_url(), |proxy| arena.url_through(proxy.port()));
+    // Once is all a process does of these.
+    let time = if matches!(point, "registered") { 1 } else { time };
+    // Nobody may be at any number of deaths; and a job that takes longer than the grace is there for one of them.
+    let args = ["--concurrency", "4", "--poll", "100ms", "--grace", "100ms", "--max-crashes", "1000"];
+    let plan = format!("{point}:{time}");
+    let process = arena.worker_with(&url, History::Quick, &args, &[("JOBS_CRASH_AT", &plan)])?;
+    Ok(Doomed { point, process, _line: line })
+}
+
+/// Waits until all have died, and writes down who has and who has not.
+async fn await_all(arena: &Arena<'_>, doomed: &mut Vec<Doomed>, alive: &mut Vec<&'static str>) -> Result<usize> {
+    let conn = arena.connect().await?;
+    let deadline = Instant::now() + REACHED;
+    let mut died = 0;
+    while !doomed.is_empty() && Instant::now() < deadline {
+        let mut left = Vec::new();
+        for mut worker in doomed.drain(..) {
+            if worker.process.is_alive()? {
+                left.push(worker);
+                continue;
+            }
+            fault(&conn, worker.point, Some(worker.process.id())).await?;
+            // Whoever was asked to stop may have done so without having come to its point.
+            if worker.process.ended(Duration::ZERO).await? == 0 {
+                alive.push(worker.point);
+            }
+            died += 1;
+        }
+        *doomed = left;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    alive.extend(doomed.iter().map(|worker| worker.point));
+    doomed.clear();
+    Ok(died)
+}
