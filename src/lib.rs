@@ -2,6 +2,11 @@
 #![cfg_attr(all(feature = "postgres", feature = "sqlite", feature = "cli"), doc = include_str!("../README.md"))]
 #![cfg_attr(not(all(feature = "postgres", feature = "sqlite", feature = "cli")), doc = "Background jobs for Diesel.")]
 
+// Its example is compiled with the others.
+#[cfg(doctest)]
+#[doc = include_str!("../RELIABILITY.md")]
+mod reliability {}
+
 #[cfg(feature = "cli")]
 pub mod cli;
 #[cfg(feature = "cli")]

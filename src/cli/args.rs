@@ -97,7 +97,7 @@ pub(super) enum Command {
         /// The job
         id: i64,
     },
-    /// Run cancelled, discarded, scheduled or retrying jobs now
+    /// Run jobs now that were cancelled or discarded, or that wait for a later time
     Retry(IdArgs),
     /// Cancel waiting or running jobs; a running handler is told to stop and cannot save its result
     Cancel(IdArgs),
@@ -120,7 +120,11 @@ pub(super) enum MigrateAction {
     /// Apply every version that is missing; the default
     Up,
     /// Revert the newest version. Reverting the first one deletes all jobs
-    Down,
+    Down {
+        /// Although jobs wait or run, or workers are alive
+        #[arg(long)]
+        yes: bool,
+    },
     /// Say which versions are applied
     Status,
     /// Print the SQL of all versions, for people who apply it themselves. Needs no database

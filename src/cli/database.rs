@@ -22,6 +22,8 @@ pub(super) fn explain(error: &CliError, url: &str) -> String {
         Some(place) if error.exit == Exit::Unreachable => {
             format!("error: {error}. The URL names {place}: is the server up, and is the URL right?")
         }
+        // Whoever follows the advice should know where.
+        Some(place) if error.exit == Exit::Schema => format!("error: {error}. The URL names {place}"),
         _ => format!("error: {error}"),
     }
 }
@@ -79,9 +81,10 @@ mod tests {
     }
 
     #[test]
-    fn only_an_unreachable_database_is_located() {
+    fn a_database_that_is_away_or_not_ready_is_located() {
         let url = "postgres://me:secret@db.local/app";
         assert!(explain(&CliError::new(Exit::Unreachable, "refused"), url).contains("db.local"));
+        assert!(explain(&CliError::new(Exit::Schema, "missing"), url).contains("db.local"));
         assert_eq!(explain(&CliError::failed("no"), url), "error: no");
     }
 }

@@ -1,7 +1,7 @@
 //! `migrate`: the schema up, down, its status, its SQL.
 
-use jobs_diesel::Backend;
 use jobs_diesel::migrations::{Migration, POSTGRES, SQLITE};
+use jobs_diesel::{Backend, Database};
 use serde::Serialize;
 
 use super::args::{BackendArgs, MigrateAction};
@@ -20,7 +20,7 @@ struct Version {
 pub(super) async fn migrate(app: &App<'_>, action: MigrateAction) -> Result<Exit, CliError> {
     match action {
         MigrateAction::Up => up(app).await,
-        MigrateAction::Down => down(app).await,
+        MigrateAction::Down { yes } => down(app, yes).await,
         MigrateAction::Status => status(app).await,
         MigrateAction::Sql(backend) => sql(app, backend),
     }
@@ -47,14 +47,35 @@ async fn up(app: &App<'_>) -> Result<Exit, CliError> {
     Ok(Exit::Fine)
 }
 
-async fn down(app: &App<'_>) -> Result<Exit, CliError> {
+async fn down(app: &App<'_>, yes: bool) -> Result<Exit, CliError> {
     let database = database::open(&app.url, database::NO_HANDLERS).await?;
+    if !yes && !database.migrator.applied().await?.is_empty() {
+        refuse_in_use(&database).await?;
+    }
     let reverted = database.migrator.down().await?;
     let versions: Vec<Version> = reverted.iter().map(|m| Version::of(m, false)).collect();
     output::print(app.json, &versions, || {
         reverted.map_or_else(|| "nothing to revert\n".to_owned(), |m| format!("reverted {}\n", label(m)))
     })?;
     Ok(Exit::Fine)
+}
+
+/// Jobs that nobody has run yet are not thrown away by a slip.
+async fn refuse_in_use(database: &Database) -> Result<(), CliError> {
+    // A schema of another program's making cannot be looked into, and then is not for this program to judge.
+    let (Ok(stats), Ok(workers)) = (database.operator.stats().await, database.operator.workers().await) else {
+        return Ok(());
+    };
+    let jobs: i64 = stats.iter().map(|kind| kind.available + kind.scheduled + kind.running).sum();
+    let alive = workers.iter().filter(|worker| worker.alive).count();
+    if jobs == 0 && alive == 0 {
+        return Ok(());
+    }
+    Err(CliError::failed(format!(
+        "{} (waiting or running) and {} need these tables; let them drain, stop them, and try again, or say --yes",
+        output::count(jobs, "job"),
+        output::count(i64::try_from(alive).unwrap_or(i64::MAX), "live worker"),
+    )))
 }
 
 async fn status(app: &App<'_>) -> Result<Exit, CliError> {

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use jobs_diesel::Backend;
 use jobs_diesel::migrations::Migration;
 use serde::Serialize;
 
@@ -24,7 +25,7 @@ struct Folder {
 
 pub(super) fn migrations(app: &App<'_>, action: &MigrationsAction) -> Result<Exit, CliError> {
     let MigrationsAction::Copy { dir, backend } = action;
-    let folders = copy(dir, known(backend.resolve(&app.url)?))?;
+    let folders = copy(dir, backend.resolve(&app.url)?)?;
     output::print(app.json, &folders, || {
         let word = |written| if written { "wrote" } else { "unchanged" };
         folders.iter().map(|folder| format!("{:<9}  {}\n", word(folder.written), folder.path.display())).collect()
@@ -33,14 +34,14 @@ pub(super) fn migrations(app: &App<'_>, action: &MigrationsAction) -> Result<Exi
 }
 
 /// Looks at every folder before it writes the first one: a refusal leaves the directory as it was.
-fn copy(dir: &Path, migrations: &[Migration]) -> Result<Vec<Folder>, CliError> {
+fn copy(dir: &Path, backend: Backend) -> Result<Vec<Folder>, CliError> {
     if !dir.is_dir() {
         return Err(CliError::failed(format!(
             "{} is not a directory; name your Diesel migrations directory",
             dir.display()
         )));
     }
-    let folders: Vec<Folder> = migrations.iter().map(|m| plan(dir, m)).collect::<Result<_, _>>()?;
+    let folders: Vec<Folder> = known(backend).iter().map(|m| plan(dir, backend, m)).collect::<Result<_, _>>()?;
     for folder in folders.iter().filter(|folder| folder.written) {
         let failed = |error| CliError::failed(format!("writing {}: {error}", folder.path.display()));
         fs::create_dir_all(&folder.path).map_err(failed)?;
@@ -52,7 +53,7 @@ fn copy(dir: &Path, migrations: &[Migration]) -> Result<Vec<Folder>, CliError> {
 }
 
 /// What there is to do for one version. Files that differ are somebody's work: they are never overwritten.
-fn plan(dir: &Path, migration: &Migration) -> Result<Folder, CliError> {
+fn plan(dir: &Path, backend: Backend, migration: &Migration) -> Result<Folder, CliError> {
     let path = dir.join(folder_name(migration));
     let files = [(path.join("up.sql"), migration.up), (path.join("down.sql"), migration.down)];
     let mut written = false;
@@ -61,7 +62,8 @@ fn plan(dir: &Path, migration: &Migration) -> Result<Folder, CliError> {
             Ok(found) if found == *text => {}
             Ok(_) => {
                 return Err(CliError::failed(format!(
-                    "{} differs from this program's; nothing was written. Move it away and copy again to get the original",
+                    "{} differs from this program's for {backend:?}; nothing was written. Move it away and copy again to get the \
+                     original, or name the other database: --backend",
                     file.display()
                 )));
             }

@@ -39,6 +39,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
 use jobs_core::WorkerBuilder;
+use jobs_diesel::DEFAULT_URL;
 
 use self::args::{Cli, Command, MigrateAction};
 use self::exit::{CliError, Exit};
@@ -87,7 +88,11 @@ fn start(setup: Option<Setup>) -> ExitCode {
     let cli = parse();
     let env: Environment<'_> = &|name| std::env::var_os(name);
     let url = match settings::database_url(&cli.global, env) {
-        Ok(url) => url,
+        Ok(Some(url)) => url,
+        Ok(None) => {
+            output::complain(&format!("note: DATABASE_URL is not set: the database is {DEFAULT_URL}"));
+            DEFAULT_URL.to_owned()
+        }
         Err(error) => return fail(&format!("error: {error}"), error.exit),
     };
     let app = App { url: url.clone(), json: cli.global.json, env, setup };

@@ -3,8 +3,6 @@
 
 use std::ffi::OsString;
 
-use jobs_diesel::DEFAULT_URL;
-
 use super::args::{self, GlobalArgs, RunArgs};
 use super::duration;
 use super::exit::CliError;
@@ -18,9 +16,8 @@ pub(super) type Environment<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 const DATABASE_URL: &str = "DATABASE_URL";
 
 /// The database's URL. Never printed: it may hold a password.
-pub(super) fn database_url(args: &GlobalArgs, env: Environment<'_>) -> Result<String, CliError> {
-    Ok(pick(args.database_url.clone(), env, DATABASE_URL, |url| Ok(url.to_owned()))?
-        .unwrap_or_else(|| DEFAULT_URL.to_owned()))
+pub(super) fn database_url(args: &GlobalArgs, env: Environment<'_>) -> Result<Option<String>, CliError> {
+    pick(args.database_url.clone(), env, DATABASE_URL, |url| Ok(url.to_owned()))
 }
 
 /// How log lines look.
@@ -116,6 +113,6 @@ mod tests {
     fn a_variable_set_to_nothing_is_unset() {
         assert!(run(&RunArgs::default(), &with(&[("JOBS_POLL", "")])).unwrap().is_empty());
         let args = GlobalArgs { database_url: None, log: None, json: false };
-        assert_eq!(database_url(&args, &with(&[("DATABASE_URL", "")])).unwrap(), DEFAULT_URL);
+        assert_eq!(database_url(&args, &with(&[("DATABASE_URL", "")])).unwrap(), None);
     }
 }

@@ -31,8 +31,10 @@ pub(super) struct Circumstances {
 /// The sentences, in the order a reader needs them.
 pub(super) fn advise(ramp: &Ramp, about: &Circumstances) -> Vec<String> {
     [
+        cfg!(debug_assertions)
+            .then(|| "This program was built without optimisation: with --release its workers do more.".to_owned()),
         commits(ramp, about),
-        pool(&ramp.enqueue),
+        pool(&ramp.enqueue).filter(|_| !about.one_writer),
         batches(&ramp.batches),
         processes(&ramp.work),
         concurrency(&ramp.work, about),
@@ -48,9 +50,11 @@ fn commits(ramp: &Ramp, about: &Circumstances) -> Option<String> {
     let alone = ramp.enqueue.steps.first()?;
     let (commit, trip) = (millis(about.waits.commit), millis(about.waits.round_trip));
     let place = if commit > trip * DISK { "the disk" } else { "the way to the database and back" };
+    // The embedded store has one writer at a time: nobody shares with it.
+    let shared = if about.one_writer { "" } else { "Connections that commit at the same time share the wait; " };
     Some(format!(
         "One connection commits {} times a second and enqueues {} jobs one by one: a commit takes {}, most of it for {place}. \
-         Connections that commit at the same time share the wait; a batch pays it once.",
+         {shared}a batch pays it once.",
         number(1e3 / commit.max(1e-3)),
         number(alone.jobs_per_second),
         milliseconds(commit)
@@ -116,15 +120,18 @@ fn limit(series: &Series, about: &Circumstances) -> Option<String> {
     let last = series.steps.last()?;
     let all = about.processors;
     let text = match (best.machine_busy, best.database_processors) {
+        (Some(busy), _) if busy >= BUSY && about.one_writer => format!(
+            "the processors of this machine, {} busy. The embedded store stays on one machine; PostgreSQL can be shared.",
+            percent(busy)
+        ),
         (Some(busy), Some(database)) if busy >= BUSY => format!(
             "the processors. {} of this machine's {all} were busy, {database:.1} of them with the database, the rest with \
-             the workers and this test: a database on a machine of its own has more.",
+             the workers, this test and whatever else runs here: a database on a machine of its own has more.",
             percent(busy)
         ),
-        (Some(busy), None) if busy >= BUSY => format!(
-            "the processors of this machine, {} busy with the workers and this test: run workers on more machines.",
-            percent(busy)
-        ),
+        (Some(busy), None) if busy >= BUSY => {
+            format!("the processors of this machine, {} busy: run workers on more machines.", percent(busy))
+        }
         _ if about.one_writer => {
             "the embedded store, which takes one writer at a time; PostgreSQL takes many.".to_owned()
         }

@@ -103,7 +103,10 @@ fn unserved_queues(facts: &Facts, stats: &[KindStats], elsewhere: &BTreeSet<&str
         Finding::error(
             "unserved_queue",
             format!("{} in queue `{queue}`, which neither these options nor a live worker serve", that_wait(jobs, "")),
-            format!("serve it: `--queues {queue}`, beside the others, or start a worker that does"),
+            format!(
+                "serve it: `--queues {queue}`, beside the others (the set-up function declares a queue that no job names: \
+                 `.declare_queue({queue:?})`), or start a worker that does"
+            ),
         )
     };
     queues.into_iter().map(finding).collect()

@@ -1,5 +1,6 @@
 //! `migrate`: up, down, status and the SQL.
 
+use fixture_app::Greet;
 use serde_json::json;
 
 use crate::support::{Db, worker};
@@ -12,6 +13,15 @@ on_each_database! {
         db.run(&["migrate", "down"]).succeeded();
         assert_eq!(db.run(&["migrate", "down"]).succeeded().stdout, "nothing to revert\n");
         db.run(&["stats"]).exited(4);
+    }
+
+    fn down_spares_jobs_that_wait_and_workers_that_live(db) {
+        let db = db.migrated();
+        db.enqueue(Greet { name: "x".to_owned() });
+        let refused = db.run(&["migrate", "down"]).exited(1);
+        refused.complained(&["1 job (waiting or running) and 0 live workers", "--yes"]);
+        db.run(&["stats"]).succeeded();
+        assert!(db.run(&["migrate", "down", "--yes"]).succeeded().stdout.contains("reverted 0001_jobs"));
     }
 
     fn answers_for_machines_name_versions(db) {

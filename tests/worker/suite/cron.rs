@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use jobs::storage::DeclaredSchedule;
-use jobs::{CatchUp, Registered, Worker, job};
-use support::{Db, Running, registry};
+use jobs::{CatchUp, JobContext, Registered, State, Worker, job};
+use support::{Db, Probe, Running, registry};
 
 #[job(cron = "* * * * * *", catch_up = "all", priority = 3, queue = "ticks")]
 async fn every_second() {}
@@ -70,6 +70,27 @@ async fn after_an_outage_each_schedule_catches_up_as_it_says(db: Db) {
     assert!(fresh <= 100, "{fresh} ticks, of which at most the last minute's count as fresh");
 }
 
+#[job]
+async fn held(ctx: &JobContext, State(probe): State<Probe>) {
+    probe.say(ctx, "started");
+    probe.pass().await;
+}
+
+async fn a_worker_that_drains_ticks_no_more(db: Db) {
+    let (probe, mut events) = Probe::new();
+    db.enqueue(Held {}).await;
+    let worker = Running::start(db.worker(registry![Held, EverySecond]).state(probe));
+    events.expect("started").await;
+    db.await_number(1, "select (count(*) > 0)::int::bigint as number from jobs.job where kind = 'every_second'").await;
+    worker.handle().shutdown();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let stands = db.number(STANDS).await;
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    assert_eq!(db.number(STANDS).await, stands, "it ticked for nobody");
+    events.open(1);
+    worker.ended().await;
+}
+
 async fn a_kind_that_lost_its_schedule_loses_its_row(db: Db) {
     let stale = DeclaredSchedule {
         name: "has_no_schedule".to_owned(),
@@ -87,4 +108,5 @@ support::on_postgres! {
     three_workers_enqueue_each_tick_once,
     after_an_outage_each_schedule_catches_up_as_it_says,
     a_kind_that_lost_its_schedule_loses_its_row,
+    a_worker_that_drains_ticks_no_more,
 }
