@@ -43,6 +43,7 @@ short! {
     zombies_write_nothing: "zombies",
     a_lost_reply_to_a_commit_loses_nothing_and_repeats_nothing: "unknown-commit",
     a_crashed_database_loses_nothing_and_ends_no_worker: "database-crash",
+    a_line_that_swallows_everything_delays_jobs_and_nothing_else: "black-hole",
     deploys_lose_nothing_and_consume_no_attempt: "deploys",
     lost_notifications_cost_at_most_a_poll: "lost-notifications",
     a_live_job_is_never_rescued: "live-job",

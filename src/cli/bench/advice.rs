@@ -26,12 +26,14 @@ pub(super) struct Circumstances {
     pub(super) concurrency: usize,
     /// Connections of the test at a step of work that are not the workers'.
     pub(super) not_the_workers: usize,
+    /// Whether this program was built to be fast.
+    pub(super) optimised: bool,
 }
 
 /// The sentences, in the order a reader needs them.
 pub(super) fn advise(ramp: &Ramp, about: &Circumstances) -> Vec<String> {
     [
-        cfg!(debug_assertions)
+        (!about.optimised)
             .then(|| "This program was built without optimisation: with --release its workers do more.".to_owned()),
         commits(ramp, about),
         pool(&ramp.enqueue).filter(|_| !about.one_writer),
@@ -171,7 +173,7 @@ mod tests {
 
     fn about() -> Circumstances {
         let waits = Waits { round_trip: Duration::from_micros(100), commit: Duration::from_millis(4) };
-        Circumstances { waits, one_writer: false, processors: 2, concurrency: 16, not_the_workers: 4 }
+        Circumstances { waits, one_writer: false, processors: 2, concurrency: 16, not_the_workers: 4, optimised: true }
     }
 
     fn ramp(enqueue: &[f64], work: Vec<Step>) -> Ramp {
@@ -188,6 +190,14 @@ mod tests {
         assert_eq!(line("Pool size", &ramp), "Pool size: 4 connections for 900 jobs/s one by one; more bring nothing.");
         let commits = line("One connection", &ramp);
         assert!(commits.contains("commits 250 times a second") && commits.contains("the disk"), "{commits}");
+    }
+
+    #[test]
+    fn an_embedded_store_has_no_pool_and_a_slow_build_is_named() {
+        let about = Circumstances { one_writer: true, optimised: false, ..about() };
+        let lines = advise(&ramp(&[240.0, 470.0], steps(&[5_000.0])), &about);
+        assert!(lines[0].contains("--release"), "{lines:?}");
+        assert!(!lines.iter().any(|line| line.contains("Pool size") || line.contains("share the wait")), "{lines:?}");
     }
 
     #[test]

@@ -134,6 +134,7 @@ fn tell(app: &App<'_>, args: &BenchArgs, concurrency: usize, found: &Found) -> R
         processors: processors(),
         concurrency,
         not_the_workers: BESIDE_WORKERS,
+        optimised: !cfg!(debug_assertions),
     };
     let svg = std::path::absolute(&args.svg).unwrap_or_else(|_| args.svg.clone());
     let report = Report::new(server, ramp, &about, note.as_deref(), &svg);

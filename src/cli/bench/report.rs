@@ -127,7 +127,14 @@ mod tests {
         let server =
             Server { name: "A 1".to_owned(), settings, free_connections: None, process: None, one_writer: false };
         let waits = Waits { round_trip: Duration::from_micros(50), commit: Duration::from_millis(3) };
-        let about = Circumstances { waits, one_writer: false, processors: 4, concurrency: 16, not_the_workers: 3 };
+        let about = Circumstances {
+            waits,
+            one_writer: false,
+            processors: 4,
+            concurrency: 16,
+            not_the_workers: 3,
+            optimised: true,
+        };
         let text = Report::new(&server, &ramp, &about, Some("Less was tried."), Path::new("x.svg")).text();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "A 1, fsync on, max_connections 100");

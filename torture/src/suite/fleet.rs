@@ -63,6 +63,11 @@ impl<'a> Fleet<'a> {
         Ok(std::mem::replace(&mut self.workers[place], next))
     }
 
+    /// Their numbers.
+    pub(super) fn ids(&self) -> Vec<u32> {
+        self.workers.iter().map(Process::id).collect()
+    }
+
     /// Those that are gone although nobody ended them.
     pub(super) fn dead(&mut self) -> Result<Vec<u32>> {
         let mut dead = Vec::new();

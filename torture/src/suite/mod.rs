@@ -1,6 +1,7 @@
 //! The tests, and the one way in which each is run: a database of its own, the test, the oracle, a row of the table.
 
 mod arena;
+mod black_hole;
 mod crash_points;
 mod database_crash;
 mod deploys;
@@ -41,6 +42,7 @@ const TESTS: &[(&str, Test)] = &[
     ("zombies", |arena| Box::pin(zombies::run(arena))),
     ("unknown-commit", |arena| Box::pin(unknown_commit::run(arena))),
     ("database-crash", |arena| Box::pin(database_crash::run(arena))),
+    ("black-hole", |arena| Box::pin(black_hole::run(arena))),
     ("deploys", |arena| Box::pin(deploys::run(arena))),
     ("lost-notifications", |arena| Box::pin(lost_notifications::run(arena))),
     ("live-job", |arena| Box::pin(live_job::run(arena))),

@@ -54,6 +54,13 @@ pub(super) const TWINS: &[Twin] = &[
         server: "",
     },
     Twin {
+        name: "late-rescue",
+        tests: &["black-hole"],
+        fault: "a worker counts as dead after three leases",
+        reworded: &[("heartbeat_at < now() - lease for", "heartbeat_at < now() - 3 * lease for")],
+        server: "",
+    },
+    Twin {
         name: "no-audit",
         tests: &["unknown-commit"],
         fault: "nobody looks for leases that a lost reply left behind",

@@ -1,0 +1,87 @@
+//! Black hole: what a worker sends, what it is sent, or both, is swallowed without a word, for longer than it waits for any
+//! answer. Others do its jobs; when the line is back it works again within seconds, on what nobody has.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+use tokio_postgres::Client;
+use torture::checker::Promise;
+use torture::history::fault;
+use torture::proxy::Proxy;
+use torture::workload::{Mix, Workload};
+
+use super::arena::{Arena, History, LEASE, Size};
+use super::fleet::Fleet;
+use super::load::Load;
+use super::recovery;
+use super::run::{Run, quantile};
+
+const SHORT: Size = Size { jobs: 0, faults: 1 };
+const LONG: Size = Size { jobs: 0, faults: 12 };
+/// Longer than the ten seconds that a worker waits for an answer.
+const HOLE: Duration = Duration::from_secs(12);
+const LONG_HOLE: Duration = Duration::from_secs(30);
+/// From the end of the hole to the first job that its worker begins.
+const BACK: Duration = Duration::from_secs(5);
+const CALM_MILLIS: std::ops::Range<u64> = 1_000..2_500;
+const REST: Duration = Duration::from_secs(60);
+
+pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
+    let size = arena.size(SHORT, LONG);
+    let hole = if arena.short { HOLE } else { LONG_HOLE };
+    let proxy = Proxy::start(arena.upstream()).await?;
+    let args = ["--concurrency", "8", "--poll", "200ms"];
+    let mut lonely = Fleet::start(arena, arena.url_through(proxy.port()), History::Quick, &args, 1).await?;
+    let mut others = Fleet::start(arena, arena.worker_url(), History::Quick, &args, 1).await?;
+    let mix = Mix { bulk: 20, ..Mix::default() };
+    let load = Load::start(arena.url(), Workload::new(arena.seed, mix, usize::MAX), Duration::from_millis(40));
+    let conn = arena.connect().await?;
+    let mut rng = StdRng::seed_from_u64(arena.seed);
+    let mut back = Vec::new();
+    for round in (arena.seed..).take(size.faults) {
+        tokio::time::sleep(Duration::from_millis(rng.random_range(CALM_MILLIS))).await;
+        for pid in lonely.ids() {
+            fault(&conn, "black hole", Some(pid)).await?;
+        }
+        proxy.weather(|weather| {
+            weather.hole_to_server = round % 3 != 0;
+            weather.hole_to_client = round % 3 != 1;
+        });
+        tokio::time::sleep(hole).await;
+        proxy.weather(|weather| (weather.hole_to_server, weather.hole_to_client) = (false, false));
+        back.push(until_it_works(&conn, &lonely.ids()).await?);
+    }
+    let ledger = load.stop().await?.ledger();
+    let drained = arena.at_rest(REST).await?;
+    let dead = [lonely.dead()?, others.dead()?].concat();
+    let mut run = Run::judge(arena, &ledger, Promise::default()).await?;
+    run.load = format!("{}, one worker of two in the hole for {} s", run.load, hole.as_secs());
+    run.faults = size.faults;
+    run.recovery = back;
+    let rescued = quantile(&recovery::of_crashes(&run.record), 1.0);
+    run.expect(rescued.is_some_and(|longest| longest <= (LEASE + Duration::from_secs(2)).as_secs_f64()), || {
+        format!("the jobs of the worker in the hole were free after {rescued:?} s at the latest")
+    });
+    run.expect(drained, || format!("not drained after {REST:?}"));
+    run.expect(dead.is_empty(), || format!("workers ended: processes {dead:?}"));
+    run.expect_within(1.0, BACK);
+    if drained {
+        lonely.stop().await?;
+        others.stop().await?;
+    }
+    Ok(run)
+}
+
+/// Until one of these begins a job.
+async fn until_it_works(conn: &Client, pids: &[u32]) -> Result<f64> {
+    let open = Instant::now();
+    let pids: Vec<i32> = pids.iter().map(|pid| pid.cast_signed()).collect();
+    let now: chrono::DateTime<chrono::Utc> = conn.query_one("select clock_timestamp()", &[]).await?.get(0);
+    let begun = "select count(*) from torture.event where what = 'start' and pid = any($1) and at > $2";
+    while conn.query_one(begun, &[&pids, &now]).await?.get::<_, i64>(0) == 0 && open.elapsed() < REST {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Ok(open.elapsed().as_secs_f64())
+}
