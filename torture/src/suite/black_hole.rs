@@ -35,19 +35,21 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let args = ["--concurrency", "8", "--poll", "200ms"];
     let mut lonely = Fleet::start(arena, arena.url_through(proxy.port()), History::Quick, &args, 1).await?;
     let mut others = Fleet::start(arena, arena.worker_url(), History::Quick, &args, 1).await?;
-    let mix = Mix { bulk: 20, ..Mix::default() };
+    // It has something in hand whenever the hole opens.
+    let mix = Mix { bulk: 20, long: 30, long_millis: 1_000, ..Mix::default() };
     let load = Load::start(arena.url(), Workload::new(arena.seed, mix, usize::MAX), Duration::from_millis(40));
     let conn = arena.connect().await?;
     let mut rng = StdRng::seed_from_u64(arena.seed);
     let mut back = Vec::new();
-    for round in (arena.seed..).take(size.faults) {
+    // Both ways, back only, there only, and again.
+    for round in 0..size.faults {
         tokio::time::sleep(Duration::from_millis(rng.random_range(CALM_MILLIS))).await;
         for pid in lonely.ids() {
             fault(&conn, "black hole", Some(pid)).await?;
         }
         proxy.weather(|weather| {
-            weather.hole_to_server = round % 3 != 0;
-            weather.hole_to_client = round % 3 != 1;
+            weather.hole_to_server = round % 3 != 1;
+            weather.hole_to_client = round % 3 != 2;
         });
         tokio::time::sleep(hole).await;
         proxy.weather(|weather| (weather.hole_to_server, weather.hole_to_client) = (false, false));
