@@ -1,5 +1,5 @@
 //! Places at which a test has the process die without a word, as a power failure would have it. They are compiled out
-//! unless the feature `crash-points` is on, and then do nothing unless `JOBS_CRASH_AT` names one: `finish`, or `finish:3`
+//! unless the feature `crash-points` is on, and then do nothing unless `JOBS_CRASH_AT` names one: `start`, or `start:3`
 //! for the third time somebody comes there.
 
 /// Ends the process here, if it was told to.

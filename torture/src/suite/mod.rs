@@ -64,6 +64,9 @@ pub(crate) async fn run(options: &Options) -> Result<bool> {
     let mut well = true;
     report::head(seed);
     for (name, test) in TESTS.iter().filter(|(name, _)| asked(name)) {
+        if options.twins && !TWINS.iter().any(|twin| twin.tests.contains(name)) {
+            bail!("{name} has no broken twin: nothing shows what it is worth");
+        }
         let twins = TWINS.iter().filter(|twin| options.twins && twin.tests.contains(name)).map(Some);
         let product = (!options.twins).then_some(None);
         for twin in product.into_iter().chain(twins) {
