@@ -73,6 +73,8 @@ pub struct Claim {
     pub kinds: Arc<[String]>,
     /// A storage may let only so many workers look at once. This one has come back often, and looks anyway.
     pub insist: bool,
+    /// Jobs that were in so many crashes are suspects, see [`RescuePolicy::suspect_at`].
+    pub suspect_at: u16,
 }
 
 /// A body that runs on the runtime.
@@ -112,6 +114,8 @@ pub enum Transacted {
     RolledBack(JobError),
     /// `abort` fired: everything is or will be rolled back.
     Aborted,
+    /// There was no connection to begin with; the handler was not called.
+    NotBegun(StorageError),
     /// The database failed before or during the commit. The transaction may have been committed; a fenced finish tells.
     Unknown(StorageError),
 }
@@ -151,13 +155,20 @@ pub struct DeclaredSchedule {
 /// How the jobs of dead workers are treated.
 #[derive(Clone, Copy, Debug)]
 pub struct RescuePolicy {
-    /// A job whose worker died with it this often is discarded.
+    /// A job whose worker died with it this often is discarded; the last time it must have been the worker's only one.
     pub max_crashes: u16,
     /// How long such a job stays readable.
     pub retention: Retention,
     /// Also free jobs whose worker is not on the list at all, because a claim met the rescue of its worker. That takes a
     /// look at every running job.
     pub orphans: bool,
+}
+
+impl RescuePolicy {
+    /// From so many crashes on a job is a suspect: one more, with nobody else there to blame, and it is discarded.
+    pub fn suspect_at(&self) -> u16 {
+        self.max_crashes.saturating_sub(1).max(1)
+    }
 }
 
 /// What a rescue found.
@@ -167,6 +178,8 @@ pub struct Rescued {
     pub returned: Vec<JobId>,
     /// Jobs that were discarded: too many crashes, or no attempt left.
     pub discarded: Vec<JobId>,
+    /// Whether suspects are due, from this rescue or from an earlier one; of whatever queue and kind, served here or not.
+    pub suspects: bool,
 }
 
 /// A worker's own line to the database, alive on a thread of its own.
@@ -197,11 +210,15 @@ pub trait Storage: Send + Sync + 'static {
     /// Opens the worker's line for heartbeats, on the calling runtime.
     async fn open_heartbeat(&self, worker: WorkerId) -> StorageResult<Box<dyn Heartbeat>>;
 
-    /// Leases due jobs, at most as many as wanted, best first: attempt + 1, lease number + 1. None while others are at it,
-    /// if there are too many; [`next_due`](Self::next_due) then says that something is due.
+    /// Leases due jobs, at most as many as wanted, best first: attempt + 1, lease number + 1. None of them a suspect. None
+    /// while others are at it, if there are too many; [`next_due`](Self::next_due) then says that something is due.
     async fn claim(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>>;
 
-    /// How long until the earliest waiting job of these queues and kinds is due; `None` when none waits.
+    /// Leases the best due suspect of these kinds and of the queues with a slot for it, unless another suspect was claimed
+    /// within the last two minutes and is still running, anywhere.
+    async fn claim_suspect(&self, claim: &Claim) -> StorageResult<Option<ClaimedJob>>;
+
+    /// How long until the earliest waiting job of these queues and kinds is due that is no suspect; `None` when none waits.
     async fn next_due(&self, claim: &Claim) -> StorageResult<Option<Duration>>;
 
     /// Applies transitions, all in one transaction, each only if its lease still stands. Returns the jobs moved;
@@ -214,7 +231,8 @@ pub trait Storage: Send + Sync + 'static {
     /// Runs a handler inside the transaction that finishes its job.
     async fn transact(&self, transaction: Transaction) -> Transacted;
 
-    /// Frees the jobs of workers whose lease ran out, counting a crash on each.
+    /// Frees the jobs of workers whose lease ran out, counting a crash on each. Of several that were with one worker nobody
+    /// knows which it was: they become suspects at most.
     async fn rescue(&self, policy: RescuePolicy) -> StorageResult<Rescued>;
 
     /// Stores the schedules that code declares: new ones start now, changed ones go on from now. Those of `prune`,

@@ -89,6 +89,16 @@ pub(crate) fn rescued(rescued: &Rescued) {
     }
 }
 
+pub(crate) fn suspect(job: &ClaimedJob) {
+    let id = job.lease.job;
+    warn!(
+        job.id = id.0,
+        job.kind = job.kind,
+        job.queue = job.queue,
+        "job {id} was in several crashes: it runs alone now"
+    );
+}
+
 pub(crate) fn ticked(name: &str, jobs: usize) {
     debug!(schedule.name = name, schedule.jobs = jobs, "schedule {name}: enqueued {jobs}");
 }

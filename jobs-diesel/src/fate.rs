@@ -17,7 +17,6 @@ impl Fate {
         self.0.compare_exchange(Self::OPEN, fate, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    #[cfg(feature = "sqlite")]
     pub(crate) fn is_aborted(&self) -> bool {
         self.0.load(Ordering::Acquire) == Self::ABORTED
     }

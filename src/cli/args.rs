@@ -66,7 +66,7 @@ pub(super) struct RunArgs {
     /// How long after its last heartbeat a worker counts as dead and its jobs go to others; at least 1s [env: JOBS_LEASE] [default: 30s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse_positive, help_heading = "Options of run")]
     pub(super) lease: Option<Duration>,
-    /// How many workers may die with a job before it is discarded [env: JOBS_MAX_CRASHES] [default: 3]
+    /// How many workers may die with a job before it is discarded; the last time it runs alone in its process [env: JOBS_MAX_CRASHES] [default: 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Options of run")]
     pub(super) max_crashes: Option<u16>,
 }

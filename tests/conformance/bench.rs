@@ -56,6 +56,7 @@ pub(crate) fn wants(worker: WorkerId, wanted: &[(&str, usize)]) -> Claim {
         wanted: wanted.iter().map(|(queue, slots)| Wanted::new(*queue, *slots)).collect(),
         kinds: Arc::new(["a".to_owned(), "b".to_owned()]),
         insist: false,
+        suspect_at: u16::MAX,
     }
 }
 
@@ -152,7 +153,7 @@ pub(crate) fn close(one: DateTime<Utc>, other: DateTime<Utc>) -> bool {
 pub(crate) async fn rescue(db: &Database, policy: RescuePolicy) -> Rescued {
     for _ in 0..200 {
         let rescued = db.storage.rescue(policy).await.unwrap();
-        if rescued != Rescued::default() {
+        if !rescued.returned.is_empty() || !rescued.discarded.is_empty() {
             return rescued;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;

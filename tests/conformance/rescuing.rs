@@ -1,9 +1,10 @@
 //! What becomes of the jobs of workers that died.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use jobs_core::storage::{RescuePolicy, Rescued};
-use jobs_core::{FailureKind, JobState};
+use jobs_core::storage::{Claim, RescuePolicy, Rescued, Wanted};
+use jobs_core::{FailureKind, JobId, JobState, Transition, WorkerId};
 
 use crate::bench::*;
 use crate::fixture::Fixture;
@@ -15,7 +16,7 @@ pub(crate) async fn a_dead_workers_jobs_wait_again_with_a_crash_counted<F: Fixtu
     let jobs = claim(db, dead, 3).await;
     let mut rescued = rescue(db, POLICY).await;
     rescued.returned.sort();
-    assert_eq!(rescued, Rescued { returned: ids(&jobs), discarded: vec![] });
+    assert_eq!(rescued, Rescued { returned: ids(&jobs), ..Rescued::default() });
     for job in &jobs {
         let (record, failures) = show(db, job.lease.job).await.unwrap();
         assert_eq!((record.state, record.attempt, record.crashes), (JobState::Available, 1, 1));
@@ -86,8 +87,87 @@ pub(crate) async fn a_job_without_attempts_left_is_discarded<F: Fixture>(f: F) {
     let dead = mortal(db).await;
     let job = claimed(&f, dead, with(|job| job.max_attempts = 1)).await;
     let policy = RescuePolicy { max_crashes: 100, ..POLICY };
-    assert_eq!(rescue(db, policy).await, Rescued { returned: vec![], discarded: vec![job.lease.job] });
+    assert_eq!(rescue(db, policy).await, Rescued { discarded: vec![job.lease.job], ..Rescued::default() });
     assert_eq!(state(db, job.lease.job).await, JobState::Discarded);
+}
+
+/// Nobody knows which of them it was.
+pub(crate) async fn of_the_jobs_that_died_together_none_is_discarded_for_it<F: Fixture>(f: F) {
+    let db = f.database();
+    let jobs = enqueue_all(&f, vec![job(); 2]).await;
+    for crashes in [1, 2, 2, 2] {
+        assert_eq!(claim(db, mortal(db).await, 2).await.len(), 2);
+        let rescued = rescue(db, POLICY).await;
+        assert_eq!((rescued.returned.len(), rescued.discarded.len(), rescued.suspects), (2, 0, crashes == 2));
+        for id in &jobs {
+            assert_eq!(record(db, *id).await.crashes, crashes);
+        }
+    }
+    let (_, failures) = show(db, jobs[0]).await.unwrap();
+    assert!(failures[3].message.contains("runs alone"), "{}", failures[3].message);
+    assert!(db.storage.rescue(POLICY).await.unwrap().suspects, "they still wait");
+    // By itself it is.
+    assert_eq!(ids(&claim(db, mortal(db).await, 1).await), [jobs[0]]);
+    assert_eq!(rescue(db, POLICY).await.discarded, [jobs[0]]);
+}
+
+/// One job that was in two crashes, as many as make a suspect.
+async fn suspect<F: Fixture>(f: &F) -> JobId {
+    let db = f.database();
+    let id = enqueue(f, job()).await;
+    for _ in 0..2 {
+        assert_eq!(ids(&claim(db, mortal(db).await, 1).await), [id]);
+        rescue(db, POLICY).await;
+    }
+    id
+}
+
+pub(crate) async fn a_suspect_is_claimed_by_itself_and_one_at_a_time<F: Fixture>(f: F) {
+    let db = f.database();
+    let (worker, other) = (worker(db).await, worker(db).await);
+    let first = suspect(&f).await;
+    // The first is an ordinary job to this claim.
+    let second = enqueue(&f, job()).await;
+    for _ in 0..2 {
+        assert_eq!(claim(db, mortal(db).await, 2).await.len(), 2);
+        rescue(db, POLICY).await;
+    }
+    let wary = Claim { suspect_at: POLICY.suspect_at(), ..wants(worker, &[("default", 10)]) };
+    assert!(db.storage.claim(&wary).await.unwrap().is_empty());
+    assert_eq!(db.storage.next_due(&wary).await.unwrap(), None);
+    let harmless = enqueue(&f, job()).await;
+    assert_eq!(ids(&db.storage.claim(&wary).await.unwrap()), [harmless]);
+
+    let elsewhere = Claim { wanted: vec![Wanted::new("elsewhere", 1)], ..wary.clone() };
+    assert!(db.storage.claim_suspect(&elsewhere).await.unwrap().is_none());
+    let unknown = Claim { kinds: Arc::new(["b".to_owned()]), ..wary.clone() };
+    assert!(db.storage.claim_suspect(&unknown).await.unwrap().is_none());
+    let unregistered = Claim { worker: WorkerId::generate(), ..wary.clone() };
+    assert!(db.storage.claim_suspect(&unregistered).await.unwrap().is_none());
+
+    let claimed = db.storage.claim_suspect(&wary).await.unwrap().unwrap();
+    assert_eq!((claimed.lease.job, claimed.lease.worker, claimed.attempt), (first, worker, 5));
+    let theirs = Claim { worker: other, ..wary };
+    assert!(db.storage.claim_suspect(&theirs).await.unwrap().is_none(), "one is running");
+    assert!(finish(db, claimed.lease, DONE).await);
+    let claimed = db.storage.claim_suspect(&theirs).await.unwrap().unwrap();
+    assert_eq!((claimed.lease.job, claimed.lease.worker), (second, other));
+    assert!(finish(db, claimed.lease, DONE).await);
+    assert!(!db.storage.rescue(POLICY).await.unwrap().suspects);
+}
+
+pub(crate) async fn a_job_that_snoozes_is_absolved_of_its_crashes_and_one_that_fails_is_not<F: Fixture>(f: F) {
+    let db = f.database();
+    let id = suspect(&f).await;
+    let worker = worker(db).await;
+    for (transition, crashes) in
+        [(retry_in(Duration::ZERO), 2), (Transition::Release, 2), (Transition::Snooze(Duration::ZERO), 0)]
+    {
+        let job = claim(db, worker, 1).await.remove(0);
+        assert_eq!(job.lease.job, id);
+        assert!(finish(db, job.lease, transition).await);
+        assert_eq!(record(db, id).await.crashes, crashes);
+    }
 }
 
 pub(crate) async fn a_zombies_finish_is_refused_and_its_heartbeat_says_no<F: Fixture>(f: F) {

@@ -52,6 +52,10 @@ impl Storage for Timed {
         self.0.open_heartbeat(worker).await
     }
 
+    async fn claim_suspect(&self, claim: &Claim) -> StorageResult<Option<ClaimedJob>> {
+        self.0.claim_suspect(claim).await
+    }
+
     async fn next_due(&self, claim: &Claim) -> StorageResult<Option<Duration>> {
         self.0.next_due(claim).await
     }

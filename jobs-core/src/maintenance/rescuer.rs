@@ -1,12 +1,12 @@
 //! The rescuer: frees the jobs of workers that stopped sending heartbeats.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tokio_util::sync::CancellationToken;
 
 use super::pause;
 use crate::crash_point::crash_point;
-use crate::storage::RescuePolicy;
 use crate::telemetry::{self, Trouble};
 use crate::worker::Shared;
 
@@ -24,17 +24,17 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
         if shared.pulse.failed_within(shared.settings.lease) {
             continue;
         }
-        let policy = RescuePolicy {
-            max_crashes: shared.settings.max_crashes,
-            retention: shared.settings.retention,
-            orphans: (round + 1).is_multiple_of(ORPHANS_EVERY),
-        };
+        let policy = shared.settings.rescue_policy((round + 1).is_multiple_of(ORPHANS_EVERY));
         crash_point("rescue");
         match shared.storage.rescue(policy).await {
             Ok(rescued) => {
                 telemetry::rescued(&rescued);
                 if !rescued.returned.is_empty() {
                     crash_point("rescued");
+                    shared.wake.notify_one();
+                }
+                if rescued.suspects {
+                    shared.suspects.store(true, Ordering::Release);
                     shared.wake.notify_one();
                 }
             }

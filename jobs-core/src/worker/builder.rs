@@ -116,7 +116,8 @@ impl WorkerBuilder {
         self
     }
 
-    /// A job whose worker died with it this often is discarded. Default: 3.
+    /// A job whose worker died with it this often is discarded; the last time it runs alone in its process, so that it pays for
+    /// nobody else. Default: 3.
     pub fn max_crashes(mut self, max_crashes: u16) -> Self {
         self.max_crashes = max_crashes;
         self

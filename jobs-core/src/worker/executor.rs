@@ -16,6 +16,9 @@ use crate::outcome::{Attempt, Handled, Transition, decide};
 use crate::storage::Transacted;
 use crate::telemetry;
 
+/// What a job waits in its slot that found no connection, before it goes back.
+const NO_CONNECTION: Duration = Duration::from_secs(1);
+
 pub(super) struct Executor {
     shared: Arc<Shared>,
     reporter: Reporter,
@@ -63,6 +66,15 @@ impl Executor {
             Ended::Transacted(Transacted::Committed(transition)) => {
                 self.shared.done(&ctx, &transition, ran);
                 return self.shared.leases.end([&ctx.lease()]);
+            }
+            Ended::Transacted(Transacted::NotBegun(problem)) => {
+                self.shared.no_connection.report(&problem);
+                // In its slot, so that the next one does not ask at once.
+                tokio::select! {
+                    () = tokio::time::sleep(NO_CONNECTION) => {}
+                    () = self.shared.phases.draining().cancelled() => {}
+                }
+                Transition::Release
             }
             Ended::Lost | Ended::Transacted(Transacted::LeaseLost) => return self.shared.lost(&ctx, "finish"),
             Ended::GivenUp | Ended::Transacted(Transacted::Aborted) => Transition::Release,

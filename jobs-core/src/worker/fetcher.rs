@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use super::bustle::Bustle;
 use super::completer::Reporter;
-use super::{Shared, runner};
+use super::{Shared, runner, suspect};
 use crate::crash_point::crash_point;
+use crate::error::StorageError;
 use crate::outcome::Transition;
 use crate::storage::{Claim, StorageResult};
 use crate::telemetry::Trouble;
@@ -81,15 +82,18 @@ impl Fetcher {
         let a_slot_matters = wanted.len() < self.shared.queues.len();
         let nothing_of_ours = self.shared.leases.count() == 0;
         let insist = self.in_vain_since.is_some_and(|since| since.elapsed() > INSIST_AFTER);
-        let claim = Claim { worker: *self.shared.id.borrow(), wanted, kinds: self.kinds.clone(), insist };
+        let suspect_at = self.shared.settings.rescue_policy(false).suspect_at();
+        let claim = Claim { worker: *self.shared.id.borrow(), wanted, kinds: self.kinds.clone(), insist, suspect_at };
+        if self.shared.suspects.swap(false, Ordering::AcqRel) {
+            match suspect::run_one(&self.shared, &self.reporter, &claim).await {
+                // There may be more; but they are not all there is.
+                Ok(found) => drop(self.shared.suspects.fetch_or(found, Ordering::AcqRel)),
+                Err(problem) => return self.fail(&problem).await,
+            }
+        }
         let claimed = match self.claim(&claim).await {
             Ok(jobs) => jobs,
-            Err(problem) => {
-                // It may have been granted, and only its answer lost.
-                self.shared.doubt.store(true, Ordering::Release);
-                self.trouble.report(&problem);
-                return self.back_off().await;
-            }
+            Err(problem) => return self.fail(&problem).await,
         };
         self.pause = FIRST_PAUSE;
         let bustle = self.bustle.after_claim(claimed > 0, Instant::now()) && !self.until_empty;
@@ -134,6 +138,13 @@ impl Fetcher {
         Ok(number)
     }
 
+    /// A claim failed. It may have been granted, and only its answer lost.
+    async fn fail(&mut self, problem: &StorageError) {
+        self.shared.doubt.store(true, Ordering::Release);
+        self.trouble.report(problem);
+        self.back_off().await;
+    }
+
     /// After a while without sleep, or in bustle, enqueues need not wake this worker any more.
     async fn stay_awake(&mut self, bustle: bool) {
         let busy = self.busy_since.get_or_insert_with(Instant::now).elapsed();
@@ -171,8 +182,13 @@ impl Fetcher {
     /// when its last job has ended.
     async fn rest(&mut self, claim: &Claim, a_slot_matters: bool, nothing_of_ours: bool) {
         let an_end_matters = self.until_empty && !nothing_of_ours;
+        let mut looked_for = claim.clone();
+        if self.until_empty {
+            // Suspects are something left, too.
+            looked_for.suspect_at = u16::MAX;
+        }
         loop {
-            let due = match self.shared.storage.next_due(claim).await {
+            let due = match self.shared.storage.next_due(&looked_for).await {
                 Ok(None) if self.until_empty && nothing_of_ours => return self.shared.phases.draining().cancel(),
                 Ok(due) => due,
                 Err(problem) => {
@@ -184,6 +200,7 @@ impl Fetcher {
             let in_hand = self.shared.queues.any_in_hand();
             let longest = if in_hand { HELD_AT_MOST } else { Duration::MAX };
             if due.is_some_and(|due| due.is_zero()) {
+                self.shared.suspects.fetch_or(self.until_empty, Ordering::AcqRel);
                 // What came due since the claim is claimed at once; what is due and not to be had is left to others.
                 let pause = IN_VAIN * 2_u32.pow(self.in_vain.saturating_sub(1));
                 if self.in_vain > 0 {

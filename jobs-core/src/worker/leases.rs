@@ -13,7 +13,8 @@ use crate::lease::{Lease, WorkerId};
 #[derive(Default)]
 pub(crate) struct Leases {
     held: Mutex<Held>,
-    emptied: Notify,
+    /// Some have ended.
+    ended: Notify,
 }
 
 #[derive(Default)]
@@ -53,9 +54,7 @@ impl Leases {
         for lease in leases {
             held.leases.remove(lease);
         }
-        if held.leases.is_empty() {
-            self.emptied.notify_waiters();
-        }
+        self.ended.notify_waiters();
     }
 
     /// What is held now.
@@ -90,15 +89,29 @@ impl Leases {
 
     /// Waits until no lease is held.
     pub(crate) async fn none_held(&self) {
+        self.until(|held| held.leases.is_empty()).await;
+    }
+
+    /// Waits until no other lease than this is held.
+    pub(crate) async fn no_other_held(&self, lease: &Lease) {
+        self.until(|held| held.leases.keys().all(|held| held == lease)).await;
+    }
+
+    /// Waits until this lease has ended.
+    pub(crate) async fn not_held(&self, lease: &Lease) {
+        self.until(|held| !held.leases.contains_key(lease)).await;
+    }
+
+    async fn until(&self, so: impl Fn(&Held) -> bool) {
         loop {
-            let emptied = self.emptied.notified();
-            let mut emptied = std::pin::pin!(emptied);
+            let ended = self.ended.notified();
+            let mut ended = std::pin::pin!(ended);
             // Registered before the look: an end in between is not missed.
-            emptied.as_mut().enable();
-            if self.count() == 0 {
+            ended.as_mut().enable();
+            if so(&self.lock()) {
                 return;
             }
-            emptied.await;
+            ended.await;
         }
     }
 }

@@ -20,6 +20,7 @@ mod runner;
 mod settings;
 mod shutdown;
 mod stats;
+mod suspect;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,7 +36,7 @@ use crate::lease::{ClaimedJob, WorkerId};
 use crate::maintenance;
 use crate::registry::{Registry, RegistryError};
 use crate::storage::{Storage, WorkerInfo};
-use crate::telemetry;
+use crate::telemetry::{self, Trouble};
 
 pub use builder::WorkerBuilder;
 pub(crate) use heartbeat::Pulse;
@@ -99,6 +100,10 @@ pub(crate) struct Shared {
     pub(crate) claiming: tokio::sync::Mutex<()>,
     /// A claim failed or a lease was taken for lost: some may stand that nobody here knows of. The auditor looks.
     pub(crate) doubt: AtomicBool,
+    /// Transactional handlers that found no connection.
+    pub(crate) no_connection: Trouble,
+    /// Jobs are due that must run alone.
+    pub(crate) suspects: AtomicBool,
     pub(crate) phases: Phases,
     pub(crate) pulse: Pulse,
     /// Hints that there is work.
@@ -167,6 +172,8 @@ impl Worker {
                 leases: Leases::default(),
                 claiming: tokio::sync::Mutex::default(),
                 doubt: AtomicBool::new(false),
+                no_connection: Trouble::new("transact"),
+                suspects: AtomicBool::new(false),
                 phases: Phases::default(),
                 pulse: Pulse::default(),
                 wake: Arc::default(),

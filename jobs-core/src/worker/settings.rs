@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::outcome::Retention;
+use crate::storage::RescuePolicy;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
@@ -30,6 +31,11 @@ impl Settings {
     /// How often dead workers are looked for.
     pub(crate) fn sweep(&self) -> Duration {
         (self.lease / 6).clamp(Duration::from_millis(250), Duration::from_secs(5))
+    }
+
+    /// What becomes of the jobs of dead workers.
+    pub(crate) fn rescue_policy(&self, orphans: bool) -> RescuePolicy {
+        RescuePolicy { max_crashes: self.max_crashes, retention: self.retention, orphans }
     }
 
     /// `default=16, mail=4`, for the log.

@@ -12,6 +12,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{CancelToken, Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::CHECKOUT_LIMIT;
 use super::queries::wake::CHANNEL;
 use super::renamed;
 use super::tls::{Verify, connector};
@@ -165,7 +166,14 @@ impl Connector {
         self.open_plain(&self.config).await
     }
 
+    /// With a limit of its own: that of the URL ends with the handshake of TCP, and a server may say nothing after it.
     async fn open_plain(&self, config: &Config) -> ConnectionResult<AsyncPgConnection> {
+        let opened = tokio::time::timeout(CHECKOUT_LIMIT, self.establish(config)).await;
+        let silent = || ConnectionError::BadConnection(format!("the server did not answer within {CHECKOUT_LIMIT:?}"));
+        opened.unwrap_or_else(|_| Err(silent()))
+    }
+
+    async fn establish(&self, config: &Config) -> ConnectionResult<AsyncPgConnection> {
         let bad = |error: tokio_postgres::Error| ConnectionError::BadConnection(with_cause(&error));
         match &self.tls {
             Some(tls) => {

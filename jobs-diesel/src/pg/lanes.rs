@@ -185,7 +185,13 @@ mod tests {
     }
 
     fn claim(slots: usize) -> Claim {
-        Claim { worker: WorkerId::generate(), wanted: vec![Wanted::new("q", slots)], kinds: [].into(), insist: false }
+        Claim {
+            worker: WorkerId::generate(),
+            wanted: vec![Wanted::new("q", slots)],
+            kinds: [].into(),
+            insist: false,
+            suspect_at: u16::MAX,
+        }
     }
 
     fn seen(priority: i16, seconds: i64) -> Seen<'static> {

@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::queries::claim::{self, ClaimQuery, ClaimedRow};
+use super::queries::claim_suspect::ClaimSuspectQuery;
 use super::queries::next_due::NextDueQuery;
 use super::queries::prune::PruneQuery;
 use super::queries::rescue::RescueQuery;
@@ -79,6 +80,11 @@ impl Storage for PgStorage {
         Ok(jobs)
     }
 
+    async fn claim_suspect(&self, claim: &Claim) -> StorageResult<Option<ClaimedJob>> {
+        let rows: Vec<ClaimedRow> = run!(self, "claim_suspect", conn => ClaimSuspectQuery::new(claim).load(conn))?;
+        Ok(rows.into_iter().next().map(|row| row.into_job(claim.worker)))
+    }
+
     async fn next_due(&self, claim: &Claim) -> StorageResult<Option<Duration>> {
         let started = Instant::now();
         let (sweep, scans) = {
@@ -119,17 +125,21 @@ impl Storage for PgStorage {
     async fn rescue(&self, policy: RescuePolicy) -> StorageResult<Rescued> {
         let query = RescueQuery {
             max_crashes: policy.max_crashes.into(),
+            suspect_at: policy.suspect_at().into(),
             keep_seconds: native::seconds(policy.retention.failed),
             orphans: policy.orphans,
         };
-        let rows: Vec<(i64, bool, i64)> = run!(self, "rescue", conn => query.load(conn))?;
-        if !rows.is_empty() {
+        let rows: Vec<(Option<i64>, Option<bool>, i64, bool)> = run!(self, "rescue", conn => query.load(conn))?;
+        let mut rescued = Rescued::default();
+        for (id, discarded, _, suspects) in rows {
+            rescued.suspects = suspects;
+            if let (Some(id), Some(discarded)) = (id, discarded) {
+                if discarded { &mut rescued.discarded } else { &mut rescued.returned }.push(JobId(id));
+            }
+        }
+        if !rescued.returned.is_empty() {
             // They are back at their old places, which may lie below the floors.
             self.lanes().sweep_next(Instant::now());
-        }
-        let mut rescued = Rescued::default();
-        for (id, discarded, _) in rows {
-            if discarded { &mut rescued.discarded } else { &mut rescued.returned }.push(JobId(id));
         }
         Ok(rescued)
     }

@@ -69,13 +69,21 @@ async fn run(storage: &PgStorage, conn: &mut AsyncPgConnection, claim: &Claim, j
     storage.finish(&claimed.iter().map(complete).collect::<Vec<_>>()).await.unwrap();
 }
 
+fn server() -> String {
+    std::env::var("JOBS_TEST_DATABASE_URL").expect("JOBS_TEST_DATABASE_URL: run `cargo xtask test`")
+}
+
+/// How to reach another database of the same server.
+pub(super) fn url(name: &str) -> String {
+    format!("{}/{name}", server().rsplit_once('/').unwrap().0)
+}
+
 /// A database of the test's own with our schema.
-async fn database() -> (AsyncPgConnection, String, PgStorage) {
-    let server = std::env::var("JOBS_TEST_DATABASE_URL").expect("JOBS_TEST_DATABASE_URL: run `cargo xtask test`");
+pub(super) async fn database() -> (AsyncPgConnection, String, PgStorage) {
     let name = format!("jobs_test_{}", uuid::Uuid::now_v7().simple());
-    let mut admin = AsyncPgConnection::establish(&server).await.unwrap();
+    let mut admin = AsyncPgConnection::establish(&server()).await.unwrap();
     admin.batch_execute(&format!("create database {name}")).await.unwrap();
-    let storage = PgStorage::new(&format!("{}/{name}", server.rsplit_once('/').unwrap().0), 1).unwrap();
+    let storage = PgStorage::new(&url(&name), 1).unwrap();
     storage.up().await.unwrap();
     (admin, name, storage)
 }
@@ -84,7 +92,13 @@ async fn database() -> (AsyncPgConnection, String, PgStorage) {
 async fn wrong_statistics_spoil_no_plan() {
     let (mut admin, name, storage) = database().await;
     let worker = WorkerId::generate();
-    let claim = Claim { worker, wanted: vec![Wanted::new("q", 500)], kinds: ["k".to_owned()].into(), insist: false };
+    let claim = Claim {
+        worker,
+        wanted: vec![Wanted::new("q", 500)],
+        kinds: ["k".to_owned()].into(),
+        insist: false,
+        suspect_at: u16::MAX,
+    };
     let scans = storage.lanes().plan(&claim, false);
     let finishes = |transition: &Transition| {
         let finish = |id| Finish { lease: Lease { job: JobId(id), number: 1, worker }, transition: transition.clone() };
@@ -182,8 +196,13 @@ async fn a_claim_waits_for_nobody_who_holds_a_row() {
     let worker = WorkerId::generate();
     let info = WorkerInfo { id: worker, host: "here".into(), pid: 1, queues: vec![], lease: Duration::from_secs(3600) };
     storage.register(&info).await.unwrap();
-    let claim =
-        Claim { worker, wanted: vec![Wanted::new("default", 2)], kinds: ["k".to_owned()].into(), insist: false };
+    let claim = Claim {
+        worker,
+        wanted: vec![Wanted::new("default", 2)],
+        kinds: ["k".to_owned()].into(),
+        insist: false,
+        suspect_at: u16::MAX,
+    };
     let mut conn = storage.connector.connect().await.unwrap();
     for how in ["key share", "share", "no key update", "update"] {
         crate::enqueue_all(&mut conn, vec![NewJob::raw("k", "{}"); 2]).await.unwrap();
@@ -207,8 +226,13 @@ async fn four_look_at_once_and_whoever_insists() {
     let worker = WorkerId::generate();
     let info = WorkerInfo { id: worker, host: "here".into(), pid: 1, queues: vec![], lease: Duration::from_secs(3600) };
     storage.register(&info).await.unwrap();
-    let claim =
-        Claim { worker, wanted: vec![Wanted::new("default", 1)], kinds: ["k".to_owned()].into(), insist: false };
+    let claim = Claim {
+        worker,
+        wanted: vec![Wanted::new("default", 1)],
+        kinds: ["k".to_owned()].into(),
+        insist: false,
+        suspect_at: u16::MAX,
+    };
     let insisting = Claim { insist: true, ..claim.clone() };
     let mut conn = storage.connector.connect().await.unwrap();
     crate::enqueue_all(&mut conn, vec![NewJob::raw("k", "{}"); 5]).await.unwrap();
@@ -240,8 +264,13 @@ async fn an_old_snapshot_costs_a_claim_nothing() {
     let worker = WorkerId::generate();
     let info = WorkerInfo { id: worker, host: "here".into(), pid: 1, queues: vec![], lease: Duration::from_secs(3600) };
     storage.register(&info).await.unwrap();
-    let claim =
-        Claim { worker, wanted: vec![Wanted::new("default", 500)], kinds: ["k".to_owned()].into(), insist: false };
+    let claim = Claim {
+        worker,
+        wanted: vec![Wanted::new("default", 500)],
+        kinds: ["k".to_owned()].into(),
+        insist: false,
+        suspect_at: u16::MAX,
+    };
 
     let mut forgotten = storage.connector.connect().await.unwrap();
     forgotten.batch_execute("begin isolation level repeatable read; select count(*) from jobs.ready").await.unwrap();

@@ -61,9 +61,13 @@ pub(crate) async fn transact(storage: &PgStorage, transaction: Transaction) -> T
             return Transacted::RolledBack(JobError::msg("this program was built without the feature `postgres-sync`"));
         }
     };
-    let mut conn = match storage.handlers.get().await {
+    let checkout = tokio::select! {
+        checkout = storage.handlers.get() => checkout,
+        () = abort.cancelled() => return Transacted::Aborted,
+    };
+    let mut conn = match checkout {
         Ok(conn) => conn,
-        Err(error) => return Transacted::Unknown(no_connection(error)),
+        Err(error) => return Transacted::NotBegun(no_connection(error)),
     };
     let cancel = conn.cancel_token();
     let ended = {
@@ -139,8 +143,12 @@ mod blocking {
         let attempt = move || {
             let mut conn = match pool.get() {
                 Ok(conn) => conn,
-                Err(error) => return Transacted::Unknown(unavailable(error)),
+                Err(error) => return Transacted::NotBegun(unavailable(error)),
             };
+            // The wait may have taken longer than the attempt had.
+            if settled.is_aborted() {
+                return Transacted::Aborted;
+            }
             let conn: &mut PgConnection = &mut conn;
             let ended = conn.transaction(|conn| {
                 let transition = body(conn).map_err(Rollback::Handler)?;

@@ -72,6 +72,11 @@ impl Storage for SqliteStorage {
         self.writer.write_lazily(move |conn| claim::claim(conn, &wanted)).await
     }
 
+    async fn claim_suspect(&self, wanted: &Claim) -> StorageResult<Option<ClaimedJob>> {
+        let wanted = wanted.clone();
+        self.writer.write(move |conn| claim::claim_suspect(conn, &wanted)).await
+    }
+
     async fn next_due(&self, wanted: &Claim) -> StorageResult<Option<Duration>> {
         let wanted = wanted.clone();
         self.reader.read(move |conn| due::next_due(conn, &wanted)).await
@@ -95,8 +100,10 @@ impl Storage for SqliteStorage {
     }
 
     async fn rescue(&self, policy: RescuePolicy) -> StorageResult<Rescued> {
+        let suspects = self.reader.read(move |conn| rescue::suspects(conn, policy)).await?;
+        let nobody = Rescued { suspects, ..Rescued::default() };
         if !self.reader.read(rescue::is_needed).await? {
-            return Ok(Rescued::default());
+            return Ok(nobody);
         }
         // A transaction that holds the write lock for long silences the heartbeats of live workers. So nobody is declared
         // dead before the lock was free for long enough that those who waited for it came through.
@@ -109,12 +116,12 @@ impl Storage for SqliteStorage {
                 if free && may_rescue { rescue::rescue(conn, policy).map(Ok) } else { Ok(Err(free)) }
             });
             match rescued.await? {
-                Ok(rescued) => return Ok(rescued),
+                Ok(rescued) => return Ok(Rescued { suspects: suspects || rescued.suspects, ..rescued }),
                 Err(true) => free_looks += 1,
                 Err(false) => free_looks = 0,
             }
         }
-        Ok(Rescued::default())
+        Ok(nobody)
     }
 
     async fn declare_schedules(&self, declared: &[DeclaredSchedule], pruned: &[String]) -> StorageResult<()> {

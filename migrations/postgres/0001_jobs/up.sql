@@ -15,7 +15,7 @@ create table jobs.schema_migration (
 create sequence jobs.job_id as bigint;
 
 -- Jobs that wait: now, later or again. Narrow and hot, every row is inserted once and deleted once.
--- Its only index is the order of the claim; an index on id would cost each enqueue more than it saves operators.
+-- Its index is the order of the claim; an index on id would cost each enqueue more than it saves operators.
 -- `args` is null where they are large: see jobs.payload.
 create table jobs.ready (
     id bigint not null default nextval('jobs.job_id'),
@@ -41,6 +41,9 @@ create table jobs.ready (
 
 create index ready_claim on jobs.ready (queue, priority desc, run_at, id);
 
+-- Jobs that were in crashes: few, if any.
+create index ready_crashed on jobs.ready (crashes) where crashes > 0;
+
 -- Jobs under a lease. As many rows as jobs in flight.
 create table jobs.running (
     id bigint primary key,
@@ -63,6 +66,8 @@ create table jobs.running (
     autovacuum_vacuum_insert_threshold = -1,
     autovacuum_vacuum_cost_delay = 0
 );
+
+create index running_crashed on jobs.running (crashes) where crashes > 0;
 
 -- Jobs that ended: completed (1), cancelled (2), discarded (3). Append-only until the pruner takes them.
 create table jobs.finished (

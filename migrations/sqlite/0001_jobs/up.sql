@@ -32,9 +32,12 @@ create table jobs_job (
     args text not null default '{}'
 ) strict;
 
--- The order of the claim, waiting jobs only. It ends in `kind`, so that jobs of kinds a worker does not know are passed
--- over without a look at their rows.
-create index jobs_job_claim on jobs_job (queue, priority desc, run_at, id, kind) where state = 'available';
+-- The order of the claim, waiting jobs only. It ends in what jobs are passed over for, so that it takes no look at their
+-- rows: a kind that the worker does not know, crashes after which a job must run alone.
+create index jobs_job_claim on jobs_job (queue, priority desc, run_at, id, kind, crashes) where state = 'available';
+
+-- Jobs that were in crashes: few, if any.
+create index jobs_job_crashed on jobs_job (crashes) where state = 'available' and crashes > 0;
 
 -- Jobs in flight, for rescue.
 create index jobs_job_running on jobs_job (worker) where state = 'running';

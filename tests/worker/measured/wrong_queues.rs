@@ -111,7 +111,13 @@ async fn ours(db: &Db) -> (i64, Duration, usize) {
             loop {
                 let asked = Instant::now();
                 let wanted = vec![Wanted::new("default", 10)];
-                let claim = Claim { worker: id, wanted, kinds: Arc::new(["work".to_owned()]), insist: false };
+                let claim = Claim {
+                    worker: id,
+                    wanted,
+                    kinds: Arc::new(["work".to_owned()]),
+                    insist: false,
+                    suspect_at: u16::MAX,
+                };
                 let jobs = database.storage.claim(&claim).await.unwrap();
                 slowest = slowest.max(asked.elapsed());
                 most = most.max(jobs.len());

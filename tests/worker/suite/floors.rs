@@ -66,6 +66,7 @@ async fn jobs_that_came_back_to_their_old_places_are_found_within_a_sweep(db: Db
         wanted: vec![Wanted::new("default", 50)],
         kinds: ["tells".to_owned()].into(),
         insist: false,
+        suspect_at: u16::MAX,
     };
     let elsewhere = db.again().await.storage;
     let claimed = elsewhere.claim(&claim).await.unwrap();

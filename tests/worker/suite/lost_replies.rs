@@ -98,6 +98,10 @@ impl Storage for Lossy {
         self.inner.open_heartbeat(worker).await
     }
 
+    async fn claim_suspect(&self, claim: &Claim) -> StorageResult<Option<ClaimedJob>> {
+        self.inner.claim_suspect(claim).await
+    }
+
     async fn next_due(&self, claim: &Claim) -> StorageResult<Option<Duration>> {
         self.inner.next_due(claim).await
     }

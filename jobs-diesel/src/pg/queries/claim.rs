@@ -43,10 +43,12 @@ use crate::pg::native::{RawJson, native_query, sql};
 
 pub(crate) struct ClaimQuery<'a> {
     worker: WorkerId,
+    into_running: IntoRunning,
     queues: Vec<&'a str>,
     slots: Vec<i64>,
     totals: Vec<i64>,
     kinds: &'a [String],
+    suspect_at: i32,
     lanes: Lanes<'a>,
     gate: Gate,
 }
@@ -58,7 +60,9 @@ impl<'a> ClaimQuery<'a> {
         let slots = claim.wanted.iter().map(|wanted| number(wanted.slots)).collect();
         let totals = claim.wanted.iter().map(|wanted| number(wanted.total())).collect();
         let (lanes, gate) = (Lanes::new(scans), Gate { insist: claim.insist });
-        Self { worker: claim.worker, queues, slots, totals, kinds: &claim.kinds, lanes, gate }
+        let suspect_at = claim.suspect_at.into();
+        let (worker, into_running) = (claim.worker, IntoRunning(claim.worker));
+        Self { worker, into_running, queues, slots, totals, kinds: &claim.kinds, suspect_at, lanes, gate }
     }
 }
 
@@ -80,9 +84,7 @@ impl QueryFragment<Pg> for ClaimQuery<'_> {
                 where r.queue = wanted.queue and r.priority = lane.priority
                   and r.run_at >= coalesce(scan.floor, '-infinity') and r.run_at <= now()
                   and (r.xmax = 0 or scan.floor is null or pg_visible_in_snapshot(r.xmax::text::xid8, (select pg_current_snapshot())))
-                  and r.kind = any("
-            [self.kinds => Array<Text>]
-            ")
+                  and r.kind = any(" [self.kinds => Array<Text>] ") and r.crashes < " [self.suspect_at => Integer] "
                 order by r.run_at, r.id
                 limit wanted.total
                 for update skip locked
@@ -97,10 +99,22 @@ impl QueryFragment<Pg> for ClaimQuery<'_> {
           and exists (select from jobs.worker w where w.id = " [self.worker.0 => SqlUuid] ")
           and " NOT_PAUSED "
     ))
-    returning id, run_at, enqueued_at, lease, priority, attempt, max_attempts, crashes, kind, queue, tags, args
+    " {self.into_running}
+        )
+    }
+}
+
+/// What follows the `delete from jobs.ready` of each claim.
+pub(super) struct IntoRunning(pub(super) WorkerId);
+
+impl QueryFragment<Pg> for IntoRunning {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        sql!(
+            out,
+            "returning id, run_at, enqueued_at, lease, priority, attempt, max_attempts, crashes, kind, queue, tags, args
 )
 insert into jobs.running (id, run_at, enqueued_at, lease, priority, attempt, max_attempts, crashes, worker, kind, queue, tags, args)
-select id, run_at, enqueued_at, lease + 1, priority, attempt + 1, max_attempts, crashes, " [self.worker.0 => SqlUuid] ", kind, queue, tags, args
+select id, run_at, enqueued_at, lease + 1, priority, attempt + 1, max_attempts, crashes, " [self.0.0 => SqlUuid] ", kind, queue, tags, args
 from claimed
 returning id, lease, kind, queue, priority, coalesce(args, (select payload.args from jobs.payload where job_id = running.id), 'null'), attempt, max_attempts, run_at, enqueued_at, claimed_at,
           (select pg_current_xact_id()::text::bigint), (select pg_snapshot_xmin(pg_current_snapshot())::text::bigint)"
@@ -108,7 +122,7 @@ returning id, lease, kind, queue, priority, coalesce(args, (select payload.args 
     }
 }
 
-type Row = (
+pub(super) type Row = (
     BigInt,
     Integer,
     Text,

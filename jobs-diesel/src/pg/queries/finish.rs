@@ -19,7 +19,8 @@ use crate::pg::native::{native_query, seconds, sql};
 pub(crate) const MAX_ERRORS_PER_JOB: i32 = 50;
 
 /// Transitions column by column. The verbs as numbers: 1 completed, 2 cancelled, 3 discarded are the states of
-/// `jobs.finished`; 4 retry, 5 snooze, 6 release go back to `jobs.ready`.
+/// `jobs.finished`; 4 retry, 5 snooze, 6 release go back to `jobs.ready`. A job that snoozes is absolved of its crashes: it
+/// may do so for years.
 #[derive(Default)]
 pub(crate) struct FinishQuery<'a> {
     ids: Vec<i64>,
@@ -96,7 +97,7 @@ impl QueryFragment<Pg> for FinishQuery<'_> {
 ), returned as (
     insert into jobs.ready (id, run_at, enqueued_at, lease, priority, attempt, max_attempts, crashes, kind, queue, tags, args)
     select id, coalesce(clock_timestamp() + make_interval(secs => delay), run_at), enqueued_at, lease, priority,
-           case when verb = 4 then attempt else attempt - 1 end, max_attempts, crashes, kind, queue, tags, args
+           case when verb = 4 then attempt else attempt - 1 end, max_attempts, case when verb = 5 then 0 else crashes end, kind, queue, tags, args
     from moved where verb >= 4
 ), recorded as (
     insert into jobs.job_error (job_id, attempt, kind, message)

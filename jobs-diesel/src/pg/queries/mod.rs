@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod claim;
+pub(crate) mod claim_suspect;
 pub(crate) mod complete;
 pub(crate) mod enqueue;
 pub(crate) mod finish;

@@ -4,7 +4,7 @@
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
-use diesel::sql_types::{Array, Double, Nullable, Text};
+use diesel::sql_types::{Array, Double, Integer, Nullable, Text};
 use jobs_core::storage::Claim;
 
 use super::gate::Gate;
@@ -15,6 +15,7 @@ use crate::pg::native::{native_query, sql};
 pub(crate) struct NextDueQuery<'a> {
     queues: Vec<&'a str>,
     kinds: &'a [String],
+    suspect_at: i32,
     lanes: Lanes<'a>,
     gate: Gate,
 }
@@ -22,7 +23,8 @@ pub(crate) struct NextDueQuery<'a> {
 impl<'a> NextDueQuery<'a> {
     pub(crate) fn new(claim: &'a Claim, scans: &'a [Scan]) -> Self {
         let queues = claim.wanted.iter().map(|wanted| wanted.queue.as_str()).collect();
-        Self { queues, kinds: &claim.kinds, lanes: Lanes::new(scans), gate: Gate { insist: claim.insist } }
+        let (lanes, gate) = (Lanes::new(scans), Gate { insist: claim.insist });
+        Self { queues, kinds: &claim.kinds, suspect_at: claim.suspect_at.into(), lanes, gate }
     }
 }
 
@@ -39,7 +41,7 @@ cross join lateral (
         select r.run_at from jobs.ready r
         where r.queue = scan.queue and r.priority = lane.priority
           and r.run_at >= coalesce(scan.floor, '-infinity')
-          and r.kind = any(" [self.kinds => Array<Text>] ")
+          and r.kind = any(" [self.kinds => Array<Text>] ") and r.crashes < " [self.suspect_at => Integer] "
         order by r.run_at, r.id
         limit 1
     ) job

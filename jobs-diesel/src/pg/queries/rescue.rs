@@ -2,16 +2,19 @@
 //!
 //! The worker's row and its jobs go together, so a worker that comes back finds itself unregistered and its leases
 //! refused. A running row whose worker has no row at all (a claim that raced with the rescue) is freed too.
+//!
+//! Of jobs that were with one worker nobody knows which one killed it: only one that was alone is discarded for crashes.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
-use diesel::sql_types::{BigInt, Bool, Double, Integer};
+use diesel::sql_types::{BigInt, Bool, Double, Integer, Nullable};
 
 use crate::pg::native::{native_query, sql};
 
 pub(crate) struct RescueQuery {
     pub(crate) max_crashes: i32,
+    pub(crate) suspect_at: i32,
     pub(crate) keep_seconds: f64,
     /// Without it the running jobs are looked at only when a worker is dead.
     pub(crate) orphans: bool,
@@ -35,10 +38,15 @@ impl QueryFragment<Pg> for RescueQuery {
     ))
     returning *
 ), judged as (
-    select lost.*, lost.crashes + 1 as crashed,
-           case when lost.crashes + 1 >= " [self.max_crashes => Integer] " then 'it crashed its worker as often as allowed'
-                when lost.attempt >= lost.max_attempts then 'no attempt is left' end as verdict
+    select lost.*, crashed,
+           case when not in_company and crashed >= " [self.max_crashes => Integer] " then 'it crashed its worker as often as allowed'
+                when attempt >= max_attempts then 'no attempt is left' end as verdict
     from lost
+    join (select worker, count(*) > 1 as in_company from jobs.running where worker = any(array(select worker from lost)) group by worker) crew
+        using (worker)
+    cross join lateral (
+        select case when in_company then greatest(crashes, least(crashes + 1, " [self.suspect_at => Integer] ")) else crashes + 1 end as crashed
+    ) count
 ), returned as (
     insert into jobs.ready (id, run_at, enqueued_at, lease, priority, attempt, max_attempts, crashes, kind, queue, tags, args)
     select id, run_at, enqueued_at, lease, priority, attempt, max_attempts, crashed, kind, queue, tags, args
@@ -51,14 +59,17 @@ impl QueryFragment<Pg> for RescueQuery {
     insert into jobs.job_error (job_id, attempt, kind, message)
     select j.id, j.attempt, 'crash',
            'worker ' || j.worker || coalesce(' (process ' || d.pid || ' on ' || d.host || ', last heartbeat ' || d.heartbeat_at || ')', '')
-               || ' died with the job' || coalesce('; discarded: ' || j.verdict, '')
+               || ' died with the job' || coalesce('; discarded: ' || j.verdict, case when j.crashed >= " [self.suspect_at => Integer] " then '; next time it runs alone' else '' end)
     from judged j left join dead d on d.id = j.worker
 ), woken as (
     select pg_notify('jobs', queue) from judged where verdict is null group by queue
 )
-select id, verdict is not null, (select count(*) from woken) from judged"
+select j.id, j.verdict is not null, (select count(*) from woken),
+       exists (select from judged where verdict is null and crashed >= " [self.suspect_at => Integer] ")
+       or exists (select from jobs.ready where crashes > 0 and crashes >= " [self.suspect_at => Integer] " and run_at <= now())
+from (select) once left join judged j on true"
         )
     }
 }
 
-native_query!(RescueQuery -> (BigInt, Bool, BigInt));
+native_query!(RescueQuery -> (Nullable<BigInt>, Nullable<Bool>, BigInt, Bool));

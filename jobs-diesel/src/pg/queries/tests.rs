@@ -11,6 +11,7 @@ use jobs_core::storage::{Claim, Wanted};
 use jobs_core::{Failure, FailureKind, Finish, JobId, Keep, Lease, NewJob, Transition, WorkerId};
 
 use super::claim::{ClaimQuery, ClaimedRow};
+use super::claim_suspect::ClaimSuspectQuery;
 use super::complete::CompleteQuery;
 use super::enqueue::{EnqueueManyQuery, EnqueueQuery};
 use super::finish::FinishQuery;
@@ -27,6 +28,7 @@ fn claim() -> Claim {
         wanted: vec![Wanted::new("q", 3)],
         kinds: ["k".to_owned()].into(),
         insist: false,
+        suspect_at: u16::MAX,
     }
 }
 
@@ -54,12 +56,16 @@ fn text(query: &impl QueryFragment<Pg>) -> String {
 fn the_native_statements_are_the_reviewed_ones() {
     let (claim, scans, finish, job) = (claim(), scans(), finish(1), NewJob::raw("k", "{}"));
     insta::assert_snapshot!("claim", text(&ClaimQuery::new(&claim, &scans)));
+    insta::assert_snapshot!("claim_suspect", text(&ClaimSuspectQuery::new(&claim)));
     insta::assert_snapshot!("next_due", text(&NextDueQuery::new(&claim, &scans)));
     insta::assert_snapshot!("finish", text(&FinishQuery::new(&finish)));
     insta::assert_snapshot!("complete", text(&CompleteQuery::new(&completion(1)).unwrap()));
     insta::assert_snapshot!("enqueue", text(&EnqueueQuery::new(&job)));
     insta::assert_snapshot!("enqueue_many", text(&EnqueueManyQuery::new(std::slice::from_ref(&job))));
-    insta::assert_snapshot!("rescue", text(&RescueQuery { max_crashes: 3, keep_seconds: 1.0, orphans: true }));
+    insta::assert_snapshot!(
+        "rescue",
+        text(&RescueQuery { max_crashes: 3, suspect_at: 2, keep_seconds: 1.0, orphans: true })
+    );
     insta::assert_snapshot!("prune", text(&PruneQuery { limit: 1 }));
     insta::assert_snapshot!("retry", text(&RetryQuery { id: 1 }));
     insta::assert_snapshot!("cancel", text(&CancelQuery { id: 1, keep_seconds: 1.0 }));

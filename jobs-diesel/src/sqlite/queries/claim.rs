@@ -2,17 +2,23 @@
 //! claims between one lane and the next.
 
 use std::cmp::Reverse;
+use std::time::Duration;
 
 use diesel::SqliteConnection;
+use diesel::dsl::{exists, sql};
 use diesel::prelude::*;
+use diesel::sql_types::Bool;
 use jobs_core::storage::{Claim, Wanted};
 use jobs_core::{ClaimedJob, JobId, Lease, WorkerId};
 
-use crate::sqlite::literal::{AVAILABLE, RUNNING};
+use crate::sqlite::literal::{AVAILABLE, Literal, RUNNING};
 use crate::sqlite::queries::{lanes, workers};
 use crate::sqlite::schema::jobs_job;
-use crate::sqlite::time::Now;
+use crate::sqlite::time::{Now, micros};
 use crate::sqlite::types::{Instant, Worker, count};
+
+/// So long a suspect keeps others from being claimed.
+const APART: Duration = Duration::from_secs(120);
 
 diesel::alias!(const READY: Alias<Ready> = jobs_job as ready);
 
@@ -60,19 +66,62 @@ fn claim_lane(
         .filter(READY.field(jobs_job::priority).eq(priority))
         .filter(READY.field(jobs_job::run_at).le(Now))
         .filter(READY.field(jobs_job::kind).eq_any(&*claim.kinds))
+        .filter(READY.field(jobs_job::crashes).lt(i32::from(claim.suspect_at)))
         .order((READY.field(jobs_job::run_at), READY.field(jobs_job::id)))
         .limit(i64::try_from(free).unwrap_or(i64::MAX))
         .select(READY.field(jobs_job::id));
     diesel::update(jobs_job::table.filter(jobs_job::id.eq_any(due)))
-        .set((
-            jobs_job::state.eq(RUNNING),
-            jobs_job::attempt.eq(jobs_job::attempt + 1),
-            jobs_job::lease.eq(jobs_job::lease + 1),
-            jobs_job::worker.eq(Worker(claim.worker)),
-            jobs_job::claimed_at.eq(Now.nullable()),
-        ))
+        .set(leased(claim.worker))
         .returning(ClaimedRow::as_returning())
         .get_results(conn)
+}
+
+/// Leases the best due suspect, unless some worker has one and has not had it for long.
+pub(crate) fn claim_suspect(conn: &mut SqliteConnection, claim: &Claim) -> QueryResult<Option<ClaimedJob>> {
+    let suspect_at = i32::from(claim.suspect_at);
+    let running = jobs_job::table
+        .filter(jobs_job::state.eq(RUNNING))
+        .filter(jobs_job::crashes.ge(suspect_at))
+        .filter((jobs_job::claimed_at + micros(APART)).gt(Now.nullable()));
+    if !workers::is_registered(conn, claim.worker)? || diesel::select(exists(running)).get_result(conn)? {
+        return Ok(None);
+    }
+    let mut queues = Vec::new();
+    for Wanted { queue, slots, .. } in &claim.wanted {
+        if *slots > 0 && !lanes::is_paused(conn, queue)? {
+            queues.push(queue);
+        }
+    }
+    let best = READY
+        .filter(READY.field(jobs_job::state).eq(AVAILABLE))
+        // As a bind it would not be the condition of the index.
+        .filter(sql::<Bool>("ready.crashes > 0"))
+        .filter(READY.field(jobs_job::crashes).ge(suspect_at))
+        .filter(READY.field(jobs_job::run_at).le(Now))
+        .filter(READY.field(jobs_job::queue).eq_any(queues))
+        .filter(READY.field(jobs_job::kind).eq_any(&*claim.kinds))
+        .order((READY.field(jobs_job::priority).desc(), READY.field(jobs_job::run_at), READY.field(jobs_job::id)))
+        .limit(1)
+        .select(READY.field(jobs_job::id));
+    let claimed: Option<ClaimedRow> = diesel::update(jobs_job::table.filter(jobs_job::id.eq_any(best)))
+        .set(leased(claim.worker))
+        .returning(ClaimedRow::as_returning())
+        .get_result(conn)
+        .optional()?;
+    Ok(claimed.map(|row| row.into_job(claim.worker)))
+}
+
+/// What a claim makes of a job.
+#[diesel::dsl::auto_type(no_type_alias)]
+fn leased(worker: WorkerId) -> _ {
+    let (state, worker): (Literal, Worker) = (RUNNING, Worker(worker));
+    (
+        jobs_job::state.eq(state),
+        jobs_job::attempt.eq(jobs_job::attempt + 1_i32),
+        jobs_job::lease.eq(jobs_job::lease + 1_i32),
+        jobs_job::worker.eq(worker),
+        jobs_job::claimed_at.eq(Now.nullable()),
+    )
 }
 
 /// As they were before this transaction, in which nobody else has seen them.

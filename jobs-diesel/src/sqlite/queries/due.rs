@@ -35,6 +35,7 @@ fn first_of_lane(conn: &mut SqliteConnection, claim: &Claim, queue: &str, priori
         .filter(jobs_job::queue.eq(queue))
         .filter(jobs_job::priority.eq(priority))
         .filter(jobs_job::kind.eq_any(&*claim.kinds))
+        .filter(jobs_job::crashes.lt(i32::from(claim.suspect_at)))
         .order((jobs_job::run_at, jobs_job::id))
         .select(jobs_job::run_at)
         .first(conn)

@@ -41,9 +41,9 @@ pub(crate) fn finish_one(conn: &mut SqliteConnection, lease: Lease, transition: 
         Transition::Complete(keep) => end(conn, lease, JobState::Completed, *keep)?,
         Transition::Cancel { keep, .. } => end(conn, lease, JobState::Cancelled, *keep)?,
         Transition::Discard { keep, .. } => end(conn, lease, JobState::Discarded, *keep)?,
-        Transition::Retry { delay, .. } => wait_again(conn, lease, Some(after(*delay)), 0)?,
-        Transition::Snooze(delay) => wait_again(conn, lease, Some(after(*delay)), 1)?,
-        Transition::Release => wait_again(conn, lease, None, 1)?,
+        Transition::Retry { delay, .. } => wait_again(conn, lease, Some(after(*delay)), 0, false)?,
+        Transition::Snooze(delay) => wait_again(conn, lease, Some(after(*delay)), 1, true)?,
+        Transition::Release => wait_again(conn, lease, None, 1, false)?,
     };
     if let Some(failure) = transition.failure().filter(|_| moved) {
         failures::record(conn, lease.job, failure)?;
@@ -88,12 +88,13 @@ fn delete(conn: &mut SqliteConnection, lease: Lease) -> QueryResult<bool> {
     Ok(deleted)
 }
 
-/// Back to `available`; `run_at` stays where none is given.
+/// Back to `available`; `run_at` stays where none is given. A job that is absolved was in no crash.
 fn wait_again(
     conn: &mut SqliteConnection,
     lease: Lease,
     run_at: Option<NowPlus>,
     given_back: i32,
+    absolved: bool,
 ) -> QueryResult<bool> {
     let moved = diesel::update(held(lease))
         .set((
@@ -102,6 +103,7 @@ fn wait_again(
             jobs_job::worker.eq(None::<Worker>),
             jobs_job::claimed_at.eq(None::<i64>),
             run_at.map(|at| jobs_job::run_at.eq(at)),
+            absolved.then_some(jobs_job::crashes.eq(0)),
         ))
         .execute(conn)?;
     Ok(moved == 1)

@@ -2,18 +2,34 @@
 //!
 //! The worker's row goes first, so a worker that comes back finds itself unregistered and its leases refused. Running
 //! jobs whose worker has no row at all (it left without finishing them) are freed too.
+//!
+//! Of jobs that were with one worker nobody knows which one killed it: only one that was alone is discarded for crashes.
+
+use std::collections::HashMap;
 
 use diesel::SqliteConnection;
-use diesel::dsl::{exists, not};
+use diesel::dsl::{exists, not, sql};
 use diesel::prelude::*;
+use diesel::sql_types::Bool;
 use jobs_core::storage::{RescuePolicy, Rescued};
-use jobs_core::{Failure, FailureKind, JobId, JobState};
+use jobs_core::{Failure, FailureKind, JobId, JobState, WorkerId};
 
 use crate::sqlite::literal::{AVAILABLE, Literal, RUNNING, literal};
 use crate::sqlite::queries::failures;
 use crate::sqlite::schema::{jobs_job, jobs_worker};
 use crate::sqlite::time::{Now, after};
 use crate::sqlite::types::{Instant, Worker};
+
+/// Whether suspects are due. Only reads.
+pub(crate) fn suspects(conn: &mut SqliteConnection, policy: RescuePolicy) -> QueryResult<bool> {
+    let due = jobs_job::table
+        .filter(jobs_job::state.eq(AVAILABLE))
+        // As a bind it would not be the condition of the index.
+        .filter(sql::<Bool>("crashes > 0"))
+        .filter(jobs_job::crashes.ge(i32::from(policy.suspect_at())))
+        .filter(jobs_job::run_at.le(Now));
+    diesel::select(exists(due)).get_result(conn)
+}
 
 /// Whether there is anybody to rescue. Only reads.
 pub(crate) fn is_needed(conn: &mut SqliteConnection) -> QueryResult<bool> {
@@ -24,13 +40,19 @@ pub(crate) fn rescue(conn: &mut SqliteConnection, policy: RescuePolicy) -> Query
     let dead: Vec<DeadWorker> = diesel::delete(dead()).returning(DeadWorker::as_returning()).get_results(conn)?;
     let orphans: Vec<Orphan> = orphans().order(jobs_job::id).select(Orphan::as_select()).load(conn)?;
     let mut rescued = Rescued::default();
-    for orphan in orphans {
-        let verdict = orphan.verdict(policy);
-        let died = dead.iter().find(|worker| Some(worker.id.0) == orphan.worker.map(|worker| worker.0));
-        let failure = Failure::new(FailureKind::Crash, &orphan.obituary(died, verdict));
+    let mut crews = HashMap::<_, usize>::new();
+    orphans.iter().for_each(|orphan| *crews.entry(orphan.worker_id()).or_default() += 1);
+    for orphan in &orphans {
+        let in_company = crews[&orphan.worker_id()] > 1;
+        let crashes = orphan.crashes_now(policy, in_company);
+        let verdict = orphan.verdict(policy, in_company, crashes);
+        let is_suspect = verdict.is_none() && crashes >= i32::from(policy.suspect_at());
+        rescued.suspects |= is_suspect;
+        let died = dead.iter().find(|worker| Some(worker.id.0) == orphan.worker_id());
+        let failure = Failure::new(FailureKind::Crash, &orphan.obituary(died, verdict, is_suspect));
         match verdict {
-            Some(_) => discard(conn, &orphan, policy)?,
-            None => wait_again(conn, &orphan)?,
+            Some(_) => discard(conn, orphan, crashes, policy)?,
+            None => wait_again(conn, orphan, crashes)?,
         }
         failures::record(conn, JobId(orphan.id), &failure)?;
         let list = if verdict.is_some() { &mut rescued.discarded } else { &mut rescued.returned };
@@ -71,9 +93,19 @@ struct Orphan {
 }
 
 impl Orphan {
+    fn worker_id(&self) -> Option<WorkerId> {
+        self.worker.map(|worker| worker.0)
+    }
+
+    /// With this crash. In company it makes a suspect at most.
+    fn crashes_now(&self, policy: RescuePolicy, in_company: bool) -> i32 {
+        let crashes = self.crashes + 1;
+        if in_company { crashes.min(policy.suspect_at().into()).max(self.crashes) } else { crashes }
+    }
+
     /// Why it is discarded, if it is.
-    fn verdict(&self, policy: RescuePolicy) -> Option<&'static str> {
-        if self.crashes + 1 >= i32::from(policy.max_crashes) {
+    fn verdict(&self, policy: RescuePolicy, in_company: bool, crashes: i32) -> Option<&'static str> {
+        if !in_company && crashes >= i32::from(policy.max_crashes) {
             Some("it crashed its worker as often as allowed")
         } else if self.attempt >= self.max_attempts {
             Some("no attempt is left")
@@ -82,7 +114,7 @@ impl Orphan {
         }
     }
 
-    fn obituary(&self, died: Option<&DeadWorker>, verdict: Option<&str>) -> String {
+    fn obituary(&self, died: Option<&DeadWorker>, verdict: Option<&str>, is_suspect: bool) -> String {
         let mut text = "worker ".to_owned();
         text += &self.worker.map_or_else(|| "unknown".to_owned(), |worker| worker.0.to_string());
         if let Some(DeadWorker { host, pid, heartbeat_at, .. }) = died {
@@ -91,16 +123,18 @@ impl Orphan {
         text += " died with the job";
         if let Some(verdict) = verdict {
             text += &format!("; discarded: {verdict}");
+        } else if is_suspect {
+            text += "; next time it runs alone";
         }
         text
     }
 }
 
-fn discard(conn: &mut SqliteConnection, orphan: &Orphan, policy: RescuePolicy) -> QueryResult<()> {
+fn discard(conn: &mut SqliteConnection, orphan: &Orphan, crashes: i32, policy: RescuePolicy) -> QueryResult<()> {
     diesel::update(jobs_job::table.find(orphan.id))
         .set((
             jobs_job::state.eq(literal(JobState::Discarded)),
-            jobs_job::crashes.eq(orphan.crashes + 1),
+            jobs_job::crashes.eq(crashes),
             jobs_job::finished_at.eq(Now.nullable()),
             jobs_job::expires_at.eq(after(policy.retention.failed).nullable()),
         ))
@@ -109,11 +143,11 @@ fn discard(conn: &mut SqliteConnection, orphan: &Orphan, policy: RescuePolicy) -
 }
 
 /// At its old place: it has waited long enough.
-fn wait_again(conn: &mut SqliteConnection, orphan: &Orphan) -> QueryResult<()> {
+fn wait_again(conn: &mut SqliteConnection, orphan: &Orphan, crashes: i32) -> QueryResult<()> {
     diesel::update(jobs_job::table.find(orphan.id))
         .set((
             jobs_job::state.eq(AVAILABLE),
-            jobs_job::crashes.eq(orphan.crashes + 1),
+            jobs_job::crashes.eq(crashes),
             jobs_job::worker.eq(None::<Worker>),
             jobs_job::claimed_at.eq(None::<i64>),
         ))

@@ -1,0 +1,59 @@
+//! `claim_suspect`: leases the best due suspect, a job that must run alone, unless some worker has one and has not had it for
+//! long. It reads the few jobs that were in crashes by indexes of their own.
+
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use diesel::query_builder::{AstPass, QueryFragment};
+use diesel::sql_types::{Array, Integer, Text, Uuid as SqlUuid};
+use jobs_core::WorkerId;
+use jobs_core::storage::Claim;
+
+use super::claim::{IntoRunning, Row};
+use super::scan::NOT_PAUSED;
+use crate::pg::native::{native_query, sql};
+
+pub(crate) struct ClaimSuspectQuery<'a> {
+    worker: WorkerId,
+    into_running: IntoRunning,
+    queues: Vec<&'a str>,
+    kinds: &'a [String],
+    suspect_at: i32,
+}
+
+impl<'a> ClaimSuspectQuery<'a> {
+    pub(crate) fn new(claim: &'a Claim) -> Self {
+        let with_a_slot = claim.wanted.iter().filter(|wanted| wanted.slots > 0);
+        let queues = with_a_slot.map(|wanted| wanted.queue.as_str()).collect();
+        let (worker, into_running) = (claim.worker, IntoRunning(claim.worker));
+        Self { worker, into_running, queues, kinds: &claim.kinds, suspect_at: claim.suspect_at.into() }
+    }
+}
+
+impl QueryFragment<Pg> for ClaimSuspectQuery<'_> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        // The lock keeps most from seeing at the same moment that nobody has one; two now and then do no harm. Its first number
+        // is `jobs` in ASCII.
+        sql!(
+            out,
+            "with claimed as (
+    delete from jobs.ready where ctid = any(array(
+        select r.ctid
+        from jobs.ready r
+        join unnest(" [self.queues => Array<Text>] ") as wanted (queue) on wanted.queue = r.queue
+        where r.crashes > 0 and r.crashes >= " [self.suspect_at => Integer] " and r.run_at <= now()
+          and r.kind = any(" [self.kinds => Array<Text>] ")
+          and (select pg_try_advisory_xact_lock(1785684595, 0))
+          and not exists (select from jobs.running other where other.crashes > 0 and other.crashes >= " [self.suspect_at => Integer] "
+                          and other.claimed_at > now() - interval '2 minutes')
+          and exists (select from jobs.worker w where w.id = " [self.worker.0 => SqlUuid] ")
+          and " NOT_PAUSED "
+        order by r.priority desc, r.run_at, r.id
+        limit 1
+        for update of r skip locked
+    ))
+    " {self.into_running}
+        )
+    }
+}
+
+native_query!(ClaimSuspectQuery<'a> -> Row);
