@@ -1,7 +1,7 @@
 //! The queues this worker serves: the slots of each, and the jobs in hand, which are claimed and wait for a slot.
 
-use std::cmp::{Ordering, Reverse};
-use std::collections::{BTreeMap, BinaryHeap};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{self, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ pub(crate) struct Queue {
     limit: usize,
     free: AtomicUsize,
     /// Best first.
-    in_hand: Mutex<BinaryHeap<InHand>>,
+    in_hand: Mutex<VecDeque<InHand>>,
     /// With this many left in hand it is time to claim more.
     low: AtomicUsize,
     pub(crate) pace: Pace,
@@ -35,7 +35,8 @@ pub(crate) struct Queue {
 
 /// A claimed job that has not started.
 pub(crate) struct InHand {
-    rank: (i16, Reverse<(DateTime<Utc>, JobId)>),
+    /// The smaller the better.
+    rank: (Reverse<i16>, DateTime<Utc>, JobId),
     ctx: JobContext,
     since: Instant,
 }
@@ -43,27 +44,7 @@ pub(crate) struct InHand {
 impl InHand {
     fn new(ctx: JobContext, since: Instant) -> Self {
         let job = ctx.claimed();
-        Self { rank: (job.priority, Reverse((job.run_at, job.lease.job))), ctx, since }
-    }
-}
-
-impl PartialEq for InHand {
-    fn eq(&self, other: &Self) -> bool {
-        self.rank == other.rank
-    }
-}
-
-impl Eq for InHand {}
-
-impl PartialOrd for InHand {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for InHand {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.rank.cmp(&other.rank)
+        Self { rank: (Reverse(job.priority), job.run_at, job.lease.job), ctx, since }
     }
 }
 
@@ -85,15 +66,25 @@ impl Slot {
 }
 
 impl Queue {
-    fn in_hand(&self) -> MutexGuard<'_, BinaryHeap<InHand>> {
+    fn in_hand(&self) -> MutexGuard<'_, VecDeque<InHand>> {
         // Nothing panics while it is held.
         self.in_hand.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Claims bring jobs best first, and mostly worse ones than those in hand: the place of a new one is the last.
+    fn take_in_hand(&self, new: InHand) {
+        let mut in_hand = self.in_hand();
+        if in_hand.back().is_none_or(|last| last.rank <= new.rank) {
+            return in_hand.push_back(new);
+        }
+        let place = in_hand.partition_point(|other| other.rank <= new.rank);
+        in_hand.insert(place, new);
     }
 
     /// The best job in hand.
     pub(crate) fn next(&self) -> Option<JobContext> {
         let mut in_hand = self.in_hand();
-        let next = in_hand.pop()?;
+        let next = in_hand.pop_front()?;
         if in_hand.len() == self.low.load(atomic::Ordering::Relaxed) {
             self.stirred.notify_one();
         }
@@ -108,16 +99,16 @@ impl Queue {
         }
         let one_less = |free: usize| free.checked_sub(1);
         self.free.fetch_update(atomic::Ordering::AcqRel, atomic::Ordering::Acquire, one_less).ok()?;
-        in_hand.pop().map(|next| (Slot(self.clone()), next.ctx))
+        in_hand.pop_front().map(|next| (Slot(self.clone()), next.ctx))
     }
 
     fn wanted(&self) -> Option<Wanted> {
         let (free, held) = (self.free.load(atomic::Ordering::Acquire), self.in_hand().len());
         let ahead = self.pace.ahead(self.limit);
+        self.low.store(ahead / 2, atomic::Ordering::Relaxed);
         if free == 0 && (ahead == 0 || held > ahead / 2) {
             return None;
         }
-        self.low.store(ahead / 2, atomic::Ordering::Relaxed);
         let (slots, ahead) = (free.saturating_sub(held), ahead.saturating_sub(held.saturating_sub(free)));
         (slots + ahead > 0).then(|| Wanted { queue: self.name.clone(), slots, ahead })
     }
@@ -164,7 +155,7 @@ impl Queues {
                 continue;
             };
             queue.pace.claimed(ctx.claimed().args.len());
-            queue.in_hand().push(InHand::new(ctx, now));
+            queue.take_in_hand(InHand::new(ctx, now));
         }
         strangers
     }
@@ -176,12 +167,12 @@ impl Queues {
 
     /// Takes the jobs of each queue out of hand that has held one for longer than this.
     pub(crate) fn overdue(&self, limit: Duration) -> Vec<JobContext> {
-        let mut overdue = Vec::new();
+        let (mut overdue, now) = (Vec::new(), Instant::now());
         for queue in self.queues.values() {
             let mut in_hand = queue.in_hand();
-            if in_hand.iter().any(|job| job.since.elapsed() >= limit) {
+            if in_hand.iter().any(|job| now.duration_since(job.since) >= limit) {
                 queue.pace.stalled();
-                overdue.extend(in_hand.drain().map(|job| job.ctx));
+                overdue.extend(in_hand.drain(..).map(|job| job.ctx));
             }
         }
         overdue
