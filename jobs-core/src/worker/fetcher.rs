@@ -78,7 +78,6 @@ impl Fetcher {
         if wanted.is_empty() {
             return self.wait_for_room().await;
         }
-        // As the claim sees it: a slot freed while the claim is under way must end the sleep after it.
         let a_slot_matters = wanted.len() < self.shared.queues.len();
         let nothing_of_ours = self.shared.leases.count() == 0;
         let insist = self.in_vain_since.is_some_and(|since| since.elapsed() > INSIST_AFTER);
@@ -188,6 +187,10 @@ impl Fetcher {
             looked_for.suspect_at = u16::MAX;
         }
         loop {
+            // A slot freed while the claim was under way has had its say there.
+            if self.shared.queues.wanted().len() > claim.wanted.len() {
+                return;
+            }
             let due = match self.shared.storage.next_due(&looked_for).await {
                 Ok(None) if self.until_empty && nothing_of_ours => return self.shared.phases.draining().cancel(),
                 Ok(due) => due,

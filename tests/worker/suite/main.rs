@@ -22,6 +22,7 @@ mod outages;
 mod outcomes;
 mod panics;
 mod retention;
+mod several_queues;
 mod shutdown;
 mod timeouts;
 mod tls;
