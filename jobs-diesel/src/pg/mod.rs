@@ -4,6 +4,9 @@ pub(crate) mod bench;
 mod connect;
 mod executor;
 mod lanes;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod limit_tests;
 mod migrate;
 mod native;
 mod notify;

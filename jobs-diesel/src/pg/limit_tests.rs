@@ -1,0 +1,89 @@
+//! The limit of a claim is a limit, whatever plan the server makes for it: a claim that returns more than was asked for is
+//! how queues on PostgreSQL have run jobs that nobody had a slot for.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _};
+use futures_util::future::join_all;
+use jobs_core::storage::{Claim, Storage as _, Wanted, WorkerInfo};
+use jobs_core::{NewJob, WorkerId};
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+
+use super::queries::claim::{ClaimQuery, ClaimedRow};
+use super::tests::{database, url};
+
+const CLAIMERS: usize = 8;
+const ROUNDS: usize = 250;
+const SWITCHES: [&str; 14] = [
+    "enable_seqscan",
+    "enable_indexscan",
+    "enable_indexonlyscan",
+    "enable_bitmapscan",
+    "enable_tidscan",
+    "enable_hashjoin",
+    "enable_mergejoin",
+    "enable_nestloop",
+    "enable_sort",
+    "enable_incremental_sort",
+    "enable_material",
+    "enable_memoize",
+    "enable_hashagg",
+    "jit",
+];
+
+/// Some setting of the planner, and some belief about the tables.
+fn whim(rng: &mut StdRng) -> String {
+    let mut sql = String::new();
+    for switch in SWITCHES {
+        let _ = write!(sql, "set {switch} = {}; ", if rng.random() { "on" } else { "off" });
+    }
+    let mode = ["auto", "force_custom_plan", "force_generic_plan"][rng.random_range(0..3)];
+    let pages = 10_f64.powi(rng.random_range(-3..4));
+    let tuples = rng.random_range(0..7);
+    let _ = write!(
+        sql,
+        "set plan_cache_mode = {mode}; set random_page_cost = {pages}; set jit_above_cost = 0;
+         update pg_class set reltuples = 10 ^ {tuples}, relpages = 10 ^ {tuples} / 50 where oid = 'jobs.ready'::regclass"
+    );
+    sql
+}
+
+#[tokio::test]
+async fn no_claim_brings_more_than_it_asked_for() {
+    let (mut admin, name, storage) = database().await;
+    let worker = WorkerId::generate();
+    let info =
+        WorkerInfo { id: worker, host: String::new(), pid: 1, queues: Vec::new(), lease: Duration::from_secs(600) };
+    storage.register(&info).await.unwrap();
+    let mut claimers = Vec::new();
+    for _ in 0..CLAIMERS {
+        claimers.push(AsyncPgConnection::establish(&url(&name)).await.unwrap());
+    }
+    let mut rng = StdRng::seed_from_u64(7);
+    let mut claimed = 0;
+    for _ in 0..ROUNDS {
+        crate::enqueue_all(&mut claimers[0], vec![NewJob::raw("k", "{}"); 60]).await.unwrap();
+        // One after another: they would wait for each other's row of the catalogue.
+        for conn in &mut claimers {
+            conn.batch_execute(&whim(&mut rng)).await.unwrap();
+        }
+        let slots = rng.random_range(0..4);
+        let ahead = rng.random_range(0..4);
+        let wanted = vec![Wanted { queue: "default".to_owned(), slots, ahead }];
+        let claim = Claim { worker, wanted, kinds: ["k".to_owned()].into(), insist: true, suspect_at: u16::MAX };
+        let scans = storage.lanes().plan(&claim, true);
+        let rows = join_all(claimers.iter_mut().map(|conn| async {
+            let rows: Vec<ClaimedRow> = ClaimQuery::new(&claim, &scans).load(conn).await.unwrap();
+            rows.len()
+        }));
+        for rows in rows.await {
+            assert!(rows <= slots + ahead, "{rows} rows, and {slots} + {ahead} were wanted");
+            claimed += rows;
+        }
+    }
+    assert!(claimed > ROUNDS * CLAIMERS, "hardly anything was claimed: {claimed}");
+    drop((claimers, storage));
+    admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();
+}
