@@ -26,6 +26,11 @@ fn run(args: &[&str]) {
     println!("{said}");
 }
 
+#[test]
+fn whatever_is_written_is_understood_or_refused() {
+    holds("fuzz");
+}
+
 macro_rules! short {
     ($($claim:ident: $test:literal),+ $(,)?) => {
         $(#[test] fn $claim() { holds($test); })+
@@ -44,6 +49,13 @@ short! {
     a_lost_reply_to_a_commit_loses_nothing_and_repeats_nothing: "unknown-commit",
     a_crashed_database_loses_nothing_and_ends_no_worker: "database-crash",
     a_line_that_swallows_everything_delays_jobs_and_nothing_else: "black-hole",
+    a_job_that_kills_its_workers_goes_and_takes_nobody_with_it: "poison-pill",
+    many_claimers_share_no_job_and_pass_none_over: "claim-race",
+    a_forgotten_snapshot_slows_nothing_down: "pinned-snapshot",
+    each_tick_is_one_job_whoever_dies_at_it: "cron",
+    a_workers_clock_changes_nothing: "clocks",
+    errors_of_the_server_lose_nothing_and_nobody_hammers: "server-errors",
+    a_worker_without_connections_keeps_its_jobs: "starvation",
     deploys_lose_nothing_and_consume_no_attempt: "deploys",
     lost_notifications_cost_at_most_a_poll: "lost-notifications",
     a_live_job_is_never_rescued: "live-job",

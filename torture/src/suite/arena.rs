@@ -172,6 +172,11 @@ impl<'c> Arena<'c> {
     pub(super) async fn at_rest(&self, limit: Duration) -> Result<bool> {
         // What a twin has lost is not worth waiting for.
         let limit = if self.twin.is_some() { limit.min(PATIENCE) } else { limit };
+        self.at_rest_within(limit).await
+    }
+
+    /// The same where a twin, too, needs its time before it can be told from the product.
+    pub(super) async fn at_rest_within(&self, limit: Duration) -> Result<bool> {
         let conn = self.connect().await?;
         let deadline = Instant::now() + limit;
         while number(&conn, "select (select count(*) from jobs.ready) + (select count(*) from jobs.running)").await? > 0

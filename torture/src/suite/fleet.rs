@@ -57,6 +57,19 @@ impl<'a> Fleet<'a> {
         Ok(())
     }
 
+    /// Starts another in the place of each that is gone, as a supervisor does, and writes that down. Answers how many.
+    pub(super) async fn revive(&mut self, conn: &Client) -> Result<usize> {
+        let mut revived = 0;
+        for place in 0..self.workers.len() {
+            if !self.workers[place].is_alive()? {
+                fault(conn, "died", Some(self.workers[place].id())).await?;
+                self.workers[place] = self.worker()?;
+                revived += 1;
+            }
+        }
+        Ok(revived)
+    }
+
     /// Takes one out, and starts another in its place.
     pub(super) fn replace(&mut self, place: usize) -> Result<Process> {
         let next = self.worker()?;

@@ -2,17 +2,25 @@
 
 mod arena;
 mod black_hole;
+mod claim_race;
+mod clocks;
 mod crash_points;
+mod cron;
 mod database_crash;
 mod deploys;
 mod fleet;
+mod fuzz;
 mod kill_storm;
 mod live_job;
 mod load;
 mod lost_notifications;
+mod pinned_snapshot;
+mod poison_pill;
 mod recovery;
 mod report;
 mod run;
+mod server_errors;
+mod starvation;
 mod statements;
 mod twins;
 mod unknown_commit;
@@ -43,7 +51,15 @@ const TESTS: &[(&str, Test)] = &[
     ("unknown-commit", |arena| Box::pin(unknown_commit::run(arena))),
     ("database-crash", |arena| Box::pin(database_crash::run(arena))),
     ("black-hole", |arena| Box::pin(black_hole::run(arena))),
+    ("poison-pill", |arena| Box::pin(poison_pill::run(arena))),
+    ("claim-race", |arena| Box::pin(claim_race::run(arena))),
     ("deploys", |arena| Box::pin(deploys::run(arena))),
+    ("server-errors", |arena| Box::pin(server_errors::run(arena))),
+    ("starvation", |arena| Box::pin(starvation::run(arena))),
+    ("pinned-snapshot", |arena| Box::pin(pinned_snapshot::run(arena))),
+    ("cron", |arena| Box::pin(cron::run(arena))),
+    ("clocks", |arena| Box::pin(clocks::run(arena))),
+    ("fuzz", |arena| Box::pin(fuzz::run(arena))),
     ("lost-notifications", |arena| Box::pin(lost_notifications::run(arena))),
     ("live-job", |arena| Box::pin(live_job::run(arena))),
 ];

@@ -41,7 +41,7 @@ pub(super) const TWINS: &[Twin] = &[
     },
     Twin {
         name: "effects-apart",
-        tests: &["kill-storm", "crash-points"],
+        tests: &["kill-storm", "crash-points", "server-errors"],
         fault: "effects and finish are not one transaction",
         reworded: &[("BEGIN", "select 1")],
         server: "",
@@ -92,8 +92,52 @@ pub(super) const TWINS: &[Twin] = &[
         server: "",
     },
     Twin {
+        name: "blames-everybody",
+        tests: &["poison-pill"],
+        fault: "whoever was there when a worker died is discarded at last",
+        reworded: &[
+            ("and r.crashes < $", "and r.crashes < 1000 + $"),
+            ("count(*) > 1 as in_company", "false as in_company"),
+        ],
+        server: "",
+    },
+    Twin {
+        name: "no-sweep",
+        tests: &["claim-race"],
+        fault: "no claim looks below what was there a moment ago",
+        reworded: &[(
+            "r.run_at >= coalesce(scan.floor, '-infinity')",
+            "r.run_at >= coalesce(scan.floor, now() - interval '300 milliseconds')",
+        )],
+        server: "",
+    },
+    Twin {
+        name: "no-floors",
+        tests: &["pinned-snapshot"],
+        fault: "every claim begins at the bottom",
+        reworded: &[("r.run_at >= coalesce(scan.floor, '-infinity')", "r.run_at >= '-infinity'")],
+        server: "",
+    },
+    Twin {
+        name: "ticks-for-all",
+        tests: &["cron"],
+        fault: "whoever sees that a tick is due enqueues it",
+        reworded: &[(
+            "AND (\"jobs\".\"schedule\".\"last_tick\" = $3)",
+            "AND (\"jobs\".\"schedule\".\"last_tick\" = $3 or true)",
+        )],
+        server: "",
+    },
+    Twin {
+        name: "own-clock",
+        tests: &["clocks"],
+        fault: "an hour more or less is nothing to a claim",
+        reworded: &[("r.run_at <= now()", "r.run_at <= now() + interval '1 hour'")],
+        server: "",
+    },
+    Twin {
         name: "rescue-by-age",
-        tests: &["live-job"],
+        tests: &["live-job", "starvation"],
         fault: "jobs are rescued by the age of their lease, and not because their worker is dead",
         reworded: &[(
             "or exists (select from dead))\n          and (r.worker = any(array(select id from dead))",

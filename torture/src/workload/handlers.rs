@@ -1,5 +1,6 @@
 //! The handlers, one for each way in which the product runs one. They say what they do before they do it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::bail;
@@ -9,6 +10,7 @@ use diesel_async::AsyncPgConnection;
 use jobs::{JobContext, Outcome, State, job};
 
 use super::jobs::Work;
+use super::poison::Poison;
 use crate::history::{Recorder, What};
 
 /// After a failure or a snooze a job comes back this much later.
@@ -95,9 +97,31 @@ pub async fn hog(work: Work, ctx: &JobContext, State(recorder): State<Recorder>)
     Ok(())
 }
 
+/// Takes its process down.
+#[job]
+pub async fn deadly(
+    work: Work,
+    poison: Poison,
+    ctx: &JobContext,
+    State(recorder): State<Recorder>,
+) -> anyhow::Result<()> {
+    recorder.say(ctx, work.number, What::Start).await?;
+    poison.take()
+}
+
 /// Something to do for a worker that is to leave the other jobs alone.
 #[job(queue = "aside")]
 pub async fn nothing() {}
+
+/// Takes arguments of every sort, and ignores them.
+#[job]
+pub async fn fuzzed(number: i64, text: String, list: Vec<Option<f64>>, work: Work, map: BTreeMap<String, Vec<u8>>) {
+    drop((number, text, list, work, map));
+}
+
+/// What a schedule enqueues.
+#[job(queue = "ticks")]
+pub async fn tick() {}
 
 /// How the attempt at hand ends.
 fn end(work: &Work, ctx: &JobContext) -> What {

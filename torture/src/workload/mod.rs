@@ -4,7 +4,9 @@ mod application;
 pub mod handlers;
 mod jobs;
 mod mix;
+mod poison;
 
 pub use self::jobs::{Shape, Work, new_job};
 pub use application::Application;
 pub use mix::{Deed, Mix, Workload};
+pub use poison::Poison;

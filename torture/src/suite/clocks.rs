@@ -1,0 +1,119 @@
+//! Clocks: one worker's clock is an hour ahead, the other's an hour behind.
+//!
+//! No job starts before its time, none late, and none is taken from a living worker: time is the database's.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use chrono::{DateTime, Utc};
+use diesel_async::{AsyncConnection as _, AsyncPgConnection};
+use jobs::{Enqueue as _, RunAt};
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+use torture::checker::Promise;
+use torture::history::{Enqueued, Fate};
+use torture::process::{Process, Signal};
+use torture::workload::{Mix, Shape, Work, Workload, new_job};
+
+use super::arena::{Arena, History, START, Size, slack};
+use super::load::Load;
+use super::run::Run;
+
+/// Jobs for later, and as many as that at once.
+const SHORT: Size = Size { jobs: 100, faults: 2 };
+const LONG: Size = Size { jobs: 5_000, faults: 2 };
+const HOUR: i64 = 3_600;
+const DELAY_MILLIS: std::ops::Range<u64> = 500..6_000;
+/// Numbers that only jobs for later have.
+const LATER: i64 = 1_000_000;
+/// From the time for which a job is planned to its start.
+const LATE: Duration = Duration::from_millis(500);
+const REST: Duration = Duration::from_secs(60);
+
+pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
+    let size = arena.size(SHORT, LONG);
+    let library = library(arena)?;
+    let mut workers = Vec::new();
+    for off in [HOUR, -HOUR] {
+        workers.push((off, worker(arena, &library, off).await?));
+    }
+    let load = Load::start(arena.url(), Workload::new(arena.seed, Mix::default(), size.jobs), Duration::from_millis(5));
+    let mut ledger = plan(arena, size.jobs).await?;
+    ledger.extend(load.ended().await?.ledger());
+    let drained = arena.at_rest(REST).await?;
+    let promise = Promise { no_attempt_consumed: true, ..Promise::default() };
+    let mut run = Run::judge(arena, &ledger, promise).await?;
+    run.load = format!("{}, 2 workers x 16 slots", run.load);
+    run.faults = size.faults;
+    let mut early = 0;
+    for job in run.record.jobs.iter().filter(|job| job.number >= LATER) {
+        let start = run.record.events.iter().find(|event| event.number == job.number && event.what == "start");
+        let late = start.map_or(f64::NAN, |start| (start.at - job.run_at).as_seconds_f64());
+        early += usize::from(late < 0.0);
+        run.recovery.push(late);
+    }
+    let rescued = run.record.failures.iter().filter(|failure| failure.kind == "crash").count();
+    run.expect(drained, || format!("not drained after {REST:?}"));
+    run.expect(early == 0, || format!("{early} jobs started before their time"));
+    run.expect(rescued == 0, || format!("{rescued} jobs of living workers were rescued"));
+    run.expect_within(0.99, LATE + slack());
+    for (off, mut worker) in workers {
+        let wrong = its_clock(&worker)? - Utc::now();
+        run.expect((wrong.num_seconds() - off).abs() < HOUR / 2, || {
+            format!(
+                "a worker's clock should be off by {off} s, and is by {} s: nothing was tested",
+                wrong.num_seconds()
+            )
+        });
+        worker.signal(Signal::TERM)?;
+        worker.ended(START).await?;
+    }
+    Ok(run)
+}
+
+/// Enqueues jobs for later.
+async fn plan(arena: &Arena<'_>, jobs: usize) -> Result<Vec<Enqueued>> {
+    let mut conn = AsyncPgConnection::establish(&arena.url()).await?;
+    let mut rng = StdRng::seed_from_u64(arena.seed);
+    let mut ledger = Vec::new();
+    for number in (LATER..).take(jobs) {
+        let work = Work::new(number, Shape::Async);
+        let mut job = new_job(&work)?;
+        job.run_at = RunAt::After(Duration::from_millis(rng.random_range(DELAY_MILLIS)));
+        let id = job.enqueue(&mut conn).await?;
+        ledger.push(work.enqueued(Some(id.0), Fate::Acknowledged));
+    }
+    Ok(ledger)
+}
+
+async fn worker(arena: &Arena<'_>, library: &str, off: i64) -> Result<Process> {
+    let environment = [("LD_PRELOAD", library), ("TORTURE_CLOCK", &off.to_string())];
+    let args = ["--concurrency", "16", "--poll", "200ms"];
+    let mut worker = arena.worker_with(&arena.worker_url(), History::Quick, &args, &environment)?;
+    worker.said("worker started", START).await?;
+    Ok(worker)
+}
+
+/// The newest time that it wrote.
+fn its_clock(worker: &Process) -> Result<DateTime<Utc>> {
+    let written = worker.written()?;
+    let mut times = written.lines().rev().filter_map(|line| line.split_whitespace().next()?.parse().ok());
+    times.next().with_context(|| format!("no time in {}", worker.log().display()))
+}
+
+/// Builds the library that sets a process's clock.
+fn library(arena: &Arena<'_>) -> Result<String> {
+    if !cfg!(target_os = "linux") {
+        bail!("only Linux lets a program be given another clock");
+    }
+    let (source, library): (PathBuf, PathBuf) = (arena.logs().join("clock.c"), arena.logs().join("clock.so"));
+    std::fs::write(&source, include_str!("clock.c"))?;
+    let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).arg("-ldl").output();
+    let built = built.context("cannot run the C compiler (cc)")?;
+    if !built.status.success() {
+        bail!("the C compiler refuses {}: {}", source.display(), String::from_utf8_lossy(&built.stderr));
+    }
+    Ok(std::path::absolute(library)?.display().to_string())
+}

@@ -1,0 +1,81 @@
+//! Command lines, given to the worker's own program.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use torture::process::Process;
+
+use crate::role::Role;
+use crate::suite::arena::Arena;
+
+/// Nobody listens there.
+const NOBODY: &str = "postgres://nobody@127.0.0.1:1/nothing?connect_timeout=1";
+/// A worker that runs for longer has understood.
+const LIMIT: Duration = Duration::from_secs(2);
+
+pub(super) const SEEDS: &[&str] = &[
+    "run --queues mail=10,default=50 --concurrency 16 --poll 500ms --grace 30s --lease 30s",
+    "migrate status",
+    "migrate sql --backend postgres",
+    "migrations copy . --backend sqlite",
+    "list --state available --queue default --limit 5 --json",
+    "show 1",
+    "retry 1 2 3",
+    "cancel 9223372036854775807",
+    "stats --log json",
+    "check --database-url postgres://user:secret@127.0.0.1:1/app?sslmode=require",
+    "--help",
+];
+pub(super) const WORDS: &[&str] = &[
+    "=",
+    "--",
+    "-",
+    ",",
+    " ",
+    "0",
+    "-1",
+    "1e3",
+    "99999999999999999999",
+    "ms",
+    "1h1h",
+    "postgres://",
+    "sqlite::memory:",
+    "mysql://",
+    "[::1]:1",
+    "%00",
+    "%",
+    "@",
+    ":secret@",
+    "?sslmode=",
+    "&options=-c",
+    "\u{e9}",
+    "\u{1F600}",
+    "--yes",
+    "--json",
+    "--queues",
+    "default=",
+    "=1",
+    "bench",
+];
+
+/// What is wrong with the way in which this was received.
+pub(super) async fn complaint(arena: &Arena<'_>, input: &[u8]) -> Result<Option<String>> {
+    // No program is given a NUL.
+    let line = String::from_utf8_lossy(input).replace('\0', "");
+    let mut command = Role::Worker.command("")?;
+    command.env("DATABASE_URL", NOBODY).current_dir(arena.logs()).args(line.split(' ').filter(|word| !word.is_empty()));
+    let mut process = Process::start(command, arena.logs().join("fuzzed.log"))?;
+    let code = process.ended(LIMIT).await;
+    let written = process.written()?;
+    let panicked = written.contains("panicked at") || code.as_ref().is_ok_and(|code| !(0..=100).contains(code));
+    Ok(if panicked {
+        Some(format!("{line:?} ended with {code:?}:\n{written}"))
+    } else if written.contains("secret")
+        && !written.contains("unrecognized")
+        && !written.contains("unexpected argument")
+    {
+        Some(format!("the password is repeated, at {line:?}:\n{written}"))
+    } else {
+        None
+    })
+}

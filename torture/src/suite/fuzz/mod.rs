@@ -1,0 +1,60 @@
+//! Fuzz: what people and other programs write, garbled: arguments of jobs, cron expressions, command lines.
+//!
+//! Everything is understood or refused with an error. Nothing panics, and no error repeats arguments.
+
+mod args;
+mod commands;
+mod cron;
+mod garble;
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use super::arena::Arena;
+use super::run::Run;
+use garble::Garbler;
+
+/// For each target.
+const SHORT: Duration = Duration::from_secs(2);
+const LONG: Duration = Duration::from_secs(60);
+/// Complaints of one target, at most.
+const ENOUGH: usize = 3;
+
+pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
+    let time = if arena.short { SHORT } else { LONG };
+    let mut run = Run::default();
+    let mut counts = Vec::new();
+
+    let mut garbler = Garbler::new(arena.seed, args::SEEDS, args::WORDS);
+    let until = Instant::now() + time;
+    let mut count = 0;
+    while Instant::now() < until && run.complaints.len() < ENOUGH {
+        let input = garbler.next();
+        run.complaints.extend(args::complaint(&input).await);
+        count += 1;
+    }
+    counts.push(format!("{count} arguments"));
+
+    let mut garbler = Garbler::new(arena.seed, cron::SEEDS, cron::WORDS);
+    let until = Instant::now() + time;
+    let mut count = 0;
+    while Instant::now() < until && run.complaints.len() < ENOUGH {
+        let input = garbler.next();
+        run.complaints.extend(cron::complaint(&input));
+        count += 1;
+    }
+    counts.push(format!("{count} schedules"));
+
+    let mut garbler = Garbler::new(arena.seed, commands::SEEDS, commands::WORDS);
+    let until = Instant::now() + time;
+    let mut count = 0;
+    while Instant::now() < until && run.complaints.len() < ENOUGH {
+        let input = garbler.next();
+        run.complaints.extend(commands::complaint(arena, &input).await?);
+        count += 1;
+    }
+    counts.push(format!("{count} command lines"));
+    run.load = counts.join(", ");
+    Ok(run)
+}

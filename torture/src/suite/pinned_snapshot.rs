@@ -1,0 +1,102 @@
+//! Pinned snapshot: somebody forgets a transaction, so that nothing that is deleted from now on can be cleaned up, while jobs
+//! come and go at a steady rate, after many more have.
+//!
+//! All of them are run as they come in, and none waits much longer for its start than before.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use diesel_async::{AsyncConnection as _, AsyncPgConnection};
+use jobs::{IntoNewJob as _, Job as _, NewJob, enqueue_all};
+use tokio::time::{MissedTickBehavior, interval};
+use torture::checker::Promise;
+use torture::history::{Record, fault};
+use torture::workload::handlers::Nothing;
+use torture::workload::{Application, Deed, Shape, Work};
+
+use super::arena::{Arena, History, Size, slack};
+use super::fleet::Fleet;
+use super::run::{Run, quantile};
+
+/// Jobs at the steady rate under the old snapshot, and jobs that were there just before, in thousands.
+const SHORT: Size = Size { jobs: 500, faults: 30 };
+const LONG: Size = Size { jobs: 300_000, faults: 100 };
+/// Jobs before it.
+const BASELINE: i64 = 300;
+const SHORT_RATE: f64 = 100.0;
+const LONG_RATE: f64 = 500.0;
+/// How much of the offered rate is done.
+const SHARE: f64 = 0.95;
+/// The 99th percentile of the waits under the snapshot is at most this many times that before it.
+const TIMES: f64 = 3.0;
+const REST: Duration = Duration::from_secs(120);
+
+pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
+    let size = arena.size(SHORT, LONG);
+    let rate = if arena.short { SHORT_RATE } else { LONG_RATE };
+    let args = ["--concurrency", "16", "--poll", "200ms"];
+    let fleet = Fleet::start(arena, arena.worker_url(), History::Quick, &args, 1).await?;
+    let mut application = Application::new(arena.url());
+    steady(&mut application, 0..BASELINE, rate).await?;
+    let mut drained = arena.at_rest(REST).await?;
+
+    let pinned = arena.connect().await?;
+    pinned.batch_execute("begin isolation level repeatable read; select from jobs.job limit 1").await?;
+    fault(&arena.connect().await?, "a transaction is forgotten", None).await?;
+    let mut conn = AsyncPgConnection::establish(&arena.url()).await?;
+    for _ in 0..size.faults {
+        // In the lane of the others.
+        let batch: Vec<NewJob> =
+            (0..1_000).map(|_| Nothing {}.queue("default").into_new_job()).collect::<Result<_, _>>()?;
+        enqueue_all(&mut conn, batch).await?;
+    }
+    drained &= arena.at_rest(REST).await?;
+    let pinned_jobs = BASELINE..BASELINE + i64::try_from(size.jobs)?;
+    steady(&mut application, pinned_jobs.clone(), rate).await?;
+    pinned.batch_execute("commit").await?;
+    drained &= arena.at_rest(REST).await?;
+
+    let promise = Promise { no_attempt_consumed: true, ..Promise::default() };
+    let mut run = Run::judge(arena, &application.ledger(), promise).await?;
+    run.load = format!("{} at {rate}/s, after {},000", run.load, size.faults);
+    run.faults = 1;
+    run.expect(drained, || format!("not drained after {REST:?}"));
+    let before = quantile(&waits(&run.record, 0..BASELINE), 0.99).unwrap_or(f64::NAN);
+    run.recovery = waits(&run.record, pinned_jobs.clone());
+    run.expect_within(0.99, Duration::from_secs_f64(TIMES * before) + slack() / 50);
+    let done = share_done(&run.record, pinned_jobs, rate);
+    run.expect(done >= SHARE, || format!("{:.0} % of the offered rate was done", done * 100.0));
+    if drained {
+        fleet.stop().await?;
+    }
+    Ok(run)
+}
+
+/// Enqueues jobs of these numbers, so many a second.
+async fn steady(application: &mut Application, numbers: std::ops::Range<i64>, rate: f64) -> Result<()> {
+    let mut ticks = interval(Duration::from_secs_f64(1.0 / rate));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+    for number in numbers {
+        ticks.tick().await;
+        application.perform(&Deed::Single(Work::new(number, Shape::Async))).await?;
+    }
+    Ok(())
+}
+
+/// From the enqueue to the start of each of these.
+fn waits(record: &Record, numbers: std::ops::Range<i64>) -> Vec<f64> {
+    let jobs = record.jobs.iter().filter(|job| numbers.contains(&job.number));
+    let enqueued: std::collections::HashMap<i64, _> = jobs.map(|job| (job.number, job.enqueued_at)).collect();
+    let starts = record.events.iter().filter(|event| event.what == "start");
+    starts.filter_map(|start| Some((start.at - *enqueued.get(&start.number)?).as_seconds_f64())).collect()
+}
+
+/// The time in which these would have begun at the offered rate, as a part of the time in which they did.
+fn share_done(record: &Record, numbers: std::ops::Range<i64>, rate: f64) -> f64 {
+    let starts = record.events.iter().filter(|event| event.what == "start" && numbers.contains(&event.number));
+    let enqueued = record.jobs.iter().filter(|job| numbers.contains(&job.number)).map(|job| job.enqueued_at).min();
+    let Some((first, last)) = enqueued.zip(starts.map(|start| start.at).max()) else { return 0.0 };
+    #[expect(clippy::cast_precision_loss, reason = "a number of jobs")]
+    let offered = (numbers.end - numbers.start - 1) as f64 / rate;
+    offered / (last - first).as_seconds_f64()
+}

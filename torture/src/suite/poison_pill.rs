@@ -1,0 +1,91 @@
+//! Poison pill: jobs that kill their process, in every way there is, among others that do nothing wrong.
+//!
+//! Each pill is discarded after `max_crashes`, and nobody with it: whoever was in its company when it killed is run.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use diesel_async::{AsyncConnection as _, AsyncPgConnection};
+use jobs::Enqueue as _;
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+use torture::checker::Promise;
+use torture::history::{Ending, Enqueued, Event, Fate};
+use torture::workload::handlers::Deadly;
+use torture::workload::{Mix, Poison, Shape, Work, Workload};
+
+use super::arena::{Arena, History, Size};
+use super::fleet::Fleet;
+use super::load::Load;
+use super::recovery;
+use super::run::Run;
+
+/// Good jobs, and pills.
+const SHORT: Size = Size { jobs: 1_000, faults: 4 };
+const LONG: Size = Size { jobs: 10_000, faults: 16 };
+const WORKERS: usize = 2;
+const MAX_CRASHES: i32 = 3;
+/// Numbers that no good job has.
+const PILLS: i64 = 1_000_000;
+const CALM_MILLIS: std::ops::Range<u64> = 0..500;
+const LOOK: Duration = Duration::from_millis(10);
+
+pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
+    let size = arena.size(SHORT, LONG);
+    let args = ["--concurrency", "8", "--poll", "200ms", "--max-crashes", "3"];
+    let mut fleet = Fleet::start(arena, arena.worker_url(), History::Quick, &args, WORKERS).await?;
+    let load = Load::start(arena.url(), Workload::new(arena.seed, Mix::default(), size.jobs), Duration::ZERO);
+    let conn = arena.connect().await?;
+    let mut died = 0;
+    let (ledger, drained) = tokio::select! {
+        done = poison(arena, load, size) => done?,
+        // As something does wherever workers are deployed.
+        ended = async { loop {
+            match fleet.revive(&conn).await {
+                Ok(revived) => died += revived,
+                Err(error) => break error,
+            }
+            tokio::time::sleep(LOOK).await;
+        } } => return Err(ended),
+    };
+    let mut run = Run::judge(arena, &ledger, Promise::default()).await?;
+    run.load = format!("{}, {WORKERS} workers x 8 slots", run.load);
+    run.faults = died;
+    run.recovery = recovery::of_crashes(&run.record);
+    run.expect(drained, || "not drained".to_owned());
+    let (pills, mut crashes, mut starts) = (size.faults, Vec::new(), Vec::new());
+    for job in run.record.jobs.iter().filter(|job| job.number >= PILLS) {
+        crashes.push(job.crashes);
+        let started = |event: &&Event| event.number == job.number && event.what == "start";
+        starts.push(run.record.events.iter().filter(started).count());
+    }
+    run.expect(crashes.len() == pills && crashes.iter().all(|crashes| *crashes == MAX_CRASHES), || {
+        format!("{pills} pills were in {crashes:?} crashes, and each should be in {MAX_CRASHES}")
+    });
+    // One that waits in the hands of a worker when another pill kills it has not started.
+    run.expect(starts.iter().all(|starts| (1..=3).contains(starts)), || {
+        format!("pills started {starts:?} times, and none should more than {MAX_CRASHES} times")
+    });
+    if drained {
+        fleet.stop().await?;
+    }
+    Ok(run)
+}
+
+/// Puts the pills among the others; answers what was enqueued, and whether all of it has ended.
+async fn poison(arena: &Arena<'_>, load: Load, size: Size) -> Result<(Vec<Enqueued>, bool)> {
+    let mut application = AsyncPgConnection::establish(&arena.url()).await?;
+    let mut rng = StdRng::seed_from_u64(arena.seed);
+    let mut pills = Vec::new();
+    for (number, poison) in (PILLS..).zip(Poison::ALL.into_iter().cycle().take(size.faults)) {
+        tokio::time::sleep(Duration::from_millis(rng.random_range(CALM_MILLIS))).await;
+        let work = Work::new(number, Shape::Async);
+        let id = Deadly { work: work.clone(), poison }.enqueue(&mut application).await?;
+        pills.push(Enqueued { ends: Ending::Discarded, ..work.enqueued(Some(id.0), Fate::Acknowledged) });
+    }
+    let mut ledger = load.ended().await?.ledger();
+    ledger.extend(pills);
+    // Three leases for each pill, should they come one after another, and the time of the others.
+    let limit = Duration::from_secs(60) + Duration::from_secs(15) * u32::try_from(size.faults)?;
+    Ok((ledger, arena.at_rest_within(limit).await?))
+}

@@ -1,0 +1,80 @@
+//! Server errors: whatever moves a job fails now and then with what servers say under load (serialization failure, deadlock,
+//! statement timeout, disk full), then always, for seconds.
+//!
+//! Nothing is lost and nothing is done twice; no worker ends; and nobody hammers on a server that says no.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use torture::checker::Promise;
+use torture::history::fault;
+use torture::workload::{Mix, Workload};
+
+use super::arena::{Arena, History, Size, number};
+use super::fleet::Fleet;
+use super::load::Load;
+use super::run::Run;
+
+/// Jobs, and how often the server fails at everything.
+const SHORT: Size = Size { jobs: 1_500, faults: 1 };
+const LONG: Size = Size { jobs: 50_000, faults: 10 };
+const WORKERS: usize = 2;
+/// How long nothing succeeds.
+const OUTAGE: Duration = Duration::from_secs(5);
+/// So many refused statements of one worker a second are no hammering: each of its verbs pauses before it tries again.
+const A_SECOND: i64 = 60;
+const REST: Duration = Duration::from_secs(90);
+/// Errors from inside the server, in the transaction of whoever moves a job. The number of times survives their rollback.
+const SPOILED: &str = "
+    create table torture.spoiled (share float8 not null);
+    insert into torture.spoiled values (0.03);
+    create sequence torture.refused;
+    create function torture.spoil() returns trigger language plpgsql as $$
+    begin
+        if random() < (select share from torture.spoiled) then
+            perform nextval('torture.refused');
+            raise exception 'spoiled' using errcode = (array['40001', '40P01', '57014', '53100'])[1 + floor(random() * 4)::int];
+        end if;
+        return null;
+    end $$;
+    create trigger spoil before delete on jobs.ready for each statement execute function torture.spoil();
+    create trigger spoil before delete on jobs.running for each statement execute function torture.spoil();";
+
+pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
+    let size = arena.size(SHORT, LONG);
+    let conn = arena.connect().await?;
+    conn.batch_execute(SPOILED).await?;
+    let args = ["--concurrency", "16", "--poll", "200ms"];
+    let mut fleet = Fleet::start(arena, arena.worker_url(), History::Quick, &args, WORKERS).await?;
+    let load = Load::start(arena.url(), Workload::new(arena.seed, Mix::default(), size.jobs), Duration::from_millis(1));
+    let refused = "select case when is_called then last_value else 0 end from torture.refused";
+    let mut hammered = 0;
+    for _ in 0..size.faults {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        fault(&conn, "everything fails", None).await?;
+        conn.batch_execute("update torture.spoiled set share = 1").await?;
+        // What was under way, and the first tries after it.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let before = number(&conn, refused).await?;
+        tokio::time::sleep(OUTAGE).await;
+        hammered = hammered.max(number(&conn, refused).await? - before);
+        conn.batch_execute("update torture.spoiled set share = 0.03").await?;
+    }
+    let ledger = load.ended().await?.ledger();
+    let drained = arena.at_rest(REST).await?;
+    let dead = fleet.dead()?;
+    let mut run = Run::judge(arena, &ledger, Promise::default()).await?;
+    run.load = format!("{}, {WORKERS} workers x 16 slots", run.load);
+    run.faults = usize::try_from(number(&conn, refused).await?)?;
+    let most = A_SECOND * i64::try_from(WORKERS)? * i64::try_from(OUTAGE.as_secs())?;
+    run.expect(drained, || format!("not drained after {REST:?}"));
+    run.expect(dead.is_empty(), || format!("workers ended: processes {dead:?}"));
+    run.expect(hammered > 0, || "nothing was refused: nothing was tested".to_owned());
+    run.expect(hammered <= most, || {
+        format!("{hammered} statements were refused in {OUTAGE:?}, and at most {most} should be")
+    });
+    if drained {
+        fleet.stop().await?;
+    }
+    Ok(run)
+}

@@ -1,0 +1,80 @@
+//! Starvation: handlers hold every connection that a worker has for them, for longer than a lease; then the server has no
+//! connection left for anybody.
+//!
+//! Heartbeats have a line of their own: no job of a living worker is rescued, no attempt is lost, all are run.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use futures_util::future::join_all;
+use tokio_postgres::Client;
+use torture::checker::Promise;
+use torture::history::fault;
+use torture::workload::{Application, Deed, Mix, Shape, Work, Workload};
+
+use super::arena::{Arena, History, LEASE, Size};
+use super::fleet::Fleet;
+use super::load::Load;
+use super::run::Run;
+
+/// Jobs at work meanwhile; how many hold a connection for longer than a lease, in each of two workers.
+const SHORT: Size = Size { jobs: 400, faults: 4 };
+const LONG: Size = Size { jobs: 20_000, faults: 60 };
+const CONNECTIONS: &str = "2";
+/// Numbers that only the holders have.
+const HOLDERS: i64 = 1_000_000;
+/// How many connections are opened at the same time.
+const AT_ONCE: usize = 25;
+const REST: Duration = Duration::from_secs(180);
+
+pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
+    let size = arena.size(SHORT, LONG);
+    let args = ["--concurrency", "16", "--poll", "200ms", "--connections", CONNECTIONS];
+    let mut fleet = Fleet::start(arena, arena.worker_url(), History::Quick, &args, 2).await?;
+    let conn = arena.connect().await?;
+    let mut application = Application::new(arena.url());
+    fault(&conn, "handlers hold every connection", None).await?;
+    let hold = u64::try_from((LEASE + LEASE / 2).as_millis())?;
+    let shapes = [Shape::Transactional, Shape::TransactionalBlocking];
+    let holders = shapes.into_iter().cycle().zip(HOLDERS..).take(2 * size.faults);
+    let holders = holders.map(|(shape, number)| Work::new(number, shape).lasting(hold)).collect();
+    application.perform(&Deed::Bulk(holders)).await?;
+    let mix = Mix { transactional: 60, ..Mix::default() };
+    let load = Load::start(arena.url(), Workload::new(arena.seed, mix, size.jobs), Duration::from_millis(10));
+    tokio::time::sleep(LEASE).await;
+    fault(&conn, "no connection is left", None).await?;
+    let taken = take_all(arena).await;
+    tokio::time::sleep(2 * LEASE).await;
+    let held = taken.len();
+    drop(taken);
+    let mut ledger = load.ended().await?.ledger();
+    ledger.extend(application.ledger());
+    let drained = arena.at_rest(REST).await?;
+    let dead = fleet.dead()?;
+    let promise = Promise { no_attempt_consumed: true, ..Promise::default() };
+    let mut run = Run::judge(arena, &ledger, promise).await?;
+    run.load = format!("{}, 2 workers x 16 slots with {CONNECTIONS} connections", run.load);
+    run.faults = held;
+    let rescued = run.record.failures.iter().filter(|failure| failure.kind == "crash").count();
+    run.expect(held > 100, || format!("only {held} connections could be taken: nothing was tested"));
+    run.expect(drained, || format!("not drained after {REST:?}"));
+    run.expect(dead.is_empty(), || format!("workers ended: processes {dead:?}"));
+    run.expect(rescued == 0, || format!("{rescued} jobs of living workers were rescued"));
+    if drained {
+        fleet.stop().await?;
+    }
+    Ok(run)
+}
+
+/// Connects until the server refuses.
+async fn take_all(arena: &Arena<'_>) -> Vec<Client> {
+    let mut taken = Vec::new();
+    loop {
+        let answers = join_all((0..AT_ONCE).map(|_| arena.connect())).await;
+        let refused = answers.iter().any(Result::is_err);
+        taken.extend(answers.into_iter().flatten());
+        if refused {
+            return taken;
+        }
+    }
+}
