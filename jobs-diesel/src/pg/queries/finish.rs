@@ -101,11 +101,11 @@ impl QueryFragment<Pg> for FinishQuery<'_> {
     from moved where verb >= 4
 ), recorded as (
     insert into jobs.job_error (job_id, attempt, kind, message)
-    select id, attempt, failure_kind, message from moved where failure_kind is not null
+    select id, attempt, failure_kind, message from moved where failure_kind is not null and keep is distinct from -1
 ), forgotten as (
     delete from jobs.job_error e using moved m
     where e.job_id = m.id and (m.keep = -1 or e.attempt <= m.attempt - " [MAX_ERRORS_PER_JOB => Integer] ")
-      and (m.keep = -1 and m.attempt > 1 or m.attempt > " [MAX_ERRORS_PER_JOB => Integer] ")
+      and (m.keep = -1 or m.attempt > " [MAX_ERRORS_PER_JOB => Integer] ")
 ), emptied as (
     delete from jobs.payload where job_id = any(array(select id from moved where args is null and keep = -1))
 )
