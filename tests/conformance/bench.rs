@@ -74,9 +74,12 @@ pub(crate) const POLICY: RescuePolicy =
 /// Puts a worker on the list whose lease lasts this long.
 pub(crate) async fn worker_for(db: &Database, lease: Duration) -> WorkerId {
     let id = WorkerId::generate();
-    let info = WorkerInfo { id, host: "bench".to_owned(), pid: 4711, queues: vec!["default".to_owned()], lease };
-    db.storage.register(&info).await.unwrap();
+    db.storage.register(&info(id, lease)).await.unwrap();
     id
+}
+
+pub(crate) fn info(id: WorkerId, lease: Duration) -> WorkerInfo {
+    WorkerInfo { id, host: "bench".to_owned(), pid: 4711, queues: vec!["default".to_owned()], lease }
 }
 
 pub(crate) async fn worker(db: &Database) -> WorkerId {

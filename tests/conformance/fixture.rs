@@ -37,6 +37,21 @@ pub(crate) trait Fixture: Send + Sync + Sized + 'static {
     /// Counts the large arguments that are stored.
     fn payloads() -> &'static str;
 
+    /// Our tables that jobs and workers leave rows in.
+    const TABLES: &'static [&'static str];
+
+    /// The beginning of 1970, as it stands in our tables.
+    const EPOCH: &'static str;
+
+    /// Moves the times in our tables back, as if so much more had passed since.
+    fn passed(time: Duration) -> String;
+
+    /// Has connections opened from now on not wait for the disk, where that can be said.
+    const HASTE: &'static str;
+
+    /// Whether the storage, when it waits, only pauses; one that waits for a server needs a clock that goes.
+    const ONLY_PAUSES: bool;
+
     /// A connection to look and set things up with.
     fn client(&self) -> impl Future<Output = Box<dyn Client>> + Send {
         async { self.clients().await.swap_remove(0).1 }

@@ -14,12 +14,15 @@ mod enqueueing;
 mod fencing;
 mod finishing;
 mod migrating;
+mod model;
 mod moving;
 mod operating;
 mod pruning;
 mod rescuing;
 mod scheduling;
 mod transacting;
+
+use model::regressions as living;
 
 #[cfg(feature = "postgres")]
 mod postgres;
@@ -154,6 +157,10 @@ conformance! {
         an_aborted_handler_leaves_nothing,
         a_snooze_commits_its_effects,
         connections_the_storage_does_not_have_are_not_provided,
+    }
+    living {
+        a_failure_before_the_first_attempt_goes_with_its_job,
+        a_discarded_job_that_is_not_kept_leaves_no_failure,
     }
     completing_in {
         a_commit_completes_the_job,

@@ -2,6 +2,7 @@
 
 use std::any::TypeId;
 use std::thread;
+use std::time::Duration;
 
 use diesel_async::pooled_connection::AsyncDieselConnectionManager;
 use diesel_async::pooled_connection::deadpool::{Object, Pool};
@@ -124,6 +125,29 @@ impl Fixture for Postgres {
     fn payloads() -> &'static str {
         "select count(*) as number from jobs.payload"
     }
+
+    const TABLES: &'static [&'static str] =
+        &["ready", "running", "finished", "payload", "job_error", "worker", "queue"];
+
+    const EPOCH: &'static str = "'epoch'";
+
+    fn passed(time: Duration) -> String {
+        let passed = format!("interval '{} seconds'", time.as_secs());
+        format!(
+            "update jobs.ready set run_at = run_at - {passed}, enqueued_at = enqueued_at - {passed};
+             update jobs.running set run_at = run_at - {passed}, enqueued_at = enqueued_at - {passed},
+                 claimed_at = claimed_at - {passed};
+             update jobs.finished set run_at = run_at - {passed}, enqueued_at = enqueued_at - {passed},
+                 claimed_at = claimed_at - {passed}, finished_at = finished_at - {passed}, expires_at = expires_at - {passed};
+             update jobs.job_error set at = at - {passed};
+             update jobs.worker set started_at = started_at - {passed}, heartbeat_at = heartbeat_at - {passed}"
+        )
+    }
+
+    const HASTE: &'static str =
+        "do $$ begin execute format('alter database %I set synchronous_commit = off', current_database()); end $$";
+
+    const ONLY_PAUSES: bool = false;
 }
 
 impl Drop for Postgres {

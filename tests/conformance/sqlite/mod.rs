@@ -8,6 +8,7 @@ mod volume;
 use std::any::TypeId;
 use std::path::{Path, PathBuf};
 use std::thread;
+use std::time::Duration;
 
 use diesel::connection::SimpleConnection;
 use diesel::{Connection, RunQueryDsl, SqliteConnection};
@@ -99,6 +100,24 @@ impl Fixture for Sqlite {
     fn payloads() -> &'static str {
         "select count(*) as number from jobs_job where length(args) > 50000"
     }
+
+    const TABLES: &'static [&'static str] = &["job", "job_error", "worker", "queue"];
+
+    const EPOCH: &'static str = "0";
+
+    fn passed(time: Duration) -> String {
+        let passed = time.as_micros();
+        format!(
+            "update jobs_job set run_at = run_at - {passed}, enqueued_at = enqueued_at - {passed},
+                 claimed_at = claimed_at - {passed}, finished_at = finished_at - {passed}, expires_at = expires_at - {passed};
+             update jobs_job_error set at = at - {passed};
+             update jobs_worker set started_at = started_at - {passed}, heartbeat_at = heartbeat_at - {passed}"
+        )
+    }
+
+    const HASTE: &'static str = "";
+
+    const ONLY_PAUSES: bool = true;
 }
 
 impl Drop for Sqlite {

@@ -1,0 +1,100 @@
+//! Steps of time: workers die, the dead are rescued, history goes.
+
+use jobs_core::JobId;
+use jobs_core::storage::{RescuePolicy, Rescued};
+
+use super::step::{Who, minutes};
+use super::world::{Divergence, World, agree, answered};
+use crate::bench::POLICY;
+use crate::fixture::Fixture;
+
+impl<F: Fixture> World<'_, F> {
+    /// Everything that was is moved back, which a storage cannot tell from its clock going on.
+    pub(super) async fn pass(&mut self, time: u64) -> Result<(), Divergence> {
+        answered("moving the past back", self.client.execute(&F::passed(minutes(time))).await)?;
+        self.life.pass(minutes(time));
+        Ok(())
+    }
+
+    pub(super) async fn die(&mut self, who: Who) -> Result<(), Divergence> {
+        let worker = self.worker(who);
+        let silenced = format!("update {} set heartbeat_at = {} where id = '{worker}'", F::table("worker"), F::EPOCH);
+        answered("silencing a worker", self.client.execute(&silenced).await)?;
+        if let Some(pulse) = self.life.workers.get_mut(&worker) {
+            pulse.heartbeat_at = chrono::DateTime::UNIX_EPOCH;
+        }
+        self.replace(who).await;
+        Ok(())
+    }
+
+    pub(super) async fn leave(&mut self, who: Who) -> Result<(), Divergence> {
+        let worker = self.worker(who);
+        answered("deregister", self.db.storage.deregister(worker).await)?;
+        self.life.workers.remove(&worker);
+        self.replace(who).await;
+        Ok(())
+    }
+
+    pub(super) async fn beat(&mut self, who: Who) -> Result<(), Divergence> {
+        let worker = self.worker(who);
+        let mut heartbeat = answered("open_heartbeat", self.db.storage.open_heartbeat(worker).await)?;
+        let beaten = answered("beat", heartbeat.beat().await)?;
+        agree("whether the worker is on the list", &self.life.beat(worker), &beaten)
+    }
+
+    pub(super) async fn rescue(&mut self, max_crashes: u16, orphans: bool) -> Result<(), Divergence> {
+        let policy = RescuePolicy { max_crashes, orphans, ..POLICY };
+        let mut rescued: Rescued = answered("rescue", self.db.storage.rescue(policy).await)?;
+        // Where a rescue needs a free lock and leaves it to the next on a busy machine, this is the next.
+        for _ in 0..5 {
+            let nobody = rescued.returned.is_empty() && rescued.discarded.is_empty();
+            if F::ONLY_PAUSES && nobody && self.life.needs_rescue() {
+                rescued = answered("rescue", self.db.storage.rescue(policy).await)?;
+            }
+        }
+        rescued.returned.sort();
+        rescued.discarded.sort();
+        // Unasked, a storage may free orphans all the same, where that costs it nothing.
+        let is_orphan = |id: &JobId| {
+            let worker = self.life.jobs.get(id).and_then(|job| job.worker);
+            worker.is_some_and(|worker| !self.life.workers.contains_key(&worker))
+        };
+        let orphans = orphans || rescued.returned.iter().chain(&rescued.discarded).any(is_orphan);
+        agree("the rescue", &self.life.rescue(policy, orphans), &rescued)
+    }
+
+    pub(super) async fn pause(&mut self, queue: &'static str, paused: bool) -> Result<(), Divergence> {
+        let table = F::table("queue");
+        let pause = format!(
+            "insert into {table} (name, paused) values ('{queue}', {paused})
+             on conflict (name) do update set paused = excluded.paused"
+        );
+        answered("pausing a queue", self.client.execute(&pause).await)?;
+        if paused {
+            self.life.paused.insert(queue);
+        } else {
+            self.life.paused.remove(queue);
+        }
+        Ok(())
+    }
+
+    /// Which jobs go is the storage's to say where several end their time at about the same moment.
+    pub(super) async fn prune(&mut self, limit: usize) -> Result<(), Divergence> {
+        let expired = self.life.expired();
+        let pruned = answered("prune", self.db.storage.prune(limit).await)?;
+        agree("how many are pruned", &expired.len().min(limit), &pruned)?;
+        let left: Vec<JobId> = self.listed(&Default::default()).await?.iter().map(|job| job.id).collect();
+        let gone: Vec<JobId> = expired.iter().copied().filter(|id| !left.contains(id)).collect();
+        agree("how many of those whose time has come are gone", &pruned, &gone.len())?;
+        let ends = |id: &JobId| self.life.jobs[id].expires_at;
+        let newest = gone.iter().filter_map(ends).max();
+        let oldest = expired.iter().filter(|id| left.contains(id)).filter_map(ends).min();
+        if let Some((newest, oldest)) = newest.zip(oldest)
+            && newest > oldest + minutes(1)
+        {
+            return Err(format!("a job went whose time ended at {newest}, one stays whose time ended at {oldest}"));
+        }
+        self.life.jobs.retain(|id, _| !gone.contains(id));
+        Ok(())
+    }
+}

@@ -1,0 +1,94 @@
+//! Who gets which job.
+
+use std::time::Duration;
+
+use jobs_core::storage::Claim;
+use jobs_core::{JobId, JobState, WorkerId};
+
+use super::life::{Job, Life};
+
+impl Life {
+    /// The best due jobs of each queue, leased.
+    pub(super) fn claim(&mut self, claim: &Claim) -> Vec<JobId> {
+        let mut claimed = Vec::new();
+        if !self.workers.contains_key(&claim.worker) {
+            return claimed;
+        }
+        for wanted in &claim.wanted {
+            let mut risky = false;
+            for (place, id) in self.due(claim, &wanted.queue, false).into_iter().take(wanted.total()).enumerate() {
+                risky |= self.jobs[&id].one_more_crash_would_end_it();
+                if risky && place >= wanted.slots {
+                    break;
+                }
+                claimed.push(id);
+            }
+        }
+        self.lease(&mut claimed, claim.worker);
+        claimed
+    }
+
+    /// The best due suspect, unless one runs anywhere.
+    pub(super) fn claim_suspect(&mut self, claim: &Claim) -> Option<JobId> {
+        let is_running = |job: &Job| job.state == JobState::Running && job.is_suspect(claim);
+        if !self.workers.contains_key(&claim.worker) || self.jobs.values().any(is_running) {
+            return None;
+        }
+        let due = claim.wanted.iter().flat_map(|wanted| self.due(claim, &wanted.queue, true));
+        let mut best: Vec<JobId> = due.min_by_key(|id| self.jobs[id].order(*id)).into_iter().collect();
+        self.lease(&mut best, claim.worker);
+        best.pop()
+    }
+
+    /// How long until the next job that is no suspect is due.
+    pub(super) fn next_due(&self, claim: &Claim) -> Option<Duration> {
+        let waiting = claim.wanted.iter().flat_map(|wanted| self.waiting(claim, &wanted.queue, false));
+        let earliest = waiting.map(|(_, job)| job.run_at).min()?;
+        Some((earliest - self.now).to_std().unwrap_or_default())
+    }
+
+    fn waiting<'l>(
+        &'l self,
+        claim: &'l Claim,
+        queue: &'l str,
+        suspects: bool,
+    ) -> impl Iterator<Item = (JobId, &'l Job)> {
+        let fits = move |job: &Job| {
+            job.waits()
+                && job.queue == queue
+                && !self.paused.contains(queue)
+                && claim.kinds.iter().any(|kind| kind == job.kind)
+                && job.is_suspect(claim) == suspects
+        };
+        self.jobs.iter().map(|(id, job)| (*id, job)).filter(move |(_, job)| fits(job))
+    }
+
+    /// Best first.
+    fn due(&self, claim: &Claim, queue: &str, suspects: bool) -> Vec<JobId> {
+        let due = self.waiting(claim, queue, suspects).filter(|(_, job)| job.run_at <= self.now);
+        let mut due: Vec<_> = due.map(|(id, job)| job.order(id)).collect();
+        due.sort();
+        due.into_iter().map(|(.., id)| id).collect()
+    }
+
+    fn lease(&mut self, jobs: &mut [JobId], worker: WorkerId) {
+        jobs.sort_by_key(|id| self.jobs[id].order(*id));
+        for id in jobs {
+            let job = self.jobs.get_mut(id).expect("it was found here");
+            job.state = JobState::Running;
+            job.attempt += 1;
+            job.lease += 1;
+            job.worker = Some(worker);
+        }
+    }
+}
+
+impl Job {
+    fn is_suspect(&self, claim: &Claim) -> bool {
+        self.crashes >= claim.suspect_at
+    }
+
+    fn one_more_crash_would_end_it(&self) -> bool {
+        self.crashes > 0 || self.attempt + 1 >= self.max_attempts
+    }
+}

@@ -1,0 +1,74 @@
+//! Random lives of jobs, on a storage and on a model of it that fits on a page: whatever happens, in whatever order, both
+//! must say the same.
+//!
+//! [`strategy`] makes sequences of [`step`]s, [`world`] plays them on both, with a comparison of all jobs after each step.
+//! Where they part, the sequence is made as short as it can be and printed; mend what is wrong, and put the sequence into
+//! [`regressions`].
+//!
+//! `PROPTEST_CASES=1000` plays more lives than the few that every run has time for, `PROPTEST_RNG_SEED` the same again.
+
+mod ageing;
+mod claim;
+mod compare;
+mod finish;
+mod life;
+mod operate;
+pub(crate) mod regressions;
+mod rescue;
+mod step;
+mod strategy;
+mod working;
+mod world;
+
+use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
+use tokio::runtime::Builder;
+use tokio::sync::Mutex;
+
+use crate::fixture::Fixture;
+
+/// Lives, unless the environment says otherwise.
+const LIVES: u32 = 40;
+/// How long a sequence is made shorter, in milliseconds, and how often.
+const SHRINK_FOR: u32 = 180_000;
+const SHRINK_OFTEN: u32 = 10_000;
+
+#[cfg(feature = "sqlite")]
+#[test]
+fn sqlite_lives_as_the_model_does() {
+    compare::<crate::sqlite::Sqlite>();
+}
+
+#[cfg(feature = "postgres")]
+#[test]
+fn postgres_lives_as_the_model_does() {
+    compare::<crate::postgres::Postgres>();
+}
+
+fn compare<F: Fixture>() {
+    // A storage's pauses are for the sake of others, and there are none: they are skipped where nothing else is timed.
+    let runtime = Builder::new_current_thread().enable_all().start_paused(F::ONLY_PAUSES).build().unwrap();
+    let (fixture, client) = runtime.block_on(async {
+        let fixture = F::fresh().await;
+        fixture.client().await.execute(F::HASTE).await.unwrap();
+        let client = Mutex::new(fixture.client().await);
+        (fixture, client)
+    });
+    let mut config = Config {
+        failure_persistence: None,
+        max_shrink_time: SHRINK_FOR,
+        max_shrink_iters: SHRINK_OFTEN,
+        ..Config::default()
+    };
+    if std::env::var_os("PROPTEST_CASES").is_none() {
+        config.cases = LIVES;
+    }
+    let played = TestRunner::new(config).run(&strategy::lives(), |steps| {
+        let play = async { world::play(&fixture, &mut **client.lock().await, &steps).await };
+        runtime.block_on(play).map_err(TestCaseError::fail)
+    });
+    if let Err(TestError::Fail(divergence, steps)) = &played {
+        let steps: String = steps.iter().map(|step| format!("    {step:?},\n")).collect();
+        panic!("the storage is not as the model is: {divergence}\nthe shortest way there:\n[\n{steps}]");
+    }
+    played.unwrap();
+}

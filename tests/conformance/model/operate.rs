@@ -1,0 +1,77 @@
+//! What operators and the pruner do.
+
+use std::collections::BTreeMap;
+
+use jobs_core::storage::Operated;
+use jobs_core::{FailureKind, JobId, JobState, Keep, KindStats, Retention};
+
+use super::life::Life;
+
+impl Life {
+    /// Available now, with at least one attempt left, and nothing held against it.
+    pub(super) fn retry(&mut self, id: JobId) -> Operated {
+        let now = self.now;
+        let Some(job) = self.jobs.get_mut(&id) else { return Operated::NotFound };
+        match job.state {
+            JobState::Running | JobState::Completed => Operated::Refused(job.state),
+            JobState::Available | JobState::Cancelled | JobState::Discarded => {
+                job.wait_again(Some(now));
+                job.max_attempts = job.max_attempts.max(job.attempt + 1);
+                job.crashes = 0;
+                Operated::Done
+            }
+        }
+    }
+
+    /// Over, whether it waits or runs. A lease on it does not stand any more.
+    pub(super) fn cancel(&mut self, id: JobId) -> Operated {
+        let expires_at = self.until(Keep::For(Retention::default().failed));
+        let Some(job) = self.jobs.get_mut(&id) else { return Operated::NotFound };
+        if job.state.is_finished() {
+            return Operated::Refused(job.state);
+        }
+        job.fail_somehow(FailureKind::Cancelled);
+        job.end(JobState::Cancelled, expires_at);
+        Operated::Done
+    }
+
+    /// Jobs whose time has come, which goes first first.
+    pub(super) fn expired(&self) -> Vec<JobId> {
+        let expired = self.jobs.iter().filter_map(|(id, job)| job.expires_at.map(|at| (at, *id)));
+        let mut expired: Vec<_> = expired.filter(|(at, _)| *at <= self.now).collect();
+        expired.sort();
+        expired.into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// How many jobs stand where, by queue and kind.
+    pub(super) fn stats(&self) -> Vec<KindStats> {
+        let mut stats: BTreeMap<(&str, &str), KindStats> = BTreeMap::new();
+        for job in self.jobs.values() {
+            let row = stats.entry((job.queue, job.kind)).or_insert_with(|| KindStats {
+                queue: job.queue.to_owned(),
+                kind: job.kind.to_owned(),
+                available: 0,
+                scheduled: 0,
+                running: 0,
+                completed: 0,
+                cancelled: 0,
+                discarded: 0,
+                oldest_wait_seconds: None,
+            });
+            let waited = (self.now - job.run_at).as_seconds_f64();
+            let count = match job.state {
+                JobState::Available if waited >= 0.0 => {
+                    row.oldest_wait_seconds = Some(row.oldest_wait_seconds.map_or(waited, |oldest| oldest.max(waited)));
+                    &mut row.available
+                }
+                JobState::Available => &mut row.scheduled,
+                JobState::Running => &mut row.running,
+                JobState::Completed => &mut row.completed,
+                JobState::Cancelled => &mut row.cancelled,
+                JobState::Discarded => &mut row.discarded,
+            };
+            *count += 1;
+        }
+        stats.into_values().collect()
+    }
+}

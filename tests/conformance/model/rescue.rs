@@ -1,0 +1,58 @@
+//! What becomes of the jobs of workers that died or left.
+
+use std::collections::BTreeMap;
+
+use jobs_core::storage::{RescuePolicy, Rescued};
+use jobs_core::{FailureKind, JobId, JobState, Keep, WorkerId};
+
+use super::life::Life;
+
+impl Life {
+    /// Whether anybody is dead, or has left jobs behind.
+    pub(super) fn needs_rescue(&self) -> bool {
+        self.workers.keys().any(|id| self.is_dead(*id))
+            || self.leases().iter().any(|lease| !self.workers.contains_key(&lease.worker))
+    }
+
+    /// `orphans`: whether jobs whose worker is not on the list are freed too, beside those of the dead.
+    pub(super) fn rescue(&mut self, policy: RescuePolicy, orphans: bool) -> Rescued {
+        let dead: Vec<WorkerId> = self.workers.keys().copied().filter(|id| self.is_dead(*id)).collect();
+        let mut lost: BTreeMap<WorkerId, Vec<JobId>> = BTreeMap::new();
+        for lease in self.leases() {
+            if dead.contains(&lease.worker) || orphans && !self.workers.contains_key(&lease.worker) {
+                lost.entry(lease.worker).or_default().push(lease.job);
+            }
+        }
+        self.workers.retain(|id, _| !dead.contains(id));
+        let mut rescued = Rescued::default();
+        for jobs in lost.values() {
+            for id in jobs {
+                let discarded = self.bury(*id, policy, jobs.len() == 1);
+                if discarded { &mut rescued.discarded } else { &mut rescued.returned }.push(*id);
+            }
+        }
+        rescued.returned.sort();
+        rescued.discarded.sort();
+        rescued.suspects =
+            self.jobs.values().any(|job| job.waits() && job.crashes >= policy.suspect_at() && job.run_at <= self.now);
+        rescued
+    }
+
+    /// Whether a job whose worker is gone is discarded for it. Only one that was alone answers for the crash; of others
+    /// nobody knows which it was, and they become suspects at most.
+    fn bury(&mut self, id: JobId, policy: RescuePolicy, alone: bool) -> bool {
+        let expires_at = self.until(Keep::For(policy.retention.failed));
+        let job = self.jobs.get_mut(&id).expect("it has a lease");
+        job.fail_somehow(FailureKind::Crash);
+        if alone || job.crashes < policy.suspect_at() {
+            job.crashes += 1;
+        }
+        let discarded = alone && job.crashes >= policy.max_crashes || job.attempt >= job.max_attempts;
+        if discarded {
+            job.end(JobState::Discarded, expires_at);
+        } else {
+            job.wait_again(None);
+        }
+        discarded
+    }
+}

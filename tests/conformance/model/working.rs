@@ -1,0 +1,178 @@
+//! The application's and the workers' steps: enqueue, claim, finish.
+
+use std::sync::Arc;
+
+use jobs_core::storage::{Claim, RescuePolicy, Transacted, Transaction, Wanted};
+use jobs_core::{ClaimedJob, Finish, JobId, JobState, Keep, Lease, Retention, Transition};
+use jobs_diesel::CompleteError;
+use tokio_util::sync::CancellationToken;
+
+use super::life::Job;
+use super::step::{Ask, End, New, Pick};
+use super::world::{Divergence, World, agree, answered};
+use crate::bench::{POLICY, context};
+use crate::fixture::{Act, Fixture};
+
+/// The name of what transactional handlers write.
+pub(super) const EFFECT: &str = "effect";
+
+impl<F: Fixture> World<'_, F> {
+    pub(super) async fn enqueue(&mut self, new: &[New], together: bool) -> Result<(), Divergence> {
+        let jobs: Vec<_> = new.iter().enumerate().map(|(index, new)| new.job(self.ids.len() + index)).collect();
+        let args: Vec<String> = jobs.iter().map(|job| job.args.clone()).collect();
+        let mut ids = Vec::new();
+        if together {
+            ids = answered("enqueue_all", self.client.enqueue_all(jobs).await)?;
+        } else {
+            for job in jobs {
+                ids.push(answered("enqueue", self.client.enqueue(job).await)?);
+            }
+        }
+        agree("how many ids came back", &new.len(), &ids.len())?;
+        for ((id, new), args) in ids.into_iter().zip(new).zip(args) {
+            // No id comes back, or an old lease would fit a new job.
+            if self.ids.last().is_some_and(|last| *last >= id) {
+                return Err(format!("job {id} came after job {:?}", self.ids.last()));
+            }
+            self.ids.push(id);
+            self.life.jobs.insert(id, self.life.newborn(new, args));
+        }
+        Ok(())
+    }
+
+    pub(super) fn ask(&self, ask: &Ask) -> Claim {
+        let wanted = |(queue, slots, ahead): &(&str, usize, usize)| Wanted {
+            queue: (*queue).to_owned(),
+            slots: *slots,
+            ahead: *ahead,
+        };
+        Claim {
+            worker: self.worker(ask.who),
+            wanted: ask.wanted.iter().map(wanted).collect(),
+            kinds: ask.kinds.iter().map(|kind| (*kind).to_owned()).collect::<Arc<[String]>>(),
+            insist: ask.insist,
+            suspect_at: RescuePolicy { max_crashes: ask.max_crashes, ..POLICY }.suspect_at(),
+        }
+    }
+
+    pub(super) async fn claim(&mut self, ask: &Ask) -> Result<(), Divergence> {
+        self.look_everywhere().await;
+        let claim = self.ask(ask);
+        let jobs = answered("claim", self.db.storage.claim(&claim).await)?;
+        let expected = self.life.claim(&claim);
+        self.take(&claim, &expected, jobs)
+    }
+
+    pub(super) async fn claim_suspect(&mut self, ask: &Ask) -> Result<(), Divergence> {
+        let claim = self.ask(ask);
+        let job = answered("claim_suspect", self.db.storage.claim_suspect(&claim).await)?;
+        let expected: Vec<JobId> = self.life.claim_suspect(&claim).into_iter().collect();
+        self.take(&claim, &expected, job.into_iter().collect())
+    }
+
+    /// What a claim brought must be these jobs, in this order, as the model has them now.
+    fn take(&mut self, claim: &Claim, expected: &[JobId], jobs: Vec<ClaimedJob>) -> Result<(), Divergence> {
+        let ids: Vec<JobId> = jobs.iter().map(|job| job.lease.job).collect();
+        agree("the claimed jobs", &expected.to_vec(), &ids)?;
+        for job in jobs {
+            let id = job.lease.job;
+            let known = &self.life.jobs[&id];
+            agree("the lease", &Lease { job: id, number: known.lease, worker: claim.worker }, &job.lease)?;
+            agree("the attempt", &(known.attempt, known.max_attempts), &(job.attempt, job.max_attempts))?;
+            agree("its kind and queue", &(known.kind, known.queue), &(&*job.kind, &*job.queue))?;
+            agree("its priority and time", &(known.priority, known.run_at), &(job.priority, job.run_at))?;
+            agree("when it was enqueued", &known.enqueued_at, &Some(job.enqueued_at))?;
+            if known.args.as_bytes() != job.args {
+                return Err(format!("job {id} has other arguments than it was given"));
+            }
+            self.grant(job);
+        }
+        Ok(())
+    }
+
+    pub(super) async fn finish(&mut self, batch: &[(Pick, End)]) -> Result<(), Divergence> {
+        let mut finishes: Vec<Finish> = Vec::new();
+        for (pick, end) in batch {
+            let Some(lease) = self.lease(*pick) else { continue };
+            // A worker that does not know whether a finish was accepted sends the same again, never another.
+            let sent = finishes.iter().find(|finish| finish.lease == lease);
+            let transition = sent.map_or_else(|| end.transition(), |sent| sent.transition.clone());
+            finishes.push(Finish { lease, transition });
+        }
+        let mut moved = answered("finish", self.db.storage.finish(&finishes).await)?;
+        moved.sort();
+        let mut expected: Vec<JobId> = Vec::new();
+        for Finish { lease, transition } in &finishes {
+            expected.extend(self.life.finish(*lease, transition).then_some(lease.job));
+        }
+        expected.sort();
+        agree("the finished jobs", &expected, &moved)
+    }
+
+    pub(super) async fn transact(&mut self, pick: Pick, connection: usize, end: Option<End>) -> Result<(), Divergence> {
+        let Some(lease) = self.lease(pick) else { return Ok(()) };
+        let provided = F::provided();
+        let (_, connection, body) = provided[connection % provided.len()];
+        let transition = end.map(End::transition);
+        let act = Act::new(EFFECT, transition.clone().ok_or("it did not work"));
+        let transaction = Transaction { connection, lease, body: body(act), abort: CancellationToken::new() };
+        let ended = self.db.storage.transact(transaction).await;
+        let stands = self.life.held(lease).is_some();
+        match (&transition, &ended) {
+            (Some(transition), Transacted::Committed(written)) if stands && transition == written => {
+                self.life.effects += 1;
+                self.life.finish(lease, transition);
+                Ok(())
+            }
+            (_, Transacted::LeaseLost) if !stands => Ok(()),
+            // A storage that asks for the lease at the end only has not asked for it.
+            (None, Transacted::RolledBack(_)) => Ok(()),
+            _ => Err(format!("the transaction under {lease:?}, which stands: {stands}, ended with {ended:?}")),
+        }
+    }
+
+    pub(super) async fn complete_in(&mut self, pick: Pick, commit: bool) -> Result<(), Divergence> {
+        let claimed = self.lease(pick).and_then(|lease| self.claimed.get(&lease));
+        let Some(ctx) = claimed.map(context) else { return Ok(()) };
+        self.client.begin().await;
+        let answer = self.client.complete_in(&ctx).await;
+        if commit {
+            self.client.commit().await;
+        } else {
+            self.client.rollback().await;
+        }
+        let stands = self.life.held(ctx.lease()).is_some();
+        match answer {
+            Ok(()) if stands && commit => {
+                self.life.finish(ctx.lease(), &Transition::Complete(Keep::For(Retention::default().completed)));
+                Ok(())
+            }
+            Ok(()) if stands => Ok(()),
+            Err(CompleteError::LeaseLost(_)) if !stands => Ok(()),
+            answer => Err(format!("complete_in under a lease that stands: {stands}, answered {answer:?}")),
+        }
+    }
+}
+
+impl super::life::Life {
+    /// A job that was just enqueued.
+    fn newborn(&self, new: &New, args: String) -> Job {
+        Job {
+            kind: new.kind,
+            queue: new.queue,
+            priority: new.priority,
+            max_attempts: new.max_attempts,
+            args,
+            state: JobState::Available,
+            attempt: 0,
+            crashes: 0,
+            lease: 0,
+            worker: None,
+            run_at: self.now + new.delay(),
+            run_at_is_exact: false,
+            enqueued_at: None,
+            expires_at: None,
+            failures: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Plays steps on a storage and on the model, and compares every answer.
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+
+use chrono::{TimeDelta, Utc};
+use jobs_core::storage::Operated;
+use jobs_core::{ClaimedJob, JobId, Lease, WorkerId};
+use jobs_diesel::Database;
+
+use super::life::{Life, Pulse};
+use super::step::{Pick, Step, Who, minutes};
+use crate::bench::worker_for;
+use crate::client::Client;
+use crate::fixture::Fixture;
+
+/// Where storage and model part.
+pub(super) type Divergence = String;
+
+/// How long a worker is believed to live after a heartbeat, in minutes.
+const LEASE: u64 = 90;
+/// Floors stay at least a second behind the present. Anything younger than this is above them.
+const ABOVE_ALL_FLOORS: TimeDelta = TimeDelta::milliseconds(800);
+
+/// A storage and its model, and what the application and the workers remember.
+pub(super) struct World<'f, F> {
+    pub(super) fixture: &'f F,
+    pub(super) db: Database,
+    pub(super) client: &'f mut dyn Client,
+    pub(super) life: Life,
+    working: Vec<WorkerId>,
+    former: Vec<WorkerId>,
+    stranger: WorkerId,
+    /// Every job there ever was.
+    pub(super) ids: Vec<JobId>,
+    /// Every lease that was ever granted, oldest first, and what came with it.
+    granted: Vec<Lease>,
+    pub(super) claimed: HashMap<Lease, ClaimedJob>,
+}
+
+/// An answer must be the model's.
+pub(super) fn agree<T: PartialEq + Debug>(what: &str, model: &T, storage: &T) -> Result<(), Divergence> {
+    if model == storage {
+        return Ok(());
+    }
+    Err(format!("{what}\n    model:   {model:?}\n    storage: {storage:?}"))
+}
+
+/// An error of the storage is a divergence, too: no step calls for one.
+pub(super) fn answered<T, E: Debug>(what: &str, answer: Result<T, E>) -> Result<T, Divergence> {
+    answer.map_err(|error| format!("{what} failed: {error:?}"))
+}
+
+/// Plays a life on an emptied database, and compares all that can be seen at its end.
+pub(super) async fn play<F: Fixture>(fixture: &F, client: &mut dyn Client, steps: &[Step]) -> Result<(), Divergence> {
+    let mut world = World::new(fixture, client).await;
+    for (index, step) in steps.iter().enumerate() {
+        let at = |divergence| format!("step {index}, {step:?}: {divergence}");
+        world.perform(step).await.map_err(at)?;
+        world.compare_jobs().await.map_err(at)?;
+    }
+    world.look().await.map_err(|divergence| format!("at the end: {divergence}"))
+}
+
+impl<'f, F: Fixture> World<'f, F> {
+    async fn new(fixture: &'f F, client: &'f mut dyn Client) -> Self {
+        for table in F::TABLES {
+            client.execute(&format!("delete from {}", F::table(table))).await.unwrap();
+        }
+        client.execute("delete from effect").await.unwrap();
+        let mut world = World {
+            fixture,
+            db: fixture.database().clone(),
+            client,
+            life: Life { now: Utc::now(), ..Life::default() },
+            working: Vec::new(),
+            former: Vec::new(),
+            stranger: WorkerId::generate(),
+            ids: Vec::new(),
+            granted: Vec::new(),
+            claimed: HashMap::new(),
+        };
+        for _ in 0..2 {
+            let started = world.start().await;
+            world.working.push(started);
+        }
+        world
+    }
+
+    async fn perform(&mut self, step: &Step) -> Result<(), Divergence> {
+        self.life.now = Utc::now();
+        match step {
+            Step::Enqueue(new) => self.enqueue(std::slice::from_ref(new), false).await,
+            Step::EnqueueAll(new) => self.enqueue(new, true).await,
+            Step::Claim(ask) => self.claim(ask).await,
+            Step::ClaimSuspect(ask) => self.claim_suspect(ask).await,
+            Step::Finish(batch) => self.finish(batch).await,
+            Step::Transact(pick, connection, end) => self.transact(*pick, *connection, *end).await,
+            Step::CompleteIn(pick, commit) => self.complete_in(*pick, *commit).await,
+            Step::Pass(time) => self.pass(*time).await,
+            Step::Die(who) => self.die(*who).await,
+            Step::Leave(who) => self.leave(*who).await,
+            Step::Register(who) => {
+                let worker = self.worker(*who);
+                self.register(worker).await
+            }
+            Step::Beat(who) => self.beat(*who).await,
+            Step::Rescue(max_crashes, orphans) => self.rescue(*max_crashes, *orphans).await,
+            Step::Cancel(place) => {
+                let id = self.id(*place);
+                let answer = answered("cancel", self.db.operator.cancel(id).await)?;
+                agree::<Operated>("cancel", &self.life.cancel(id), &answer)
+            }
+            Step::Retry(place) => {
+                let id = self.id(*place);
+                let answer = answered("retry", self.db.operator.retry(id).await)?;
+                agree::<Operated>("retry", &self.life.retry(id), &answer)
+            }
+            Step::Pause(queue, paused) => self.pause(queue, *paused).await,
+            Step::Prune(limit) => self.prune(*limit).await,
+            Step::Look => self.look().await,
+        }
+    }
+
+    /// A worker that lives.
+    pub(super) async fn start(&mut self) -> WorkerId {
+        let worker = worker_for(&self.db, minutes(LEASE)).await;
+        self.life.workers.insert(worker, Self::pulse(&self.life));
+        worker
+    }
+
+    fn pulse(life: &Life) -> Pulse {
+        Pulse { heartbeat_at: life.now, lease: minutes(LEASE) }
+    }
+
+    async fn register(&mut self, worker: WorkerId) -> Result<(), Divergence> {
+        answered("register", self.db.storage.register(&crate::bench::info(worker, minutes(LEASE))).await)?;
+        self.life.workers.insert(worker, Self::pulse(&self.life));
+        Ok(())
+    }
+
+    /// Another worker takes the place of one that works.
+    pub(super) async fn replace(&mut self, who: Who) {
+        if let Who::At(place) = who {
+            let started = self.start().await;
+            let place = place % self.working.len();
+            self.former.push(std::mem::replace(&mut self.working[place], started));
+        }
+    }
+
+    pub(super) fn worker(&self, who: Who) -> WorkerId {
+        match who {
+            Who::At(place) => self.working[place % self.working.len()],
+            Who::Former => self.former.last().copied().unwrap_or(self.stranger),
+            Who::Stranger => self.stranger,
+        }
+    }
+
+    /// All workers that ever were, and one that never was.
+    pub(super) fn workers(&self) -> Vec<WorkerId> {
+        self.working.iter().chain(&self.former).copied().chain([self.stranger]).collect()
+    }
+
+    /// Of a job, the newest first; beyond the oldest, of none.
+    fn id(&self, place: usize) -> JobId {
+        let place = place % (self.ids.len() + 1);
+        self.ids.iter().rev().nth(place).copied().unwrap_or(JobId(i64::MAX))
+    }
+
+    /// `None`: there is no such lease now.
+    pub(super) fn lease(&self, pick: Pick) -> Option<Lease> {
+        let standing = |place: usize| {
+            let leases = self.life.leases();
+            leases.get(place % leases.len().max(1)).copied()
+        };
+        match pick {
+            Pick::Standing(place) => standing(place),
+            Pick::Granted(place) => self.granted.iter().rev().nth(place % self.granted.len().max(1)).copied(),
+            Pick::Renumbered(place, by) => standing(place).map(|lease| Lease { number: lease.number + by, ..lease }),
+            Pick::Stolen(place, who) => standing(place).map(|lease| Lease { worker: self.worker(who), ..lease }),
+            Pick::Misplaced(place) => standing(place).map(|lease| Lease { job: JobId(lease.job.0 + 1), ..lease }),
+        }
+    }
+
+    pub(super) fn grant(&mut self, job: ClaimedJob) {
+        self.granted.push(job.lease);
+        self.claimed.insert(job.lease, job);
+    }
+
+    /// A storage remembers below which `run_at` nothing is left for it, and looks there every second only. The model knows
+    /// no such delay. Where it may matter (a job came back to its old place, time was moved, the claims before did not know
+    /// its kind) another process looks, which remembers nothing.
+    pub(super) async fn look_everywhere(&mut self) {
+        let old = self.life.now - ABOVE_ALL_FLOORS;
+        if self.life.jobs.values().any(|job| job.waits() && job.run_at < old) {
+            self.db = self.fixture.again().await;
+        }
+    }
+}
