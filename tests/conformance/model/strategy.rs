@@ -4,48 +4,78 @@
 
 use jobs_core::Keep;
 use proptest::collection::vec;
+use proptest::option::weighted;
 use proptest::prelude::*;
 use proptest::sample::{Index, select, subsequence};
 
 use super::step::{Ask, End, New, Pick, Step, When, Who, minutes};
 
-/// The most steps of one life.
-const STEPS: usize = 50;
+/// The most phrases of one life.
+const PHRASES: usize = 30;
 
-/// The sequences.
+/// The sequences. They begin with some jobs, because little can happen without.
 pub(super) fn lives() -> impl Strategy<Value = Vec<Step>> {
-    vec(step(), 1..=STEPS)
+    (vec(new(), 0..8), vec(phrase(), 1..=PHRASES)).prop_map(|(jobs, phrases)| {
+        let first = (!jobs.is_empty()).then_some(Step::EnqueueAll(jobs));
+        first.into_iter().chain(phrases.into_iter().flatten()).collect()
+    })
+}
+
+/// Any step, or a few that rarely follow one another by chance and mean something only if they do.
+fn phrase() -> impl Strategy<Value = Vec<Step>> {
+    prop_oneof![
+        70 => step().prop_map(|step| vec![step]),
+        8 => (ask(), rescue()).prop_map(|(ask, rescue)| vec![Step::Claim(ask.clone()), Step::Die(ask.who), rescue]),
+        4 => (ask(), rescue()).prop_map(|(ask, rescue)| vec![Step::ClaimSuspect(ask.clone()), Step::Die(ask.who), rescue]),
+        2 => (ask(), rescue()).prop_map(|(ask, rescue)| vec![Step::Claim(ask.clone()), Step::Leave(ask.who), rescue]),
+        4 => (ask(), finish()).prop_map(|(ask, finish)| vec![Step::ClaimSuspect(ask), finish]),
+        8 => (ask(), finish()).prop_map(|(ask, finish)| vec![Step::Claim(ask), finish]),
+        4 => (pass(), ask()).prop_map(|(pass, ask)| vec![pass, Step::Claim(ask)]),
+    ]
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => new().prop_map(Step::Enqueue),
-        4 => vec(new(), 0..6).prop_map(Step::EnqueueAll),
-        16 => ask().prop_map(Step::Claim),
-        4 => ask().prop_map(Step::ClaimSuspect),
-        14 => vec((pick(), end()), 1..4).prop_map(Step::Finish),
-        3 => (pick(), 0..2_usize, proptest::option::weighted(0.8, end())).prop_map(|(p, c, e)| Step::Transact(p, c, e)),
+        5 => vec(new(), 0..6).prop_map(Step::EnqueueAll),
+        12 => ask().prop_map(Step::Claim),
+        3 => ask().prop_map(Step::ClaimSuspect),
+        10 => finish(),
+        4 => (pick(), 0..2_usize, weighted(0.8, end())).prop_map(|(pick, conn, end)| Step::Transact(pick, conn, end)),
         2 => (pick(), any::<bool>()).prop_map(|(pick, commit)| Step::CompleteIn(pick, commit)),
-        5 => select(&[20, 60, 60, 120, 64_800][..]).prop_map(Step::Pass),
-        5 => who().prop_map(Step::Die),
+        3 => pass(),
+        2 => who().prop_map(Step::Die),
         1 => who().prop_map(Step::Leave),
         1 => who().prop_map(Step::Register),
         2 => who().prop_map(Step::Beat),
-        6 => (1..5_u16, any::<bool>()).prop_map(|(max_crashes, orphans)| Step::Rescue(max_crashes, orphans)),
+        3 => rescue(),
         3 => any_of_many().prop_map(Step::Cancel),
         4 => any_of_many().prop_map(Step::Retry),
         2 => (queue(), any::<bool>()).prop_map(|(queue, paused)| Step::Pause(queue, paused)),
-        3 => select(&[0, 1, 2, 100][..]).prop_map(Step::Prune),
+        5 => select(&[0, 1, 2, 100, 100][..]).prop_map(Step::Prune),
         3 => Just(Step::Look),
     ]
 }
 
+fn finish() -> impl Strategy<Value = Step> {
+    vec((pick(), end()), 1..4).prop_map(Step::Finish)
+}
+
+fn rescue() -> impl Strategy<Value = Step> {
+    (1..5_u16, any::<bool>()).prop_map(|(max_crashes, orphans)| Step::Rescue(max_crashes, orphans))
+}
+
+/// The last of these is longer than any history is kept.
+fn pass() -> impl Strategy<Value = Step> {
+    select(&[20, 20, 60, 60, 120, 64_800][..]).prop_map(Step::Pass)
+}
+
 fn new() -> impl Strategy<Value = New> {
     let kind = select(&["a", "a", "b", "c"][..]);
-    let priority = select(&[0, 0, 0, 5, -5, i16::MAX, i16::MIN][..]);
+    let priority = select(&[0, 0, 0, 0, 0, 5, -5, i16::MAX, i16::MIN][..]);
     let when = prop_oneof![
         5 => Just(When::Now),
-        2 => delay().prop_map(When::In),
+        3 => delay().prop_map(When::In),
         1 => select(&[-60, 0, 60][..]).prop_map(When::At),
     ];
     (queue(), kind, priority, when, 1..4_u16, proptest::bool::weighted(0.1)).prop_map(
@@ -57,14 +87,24 @@ fn ask() -> impl Strategy<Value = Ask> {
     let all = || Just(vec!["default", "mail"]);
     let queues =
         prop_oneof![3 => Just(vec!["default"]), 3 => all(), 1 => subsequence(vec!["default", "mail", "none"], 0..=3)];
-    let room = (select(&[0, 1, 1, 2, 5][..]), select(&[0, 0, 1, 3][..]));
+    let room = (select(&[0, 1, 1, 2, 3, 5][..]), select(&[0, 0, 1, 3][..]));
     let wanted = queues.prop_flat_map(move |queues| {
         let rooms = vec(room.clone(), queues.len());
         rooms.prop_map(move |rooms| {
             queues.iter().zip(rooms).map(|(queue, (slots, ahead))| (*queue, slots, ahead)).collect::<Vec<_>>()
         })
     });
-    let kinds = select(vec![&["a", "b"][..], &["a", "b"], &["a", "b"], &["b"], &["c"], &["a", "b", "c"], &[]]);
+    let kinds = select(vec![
+        &["a", "b"][..],
+        &["a", "b"],
+        &["a", "b"],
+        &["a", "b"],
+        &["a", "b"],
+        &["b"],
+        &["c"],
+        &["a", "b", "c"],
+        &[],
+    ]);
     (who(), wanted, kinds, 1..5_u16, any::<bool>()).prop_map(|(who, wanted, kinds, max_crashes, insist)| Ask {
         who,
         wanted,
@@ -76,10 +116,10 @@ fn ask() -> impl Strategy<Value = Ask> {
 
 fn pick() -> impl Strategy<Value = Pick> {
     prop_oneof![
-        12 => any_of_many().prop_map(Pick::Standing),
+        10 => any_of_many().prop_map(Pick::Standing),
         4 => any_of_many().prop_map(Pick::Granted),
-        1 => (any_of_many(), select(&[-1, 1][..])).prop_map(|(lease, by)| Pick::Renumbered(lease, by)),
-        1 => (any_of_many(), who()).prop_map(|(lease, who)| Pick::Stolen(lease, who)),
+        2 => (any_of_many(), select(&[-1, 1][..])).prop_map(|(lease, by)| Pick::Renumbered(lease, by)),
+        2 => (any_of_many(), who()).prop_map(|(lease, who)| Pick::Stolen(lease, who)),
         1 => any_of_many().prop_map(Pick::Misplaced),
     ]
 }
@@ -88,7 +128,7 @@ fn end() -> impl Strategy<Value = End> {
     prop_oneof![
         4 => keep().prop_map(End::Complete),
         4 => delay().prop_map(End::Retry),
-        2 => delay().prop_map(End::Snooze),
+        3 => delay().prop_map(End::Snooze),
         2 => Just(End::Release),
         1 => keep().prop_map(End::Cancel),
         2 => keep().prop_map(End::Discard),
