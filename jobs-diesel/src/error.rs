@@ -30,6 +30,9 @@ fn advice(error: &DieselError) -> &'static str {
             "; another process writes to this SQLite file: make this connection wait with `pragma busy_timeout = 5000`, and \
              begin transactions that read before they enqueue with `immediate_transaction`"
         }
+        _ if is_missing_right(error) => {
+            "; whoever enqueues needs what `worker migrate roles` prints for the role jobs_enqueuer"
+        }
         _ => "",
     }
 }
@@ -143,17 +146,25 @@ pub(crate) fn storage_error(error: DieselError) -> StorageError {
         DieselError::DatabaseError(DatabaseErrorKind::Unknown, info) if is_passing(info.message()) => {
             StorageError::Unavailable(Box::new(error))
         }
+        _ if is_missing_right(&error) => StorageError::Refused(
+            format!("{error}; a worker's role needs what `worker migrate roles` prints for the role jobs_worker")
+                .into(),
+        ),
         _ => StorageError::Refused(Box::new(error)),
     }
 }
 
-// Diesel tells a missing table and a server that shuts down only by their texts. The texts are the servers' own, in
+// Diesel tells a missing table, a missing right and a server that shuts down only by their texts. The texts are the servers' own, in
 // the C locale; a translated one reads as `Refused`, which workers retry too, only with a louder log line.
 fn is_missing_table(error: &DieselError) -> bool {
     let DieselError::DatabaseError(_, info) = error else { return false };
     let text = info.message();
     (text.starts_with("relation \"jobs.") || text.starts_with("schema \"jobs\"")) && text.ends_with("does not exist")
         || text.starts_with("no such table: jobs_")
+}
+
+fn is_missing_right(error: &DieselError) -> bool {
+    matches!(error, DieselError::DatabaseError(_, info) if info.message().starts_with("permission denied for "))
 }
 
 fn is_passing(text: &str) -> bool {

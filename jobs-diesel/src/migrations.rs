@@ -36,6 +36,10 @@ macro_rules! migration {
 /// The schema of PostgreSQL.
 pub static POSTGRES: &[Migration] = &[migration!(1, "postgres", "0001", "jobs", "2026-01-01-000001")];
 
+/// What makes and grants the roles of enqueuers and workers on PostgreSQL. For an administrator to run: no version of the
+/// schema depends on it.
+pub static POSTGRES_ROLES: &str = include_str!("../migrations/postgres/roles.sql");
+
 /// The schema of SQLite.
 pub static SQLITE: &[Migration] = &[migration!(1, "sqlite", "0001", "jobs", "2026-01-01-000001")];
 

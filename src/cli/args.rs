@@ -129,6 +129,8 @@ pub(super) enum MigrateAction {
     Status,
     /// Print the SQL of all versions, for people who apply it themselves. Needs no database
     Sql(BackendArgs),
+    /// Print the SQL that makes and grants two PostgreSQL roles, one that may only enqueue and one for workers. Needs no database
+    Roles,
 }
 
 #[derive(Debug, Subcommand)]

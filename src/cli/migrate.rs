@@ -1,6 +1,6 @@
-//! `migrate`: the schema up, down, its status, its SQL.
+//! `migrate`: the schema up, down, its status, its SQL, and that of its roles.
 
-use jobs_diesel::migrations::{Migration, POSTGRES, SQLITE};
+use jobs_diesel::migrations::{Migration, POSTGRES, POSTGRES_ROLES, SQLITE};
 use jobs_diesel::{Backend, Database};
 use serde::Serialize;
 
@@ -23,6 +23,7 @@ pub(super) async fn migrate(app: &App<'_>, action: MigrateAction) -> Result<Exit
         MigrateAction::Down { yes } => down(app, yes).await,
         MigrateAction::Status => status(app).await,
         MigrateAction::Sql(backend) => sql(app, backend),
+        MigrateAction::Roles => roles(app),
     }
 }
 
@@ -111,6 +112,11 @@ fn sql(app: &App<'_>, backend: BackendArgs) -> Result<Exit, CliError> {
     output::print(app.json, &all, || {
         known.iter().map(|m| format!("-- {}\n\n{}\n", label(m), m.up.trim_end())).collect::<Vec<_>>().join("\n")
     })?;
+    Ok(Exit::Fine)
+}
+
+fn roles(app: &App<'_>) -> Result<Exit, CliError> {
+    output::print(app.json, &POSTGRES_ROLES, || POSTGRES_ROLES.to_owned())?;
     Ok(Exit::Fine)
 }
 

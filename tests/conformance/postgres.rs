@@ -1,4 +1,7 @@
-//! PostgreSQL: a database of its own per test, cloned from a migrated template on a server that belongs to the tests.
+//! PostgreSQL: a database of its own per test, cloned from a migrated template on a server that belongs to the tests; and
+//! what only PostgreSQL has to show.
+
+mod roles;
 
 use std::any::TypeId;
 use std::thread;
@@ -47,9 +50,36 @@ fn url_of(name: &str) -> String {
     format!("{authority}/{name}{}", options.map_or_else(String::new, |options| format!("?{options}")))
 }
 
+/// Runs statements as the server's superuser.
 async fn admin(sql: &str) {
     let mut conn = AsyncPgConnection::establish(&server()).await.expect("JOBS_TEST_DATABASE_URL can be reached");
     conn.batch_execute(sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+}
+
+/// The same for what is dropped, inside of a runtime or after it: on a thread of its own, for a runtime must not be blocked.
+fn admin_at_the_end(statements: Vec<String>) {
+    let done = thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        for sql in &statements {
+            runtime.block_on(admin(sql));
+        }
+    });
+    if done.join().is_err() {
+        eprintln!("something on the tests' server could not be dropped");
+    }
+}
+
+/// One connection of each kind that an application may have to PostgreSQL.
+async fn clients_of(url: &str) -> Vec<(&'static str, Box<dyn Client>)> {
+    let plain = AsyncPgConnection::establish(url).await.unwrap();
+    let pool = Pool::builder(AsyncDieselConnectionManager::<AsyncPgConnection>::new(url)).build().unwrap();
+    let pooled: Pooled = pool.get().await.unwrap();
+    vec![
+        ("AsyncPgConnection", Box::new(plain)),
+        ("deadpool object", Box::new(pooled)),
+        #[cfg(feature = "postgres-sync")]
+        ("PgConnection", Box::new(<diesel::PgConnection as diesel::Connection>::establish(url).unwrap())),
+    ]
 }
 
 async fn template() -> &'static str {
@@ -99,15 +129,7 @@ impl Fixture for Postgres {
     }
 
     async fn clients(&self) -> Vec<(&'static str, Box<dyn Client>)> {
-        let plain = AsyncPgConnection::establish(&self.url).await.unwrap();
-        let pool = Pool::builder(AsyncDieselConnectionManager::<AsyncPgConnection>::new(&self.url)).build().unwrap();
-        let pooled: Pooled = pool.get().await.unwrap();
-        vec![
-            ("AsyncPgConnection", Box::new(plain)),
-            ("deadpool object", Box::new(pooled)),
-            #[cfg(feature = "postgres-sync")]
-            ("PgConnection", Box::new(<diesel::PgConnection as diesel::Connection>::establish(&self.url).unwrap())),
-        ]
+        clients_of(&self.url).await
     }
 
     fn provided() -> Vec<Provided> {
@@ -156,15 +178,7 @@ impl Drop for Postgres {
             eprintln!("the database of this test is kept: {}", self.name);
             return;
         }
-        let drop_it = format!("drop database {} with (force)", self.name);
-        // A thread of its own: this one may be inside a runtime, which must not be blocked on.
-        let done = thread::spawn(move || {
-            tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(admin(&drop_it));
-        })
-        .join();
-        if done.is_err() {
-            eprintln!("the database {} could not be dropped", self.name);
-        }
+        admin_at_the_end(vec![format!("drop database {} with (force)", self.name)]);
     }
 }
 

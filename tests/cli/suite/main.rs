@@ -10,6 +10,7 @@ mod check;
 mod copy;
 mod jobs;
 mod options;
+mod roles;
 mod run;
 mod schema;
 mod startup;

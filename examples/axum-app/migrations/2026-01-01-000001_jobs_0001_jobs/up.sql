@@ -19,7 +19,8 @@ create sequence jobs.job_id as bigint;
 -- `args` is null where they are large: see jobs.payload.
 create table jobs.ready (
     id bigint not null default nextval('jobs.job_id'),
-    run_at timestamptz not null default clock_timestamp(),
+    -- 'infinity' is a time to PostgreSQL and to nobody else: one such row would stop every claim that meets it.
+    run_at timestamptz not null default clock_timestamp() check (run_at between '0001-01-01' and '9999-12-31'),
     enqueued_at timestamptz not null default clock_timestamp(),
     lease integer not null default 0,
     priority smallint not null default 0,
@@ -28,7 +29,7 @@ create table jobs.ready (
     crashes smallint not null default 0,
     kind text not null,
     queue text not null default 'default',
-    tags text[],
+    tags text[] check (array_ndims(tags) = 1 and array_position(tags, null) is null),
     args json
 ) with (
     autovacuum_vacuum_scale_factor = 0.0,
@@ -100,10 +101,17 @@ create table jobs.payload (
 
 -- Fires for large arguments, whoever inserts them, and for none at all in a job that was never claimed: right if they were
 -- set aside already, refused otherwise. A job that comes back from a claim is let in as it is.
+--
+-- It has the rights of the schema's owner, so that whoever may enqueue need not be let into the arguments of others; and it is
+-- nobody else's to make a trigger of on a table of theirs.
 create function jobs.set_payload_aside() returns trigger
-language plpgsql
+language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
+    if octet_length(new.args::text) > 262144 then
+        raise exception 'jobs.ready: the arguments of a job of kind % take more than 262144 bytes', left(new.kind, 200)
+            using errcode = '22023';
+    end if;
     if new.args is not null then
         insert into jobs.payload (job_id, args) values (new.id, new.args);
         new.args := null;
@@ -114,6 +122,8 @@ begin
     return new;
 end
 $$;
+
+revoke execute on function jobs.set_payload_aside() from public;
 
 create trigger set_payload_aside before insert on jobs.ready
     for each row when (pg_column_size(new.args) > 2000 or new.args is null and new.lease = 0) execute function jobs.set_payload_aside();

@@ -102,12 +102,14 @@ impl Db {
     pub(crate) fn enqueue(&self, job: impl Enqueue) -> i64 {
         let JobId(id) = match &self.home {
             Home::Sqlite { .. } => job.enqueue(&mut self.sqlite_connection()).unwrap(),
-            Home::Postgres { .. } => runtime().block_on(async {
-                let mut conn = AsyncPgConnection::establish(&self.url).await.unwrap();
-                job.enqueue(&mut conn).await.unwrap()
-            }),
+            Home::Postgres { .. } => return enqueue_on_postgres(&self.url, job),
         };
         id
+    }
+
+    /// The same on PostgreSQL as another user.
+    pub(crate) fn enqueue_as(&self, user: &str, job: impl Enqueue) -> i64 {
+        enqueue_on_postgres(&self.url_as(user), job)
     }
 
     /// Runs SQL written for PostgreSQL's tables: `jobs.x` is `jobs_x` on SQLite.
@@ -177,6 +179,14 @@ impl Drop for Db {
             on_postgres(server, &format!("drop database if exists {name} with (force)"));
         }
     }
+}
+
+fn enqueue_on_postgres(url: &str, job: impl Enqueue) -> i64 {
+    let JobId(id) = runtime().block_on(async {
+        let mut conn = AsyncPgConnection::establish(url).await.unwrap();
+        job.enqueue(&mut conn).await.unwrap()
+    });
+    id
 }
 
 fn on_postgres(url: &str, sql: &str) {

@@ -1,0 +1,33 @@
+//! `migrate roles`: what it prints is enough for an application and a worker that may do no more than they need.
+
+use std::time::Duration;
+
+use fixture_app::Greet;
+
+use crate::support::{Db, worker};
+
+#[test]
+fn the_printed_roles_enqueue_and_work() {
+    let db = Db::postgres().migrated();
+    let name = db.url.rsplit('/').next().unwrap().split('?').next().unwrap();
+    let (enqueuer, runner) = (format!("{name}_enqueuer"), format!("{name}_worker"));
+    // Another name stands for what an administrator does with `sed`.
+    let printed = db.run(&["migrate", "roles"]).succeeded().stdout;
+    db.execute(&printed.replace("jobs_enqueuer", &enqueuer).replace("jobs_worker", &runner));
+    db.execute(&format!("alter role {enqueuer} login; alter role {runner} login"));
+
+    let as_role = |role: &str, args: &[&str]| worker("fixture-worker").args(args).env("DATABASE_URL", db.url_as(role));
+    let id = db.enqueue_as(&enqueuer, Greet { name: "ada".repeat(2000) });
+    as_role(&enqueuer, &["run"]).run().exited(1).complained(&["permission denied", "migrate roles"]);
+    as_role(&runner, &["check"]).run().exited(0);
+    let mut process = as_role(&runner, &[]).start();
+    db.await_state(id, "completed");
+    process.await_line("worker started");
+    process.signal("TERM");
+    let said = process.ended(Duration::from_secs(20)).succeeded().never_said("permission denied").stderr;
+    as_role(&runner, &["show", &id.to_string()]).run().succeeded();
+    as_role(&runner, &["migrate", "down", "--yes"]).run().exited(1).complained(&["must be owner"]);
+
+    db.execute(&format!("drop owned by {enqueuer}, {runner}; drop role {enqueuer}, {runner}"));
+    assert!(said.contains("worker stopped"), "{said}");
+}

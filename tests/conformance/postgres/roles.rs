@@ -1,0 +1,170 @@
+//! The two roles of `migrations/postgres/roles.sql`, on a real server: each may do everything it is for and nothing else, and
+//! no grant is there that nobody needs.
+
+mod allowed;
+mod forbidden;
+
+use diesel::QueryableByName;
+use diesel::sql_types::Text;
+use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
+use jobs_diesel::Database;
+
+use super::{Postgres, admin, admin_at_the_end};
+use crate::fixture::run;
+
+/// A database with the two roles, under other names than the script's, and somebody in each who logs in.
+struct Roles {
+    f: Option<Postgres>,
+    enqueuer: String,
+    worker: String,
+}
+
+#[derive(QueryableByName)]
+struct Line {
+    #[diesel(sql_type = Text)]
+    line: String,
+}
+
+impl Roles {
+    async fn of(f: Postgres) -> Self {
+        let (enqueuer, worker) = (format!("{}_enq", f.name), format!("{}_work", f.name));
+        let script = jobs_diesel::migrations::POSTGRES_ROLES.replace("jobs_enqueuer", &enqueuer);
+        let mut owner = AsyncPgConnection::establish(&f.url).await.unwrap();
+        let script = script.replace("jobs_worker", &worker);
+        // Twice: after an upgrade it is run again.
+        for _ in 0..2 {
+            owner.batch_execute(&script).await.unwrap();
+        }
+        for role in [&enqueuer, &worker] {
+            admin(&format!("create role {role}_login login in role {role}")).await;
+        }
+        // The application's own.
+        owner.batch_execute(&format!("grant insert on effect to {worker}")).await.unwrap();
+        Self { f: Some(f), enqueuer, worker }
+    }
+
+    fn f(&self) -> &Postgres {
+        self.f.as_ref().expect("it is taken at the end")
+    }
+
+    /// The database as somebody in this role reaches it.
+    fn url_as(&self, role: &str) -> String {
+        let (_, place) = self.f().url.split_once('@').expect("the tests' URL names its user");
+        format!("postgres://{role}_login@{place}")
+    }
+
+    async fn database_as(&self, role: &str) -> Database {
+        Database::open(&self.url_as(role), 4).await.unwrap()
+    }
+
+    async fn connection_as(&self, role: &str) -> AsyncPgConnection {
+        AsyncPgConnection::establish(&self.url_as(role)).await.unwrap()
+    }
+
+    /// What takes back each single privilege of a role.
+    async fn revokes(&self, role: &str) -> Vec<String> {
+        let lines: Vec<Line> = diesel::sql_query(format!(
+            "with privilege as (
+    select privilege_type, 'schema jobs' as what, grantee from pg_namespace, aclexplode(nspacl) where nspname = 'jobs'
+    union all
+    select privilege_type, case relkind when 'S' then 'sequence ' else '' end || oid::regclass, grantee
+    from pg_class, aclexplode(relacl) where relnamespace = 'jobs'::regnamespace
+    union all
+    select format('%s (%I)', privilege_type, attname), attrelid::regclass::text, grantee
+    from pg_attribute, aclexplode(attacl) where attrelid::regclass::text like 'jobs.%'
+)
+select format('revoke %s on %s from %s', privilege_type, what, grantee::regrole) as line
+from privilege where grantee = '{role}'::regrole order by line"
+        ))
+        .load(&mut AsyncPgConnection::establish(&self.f().url).await.unwrap())
+        .await
+        .unwrap();
+        lines.into_iter().map(|line| line.line).collect()
+    }
+
+    /// Takes each privilege of the role away in turn, and gives it back. Something that the role is for must fail.
+    async fn each_is_missed(&self, role: &str, privileges: usize, mut try_all: impl AsyncFnMut() -> Option<String>) {
+        assert_eq!(try_all().await, None);
+        let revokes = self.revokes(role).await;
+        assert_eq!(revokes.len(), privileges, "{revokes:#?}");
+        let mut owner = AsyncPgConnection::establish(&self.f().url).await.unwrap();
+        for revoke in revokes {
+            owner.batch_execute(&revoke).await.unwrap();
+            let refusal = try_all().await.unwrap_or_else(|| panic!("nobody missed it: {revoke}"));
+            assert!(refusal.contains("permission denied"), "{revoke}: {refusal}");
+            let grant = revoke.replacen("revoke", "grant", 1).replace(" from ", " to ");
+            owner.batch_execute(&grant).await.unwrap();
+        }
+        assert_eq!(try_all().await, None);
+    }
+}
+
+impl Drop for Roles {
+    fn drop(&mut self) {
+        // The grants go with the database, and only then can the roles.
+        drop(self.f.take());
+        if !std::thread::panicking() {
+            let roles = [&self.enqueuer, &self.worker];
+            admin_at_the_end(roles.map(|role| format!("drop role {role}_login, {role}")).to_vec());
+        }
+    }
+}
+
+#[test]
+fn the_enqueuer_can_enqueue_in_every_way_and_needs_each_grant() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let roles = Roles::of(f).await;
+        let mut clients = super::clients_of(&roles.url_as(&roles.enqueuer)).await;
+        roles.each_is_missed(&roles.enqueuer, 12, async || allowed::enqueueing(&roles, &mut clients).await).await;
+    });
+}
+
+#[test]
+fn the_worker_can_do_every_verb_and_needs_each_grant() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let roles = Roles::of(f).await;
+        let db = roles.database_as(&roles.worker).await;
+        let mut clients = super::clients_of(&roles.url_as(&roles.worker)).await;
+        roles.each_is_missed(&roles.worker, 30, async || allowed::working(&roles, &db, &mut clients).await).await;
+    });
+}
+
+#[test]
+fn the_enqueuer_can_do_nothing_else() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let roles = Roles::of(f).await;
+        let mut conn = roles.connection_as(&roles.enqueuer).await;
+        forbidden::statements(&mut conn, forbidden::TO_BOTH).await;
+        forbidden::statements(&mut conn, forbidden::TO_ENQUEUERS).await;
+        forbidden::verbs(&roles.database_as(&roles.enqueuer).await).await;
+    });
+}
+
+#[test]
+fn the_worker_changes_no_schema_and_forges_nothing() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let roles = Roles::of(f).await;
+        let mut conn = roles.connection_as(&roles.worker).await;
+        forbidden::statements(&mut conn, forbidden::TO_BOTH).await;
+        forbidden::statements(&mut conn, forbidden::TO_WORKERS).await;
+        let refusal = roles.database_as(&roles.worker).await.migrator.down().await.unwrap_err().to_string();
+        assert!(refusal.contains("must be owner"), "{refusal}");
+    });
+}
+
+#[test]
+fn a_missing_grant_is_said_with_what_to_run() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let roles = Roles::of(f).await;
+        let (_, mut client) = super::clients_of(&roles.url_as(&roles.worker)).await.swap_remove(0);
+        let revoke = format!("revoke insert on jobs.ready from {}", roles.worker);
+        AsyncPgConnection::establish(&roles.f().url).await.unwrap().batch_execute(&revoke).await.unwrap();
+        let refusals = [
+            client.enqueue(crate::bench::job()).await.unwrap_err().to_string(),
+            roles.database_as(&roles.enqueuer).await.operator.stats().await.unwrap_err().to_string(),
+        ];
+        for refusal in refusals {
+            assert!(refusal.contains("permission denied") && refusal.contains("migrate roles"), "{refusal}");
+        }
+    });
+}

@@ -1,0 +1,164 @@
+//! Everything that a role is for, statement by statement, until one is refused. The owner sets up what each needs.
+
+use std::time::Duration;
+
+use jobs_core::storage::{Claim, RescuePolicy, Transacted, Transaction, WorkerInfo};
+use jobs_core::{CatchUp, Finish, Keep, Lease, NewJob, Transition, WorkerId};
+use jobs_diesel::Database;
+use tokio_util::sync::CancellationToken;
+
+use super::Roles;
+use crate::bench::*;
+use crate::client::Client;
+use crate::fixture::{Act, Fixture};
+use crate::postgres::Postgres;
+
+type Clients = Vec<(&'static str, Box<dyn Client>)>;
+
+/// Ends the function with the name of what failed.
+macro_rules! step {
+    ($name:expr, $does:expr) => {
+        match $does.await {
+            Ok(answer) => answer,
+            Err(error) => return Some(format!("{}: {error}", $name)),
+        }
+    };
+}
+
+/// Arguments that go into a table of their own.
+fn large() -> NewJob {
+    NewJob::raw("a", format!("\"{}\"", "x".repeat(5000)))
+}
+
+/// Empties the tables; answers a worker that sleeps, so that every enqueue has somebody to wake.
+async fn anew(roles: &Roles) -> WorkerId {
+    let mut owner = roles.f().client().await;
+    owner
+        .execute(
+            "delete from jobs.ready; delete from jobs.running; delete from jobs.finished; delete from jobs.payload;
+         delete from jobs.job_error; delete from jobs.worker; delete from jobs.schedule",
+        )
+        .await
+        .unwrap();
+    let db = roles.f().database();
+    let sleeper = worker(db).await;
+    db.storage.set_idle(sleeper, true).await.unwrap();
+    sleeper
+}
+
+pub(super) async fn enqueueing(roles: &Roles, clients: &mut Clients) -> Option<String> {
+    anew(roles).await;
+    for (name, client) in clients {
+        step!(name, client.enqueue(with(|job| job.tags = vec!["tag".to_owned()])));
+        step!(name, client.enqueue(large()));
+        step!(name, client.enqueue_all(vec![job(), large(), later(HOUR)]));
+        step!(name, client.execute("select jobs.enqueue('a')"));
+        step!(
+            name,
+            client.execute(
+                "select jobs.enqueue(kind => 'a', args => to_json(repeat('x', 5000)), queue => 'q', priority => 1,
+                     run_at => now() + interval '1 hour', max_attempts => 3, tags => array['tag'])"
+            )
+        );
+    }
+    None
+}
+
+pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients) -> Option<String> {
+    let f = roles.f();
+    let (storage, operator) = (&db.storage, &db.operator);
+    let sleeper = anew(roles).await;
+    step!("check_schema", storage.check_schema());
+
+    let id = WorkerId::generate();
+    let info = WorkerInfo { id, host: "h".into(), pid: 1, queues: vec!["default".into()], lease: HOUR };
+    step!("register", storage.register(&info));
+    step!("register again", storage.register(&info));
+    let mut heartbeat = step!("open_heartbeat", storage.open_heartbeat(id));
+    assert!(step!("heartbeat", heartbeat.beat()));
+    step!("set_idle", storage.set_idle(id, true));
+    step!("workers", operator.workers());
+    step!("listen", clients[0].1.execute("listen jobs; unlisten jobs"));
+
+    // Each way a job can come.
+    for (name, client) in clients.iter_mut() {
+        step!(name, client.enqueue(job()));
+        step!(name, client.enqueue_all(vec![job(), large()]));
+    }
+    let wanted = |slots| wants(id, &[("default", slots)]);
+    step!("next_due", storage.next_due(&wanted(1)));
+    let mut claimed = step!("claim", storage.claim(&Claim { insist: true, ..wanted(100) }));
+    assert!(claimed.len() >= 6, "{}", claimed.len());
+    step!("leases", storage.leases(id, None));
+
+    // Each way it can go.
+    let mut next = || claimed.pop().expect("enough were enqueued").lease;
+    let finish = |lease: Lease, transition| [Finish { lease, transition }];
+    step!("complete", storage.finish(&finish(next(), DONE)));
+    let gone = finish(next(), Transition::Complete(Keep::Nothing));
+    step!("complete and keep nothing", storage.finish(&gone));
+    step!("retry after a failure", storage.finish(&finish(next(), retry_in(Duration::ZERO))));
+    step!("discard", storage.finish(&finish(next(), discard())));
+    for (name, connection, body) in Postgres::provided() {
+        let [job] = &step!("claim", storage.claim(&wanted(1)))[..] else { panic!("the retried one and others wait") };
+        let body = body(Act::new(name, Ok(Transition::Snooze(Duration::ZERO))));
+        let transaction = Transaction { connection, lease: job.lease, body, abort: CancellationToken::new() };
+        match storage.transact(transaction).await {
+            Transacted::Committed(_) => {}
+            other => return Some(format!("transact: {other:?}")),
+        }
+    }
+    for (name, client) in clients.iter_mut() {
+        let [job] = &step!("claim", storage.claim(&wanted(1)))[..] else { panic!("the snoozing ones wait") };
+        client.begin().await;
+        let completed = client.complete_in(&context(job)).await;
+        if completed.is_err() {
+            client.rollback().await;
+        }
+        step!(name, async { completed });
+        client.commit().await;
+        enqueue(f, crate::bench::job()).await;
+    }
+
+    // What looks after them.
+    let dead = mortal(f.database()).await;
+    let job = claimed_by_owner(f, dead).await;
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    let rescued = step!("rescue", storage.rescue(RescuePolicy { max_crashes: 2, ..POLICY }));
+    assert_eq!((&rescued.returned[..], rescued.suspects), (&[job.job][..], true));
+    let suspect = step!("claim_suspect", storage.claim_suspect(&Claim { suspect_at: 1, ..wants(id, &[("mine", 1)]) }));
+    assert_eq!(suspect.map(|suspect| suspect.lease.job), Some(job.job));
+    let lease = claimed_by_owner(f, sleeper).await;
+    let expired = Transition::Discard { failure: failure("no"), keep: Keep::For(Duration::ZERO) };
+    f.database().storage.finish(&finish(lease, expired)).await.unwrap();
+    assert_eq!(step!("prune", storage.prune(10)), 1);
+
+    let declared = |expression: &str| jobs_core::storage::DeclaredSchedule {
+        name: "nightly".into(),
+        expression: expression.into(),
+        timezone: "UTC".into(),
+        catch_up: CatchUp::Last,
+    };
+    step!("declare_schedules", storage.declare_schedules(&[declared("0 0 2 * * *")], &[]));
+    step!("declare_schedules", storage.declare_schedules(&[declared("0 0 3 * * *")], &["gone".into()]));
+    let (schedules, now) = step!("schedules", storage.schedules());
+    assert!(step!("tick", storage.tick(&schedules[0], now, &[crate::bench::job(), large()])));
+
+    step!("list", operator.list(&jobs_core::storage::JobFilter { limit: 10, ..Default::default() }));
+    let waiting = enqueue(f, later(HOUR)).await;
+    step!("show", operator.show(waiting));
+    step!("retry", operator.retry(waiting));
+    step!("cancel", operator.cancel(waiting));
+    step!("retry what was cancelled", operator.retry(waiting));
+    step!("stats", operator.stats());
+    step!("deregister", storage.deregister(id));
+    None
+}
+
+/// A job that the owner enqueues and this worker holds.
+async fn claimed_by_owner(f: &Postgres, worker: WorkerId) -> Lease {
+    let id = enqueue(f, with(|job| (job.queue, job.priority) = ("mine".into(), 9))).await;
+    let jobs = f.database().storage.claim(&wants(worker, &[("mine", 1)])).await.unwrap();
+    assert_eq!(ids(&jobs), [id]);
+    jobs[0].lease
+}
