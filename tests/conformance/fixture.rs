@@ -34,6 +34,9 @@ pub(crate) trait Fixture: Send + Sync + Sized + 'static {
     /// The name of one of our tables, for what no port offers.
     fn table(name: &str) -> String;
 
+    /// Makes a number of the definitions of everything there is in the database.
+    fn schema_in_a_number() -> &'static str;
+
     /// Counts the large arguments that are stored.
     fn payloads() -> &'static str;
 

@@ -13,6 +13,7 @@ mod completing_in;
 mod enqueueing;
 mod fencing;
 mod finishing;
+mod hostile;
 mod migrating;
 mod model;
 mod moving;
@@ -141,6 +142,10 @@ conformance! {
         removed_schedules_are_pruned_and_others_stay,
         concurrent_tickers_enqueue_a_tick_once,
         a_paused_schedule_does_not_tick,
+    }
+    hostile {
+        names_of_jobs_queues_and_tags_come_back_as_they_are,
+        names_of_schedules_zones_hosts_and_queues_served_come_back_or_are_refused,
     }
     migrating {
         up_down_and_up_again,

@@ -1,6 +1,7 @@
 //! PostgreSQL: a database of its own per test, cloned from a migrated template on a server that belongs to the tests; and
 //! what only PostgreSQL has to show.
 
+mod hostile_sql;
 mod roles;
 
 use std::any::TypeId;
@@ -142,6 +143,16 @@ impl Fixture for Postgres {
 
     fn table(name: &str) -> String {
         format!("jobs.{name}")
+    }
+
+    fn schema_in_a_number() -> &'static str {
+        "select hashtextextended(string_agg(what, ' ' order by what), 0) as number from (
+             select format('%s.%s', attrelid::regclass, attname) as what from pg_attribute
+             union all select format('%s', oid::regprocedure) from pg_proc
+             union all select format('%s', nspname) from pg_namespace
+             union all select format('%s on %s', tgname, tgrelid::regclass) from pg_trigger
+             union all select format('%s on %s', conname, conrelid::regclass) from pg_constraint
+         ) everything"
     }
 
     fn payloads() -> &'static str {

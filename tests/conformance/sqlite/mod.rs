@@ -97,6 +97,10 @@ impl Fixture for Sqlite {
         format!("jobs_{name}")
     }
 
+    fn schema_in_a_number() -> &'static str {
+        "select count(*) * 1000000 + sum(length(sql)) as number from sqlite_master"
+    }
+
     fn payloads() -> &'static str {
         "select count(*) as number from jobs_job where length(args) > 50000"
     }
