@@ -222,11 +222,15 @@ impl fmt::Debug for JobContext {
     }
 }
 
-/// serde's messages quote the values they object to, and arguments must not reach logs or error tables.
+/// serde's messages quote the values they object to, and arguments must not reach logs or error tables. Those that a type
+/// makes itself may have them anywhere.
 fn mismatch_without_values(error: &serde_json::Error) -> String {
+    const SERDES: [&str; 5] =
+        ["invalid type: ", "invalid value: ", "invalid length ", "unknown variant ", "unknown field "];
     let text = error.to_string();
     let place = format!("at line {} column {}", error.line(), error.column());
-    match text.rfind(", expected ") {
+    let is_serdes = SERDES.iter().any(|start| text.starts_with(start));
+    match text.rfind(", expected ").filter(|_| is_serdes) {
         Some(at) => text[at + 2..].to_owned(),
         None if text.starts_with("missing field") || text.starts_with("duplicate field") => text,
         None if error.is_data() => format!("unexpected value {place}"),

@@ -5,12 +5,15 @@ use std::io::{self, IsTerminal};
 
 use clap::ValueEnum;
 use tracing::field::Field;
-use tracing_subscriber::EnvFilter;
+use tracing::{Level, Metadata, Subscriber};
 use tracing_subscriber::field::MakeExt as _;
 use tracing_subscriber::fmt::format::{self, Writer};
+use tracing_subscriber::layer::{Context, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer};
 
 use super::exit::CliError;
+use super::output::printable;
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -36,19 +39,34 @@ pub(super) fn install(format: LogFormat, directives: Option<&str>, default: &str
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
     // An error means that the program installed a subscriber of its own before it called us: that one stays.
     let _ = match format {
-        LogFormat::Pretty if io::stderr().is_terminal() => builder.finish().try_init(),
+        LogFormat::Pretty if io::stderr().is_terminal() => builder.finish().with(Discretion).try_init(),
         LogFormat::Pretty => {
-            builder.with_ansi(false).fmt_fields(format::debug_fn(plain).delimited(" ")).finish().try_init()
+            let fields = format::debug_fn(plain).delimited(" ");
+            builder.with_ansi(false).fmt_fields(fields).finish().with(Discretion).try_init()
         }
-        LogFormat::Json => builder.json().flatten_event(true).finish().try_init(),
+        LogFormat::Json => builder.json().flatten_event(true).finish().with(Discretion).try_init(),
     };
     Ok(())
 }
 
+/// Keeps out what no directive may ask for: tokio-postgres tells the parameters of each statement, among them the arguments
+/// of jobs. It does so through the crate `log`, which is heard in programs that have tracing-subscriber's feature `tracing-log`.
+struct Discretion;
+
+impl<S: Subscriber> Layer<S> for Discretion {
+    fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
+        *metadata.level() <= Level::INFO || !metadata.target().starts_with("tokio_postgres")
+    }
+}
+
 /// Writes a field without the steps that colours need: each job has a span with five, written before its handler starts.
+/// A message may hold what somebody else wrote, such as the error of a handler: it must not look like a line of its own.
 fn plain(writer: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> fmt::Result {
     match field.name() {
-        "message" => write!(writer, "{value:?}"),
+        "message" => match format!("{value:?}") {
+            text if text.contains(char::is_control) => writer.write_str(&printable(&text)),
+            text => writer.write_str(&text),
+        },
         name => write!(writer, "{name}={value:?}"),
     }
 }

@@ -1,5 +1,6 @@
 //! What statements need that Diesel's DSL cannot say: native SQL with typed binds, and JSON as its text.
 
+use std::fmt;
 use std::io::Write as _;
 
 use diesel::deserialize::{self, FromSql, FromSqlRow};
@@ -46,9 +47,16 @@ pub(crate) use {native_query, sql, sql_piece};
 
 /// JSON as the bytes of its text, neither parsed nor copied into a tree. The column is `json`, not `jsonb`: it takes
 /// every string serde writes (jsonb refuses `\u0000`) and costs less at each move.
-#[derive(Debug, Clone, FromSqlRow, AsExpression)]
+#[derive(Clone, FromSqlRow, AsExpression)]
 #[diesel(sql_type = Json)]
 pub(crate) struct RawJson(pub(crate) Vec<u8>);
+
+impl fmt::Debug for RawJson {
+    // An application's instrumentation of Diesel prints statements with their binds, and these are arguments.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes of JSON", self.0.len())
+    }
+}
 
 impl FromSql<Json, Pg> for RawJson {
     fn from_sql(value: PgValue<'_>) -> deserialize::Result<Self> {

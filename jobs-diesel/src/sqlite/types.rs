@@ -1,5 +1,7 @@
 //! How the nouns stand in columns: times as microseconds, workers and states as words, lists as JSON.
 
+use std::fmt;
+
 use chrono::{DateTime, Utc};
 use diesel::deserialize::{self, FromSql, FromSqlRow};
 use diesel::expression::AsExpression;
@@ -26,6 +28,24 @@ pub(super) struct State(pub(super) JobState);
 #[derive(Clone, Debug, FromSqlRow, AsExpression)]
 #[diesel(sql_type = Text)]
 pub(super) struct Names(pub(super) Vec<String>);
+
+/// Arguments, written.
+#[derive(Clone, Copy, AsExpression)]
+#[diesel(sql_type = Text)]
+pub(super) struct Args<'a>(pub(super) &'a str);
+
+impl fmt::Debug for Args<'_> {
+    // An application's instrumentation of Diesel prints statements with their binds.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes of JSON", self.0.len())
+    }
+}
+
+impl ToSql<Text, Sqlite> for Args<'_> {
+    fn to_sql<'b>(&'b self, out: &mut Output<'b, '_, Sqlite>) -> serialize::Result {
+        <str as ToSql<Text, Sqlite>>::to_sql(self.0, out)
+    }
+}
 
 impl FromSql<BigInt, Sqlite> for Instant {
     fn from_sql(value: SqliteValue<'_, '_, '_>) -> deserialize::Result<Self> {

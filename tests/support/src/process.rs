@@ -28,6 +28,16 @@ pub struct Ended {
 impl Process {
     /// Starts a worker's binary on a database, with nothing of the caller's environment that it would read.
     pub fn worker(binary: &str, url: &str, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+        Self::worker_with(binary, url, args, &[])
+    }
+
+    /// The same with some variables of its own.
+    pub fn worker_with(
+        binary: &str,
+        url: &str,
+        args: impl IntoIterator<Item = impl AsRef<OsStr>>,
+        variables: &[(&str, &str)],
+    ) -> Self {
         let mut command = Command::new(binary);
         for (name, _) in std::env::vars_os() {
             let text = name.to_string_lossy();
@@ -35,7 +45,7 @@ impl Process {
                 command.env_remove(&name);
             }
         }
-        command.env("DATABASE_URL", url).args(args);
+        command.env("DATABASE_URL", url).envs(variables.iter().copied()).args(args);
         Self::start(command)
     }
 

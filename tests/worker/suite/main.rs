@@ -6,6 +6,7 @@
 mod ahead;
 mod bad_input;
 mod bustle;
+mod canary;
 mod cancelling;
 mod completing_in;
 mod context;

@@ -8,7 +8,7 @@ use diesel::sqlite::Sqlite;
 use jobs_core::{JobId, NewJob, RunAt};
 
 use crate::sqlite::time::{NOW, micros};
-use crate::sqlite::types::Names;
+use crate::sqlite::types::{Args, Names};
 
 /// Rows per statement: 8 binds each, well below SQLite's 32,766 binds.
 const MAX_ROWS: usize = 1000;
@@ -30,7 +30,7 @@ struct Row<'a> {
     not_before: i64,
     max_attempts: i32,
     tags: Names,
-    args: &'a str,
+    args: Args<'a>,
 }
 
 impl<'a> Insert<'a> {
@@ -78,7 +78,7 @@ impl<'a> Row<'a> {
             not_before,
             max_attempts: job.max_attempts.into(),
             tags: Names(job.tags.clone()),
-            args: &job.args,
+            args: Args(&job.args),
         }
     }
 }
@@ -104,7 +104,7 @@ impl QueryFragment<Sqlite> for Insert<'_> {
             out.push_sql(", ");
             out.push_bind_param::<Text, _>(&row.tags)?;
             out.push_sql(", ");
-            out.push_bind_param::<Text, _>(row.args)?;
+            out.push_bind_param::<Text, _>(&row.args)?;
             out.push_sql(")");
         }
         out.push_sql(" returning id");
