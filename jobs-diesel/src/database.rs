@@ -50,10 +50,13 @@ impl Backend {
         match url.split_once(':').map(|(scheme, _)| scheme) {
             Some("postgres" | "postgresql") => Ok(Self::Postgres),
             Some("sqlite") => Ok(Self::Sqlite),
-            // The URL may hold a password: only its scheme is repeated.
+            // The URL may hold a password: only its scheme is repeated, and only if it surely is one.
             scheme => Err(StorageError::Config(format!(
                 "DATABASE_URL: {} is not a database `jobs` knows; write postgres://user@host/name or sqlite://path/to/file.db",
-                scheme.map_or_else(|| "a URL without a scheme".to_owned(), |s| format!("scheme {s:?}"))
+                scheme
+                    .filter(|scheme| url[scheme.len()..].starts_with("://")
+                        && scheme.chars().all(|c| c.is_ascii_alphanumeric()))
+                    .map_or_else(|| "a URL without a scheme".to_owned(), |scheme| format!("scheme {scheme:?}"))
             ))),
         }
     }

@@ -102,9 +102,15 @@ fn start(setup: Option<Setup>) -> ExitCode {
     }
 }
 
-/// clap ends the process itself on `--help` and on what it does not understand.
+/// clap ends the process itself on `--help` and on what it does not understand. It says what that was; but a URL in the wrong
+/// place may hold a password.
 fn parse() -> Cli {
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|error| {
+        if error.use_stderr() && error.to_string().contains("://") {
+            Cli::command().error(ErrorKind::InvalidValue, "a URL stands where none belongs: set DATABASE_URL").exit();
+        }
+        error.exit()
+    });
     if cli.command.is_some() && !cli.run.is_empty() {
         Cli::command()
             .error(

@@ -37,7 +37,7 @@ struct Keeper {
 
 /// A worker's storage in the schema.
 pub(crate) fn storage(url: &str) -> StorageResult<Arc<dyn Storage>> {
-    Ok(Arc::new(PgStorage::on(Connector::from_url(url)?.renamed(), url, 1)?))
+    Ok(Arc::new(PgStorage::on(Connector::from_url(url)?.renamed(), 1)?))
 }
 
 impl PgGround {

@@ -51,6 +51,9 @@ pub(crate) struct Connector {
     renamed: bool,
     /// Without the settings of [`tuned`](Self::tuned), for poolers that refuse them.
     untuned: Option<Config>,
+    /// The same server in libpq's words.
+    #[cfg(feature = "postgres-sync")]
+    libpq: String,
 }
 
 impl Connector {
@@ -69,6 +72,10 @@ impl Connector {
                 key_and_value => {
                     let key = key_and_value.map_or(pair, |(key, _)| key);
                     if !PARAMETERS.contains(&key) {
+                        // Behind a `?` that belongs to a password, the name of a parameter is the rest of it.
+                        if query.contains('@') {
+                            return Err(not_a_url());
+                        }
                         return Err(StorageError::Config(format!(
                             "DATABASE_URL: unknown parameter {key:?}; known are sslmode, sslrootcert, {}",
                             PARAMETERS.join(", ")
@@ -80,13 +87,7 @@ impl Connector {
         }
         let bare = if others.is_empty() { base.to_owned() } else { format!("{base}?{}", others.join("&")) };
         // The parser's message may repeat a part of the URL, which may hold the password.
-        let mut config = Config::from_str(&bare).map_err(|_| {
-            StorageError::Config(
-                "DATABASE_URL is not a valid PostgreSQL URL; write postgres://user:password@host:5432/database, \
-                 with special characters of the password percent-encoded"
-                    .to_owned(),
-            )
-        })?;
+        let mut config = Config::from_str(&bare).map_err(|_| not_a_url())?;
         let (mode, verify) = match sslmode {
             "disable" => (SslMode::Disable, None),
             "allow" | "prefer" => (SslMode::Prefer, Some(Verify::Nothing)),
@@ -94,12 +95,15 @@ impl Connector {
             "require" if roots.is_none() => (SslMode::Require, Some(Verify::Nothing)),
             "require" | "verify-ca" => (SslMode::Require, Some(Verify::Chain)),
             "verify-full" => (SslMode::Require, Some(Verify::ChainAndName)),
+            _ if query.contains('@') => return Err(not_a_url()),
             other => {
                 return Err(StorageError::Config(format!(
                     "DATABASE_URL: sslmode={other} is unknown; write disable, prefer, require, verify-ca or verify-full"
                 )));
             }
         };
+        #[cfg(feature = "postgres-sync")]
+        let libpq = super::libpq::url(&config, query);
         config.ssl_mode(mode);
         if config.get_application_name().is_none() {
             config.application_name("jobs worker");
@@ -108,7 +112,20 @@ impl Connector {
             config.connect_timeout(Duration::from_secs(5));
         }
         let tls = verify.map(|verify| connector(verify, roots.as_deref())).transpose()?;
-        Ok(Self { config, tls, renamed: false, untuned: None })
+        Ok(Self {
+            config,
+            tls,
+            renamed: false,
+            untuned: None,
+            #[cfg(feature = "postgres-sync")]
+            libpq,
+        })
+    }
+
+    /// The same server as libpq is told of it.
+    #[cfg(feature = "postgres-sync")]
+    pub(crate) fn for_libpq(&self) -> &str {
+        &self.libpq
     }
 
     /// The same server, where every statement finds the tables of `jobs` in the schema of `worker bench`.
@@ -203,6 +220,15 @@ impl Connector {
     }
 }
 
+/// Repeats nothing of the URL: where it was meant to end its password, nobody can tell.
+fn not_a_url() -> StorageError {
+    StorageError::Config(
+        "DATABASE_URL is not a valid PostgreSQL URL; write postgres://user:password@host:5432/database, \
+         with special characters of the password percent-encoded"
+            .to_owned(),
+    )
+}
+
 /// Whether a pooler refused the settings of a connection: PgBouncer names the "startup parameter", RDS Proxy speaks of
 /// "command-line options".
 fn is_about_settings(problem: &str) -> bool {
@@ -264,6 +290,12 @@ mod tests {
     fn a_wrong_url_is_refused_without_repeating_it() {
         let message = refusal("postgres://me:s3cret@host:notaport/db");
         assert!(message.contains("not a valid PostgreSQL URL") && !message.contains("s3cret"), "{message}");
+        // A `?` that is not percent-encoded ends the password, and what is left of it looks like parameters.
+        for url in ["me:x?s3cret@host/db", "me:x?s3cret=y@host/db", "me:x?sslmode=s3cret@host/db", "me:x?a&s3cret@host"]
+        {
+            let message = refusal(&format!("postgres://{url}"));
+            assert!(message.contains("percent-encoded") && !message.contains("s3cret"), "{url}: {message}");
+        }
     }
 
     #[test]

@@ -4,6 +4,8 @@ pub(crate) mod bench;
 mod connect;
 mod executor;
 mod lanes;
+#[cfg(feature = "postgres-sync")]
+mod libpq;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used)]
 mod limit_tests;
@@ -102,11 +104,10 @@ fn unavailable(error: impl std::error::Error + Send + Sync + 'static) -> Storage
 
 impl PgStorage {
     fn new(url: &str, handlers: usize) -> StorageResult<Self> {
-        Self::on(Connector::from_url(url)?, url, handlers)
+        Self::on(Connector::from_url(url)?, handlers)
     }
 
-    #[cfg_attr(not(feature = "postgres-sync"), allow(unused_variables))] // only libpq's connections read the URL
-    fn on(connector: Connector, url: &str, handlers: usize) -> StorageResult<Self> {
+    fn on(connector: Connector, handlers: usize) -> StorageResult<Self> {
         let connector = Arc::new(connector);
         Ok(Self {
             own: pool(Arc::new(connector.tuned(SERVER_LIMIT)), OWN_CONNECTIONS)?,
@@ -114,7 +115,7 @@ impl PgStorage {
             handlers: pool(connector.clone(), handlers.max(1))?,
             lanes: Arc::new(Mutex::new(Lanes::new(Instant::now()))),
             #[cfg(feature = "postgres-sync")]
-            blocking: transact::blocking_pool(url, handlers.max(1)),
+            blocking: transact::blocking_pool(connector.for_libpq(), handlers.max(1)),
             connector,
         })
     }

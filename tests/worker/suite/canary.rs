@@ -1,6 +1,7 @@
 //! Secrets that must come out nowhere: arguments, states, the database's password. They are looked for in everything a worker
 //! writes at `RUST_LOG=trace`, in the failures it stores, in errors and in `Debug` views.
 
+mod urls;
 mod views;
 
 use std::time::Duration;
