@@ -19,8 +19,13 @@ use jobs_core::storage::{Claim, Wanted};
 
 /// Between two sweeps, unless a sweep takes long.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
-/// A sweep may take this part of the time: one in twenty.
-const SWEEP_SHARE: u32 = 20;
+/// A sweep that takes longer than this is a claim that people notice.
+const BRIEF: Duration = Duration::from_millis(20);
+/// It is to take one in two hundred parts of the time, so that the 99th percentile of the claims is none of it,
+const SMALL_SHARE: u32 = 200;
+/// unless that would put it off for longer than this: then one in twenty.
+const PUT_OFF: Duration = Duration::from_secs(30);
+const LARGE_SHARE: u32 = 20;
 /// Between reading the clock for `run_at` and becoming a transaction with a number, an insert may be held up this long.
 const SLACK: Duration = Duration::from_secs(1);
 /// Claims closer together than this share one mark of the horizon.
@@ -79,6 +84,12 @@ pub(crate) struct Lanes {
     next_sweep: Instant,
 }
 
+/// After a sweep that took this long.
+fn pause_after(took: Duration) -> Duration {
+    let large = took * LARGE_SHARE;
+    if took <= BRIEF { large } else { (took * SMALL_SHARE).min(PUT_OFF).max(large) }
+}
+
 impl Lanes {
     pub(crate) fn new(now: Instant) -> Self {
         Self { queues: HashMap::new(), horizon: None, marks: VecDeque::new(), next_sweep: now }
@@ -96,12 +107,12 @@ impl Lanes {
 
     /// After a claim that was to be a sweep, took this long and brought nothing. It may have been refused at the gate.
     pub(crate) fn swept_in_vain(&mut self, now: Instant, took: Duration) {
-        self.next_sweep = now + took * SWEEP_SHARE;
+        self.next_sweep = now + pause_after(took);
     }
 
     /// After a sweep that took this long.
     pub(crate) fn swept(&mut self, now: Instant, took: Duration) {
-        self.next_sweep = now + SWEEP_EVERY.max(took * SWEEP_SHARE);
+        self.next_sweep = now + SWEEP_EVERY.max(pause_after(took));
         for lanes in self.queues.values_mut() {
             lanes.retain(|_, lane| now.duration_since(lane.used) < FORGET_AFTER);
         }
@@ -285,7 +296,10 @@ mod tests {
         assert!(lanes.is_sweep_due(start));
         lanes.swept(start, Duration::from_millis(1));
         assert!(!lanes.is_sweep_due(start + Duration::from_millis(999)) && lanes.is_sweep_due(start + SWEEP_EVERY));
-        lanes.swept(start, Duration::from_millis(500));
-        assert!(!lanes.is_sweep_due(start + Duration::from_secs(9)));
+        for (took, pause) in [(20, 1), (100, 20), (500, 30), (3_000, 60)] {
+            lanes.swept(start, Duration::from_millis(took));
+            let due = start + Duration::from_secs(pause);
+            assert!(!lanes.is_sweep_due(due - Duration::from_millis(1)) && lanes.is_sweep_due(due), "{took}");
+        }
     }
 }

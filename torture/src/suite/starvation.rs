@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use futures_util::future::join_all;
-use tokio_postgres::Client;
+use tokio_postgres::{Client, NoTls};
 use torture::checker::Promise;
 use torture::history::fault;
 use torture::workload::{Application, Deed, Mix, Shape, Work, Workload};
@@ -68,11 +68,14 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
 
 /// Connects until the server refuses.
 async fn take_all(arena: &Arena<'_>) -> Vec<Client> {
-    let mut taken = Vec::new();
+    let (url, mut taken) = (arena.url(), Vec::new());
     loop {
-        let answers = join_all((0..AT_ONCE).map(|_| arena.connect())).await;
+        let answers = join_all((0..AT_ONCE).map(|_| tokio_postgres::connect(&url, NoTls))).await;
         let refused = answers.iter().any(Result::is_err);
-        taken.extend(answers.into_iter().flatten());
+        for (client, connection) in answers.into_iter().flatten() {
+            tokio::spawn(connection);
+            taken.push(client);
+        }
         if refused {
             return taken;
         }

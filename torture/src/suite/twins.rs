@@ -102,12 +102,12 @@ pub(super) const TWINS: &[Twin] = &[
         server: "",
     },
     Twin {
-        name: "no-sweep",
+        name: "hasty-floors",
         tests: &["claim-race"],
-        fault: "no claim looks below what was there a moment ago",
+        fault: "no claim looks below what was there a moment ago, whose transaction is still under way",
         reworded: &[(
             "r.run_at >= coalesce(scan.floor, '-infinity')",
-            "r.run_at >= coalesce(scan.floor, now() - interval '300 milliseconds')",
+            "r.run_at >= greatest(coalesce(scan.floor, '-infinity'), now() - interval '300 milliseconds')",
         )],
         server: "",
     },
