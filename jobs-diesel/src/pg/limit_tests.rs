@@ -16,7 +16,7 @@ use super::tests::{database, url};
 
 const CLAIMERS: usize = 8;
 const ROUNDS: usize = 250;
-const SWITCHES: [&str; 14] = [
+const SWITCHES: [&str; 13] = [
     "enable_seqscan",
     "enable_indexscan",
     "enable_indexonlyscan",
@@ -30,7 +30,6 @@ const SWITCHES: [&str; 14] = [
     "enable_material",
     "enable_memoize",
     "enable_hashagg",
-    "jit",
 ];
 
 /// Some setting of the planner, and some belief about the tables.
@@ -44,7 +43,7 @@ fn whim(rng: &mut StdRng) -> String {
     let tuples = rng.random_range(0..7);
     let _ = write!(
         sql,
-        "set plan_cache_mode = {mode}; set random_page_cost = {pages}; set jit_above_cost = 0;
+        "set plan_cache_mode = {mode}; set random_page_cost = {pages}; set jit = off;
          update pg_class set reltuples = 10 ^ {tuples}, relpages = 10 ^ {tuples} / 50 where oid = 'jobs.ready'::regclass"
     );
     sql

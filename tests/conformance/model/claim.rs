@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
+use chrono::TimeDelta;
 use jobs_core::storage::Claim;
 use jobs_core::{JobId, JobState, WorkerId};
 
 use super::life::{Job, Life};
+
+/// So long a suspect keeps others waiting.
+const APART: TimeDelta = TimeDelta::minutes(2);
 
 impl Life {
     /// The best due jobs of each queue, leased.
@@ -28,13 +32,15 @@ impl Life {
         claimed
     }
 
-    /// The best due suspect, unless one runs anywhere.
+    /// The best due suspect that there is a slot for, unless one runs anywhere and was claimed a short while ago.
     pub(super) fn claim_suspect(&mut self, claim: &Claim) -> Option<JobId> {
-        let is_running = |job: &Job| job.state == JobState::Running && job.is_suspect(claim);
+        let lately = |job: &Job| job.claimed_at.is_some_and(|at| self.now - at < APART);
+        let is_running = |job: &Job| job.state == JobState::Running && job.is_suspect(claim) && lately(job);
         if !self.workers.contains_key(&claim.worker) || self.jobs.values().any(is_running) {
             return None;
         }
-        let due = claim.wanted.iter().flat_map(|wanted| self.due(claim, &wanted.queue, true));
+        let with_a_slot = claim.wanted.iter().filter(|wanted| wanted.slots > 0);
+        let due = with_a_slot.flat_map(|wanted| self.due(claim, &wanted.queue, true));
         let mut best: Vec<JobId> = due.min_by_key(|id| self.jobs[id].order(*id)).into_iter().collect();
         self.lease(&mut best, claim.worker);
         best.pop()
@@ -78,6 +84,7 @@ impl Life {
             job.state = JobState::Running;
             job.attempt += 1;
             job.lease += 1;
+            job.claimed_at = Some(self.now);
             job.worker = Some(worker);
         }
     }

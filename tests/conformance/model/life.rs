@@ -48,6 +48,8 @@ pub(super) struct Job {
     pub(super) run_at_is_exact: bool,
     /// The storage's own, once it has been asked.
     pub(super) enqueued_at: Option<DateTime<Utc>>,
+    /// When its newest lease was granted.
+    pub(super) claimed_at: Option<DateTime<Utc>>,
     /// When it may be pruned.
     pub(super) expires_at: Option<DateTime<Utc>>,
     pub(super) failures: Vec<Failed>,
@@ -143,7 +145,7 @@ impl Life {
         }
         for job in self.jobs.values_mut() {
             job.run_at -= time;
-            for at in [&mut job.enqueued_at, &mut job.expires_at] {
+            for at in [&mut job.enqueued_at, &mut job.claimed_at, &mut job.expires_at] {
                 *at = at.map(|at| at - time);
             }
         }

@@ -171,6 +171,7 @@ impl super::life::Life {
             run_at: self.now + new.delay(),
             run_at_is_exact: false,
             enqueued_at: None,
+            claimed_at: None,
             expires_at: None,
             failures: Vec::new(),
         }
