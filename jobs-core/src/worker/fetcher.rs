@@ -11,7 +11,7 @@ use super::{Shared, runner, suspect};
 use crate::crash_point::crash_point;
 use crate::error::StorageError;
 use crate::outcome::Transition;
-use crate::storage::{Claim, StorageResult};
+use crate::storage::{Claim, StorageResult, Wanted};
 use crate::telemetry::Trouble;
 
 /// A worker busy for this long stops asking to be woken.
@@ -74,22 +74,23 @@ impl Fetcher {
     async fn turn(&mut self) {
         runner::start(&self.shared, &self.reporter);
         self.give_back(HELD_AT_MOST).await;
-        let wanted = self.shared.queues.wanted();
+        if self.shared.suspects.swap(false, Ordering::AcqRel) {
+            match suspect::run_one(&self.shared, &self.reporter, &self.wants()).await {
+                // There may be more; but they are not all there is.
+                Ok(found) => drop(self.shared.suspects.fetch_or(found, Ordering::AcqRel)),
+                Err(problem) => return self.fail(&problem).await,
+            }
+            if self.shared.phases.draining().is_cancelled() {
+                return;
+            }
+        }
+        let claim = self.wants();
+        let wanted = &claim.wanted;
         if wanted.is_empty() {
             return self.wait_for_room().await;
         }
         let a_slot_matters = wanted.len() < self.shared.queues.len();
         let nothing_of_ours = self.shared.leases.count() == 0;
-        let insist = self.in_vain_since.is_some_and(|since| since.elapsed() > INSIST_AFTER);
-        let suspect_at = self.shared.settings.rescue_policy(false).suspect_at();
-        let claim = Claim { worker: *self.shared.id.borrow(), wanted, kinds: self.kinds.clone(), insist, suspect_at };
-        if self.shared.suspects.swap(false, Ordering::AcqRel) {
-            match suspect::run_one(&self.shared, &self.reporter, &claim).await {
-                // There may be more; but they are not all there is.
-                Ok(found) => drop(self.shared.suspects.fetch_or(found, Ordering::AcqRel)),
-                Err(problem) => return self.fail(&problem).await,
-            }
-        }
         let claimed = match self.claim(&claim).await {
             Ok(jobs) => jobs,
             Err(problem) => return self.fail(&problem).await,
@@ -107,6 +108,14 @@ impl Fetcher {
             return;
         }
         self.rest(&claim, a_slot_matters, nothing_of_ours).await;
+    }
+
+    /// What there is room for now.
+    fn wants(&self) -> Claim {
+        let insist = self.in_vain_since.is_some_and(|since| since.elapsed() > INSIST_AFTER);
+        let (worker, wanted) = (*self.shared.id.borrow(), self.shared.queues.wanted());
+        let suspect_at = self.shared.settings.rescue_policy(false).suspect_at();
+        Claim { worker, wanted, kinds: self.kinds.clone(), insist, suspect_at }
     }
 
     /// Claims, and takes in hand what that brings; answers how many jobs.
@@ -188,7 +197,8 @@ impl Fetcher {
         }
         loop {
             // A slot freed while the claim was under way has had its say there.
-            if self.shared.queues.wanted().len() > claim.wanted.len() {
+            let asked_for = |now: &Wanted| claim.wanted.iter().any(|then| then.queue == now.queue);
+            if !self.shared.queues.wanted().iter().all(asked_for) {
                 return;
             }
             let due = match self.shared.storage.next_due(&looked_for).await {

@@ -21,6 +21,8 @@ use super::run::Run;
 const SHORT: Size = Size { jobs: 400, faults: 4 };
 const LONG: Size = Size { jobs: 20_000, faults: 60 };
 const CONNECTIONS: &str = "2";
+/// Longer than a lease, and than a job waits for a connection.
+const HOLD: Duration = Duration::from_secs(12);
 /// Numbers that only the holders have.
 const HOLDERS: i64 = 1_000_000;
 /// How many connections are opened at the same time.
@@ -34,7 +36,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let conn = arena.connect().await?;
     let mut application = Application::new(arena.url());
     fault(&conn, "handlers hold every connection", None).await?;
-    let hold = u64::try_from((LEASE + LEASE / 2).as_millis())?;
+    let hold = u64::try_from(HOLD.as_millis())?;
     let shapes = [Shape::Transactional, Shape::TransactionalBlocking];
     let holders = shapes.into_iter().cycle().zip(HOLDERS..).take(2 * size.faults);
     let holders = holders.map(|(shape, number)| Work::new(number, shape).lasting(hold)).collect();
