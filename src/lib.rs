@@ -31,6 +31,8 @@ pub use jobs_macros::{Job, job};
 /// What the macros' output names. Not for people: it changes without notice.
 #[doc(hidden)]
 pub mod __private {
+    #[cfg(feature = "cli")]
+    pub use crate::cli::log_as_worker;
     pub use jobs_core::__private::{Argument, BoxFuture, NoArguments, decode, handle, inventory};
     pub use jobs_core::{
         AnyConnection, Backoff, CatchUp, Handle, Handled, Handler, IntoHandled, Job, JobContext, JobError, JobOptions,

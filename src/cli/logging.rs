@@ -1,19 +1,18 @@
 //! Logs on standard error, so that standard output holds nothing but answers.
 
-use std::fmt::{self, Debug};
-use std::io::{self, IsTerminal};
+mod plain;
+
+use std::io;
 
 use clap::ValueEnum;
-use tracing::field::Field;
 use tracing::{Level, Metadata, Subscriber};
-use tracing_subscriber::field::MakeExt as _;
-use tracing_subscriber::fmt::format::{self, Writer};
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{EnvFilter, Layer};
+use tracing_subscriber::{EnvFilter, Layer, fmt};
 
+use self::plain::Plain;
 use super::exit::CliError;
-use super::output::printable;
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -32,21 +31,35 @@ impl LogFormat {
 }
 
 /// Installs the subscriber, unless the program has one already. `directives` is RUST_LOG's; without it, `default`.
-pub(super) fn install(format: LogFormat, directives: Option<&str>, default: &str) -> Result<(), CliError> {
-    let filter = EnvFilter::try_new(directives.unwrap_or(default)).map_err(|error| {
-        CliError::usage(format!("RUST_LOG: {error}; write a level such as info, or target=level,.."))
-    })?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+pub(super) fn install(
+    format: LogFormat,
+    colours: bool,
+    directives: Option<&str>,
+    default: &str,
+) -> Result<(), CliError> {
+    let base = tracing_subscriber::registry().with(filter(directives.unwrap_or(default))?).with(Discretion);
+    let lines = fmt::layer().with_writer(io::stderr);
     // An error means that the program installed a subscriber of its own before it called us: that one stays.
     let _ = match format {
-        LogFormat::Pretty if io::stderr().is_terminal() => builder.finish().with(Discretion).try_init(),
-        LogFormat::Pretty => {
-            let fields = format::debug_fn(plain).delimited(" ");
-            builder.with_ansi(false).fmt_fields(fields).finish().with(Discretion).try_init()
-        }
-        LogFormat::Json => builder.json().flatten_event(true).finish().with(Discretion).try_init(),
+        LogFormat::Pretty if colours => base.with(lines).try_init(),
+        LogFormat::Pretty => base.with(lines.with_ansi(false).fmt_fields(Plain)).try_init(),
+        LogFormat::Json => base.with(lines.json().flatten_event(true)).try_init(),
     };
     Ok(())
+}
+
+/// Directives that ask for the fields of spans need a filter that looks at every span; others are settled once per place
+/// that logs.
+fn filter<S: Subscriber>(directives: &str) -> Result<Box<dyn Layer<S> + Send + Sync>, CliError> {
+    if !directives.contains(['[', '{'])
+        && !directives.trim().is_empty()
+        && let Ok(targets) = directives.parse::<Targets>()
+    {
+        return Ok(targets.boxed());
+    }
+    EnvFilter::try_new(directives)
+        .map(Layer::boxed)
+        .map_err(|error| CliError::usage(format!("RUST_LOG: {error}; write a level such as info, or target=level,..")))
 }
 
 /// Keeps out what no directive may ask for: tokio-postgres tells the parameters of each statement, among them the arguments
@@ -56,17 +69,5 @@ struct Discretion;
 impl<S: Subscriber> Layer<S> for Discretion {
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
         *metadata.level() <= Level::INFO || !metadata.target().starts_with("tokio_postgres")
-    }
-}
-
-/// Writes a field without the steps that colours need: each job has a span with five, written before its handler starts.
-/// A message may hold what somebody else wrote, such as the error of a handler: it must not look like a line of its own.
-fn plain(writer: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> fmt::Result {
-    match field.name() {
-        "message" => match format!("{value:?}") {
-            text if text.contains(char::is_control) => writer.write_str(&printable(&text)),
-            text => writer.write_str(&text),
-        },
-        name => write!(writer, "{name}={value:?}"),
     }
 }

@@ -34,6 +34,7 @@ mod stats;
 mod worker;
 
 use std::error::Error;
+use std::io::{self, IsTerminal as _};
 use std::pin::Pin;
 use std::process::ExitCode;
 
@@ -122,6 +123,13 @@ fn parse() -> Cli {
     cli
 }
 
+/// Logs as `worker run` writes them to a file, for the programs that measure it.
+#[doc(hidden)]
+pub fn log_as_worker() {
+    // A known level is not refused.
+    let _ = logging::install(logging::LogFormat::Pretty, false, None, "info");
+}
+
 fn fail(line: &str, exit: Exit) -> ExitCode {
     output::complain(line);
     exit.into()
@@ -132,7 +140,8 @@ fn dispatch(cli: Cli, app: App<'_>) -> Result<Exit, CliError> {
     // A worker tells what it does; the other commands answer, and log only what is wrong.
     let level = if matches!(command, Command::Run(_)) { "info" } else { "warn" };
     let format = settings::log_format(&cli.global, app.env)?;
-    logging::install(format, settings::log_directives(app.env)?.as_deref(), level)?;
+    let colours = io::stderr().is_terminal();
+    logging::install(format, colours, settings::log_directives(app.env)?.as_deref(), level)?;
 
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -22,9 +22,6 @@ use clap::{Args, Parser};
 use jobs::storage::Storage;
 use jobs::{Registry, Worker, WorkerBuilder, WorkerHandle};
 use tokio::sync::oneshot;
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::field::MakeExt as _;
-use tracing_subscriber::fmt::format::debug_fn;
 
 use crate::kinds;
 
@@ -85,13 +82,7 @@ impl Role {
 }
 
 pub(crate) fn main(args: &WorkerArgs) -> Result<()> {
-    // As the bundled worker's when they go to a file.
-    tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::new("info"))
-        .with_writer(std::io::stderr)
-        .with_ansi(false)
-        .fmt_fields(debug_fn(|writer, field, value| write!(writer, "{field}={value:?}")).delimited(" "))
-        .init();
+    jobs::__private::log_as_worker();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")?;
     runtime.block_on(run(args))
 }
