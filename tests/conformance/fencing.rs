@@ -107,6 +107,20 @@ pub(crate) async fn a_batch_leaves_out_lost_leases_and_moves_the_others<F: Fixtu
     assert_eq!(state(db, jobs[2].lease.job).await, JobState::Running);
 }
 
+pub(crate) async fn a_batch_of_completions_leaves_out_what_has_ended_already<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    enqueue_all(&f, vec![job(); 4]).await;
+    let jobs = claim(db, worker, 4).await;
+    assert!(finish(db, jobs[0].lease, DONE).await);
+    assert_eq!(db.operator.cancel(jobs[1].lease.job).await.unwrap(), Operated::Done);
+    let batch: Vec<Finish> = jobs.iter().map(|job| Finish { lease: job.lease, transition: DONE }).collect();
+    let mut moved = db.storage.finish(&batch).await.unwrap();
+    moved.sort();
+    assert_eq!(moved, [jobs[2].lease.job, jobs[3].lease.job]);
+    assert_eq!(db.storage.finish(&batch).await.unwrap(), []);
+}
+
 pub(crate) async fn a_refused_finish_writes_nothing<F: Fixture>(f: F) {
     let db = f.database();
     let worker = worker(db).await;

@@ -103,6 +103,7 @@ conformance! {
         the_same_worker_at_the_same_attempt_after_a_snooze_is_refused,
         a_second_finish_of_the_same_lease_is_refused,
         a_batch_leaves_out_lost_leases_and_moves_the_others,
+        a_batch_of_completions_leaves_out_what_has_ended_already,
         a_refused_finish_writes_nothing,
         a_cancelled_job_refuses_its_worker,
         lease_numbers_never_fall,

@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
+use diesel::deserialize::FromSqlRow;
 use jobs_core::storage::{Claim, Wanted};
 
 /// Between two sweeps, unless a sweep takes long.
@@ -58,7 +59,7 @@ pub(crate) struct Seen<'a> {
 }
 
 /// What a claim that brought jobs says about transactions.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, FromSqlRow)]
 pub(crate) struct Moment {
     /// The claim's own transaction number.
     pub(crate) xid: i64,

@@ -27,10 +27,11 @@
 //! | this one answering with arrays | 131,000 |
 
 use chrono::{DateTime, Utc};
-use diesel::pg::Pg;
+use diesel::deserialize::{self, FromSql};
+use diesel::pg::{Pg, PgValue};
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
-use diesel::sql_types::{Array, BigInt, Integer, Json, SmallInt, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Binary, Integer, Json, Text, Timestamptz, Uuid as SqlUuid};
 use jobs_core::storage::Claim;
 #[cfg(doc)]
 use jobs_core::storage::Wanted;
@@ -40,6 +41,9 @@ use super::gate::Gate;
 use super::scan::{Lanes, NOT_PAUSED};
 use crate::pg::lanes::{Moment, Scan, Seen};
 use crate::pg::native::{RawJson, native_query, sql};
+
+/// Microseconds from 1970 to the beginning of PostgreSQL's time, 2000-01-01.
+const EPOCH: i64 = 946_684_800_000_000;
 
 pub(crate) struct ClaimQuery<'a> {
     worker: WorkerId,
@@ -116,27 +120,16 @@ impl QueryFragment<Pg> for IntoRunning {
 insert into jobs.running (id, run_at, enqueued_at, lease, priority, attempt, max_attempts, crashes, worker, kind, queue, tags, args)
 select id, run_at, enqueued_at, lease + 1, priority, attempt + 1, max_attempts, crashes, " [self.0.0 => SqlUuid] ", kind, queue, tags, args
 from claimed
-returning id, lease, kind, queue, priority, coalesce(args, (select payload.args from jobs.payload where job_id = running.id), 'null'), attempt, max_attempts, run_at, enqueued_at, claimed_at,
-          (select pg_current_xact_id()::text::bigint), (select pg_snapshot_xmin(pg_current_snapshot())::text::bigint)"
+returning id, lease, kind, queue, (priority::bigint << 32) | (attempt::bigint << 16) | max_attempts::bigint,
+          coalesce(args, (select payload.args from jobs.payload where job_id = running.id), 'null'), run_at, enqueued_at,
+          (select int8send(pg_current_xact_id()::text::bigint) || int8send(pg_snapshot_xmin(pg_current_snapshot())::text::bigint) || timestamptz_send(now()))"
         )
     }
 }
 
-pub(super) type Row = (
-    BigInt,
-    Integer,
-    Text,
-    Text,
-    SmallInt,
-    Json,
-    SmallInt,
-    SmallInt,
-    Timestamptz,
-    Timestamptz,
-    Timestamptz,
-    BigInt,
-    BigInt,
-);
+/// What a claim answers per job. Each column more costs the server and the worker about as much as a comparison of two
+/// index entries: small numbers share one, and so does what is the same in every row.
+pub(super) type Row = (BigInt, Integer, Text, Text, BigInt, Json, Timestamptz, Timestamptz, Binary);
 
 native_query!(ClaimQuery<'a> -> Row);
 
@@ -146,39 +139,59 @@ pub(crate) struct ClaimedRow {
     lease: i32,
     kind: String,
     queue: String,
-    priority: i16,
+    #[diesel(deserialize_as = i64)]
+    numbers: Numbers,
     args: RawJson,
-    attempt: i16,
-    max_attempts: i16,
     run_at: DateTime<Utc>,
     enqueued_at: DateTime<Utc>,
-    claimed_at: DateTime<Utc>,
-    xid: i64,
-    xmin: i64,
+    moment: Moment,
+}
+
+struct Numbers {
+    priority: i16,
+    attempt: u16,
+    max_attempts: u16,
+}
+
+impl From<i64> for Numbers {
+    fn from(packed: i64) -> Self {
+        Self { priority: (packed >> 32) as i16, attempt: (packed >> 16) as u16, max_attempts: packed as u16 }
+    }
+}
+
+impl FromSql<Binary, Pg> for Moment {
+    fn from_sql(value: PgValue<'_>) -> deserialize::Result<Self> {
+        let bytes: &[u8; 24] = value.as_bytes().try_into()?;
+        let number = |at: usize| i64::from_be_bytes(std::array::from_fn(|byte| bytes[at + byte]));
+        let (xid, xmin, micros) = (number(0), number(8), number(16));
+        let now = DateTime::from_timestamp_micros(micros + EPOCH).ok_or("the server's clock is out of range")?;
+        Ok(Self { xid, xmin, now })
+    }
 }
 
 impl ClaimedRow {
     pub(crate) fn seen(&self) -> Seen<'_> {
-        Seen { queue: &self.queue, priority: self.priority, run_at: self.run_at }
+        Seen { queue: &self.queue, priority: self.numbers.priority, run_at: self.run_at }
     }
 
     /// The same in every row of one claim.
     pub(crate) fn moment(&self) -> Moment {
-        Moment { xid: self.xid, xmin: self.xmin, now: self.claimed_at }
+        self.moment
     }
 
     pub(crate) fn into_job(self, worker: WorkerId) -> ClaimedJob {
+        let Numbers { priority, attempt, max_attempts } = self.numbers;
         ClaimedJob {
             lease: Lease { job: JobId(self.id), number: self.lease, worker },
             kind: self.kind,
             queue: self.queue,
-            priority: self.priority,
+            priority,
             args: self.args.0,
-            attempt: self.attempt.unsigned_abs(),
-            max_attempts: self.max_attempts.unsigned_abs(),
+            attempt,
+            max_attempts,
             run_at: self.run_at,
             enqueued_at: self.enqueued_at,
-            claimed_at: self.claimed_at,
+            claimed_at: self.moment.now,
         }
     }
 }

@@ -1,10 +1,11 @@
 //! `complete`: `finish` for batches whose jobs all completed alike, as those of a healthy flood do. It carries one column
 //! where `finish` carries eight, and asks nothing about other ends: a third less work for the server.
 
+use diesel::QueryResult;
 use diesel::pg::Pg;
-use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, BigInt, Double, Integer, Nullable, Uuid as SqlUuid};
+use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use jobs_core::{Finish, Keep, Transition, WorkerId};
 
 use crate::pg::native::{native_query, seconds, sql};
@@ -38,6 +39,19 @@ impl CompleteQuery {
         ids.sort_unstable();
         Some(Self { ids, worker, number, keep })
     }
+
+    /// Moves the jobs out of `running`; the ids of those whose lease stood. The number of rows tells that all did; only
+    /// where it is smaller are the rows themselves asked for, by a second statement: one that answers with all ids takes
+    /// a tenth longer. A row that somebody else prunes or retries between the two counts as refused, which is a line in
+    /// the log and a look of the auditor.
+    pub(super) async fn complete(self, conn: &mut AsyncPgConnection) -> QueryResult<Vec<i64>> {
+        let moved = RunQueryDsl::execute(&self, conn).await?;
+        if moved == self.ids.len() {
+            return Ok(self.ids);
+        }
+        let moved = i64::try_from(moved).unwrap_or(i64::MAX);
+        RunQueryDsl::load(CompletedQuery(&self, moved), conn).await
+    }
 }
 
 impl QueryFragment<Pg> for CompleteQuery {
@@ -48,15 +62,28 @@ impl QueryFragment<Pg> for CompleteQuery {
     delete from jobs.running r
     where r.id = any(" [self.ids => Array<BigInt>] ") and r.lease = " [self.number => Integer] " and r.worker = " [self.worker.0 => SqlUuid] "
     returning r.*
-), ended as (
-    insert into jobs.finished (id, run_at, enqueued_at, claimed_at, expires_at, lease, state, priority, attempt, max_attempts, crashes, worker, kind, queue, tags, args)
-    select id, run_at, enqueued_at, claimed_at, now() + make_interval(secs => " [self.keep => Nullable<Double>] "), lease, 1, priority, attempt, max_attempts, crashes, worker, kind, queue, tags, args
-    from moved
-    returning id
 )
-select coalesce(array_agg(id), '{}') from ended"
+insert into jobs.finished (id, run_at, enqueued_at, claimed_at, expires_at, lease, state, priority, attempt, max_attempts, crashes, worker, kind, queue, tags, args)
+select id, run_at, enqueued_at, claimed_at, now() + make_interval(secs => " [self.keep => Nullable<Double>] "), lease, 1, priority, attempt, max_attempts, crashes, worker, kind, queue, tags, args
+from moved"
         )
     }
 }
 
-native_query!(CompleteQuery -> Array<BigInt>);
+native_query!(CompleteQuery -> ());
+
+/// The jobs of a batch that were completed last, so many of them: others may have been history before, under the same lease.
+pub(crate) struct CompletedQuery<'a>(pub(crate) &'a CompleteQuery, pub(crate) i64);
+
+impl QueryFragment<Pg> for CompletedQuery<'_> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        sql!(
+            out,
+            "select id from jobs.finished
+where id = any(" [self.0.ids => Array<BigInt>] ") and lease = " [self.0.number => Integer] " and worker = " [self.0.worker.0 => SqlUuid] " and state = 1
+order by finished_at desc limit " [self.1 => BigInt]
+        )
+    }
+}
+
+native_query!(CompletedQuery<'a> -> BigInt);

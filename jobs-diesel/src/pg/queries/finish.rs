@@ -116,11 +116,11 @@ select coalesce(array_agg(id), '{}') from moved"
 
 /// Moves these jobs out of `running`, with the statement that costs least; the ids of those whose lease stood.
 pub(crate) async fn finish(conn: &mut AsyncPgConnection, batch: &[Finish]) -> QueryResult<Vec<i64>> {
+    if let Some(complete) = CompleteQuery::new(batch) {
+        return complete.complete(conn).await;
+    }
     // One row; but `get_result` answers with it before the statement is committed.
-    let moved: Vec<Vec<i64>> = match CompleteQuery::new(batch) {
-        Some(complete) => complete.load(conn).await?,
-        None => FinishQuery::new(batch).load(conn).await?,
-    };
+    let moved: Vec<Vec<i64>> = FinishQuery::new(batch).load(conn).await?;
     Ok(moved.into_iter().flatten().collect())
 }
 

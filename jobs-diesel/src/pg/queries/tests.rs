@@ -12,7 +12,7 @@ use jobs_core::{Failure, FailureKind, Finish, JobId, Keep, Lease, NewJob, Transi
 
 use super::claim::{ClaimQuery, ClaimedRow};
 use super::claim_suspect::ClaimSuspectQuery;
-use super::complete::CompleteQuery;
+use super::complete::{CompleteQuery, CompletedQuery};
 use super::enqueue::{EnqueueManyQuery, EnqueueQuery};
 use super::finish::FinishQuery;
 use super::next_due::NextDueQuery;
@@ -59,7 +59,9 @@ fn the_native_statements_are_the_reviewed_ones() {
     insta::assert_snapshot!("claim_suspect", text(&ClaimSuspectQuery::new(&claim)));
     insta::assert_snapshot!("next_due", text(&NextDueQuery::new(&claim, &scans)));
     insta::assert_snapshot!("finish", text(&FinishQuery::new(&finish)));
-    insta::assert_snapshot!("complete", text(&CompleteQuery::new(&completion(1)).unwrap()));
+    let complete = CompleteQuery::new(&completion(1)).unwrap();
+    insta::assert_snapshot!("complete", text(&complete));
+    insta::assert_snapshot!("completed", text(&CompletedQuery(&complete, 1)));
     insta::assert_snapshot!("enqueue", text(&EnqueueQuery::new(&job)));
     insta::assert_snapshot!("enqueue_many", text(&EnqueueManyQuery::new(std::slice::from_ref(&job))));
     insta::assert_snapshot!(
@@ -87,7 +89,7 @@ async fn every_hot_statement_is_prepared_once_whatever_its_values() {
         let _: Option<f64> = NextDueQuery::new(&claim, &scans()).get_result(&mut conn).await.unwrap();
         let _: Vec<i64> = FinishQuery::new(&finish(i32::try_from(round).unwrap())).get_result(&mut conn).await.unwrap();
         let completion = CompleteQuery::new(&completion(i32::try_from(round).unwrap())).unwrap();
-        let _: Vec<i64> = completion.get_result(&mut conn).await.unwrap();
+        completion.complete(&mut conn).await.unwrap();
     }
     #[derive(Debug, PartialEq, QueryableByName)]
     struct Prepared {
