@@ -33,6 +33,7 @@ fn advice(error: &DieselError) -> &'static str {
         _ if is_missing_right(error) => {
             "; whoever enqueues needs what `worker migrate roles` prints for the role jobs_enqueuer"
         }
+        _ if is_statement_mixed_up(error) => MIXED_UP,
         _ => "",
     }
 }
@@ -150,6 +151,7 @@ pub(crate) fn storage_error(error: DieselError) -> StorageError {
             format!("{error}; a worker's role needs what `worker migrate roles` prints for the role jobs_worker")
                 .into(),
         ),
+        _ if is_statement_mixed_up(&error) => StorageError::Refused(format!("{error}{MIXED_UP}").into()),
         _ => StorageError::Refused(Box::new(error)),
     }
 }
@@ -165,6 +167,14 @@ fn is_missing_table(error: &DieselError) -> bool {
 
 fn is_missing_right(error: &DieselError) -> bool {
     matches!(error, DieselError::DatabaseError(_, info) if info.message().starts_with("permission denied for "))
+}
+
+const MIXED_UP: &str = "; if a pooler in transaction mode stands before the database, it has to keep the prepared statements of its \
+    clients apart: PgBouncer does so from version 1.21 on with max_prepared_statements = 200";
+
+/// `prepared statement "s7" does not exist`, or `already exists`: it was prepared in another session.
+fn is_statement_mixed_up(error: &DieselError) -> bool {
+    matches!(error, DieselError::DatabaseError(_, info) if info.message().starts_with("prepared statement \""))
 }
 
 fn is_passing(text: &str) -> bool {

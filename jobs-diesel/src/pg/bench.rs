@@ -10,7 +10,7 @@ use jobs_core::{NewJob, StorageError};
 use tokio::sync::{Mutex, MutexGuard};
 
 use super::connect::Connector;
-use super::queries::bench as queries;
+use super::queries::{bench as queries, session};
 use super::{PgStorage, migrate, unavailable};
 use crate::bench::{Ground, Others, PlaceError, Producer, SCHEMA, Server, Waits};
 use crate::error::{MigrateError, storage_error};
@@ -151,6 +151,15 @@ impl Ground for PgGround {
 
     async fn prepare(&self) -> Result<(), PlaceError> {
         let mut keeper = self.keeper().await?;
+        let mut other = self.connect().await?;
+        if session::are_shared(keeper.conn()?, &mut other).await.map_err(storage_error)? {
+            return Err(PlaceError::Refused(
+                "a pooler in transaction mode stands before this database, and the load test keeps a lock in its session; \
+                 name the server itself in DATABASE_URL"
+                    .to_owned(),
+            ));
+        }
+        drop(other);
         if !lock(keeper.conn()?).await? {
             return Err(PlaceError::Refused(format!(
                 "another load test is using the schema {SCHEMA} of this database; wait for its end"

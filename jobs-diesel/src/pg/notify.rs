@@ -7,19 +7,37 @@ use futures_util::StreamExt;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::connect::Connector;
+use super::queries::session;
+use super::{PgStorage, STATEMENT_LIMIT};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
+type Problem = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why nobody listens any more.
+enum End {
+    /// The connection ended, having worked.
+    Connection,
+    /// There is no session to listen in.
+    Pooled,
+}
+
 /// Wakes at each notification until `stop`.
-pub(crate) async fn listen(connector: &Connector, wake: &Notify, stop: &CancellationToken) {
+pub(crate) async fn listen(storage: &PgStorage, wake: &Notify, stop: &CancellationToken) {
     let mut pause = FIRST_PAUSE;
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
-            lasted = listen_once(connector, wake) => match lasted {
-                Ok(()) => pause = FIRST_PAUSE,
+            lasted = listen_once(storage, wake) => match lasted {
+                Ok(End::Connection) => pause = FIRST_PAUSE,
+                Ok(End::Pooled) => {
+                    tracing::info!(
+                        "a pooler in transaction mode stands before the database, where nobody can listen: \
+                         with nothing to do, this worker finds new jobs at its next poll"
+                    );
+                    return;
+                }
                 Err(error) => tracing::debug!(%error, "cannot listen for new jobs; polling goes on"),
             }
         }
@@ -32,14 +50,23 @@ pub(crate) async fn listen(connector: &Connector, wake: &Notify, stop: &Cancella
     }
 }
 
-/// Returns when the connection ends; `Ok` if it ever worked.
-async fn listen_once(connector: &Connector, wake: &Notify) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let mut conn: AsyncPgConnection = connector.connect_to_listen().await?;
-    diesel::sql_query(format!("listen {}", connector.channel())).execute(&mut conn).await?;
+async fn listen_once(storage: &PgStorage, wake: &Notify) -> Result<End, Problem> {
+    let mut conn: AsyncPgConnection = storage.connector.connect_to_listen().await?;
+    if tokio::time::timeout(STATEMENT_LIMIT, is_pooled(storage, &mut conn)).await?? {
+        return Ok(End::Pooled);
+    }
+    diesel::sql_query(format!("listen {}", storage.connector.channel())).execute(&mut conn).await?;
     wake.notify_one();
     let mut notifications = std::pin::pin!(conn.notifications_stream());
     while let Some(Ok(_)) = notifications.next().await {
         wake.notify_one();
     }
-    Ok(())
+    Ok(End::Connection)
+}
+
+/// Whether what this connection says in one transaction and in the next may reach different sessions. A `listen` there
+/// would be heard by others, and PgBouncer closes sessions that speak unasked.
+async fn is_pooled(storage: &PgStorage, conn: &mut AsyncPgConnection) -> Result<bool, Problem> {
+    let mut other = storage.connection().await?;
+    Ok(session::are_shared(conn, &mut other).await?)
 }

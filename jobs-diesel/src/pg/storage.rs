@@ -167,7 +167,7 @@ impl Storage for PgStorage {
     }
 
     async fn listen(&self, wake: Arc<Notify>, stop: CancellationToken) {
-        notify::listen(&self.connector, &wake, &stop).await;
+        notify::listen(self, &wake, &stop).await;
     }
 }
 

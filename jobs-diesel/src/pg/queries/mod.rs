@@ -16,6 +16,7 @@ pub(crate) mod prune;
 pub(crate) mod rescue;
 mod scan;
 pub(crate) mod schedule;
+pub(crate) mod session;
 pub(crate) mod wake;
 pub(crate) mod worker;
 
