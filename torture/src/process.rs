@@ -63,6 +63,11 @@ impl Process {
         Ok(())
     }
 
+    /// Closes the pipe, as the end of its parent would.
+    pub fn hang_up(&mut self) {
+        drop(self.child.stdin.take());
+    }
+
     /// Whether it still runs.
     pub fn is_alive(&mut self) -> Result<bool> {
         Ok(self.child.try_wait()?.is_none())
@@ -154,7 +159,7 @@ mod tests {
         process.said("ready", Duration::from_secs(10)).await.unwrap();
         assert!(process.is_alive().unwrap());
         assert_eq!(lines_with(&dir, "ready").unwrap(), 1);
-        drop(process.child.stdin.take());
+        process.hang_up();
         assert_eq!(process.ended(Duration::from_secs(10)).await.unwrap(), 3);
         assert!(process.said("more", Duration::from_secs(10)).await.is_err());
         fs::remove_dir_all(dir).unwrap();

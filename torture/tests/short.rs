@@ -58,5 +58,6 @@ short! {
     a_worker_without_connections_keeps_its_jobs: "starvation",
     deploys_lose_nothing_and_consume_no_attempt: "deploys",
     lost_notifications_cost_at_most_a_poll: "lost-notifications",
+    a_pooler_changes_nothing_and_keeps_nothing: "pgbouncer",
     a_live_job_is_never_rescued: "live-job",
 }

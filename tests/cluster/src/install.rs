@@ -1,4 +1,4 @@
-//! Installing PostgreSQL and libpq through the machine's own package manager.
+//! Installing what is missing, PostgreSQL and libpq above all, through the machine's own package manager.
 
 use std::process::Command;
 
@@ -11,30 +11,37 @@ pub(crate) const ADVICE: &str = "install a PostgreSQL server (initdb, pg_ctl, po
     e.g. `apt-get install postgresql libpq-dev`, `dnf install postgresql-server libpq-devel` or \
     `brew install postgresql@17`; if they are in an unusual place, set PG_BIN to the server's directory";
 
-/// Each package manager with its commands, and whether they need root.
-const MANAGERS: &[(&str, bool, &[&str])] = &[
+/// A package manager, whether it needs root, and its commands.
+pub(crate) type Manager = (&'static str, bool, &'static [&'static str]);
+
+const POSTGRES: &[Manager] = &[
     ("apt-get", true, &["apt-get update", "apt-get install -y --no-install-recommends postgresql libpq-dev"]),
     ("dnf", true, &["dnf install -y postgresql-server libpq-devel"]),
     ("brew", false, &["brew install postgresql@17"]),
 ];
 
 pub(crate) fn run() -> Result<()> {
-    eprintln!("PostgreSQL's server or libpq is missing on this machine: installing");
+    packages("PostgreSQL's server or libpq", POSTGRES, ADVICE)
+}
+
+/// Installs what is missing by the first of these package managers that is there.
+pub(crate) fn packages(missing: &str, managers: &[Manager], advice: &str) -> Result<()> {
+    eprintln!("{missing} is missing on this machine: installing");
     let exists = |program: &str| succeeds(Command::new(program).arg("--version"));
-    let Some(commands) = plan(exists, are_we_root()?) else {
-        bail!("PostgreSQL's server or libpq is missing, and there is no way to install it here\n  to fix: {ADVICE}");
+    let Some(commands) = plan(managers, exists, are_we_root()?) else {
+        bail!("{missing} is missing, and there is no way to install it here\n  to fix: {advice}");
     };
     for words in commands {
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).env("DEBIAN_FRONTEND", "noninteractive");
-        execute(&mut command, ADVICE)?;
+        execute(&mut command, advice)?;
     }
     Ok(())
 }
 
 /// The commands of the first package manager that is there and that we may use.
-fn plan(exists: impl Fn(&str) -> bool, root: bool) -> Option<Vec<Vec<String>>> {
-    let (_, needs_root, lines) = MANAGERS.iter().find(|(program, ..)| exists(program))?;
+fn plan(managers: &[Manager], exists: impl Fn(&str) -> bool, root: bool) -> Option<Vec<Vec<String>>> {
+    let (_, needs_root, lines) = managers.iter().find(|(program, ..)| exists(program))?;
     let sudo = *needs_root && !root;
     if sudo && !exists("sudo") {
         return None;
@@ -45,19 +52,19 @@ fn plan(exists: impl Fn(&str) -> bool, root: bool) -> Option<Vec<Vec<String>>> {
 
 #[cfg(test)]
 mod tests {
-    use super::plan;
+    use super::{POSTGRES, plan};
 
     #[test]
     fn root_installs_directly_and_others_through_sudo() {
         let apt = |program: &str| ["apt-get", "sudo"].contains(&program);
-        assert_eq!(plan(apt, true).unwrap()[0].join(" "), "apt-get update");
-        assert_eq!(plan(apt, false).unwrap()[0].join(" "), "sudo apt-get update");
-        assert_eq!(plan(|program| program == "brew", false).unwrap()[0][0], "brew");
+        assert_eq!(plan(POSTGRES, apt, true).unwrap()[0].join(" "), "apt-get update");
+        assert_eq!(plan(POSTGRES, apt, false).unwrap()[0].join(" "), "sudo apt-get update");
+        assert_eq!(plan(POSTGRES, |program| program == "brew", false).unwrap()[0][0], "brew");
     }
 
     #[test]
     fn without_a_way_nothing_is_tried() {
-        assert!(plan(|program| program == "apt-get", false).is_none(), "no sudo");
-        assert!(plan(|_| false, true).is_none(), "no package manager");
+        assert!(plan(POSTGRES, |program| program == "apt-get", false).is_none(), "no sudo");
+        assert!(plan(POSTGRES, |_| false, true).is_none(), "no package manager");
     }
 }

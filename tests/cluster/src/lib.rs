@@ -11,6 +11,7 @@ mod cluster;
 mod find;
 mod install;
 mod owner;
+pub mod pgbouncer;
 mod process;
 pub mod run;
 mod server;

@@ -42,6 +42,7 @@ pub(super) struct Arena<'c> {
     pub(super) short: bool,
     jobs: Option<usize>,
     database: String,
+    dir: PathBuf,
     logs: PathBuf,
     started: AtomicUsize,
     twin: Option<Disguise>,
@@ -74,6 +75,7 @@ impl<'c> Arena<'c> {
             short: options.short,
             jobs: options.jobs,
             database,
+            dir: options.dir.clone(),
             logs,
             started: 0.into(),
             twin: disguise,
@@ -97,6 +99,11 @@ impl<'c> Arena<'c> {
     /// Where its processes write.
     pub(super) fn logs(&self) -> &Path {
         &self.logs
+    }
+
+    /// PgBouncer's program, built if there is none on this machine.
+    pub(super) fn pgbouncer(&self) -> Result<PathBuf> {
+        ::cluster::pgbouncer::ensure(&std::path::absolute(self.dir.join("pgbouncer"))?)
     }
 
     /// Its database, past every fault but those of the server itself.

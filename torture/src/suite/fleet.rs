@@ -36,10 +36,16 @@ impl<'a> Fleet<'a> {
             let worker = fleet.worker()?;
             fleet.workers.push(worker);
         }
-        for worker in &mut fleet.workers {
+        fleet.at_work().await?;
+        Ok(fleet)
+    }
+
+    /// Waits until those work, too, that took the places of others.
+    pub(super) async fn at_work(&mut self) -> Result<()> {
+        for worker in &mut self.workers {
             worker.said("worker started", START).await?;
         }
-        Ok(fleet)
+        Ok(())
     }
 
     /// One more of the kind, not in the fleet.

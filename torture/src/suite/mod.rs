@@ -14,6 +14,7 @@ mod kill_storm;
 mod live_job;
 mod load;
 mod lost_notifications;
+mod pgbouncer;
 mod pinned_snapshot;
 mod poison_pill;
 mod recovery;
@@ -61,6 +62,7 @@ const TESTS: &[(&str, Test)] = &[
     ("clocks", |arena| Box::pin(clocks::run(arena))),
     ("fuzz", |arena| Box::pin(fuzz::run(arena))),
     ("lost-notifications", |arena| Box::pin(lost_notifications::run(arena))),
+    ("pgbouncer", |arena| Box::pin(pgbouncer::run(arena))),
     ("live-job", |arena| Box::pin(live_job::run(arena))),
 ];
 

@@ -41,7 +41,7 @@ pub(super) const TWINS: &[Twin] = &[
     },
     Twin {
         name: "effects-apart",
-        tests: &["kill-storm", "crash-points", "server-errors"],
+        tests: &["kill-storm", "crash-points", "server-errors", "pgbouncer"],
         fault: "effects and finish are not one transaction",
         reworded: &[("BEGIN", "select 1")],
         server: "",
@@ -143,6 +143,16 @@ pub(super) const TWINS: &[Twin] = &[
             "or exists (select from dead))\n          and (r.worker = any(array(select id from dead))",
             "or true)\n          and (r.claimed_at < now() - interval '3 seconds'",
         )],
+        server: "",
+    },
+    Twin {
+        name: "leaves-things",
+        tests: &["pgbouncer"],
+        fault: "a claim's lock and a claim's setting outlive its transaction",
+        reworded: &[
+            ("pg_try_advisory_xact_lock(1785684595, 1)", "pg_try_advisory_lock(1785684595, 1)"),
+            ("set_config('synchronous_commit', 'off', true)", "set_config('synchronous_commit', 'off', false)"),
+        ],
         server: "",
     },
 ];

@@ -1,0 +1,123 @@
+//! PgBouncer: found, or built from a release of Debian's with a known checksum.
+//!
+//! Before 1.21 it cannot keep prepared statements apart in transaction mode, and stable distributions have older ones; so a
+//! package manager is not asked for it, only for what it is built with.
+
+use std::{
+    env,
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, bail};
+use sha2::{Digest as _, Sha256};
+
+use crate::install::{self, Manager};
+use crate::run::{capture, succeeds};
+
+/// The first that knows prepared statements in transaction mode.
+const OLDEST: (u32, u32) = (1, 21);
+const VERSION: &str = "1.24.1";
+const CHECKSUM: &str = "da72a3aba13072876d055a3e58dd4aba4a5de4ed6148e73033185245598fd3e0";
+/// Where the release is. Whoever answers: the checksum decides.
+const SOURCES: [&str; 2] = [
+    "https://deb.debian.org/debian/pool/main/p/pgbouncer/pgbouncer_1.24.1.orig.tar.gz",
+    "https://www.pgbouncer.org/downloads/files/1.24.1/pgbouncer-1.24.1.tar.gz",
+];
+/// No encryption: it stands between two programs of one machine.
+const FLAGS: [&str; 2] = ["--without-openssl", "--without-cares"];
+const ADVICE: &str = "install PgBouncer 1.21 or newer so that `pgbouncer` is on the PATH; or, for it to be built here, a C compiler, \
+    make, pkg-config and libevent (`apt-get install gcc make pkg-config libevent-dev`, `brew install pkgconf libevent`)";
+const LIBEVENT: [Manager; 3] = [
+    (
+        "apt-get",
+        true,
+        &["apt-get update", "apt-get install -y --no-install-recommends gcc make pkg-config libevent-dev"],
+    ),
+    ("dnf", true, &["dnf install -y gcc make pkgconf libevent-devel"]),
+    ("brew", false, &["brew install pkgconf libevent"]),
+];
+
+/// The program: on the PATH, or built before or now in this directory; or why there is none.
+pub fn ensure(desk: &Path) -> Result<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    if let Some(found) = env::split_paths(&path).map(|dir| dir.join("pgbouncer")).find(|program| does(program)) {
+        return Ok(found);
+    }
+    let program = desk.join(format!("pgbouncer-{VERSION}")).join("pgbouncer");
+    if !does(&program) {
+        build(desk).with_context(|| format!("cannot build PgBouncer {VERSION}\n  to fix: {ADVICE}"))?;
+    }
+    if !does(&program) {
+        bail!("{} was built and does not run\n  to fix: {ADVICE}", program.display());
+    }
+    Ok(program)
+}
+
+/// Whether it is there and new enough.
+fn does(program: &Path) -> bool {
+    program.is_file()
+        && capture(Command::new(program).arg("--version"), ADVICE).is_ok_and(|said| version(&said) >= Some(OLDEST))
+}
+
+/// From `PgBouncer 1.24.1` and more.
+fn version(said: &str) -> Option<(u32, u32)> {
+    let mut numbers = said.strip_prefix("PgBouncer ")?.split('.');
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.trim().parse().ok()?))
+}
+
+fn build(desk: &Path) -> Result<()> {
+    fs::create_dir_all(desk).with_context(|| format!("cannot make {}", desk.display()))?;
+    let tarball = desk.join(format!("pgbouncer-{VERSION}.tar.gz"));
+    if !is_genuine(&tarball) {
+        SOURCES
+            .iter()
+            .find(|source| fetch(source, &tarball))
+            .with_context(|| format!("none of {} gave a file with the checksum {CHECKSUM}", SOURCES.join(", ")))?;
+    }
+    let has_all = ["cc", "make", "pkg-config"].iter().all(|tool| succeeds(Command::new(tool).arg("--version")))
+        && succeeds(Command::new("pkg-config").args(["--exists", "libevent"]));
+    if !has_all {
+        install::packages("a C compiler, make, pkg-config or libevent", &LIBEVENT, ADVICE)?;
+    }
+    capture(Command::new("tar").arg("-xzf").arg(&tarball).arg("-C").arg(desk), ADVICE)?;
+    let within = desk.join(format!("pgbouncer-{VERSION}"));
+    capture(Command::new("sh").arg("configure").args(FLAGS).current_dir(&within), ADVICE)?;
+    capture(Command::new("make").args(["-j2", "pgbouncer"]).current_dir(&within), ADVICE).map(drop)
+}
+
+fn fetch(source: &str, to: &Path) -> bool {
+    let curl = ["--fail", "--silent", "--show-error", "--location", "--max-time", "120", "--output"];
+    succeeds(Command::new("curl").args(curl).arg(to).arg(source)) && is_genuine(to)
+}
+
+fn is_genuine(file: &Path) -> bool {
+    let Ok(bytes) = fs::read(file) else { return false };
+    let mut text = String::new();
+    for byte in Sha256::digest(bytes) {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text == CHECKSUM
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_ones_do_not_do() {
+        assert!(version("PgBouncer 1.24.1\nlibevent 2.1.12-stable\n") >= Some(OLDEST));
+        assert!(version("PgBouncer 1.21.0") >= Some(OLDEST));
+        assert!(version("PgBouncer 1.18.0\n") < Some(OLDEST));
+        assert!(version("something else") < Some(OLDEST));
+    }
+
+    #[test]
+    fn what_has_another_checksum_is_not_built() {
+        assert!(!is_genuine(&Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml")));
+        assert!(!is_genuine(Path::new("/no/such/file")));
+    }
+}

@@ -1,0 +1,96 @@
+//! PgBouncer: workers and the application reach the server through a pooler in transaction mode. Workers are killed and
+//! stopped, replies to commits are lost, the pooler dies.
+//!
+//! Nothing is lost and nothing is done twice, as without it; and no session of the server keeps anything of ours, which
+//! whoever comes next would find there.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+use torture::checker::Promise;
+use torture::history::fault;
+use torture::pooler::{Pooler, Setup, left_behind};
+use torture::process::Signal;
+use torture::proxy::Proxy;
+use torture::workload::{Mix, Workload};
+
+use super::arena::{Arena, History, LEASE, START, Size};
+use super::fleet::Fleet;
+use super::load::Load;
+use super::recovery;
+use super::run::Run;
+use super::statements::{CLAIM, COMMIT, ENQUEUE, FINISH};
+
+/// Jobs, and kills.
+const SHORT: Size = Size { jobs: 1_500, faults: 6 };
+const LONG: Size = Size { jobs: 30_000, faults: 60 };
+const WORKERS: usize = 4;
+/// The server's sessions: fewer than the workers have connections, and enough for all that they run at once.
+const SESSIONS: usize = 56;
+/// Replies lost on each path for each kill.
+const LOST: usize = 2;
+const CALM_MILLIS: std::ops::Range<u64> = 50..450;
+const REST: Duration = Duration::from_secs(60);
+
+pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
+    let size = arena.size(SHORT, LONG);
+    let program = arena.pgbouncer()?;
+    let setup = Setup { upstream: arena.upstream(), sessions: SESSIONS, ignores_options: arena.seed % 2 == 0 };
+    let mut pooler = Pooler::start(&program, arena.logs(), setup).await?;
+    let (before_workers, before_application) = (Proxy::start(pooler.port()).await?, Proxy::start(pooler.port()).await?);
+    let each = LOST * size.faults;
+    let paths = [
+        ("enqueue", before_application.lose_replies(ENQUEUE, 3, each)),
+        ("enqueue in a transaction", before_application.lose_replies(COMMIT, 2, each)),
+        ("claim", before_workers.lose_replies(CLAIM, 3, each)),
+        ("finish", before_workers.lose_replies(FINISH, 3, each)),
+        ("transactional", before_workers.lose_replies(COMMIT, 3, each)),
+    ];
+    let args = ["--concurrency", "8", "--poll", "200ms"];
+    let url = arena.url_through(before_workers.port());
+    let mut fleet = Fleet::start(arena, url.clone(), History::Quick, &args, WORKERS).await?;
+    let mut zombie = arena.worker(&url, History::Quick, &args)?;
+    zombie.said("worker started", START).await?;
+    let workload = Workload::new(arena.seed, Mix::default(), size.jobs);
+    let load = Load::start(arena.url_through(before_application.port()), workload, Duration::from_millis(2));
+    let conn = arena.connect().await?;
+    let mut rng = StdRng::seed_from_u64(arena.seed);
+    tokio::time::sleep(Duration::from_millis(CALM_MILLIS.end)).await;
+    fault(&conn, "stop", Some(zombie.id())).await?;
+    zombie.signal(Signal::STOP)?;
+    for kill in 0..size.faults {
+        tokio::time::sleep(Duration::from_millis(rng.random_range(CALM_MILLIS))).await;
+        fleet.kill(rng.random_range(0..WORKERS), &conn).await?;
+        if kill == size.faults / 2 {
+            // A worker that finds no server when it starts ends at once, for its supervisor to see.
+            fleet.at_work().await?;
+            fault(&conn, "the pooler dies", None).await?;
+            pooler.restart().await?;
+        }
+    }
+    let ledger = load.ended().await?.ledger();
+    tokio::time::sleep(2 * LEASE).await;
+    zombie.signal(Signal::CONT)?;
+    let told = zombie.said("was declared dead", START).await.is_ok();
+    let drained = arena.at_rest(REST).await?;
+    let dead = fleet.dead()?;
+    let left = left_behind(&arena.url_through(pooler.port()), SESSIONS).await?;
+    let mut run = Run::judge(arena, &ledger, Promise::default()).await?;
+    run.load = format!("{}, {WORKERS} workers x 8 slots and a zombie, {SESSIONS} sessions", run.load);
+    run.faults = size.faults + 2 + paths.iter().map(|(_, lost)| lost.count()).sum::<usize>();
+    run.recovery = recovery::of_crashes(&run.record);
+    run.expect(drained, || format!("not drained {REST:?} after the last kill"));
+    run.expect(dead.is_empty(), || format!("nobody killed processes {dead:?}, and they are gone"));
+    run.expect(told, || "the zombie was not told that it was declared dead".to_owned());
+    run.expect(left.is_empty(), || left.join("; "));
+    for (path, lost) in &paths {
+        run.expect(lost.count() > 0, || format!("{path}: no reply was lost"));
+    }
+    run.expect_within(0.99, LEASE + Duration::from_secs(2));
+    if drained {
+        fleet.stop().await?;
+    }
+    Ok(run)
+}
