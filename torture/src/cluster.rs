@@ -22,6 +22,7 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 pub struct Cluster {
     server: Server,
     port: u16,
+    settings: String,
     /// Held, so that nobody else crashes the same directory's server.
     _lock: File,
 }
@@ -29,6 +30,11 @@ pub struct Cluster {
 impl Cluster {
     /// Starts the cluster of a directory; makes it, if there is none. Waits for other users of the directory to end.
     pub fn start(desk: &Path, postgres: &Postgres) -> Result<Self> {
+        Self::start_with(desk, postgres, "")
+    }
+
+    /// The same, with further lines in its settings.
+    pub fn start_with(desk: &Path, postgres: &Postgres, settings: &str) -> Result<Self> {
         fs::create_dir_all(desk).with_context(|| format!("cannot make {}", desk.display()))?;
         let lock = File::options().create(true).append(true).open(desk.join("torture.lock"))?;
         lock.lock()?;
@@ -38,8 +44,9 @@ impl Cluster {
             server.halt(Stop::Immediate)?;
         }
         server.prepare()?;
-        let port = server.launch(None, SETTINGS)?;
-        Ok(Self { server, port, _lock: lock })
+        let settings = format!("{SETTINGS}{settings}");
+        let port = server.launch(None, &settings)?;
+        Ok(Self { server, port, settings, _lock: lock })
     }
 
     /// The port it listens on.
@@ -60,7 +67,12 @@ impl Cluster {
     /// Starts it again after a stop; returns when it accepts connections.
     pub fn restart(&self) -> Result<()> {
         self.server.prepare()?;
-        self.server.launch(Some(self.port), SETTINGS).map(drop)
+        self.server.launch(Some(self.port), &self.settings).map(drop)
+    }
+
+    /// Whether it runs, or is about to again.
+    pub fn is_up(&self) -> bool {
+        self.server.pid().is_some()
     }
 
     /// Freezes the server and all its sessions, as a paused virtual machine.

@@ -1,6 +1,7 @@
 //! Faults for background jobs, and an oracle that says what they broke.
 //!
 //! - [`cluster`]: a PostgreSQL of the suite's own, to be crashed, paused and started again;
+//! - [`disk`]: a small disk, to be filled;
 //! - [`pooler`]: PgBouncer in transaction mode before a server, and what sessions leave behind in it;
 //! - [`process`]: real worker processes, to be killed, stopped and asked to end;
 //! - [`proxy`]: a proxy before the server that loses exactly the reply it is told to lose;
@@ -12,6 +13,7 @@
 
 pub mod checker;
 pub mod cluster;
+pub mod disk;
 pub mod history;
 pub mod pooler;
 pub mod process;

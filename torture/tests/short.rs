@@ -55,6 +55,7 @@ short! {
     each_tick_is_one_job_whoever_dies_at_it: "cron",
     a_workers_clock_changes_nothing: "clocks",
     errors_of_the_server_lose_nothing_and_nobody_hammers: "server-errors",
+    a_full_disk_loses_nothing_and_ends_no_worker: "disk-full",
     a_worker_without_connections_keeps_its_jobs: "starvation",
     deploys_lose_nothing_and_consume_no_attempt: "deploys",
     lost_notifications_cost_at_most_a_poll: "lost-notifications",

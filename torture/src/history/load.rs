@@ -26,6 +26,19 @@ pub async fn save(conn: &Client, enqueued: &[Enqueued]) -> Result<()> {
     Ok(())
 }
 
+/// Brings what was written in one database, beside that of the jobs, to the jobs.
+pub async fn copy(from: &Client, to: &Client) -> Result<()> {
+    for table in ["event", "fault"] {
+        let sql = format!("select coalesce(json_agg(t), '[]')::text from torture.{table} as t");
+        let rows: String = from.query_one(&sql, &[]).await?.get(0);
+        let sql = format!(
+            "insert into torture.{table} select * from json_populate_recordset(null::torture.{table}, $1::text::json)"
+        );
+        to.execute(&sql, &[&rows]).await?;
+    }
+    Ok(())
+}
+
 /// Reads everything of one run.
 pub async fn load(conn: &Client) -> Result<Record> {
     Ok(Record {

@@ -10,7 +10,7 @@ mod rows;
 use anyhow::Result;
 use tokio_postgres::Client;
 
-pub use load::{load, save};
+pub use load::{copy, load, save};
 pub use recorder::{Recorder, What};
 pub use rows::{Effect, Ending, Enqueued, Event, Failure, Fate, Fault, Job, OpenTransaction, Record};
 

@@ -134,6 +134,7 @@ pub(crate) struct Faults {
     lost: Mutex<Vec<Arc<Losses>>>,
     held: Mutex<Vec<Arc<Held>>>,
     reworded: Mutex<Vec<Arc<Reworded>>>,
+    asked: AtomicUsize,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -151,6 +152,15 @@ impl Faults {
 
     pub(crate) fn cuts(&self) -> &watch::Sender<usize> {
         &self.cuts
+    }
+
+    /// Counts something that is asked of the server.
+    pub(crate) fn asked(&self) {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn times_asked(&self) -> usize {
+        self.asked.load(Ordering::Relaxed)
     }
 
     pub(crate) fn lose(&self, way: Way, needle: &str, every: usize, times: usize) -> Arc<Losses> {

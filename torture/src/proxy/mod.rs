@@ -13,6 +13,7 @@ mod script;
 mod session;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use anyhow::Result;
 use tokio::net::TcpListener;
@@ -25,6 +26,7 @@ use faults::{Faults, Way};
 #[derive(Debug)]
 pub struct Proxy {
     port: u16,
+    upstream: Arc<AtomicU16>,
     faults: Arc<Faults>,
     listener: JoinHandle<()>,
 }
@@ -35,18 +37,30 @@ impl Proxy {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let port = listener.local_addr()?.port();
         let faults = Arc::<Faults>::default();
-        let shared = faults.clone();
+        let upstream = Arc::new(AtomicU16::new(upstream));
+        let (shared, target) = (faults.clone(), upstream.clone());
         let listener = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                tokio::spawn(session::serve(client, upstream, shared.clone()));
+                shared.asked();
+                tokio::spawn(session::serve(client, target.load(Ordering::Acquire), shared.clone()));
             }
         });
-        Ok(Self { port, faults, listener })
+        Ok(Self { port, upstream, faults, listener })
     }
 
     /// Where it listens.
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Has new connections lead to another server of this machine.
+    pub fn lead_to(&self, upstream: u16) {
+        self.upstream.store(upstream, Ordering::Release);
+    }
+
+    /// How often the server was asked for something so far: for a connection, or by statements that are sent together.
+    pub fn asked(&self) -> usize {
+        self.faults.times_asked()
     }
 
     /// Loses the reply to every so-manieth commit: of a statement outside of a transaction whose SQL has this in it and

@@ -65,6 +65,9 @@ async fn requests(
     while let Some(frame) = Frame::read(&mut from).await? {
         open.extend_from_slice(faults.worded(frame.clone()).bytes());
         let closed = script.lock().unwrap_or_else(PoisonError::into_inner).sent(&frame);
+        if closed.is_some() {
+            faults.asked();
+        }
         match closed {
             // Lost, and the line with it.
             Some(unit) if faults.strike(Way::There, &unit) => return Ok(()),

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,7 @@ use anyhow::{Context as _, Result};
 use diesel_async::{AsyncConnection as _, AsyncPgConnection};
 use tokio_postgres::Client;
 use torture::cluster::{self, Cluster, connect};
+use torture::disk::SmallDisk;
 use torture::history;
 use torture::process::Process;
 
@@ -45,7 +47,9 @@ pub(super) struct Arena<'c> {
     dir: PathBuf,
     logs: PathBuf,
     started: AtomicUsize,
-    twin: Option<Disguise>,
+    twin: Option<Arc<Disguise>>,
+    /// Where workers write their history, if that is not beside their jobs.
+    history: Option<String>,
 }
 
 impl<'c> Arena<'c> {
@@ -58,7 +62,7 @@ impl<'c> Arena<'c> {
         twin: Option<&'static Twin>,
     ) -> Result<Self> {
         let disguise = match twin {
-            Some(twin) => Some(Disguise::put_on(twin, cluster.port()).await?),
+            Some(twin) => Some(Arc::new(Disguise::put_on(twin, cluster.port()).await?)),
             None => None,
         };
         let database = format!("torture_{}", name.replace('-', "_"));
@@ -67,7 +71,6 @@ impl<'c> Arena<'c> {
             fs::remove_dir_all(&logs)?;
         }
         fs::create_dir_all(&logs).with_context(|| format!("cannot make {}", logs.display()))?;
-        cluster.create(&database).await?;
         let arena = Self {
             cluster,
             name,
@@ -79,15 +82,37 @@ impl<'c> Arena<'c> {
             logs,
             started: 0.into(),
             twin: disguise,
+            history: None,
         };
-        jobs::migrate(&mut AsyncPgConnection::establish(&arena.url()).await?).await?;
-        let conn = arena.connect().await?;
+        arena.furnish().await?;
+        Ok(arena)
+    }
+
+    /// The same test's place on another server. Workers there write their history here.
+    pub(super) async fn on<'s>(&self, cluster: &'s Cluster) -> Result<Arena<'s>> {
+        let twin = self.twin.clone();
+        if let Some(twin) = &twin {
+            twin.move_before(cluster.port());
+        }
+        let (database, dir, logs) = (self.database.clone(), self.dir.clone(), self.logs.clone());
+        let Self { name, seed, short, jobs, .. } = *self;
+        let history = Some(self.url());
+        let arena = Arena { cluster, name, seed, short, jobs, database, dir, logs, started: 0.into(), twin, history };
+        arena.furnish().await?;
+        Ok(arena)
+    }
+
+    async fn furnish(&self) -> Result<()> {
+        self.cluster.create(&self.database).await?;
+        jobs::migrate(&mut AsyncPgConnection::establish(&self.url()).await?).await?;
+        let conn = self.connect().await?;
         history::create(&conn).await?;
         // A twin before this one may have left something.
-        for sql in ["alter system reset all", twin.map_or("", |twin| twin.server), "select pg_reload_conf()"] {
+        let twin = self.twin.as_ref().map_or("", |disguise| disguise.twin().server);
+        for sql in ["alter system reset all", twin, "select pg_reload_conf()"] {
             conn.batch_execute(sql).await?;
         }
-        Ok(arena)
+        Ok(())
     }
 
     /// Removes what nobody has to look at.
@@ -106,6 +131,11 @@ impl<'c> Arena<'c> {
         ::cluster::pgbouncer::ensure(&std::path::absolute(self.dir.join("pgbouncer"))?)
     }
 
+    /// A disk of so many MiB, with nothing on it.
+    pub(super) fn small_disk(&self, mebibytes: usize) -> Result<SmallDisk> {
+        SmallDisk::mount(&std::path::absolute(self.dir.join("disk"))?, &self.logs, mebibytes)
+    }
+
     /// Its database, past every fault but those of the server itself.
     pub(super) fn url(&self) -> String {
         self.cluster.url(&self.database)
@@ -118,12 +148,12 @@ impl<'c> Arena<'c> {
 
     /// What stands behind a proxy before workers.
     pub(super) fn upstream(&self) -> u16 {
-        self.twin.as_ref().map_or_else(|| self.cluster.port(), Disguise::port)
+        self.twin.as_ref().map_or_else(|| self.cluster.port(), |twin| twin.port())
     }
 
     /// The twin that is tested in the product's place.
     pub(super) fn twin(&self) -> Option<&Disguise> {
-        self.twin.as_ref()
+        self.twin.as_deref()
     }
 
     /// Its database behind a proxy.
@@ -156,9 +186,10 @@ impl<'c> Arena<'c> {
         args: &[&str],
         environment: &[(&str, &str)],
     ) -> Result<Process> {
+        let past = self.history.clone().unwrap_or_else(|| self.url());
         let history = match history {
-            History::Durable => self.url(),
-            History::Quick => format!("{}&options=-csynchronous_commit%3Doff", self.url()),
+            History::Durable => past,
+            History::Quick => format!("{past}&options=-csynchronous_commit%3Doff"),
         };
         let mut command = Role::Worker.command(&history)?;
         command.env("DATABASE_URL", url).env("RUST_LOG", "info").args(["run", "--lease", "3s"]).args(args);

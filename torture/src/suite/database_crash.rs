@@ -61,7 +61,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
 }
 
 /// From the moment at which the server accepts connections to the next job that ends.
-async fn until_work_goes_on(arena: &Arena<'_>) -> Result<f64> {
+pub(super) async fn until_work_goes_on(arena: &Arena<'_>) -> Result<f64> {
     let up = Instant::now();
     let conn = arena.connect().await?;
     let now: chrono::DateTime<chrono::Utc> = conn.query_one("select clock_timestamp()", &[]).await?.get(0);

@@ -8,12 +8,14 @@ mod crash_points;
 mod cron;
 mod database_crash;
 mod deploys;
+mod disk_full;
 mod fleet;
 mod fuzz;
 mod kill_storm;
 mod live_job;
 mod load;
 mod lost_notifications;
+mod not_run;
 mod pgbouncer;
 mod pinned_snapshot;
 mod poison_pill;
@@ -56,6 +58,7 @@ const TESTS: &[(&str, Test)] = &[
     ("claim-race", |arena| Box::pin(claim_race::run(arena))),
     ("deploys", |arena| Box::pin(deploys::run(arena))),
     ("server-errors", |arena| Box::pin(server_errors::run(arena))),
+    ("disk-full", |arena| Box::pin(disk_full::run(arena))),
     ("starvation", |arena| Box::pin(starvation::run(arena))),
     ("pinned-snapshot", |arena| Box::pin(pinned_snapshot::run(arena))),
     ("cron", |arena| Box::pin(cron::run(arena))),

@@ -19,6 +19,7 @@ use torture::workload::{Mix, Workload};
 use super::arena::{Arena, History, LEASE, START, Size};
 use super::fleet::Fleet;
 use super::load::Load;
+use super::not_run::NotRun;
 use super::recovery;
 use super::run::Run;
 use super::statements::{CLAIM, COMMIT, ENQUEUE, FINISH};
@@ -36,7 +37,7 @@ const REST: Duration = Duration::from_secs(60);
 
 pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let size = arena.size(SHORT, LONG);
-    let program = arena.pgbouncer()?;
+    let program = arena.pgbouncer().map_err(NotRun::because)?;
     let setup = Setup { upstream: arena.upstream(), sessions: SESSIONS, ignores_options: arena.seed % 2 == 0 };
     let mut pooler = Pooler::start(&program, arena.logs(), setup).await?;
     let (before_workers, before_application) = (Proxy::start(pooler.port()).await?, Proxy::start(pooler.port()).await?);

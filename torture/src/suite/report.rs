@@ -8,6 +8,7 @@ use torture::checker::{Kind, story};
 use torture::process::lines_with;
 
 use super::arena::Arena;
+use super::not_run::NotRun;
 use super::run::{Run, quantile};
 
 /// Histories of so many jobs are printed; the rest are in the database.
@@ -40,7 +41,8 @@ impl Row {
         let run = match run {
             Ok(run) => run,
             Err(error) => {
-                let columns = format!("| {name} | | | | | | | {took:.1} | **did not end** |");
+                let verdict = if error.is::<NotRun>() { "not run" } else { "did not end" };
+                let columns = format!("| {name} | | | | | | | {took:.1} | **{verdict}** |");
                 return Self { columns, below: below(arena, &format!("{error:#}\n")), is_well: false };
             }
         };

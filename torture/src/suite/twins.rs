@@ -41,7 +41,7 @@ pub(super) const TWINS: &[Twin] = &[
     },
     Twin {
         name: "effects-apart",
-        tests: &["kill-storm", "crash-points", "server-errors", "pgbouncer"],
+        tests: &["kill-storm", "crash-points", "server-errors", "disk-full", "pgbouncer"],
         fault: "effects and finish are not one transaction",
         reworded: &[("BEGIN", "select 1")],
         server: "",
@@ -178,6 +178,11 @@ impl Disguise {
 
     pub(super) fn port(&self) -> u16 {
         self.proxy.port()
+    }
+
+    /// Stands before another server from now on.
+    pub(super) fn move_before(&self, upstream: u16) {
+        self.proxy.lead_to(upstream);
     }
 
     /// Whether its workers have said everything that arrives in other words. If not, the product's words have changed, and

@@ -1,0 +1,115 @@
+//! A small disk that can be filled to its last byte: a file system in memory, with nothing on it but a test's server.
+//!
+//! Root mounts it. Others get it in a name space of their own, where Linux lets them, and reach it through the process
+//! that lives there.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::process::Process;
+
+/// How long a name space may take to be made.
+const START: Duration = Duration::from_secs(10);
+/// What is written at once.
+const CHUNK: [u8; 64 << 10] = [0; 64 << 10];
+/// Where the disk is in a name space of its own: any directory that is always there.
+const PLACE: &str = "/mnt";
+
+/// The disk. Gone, with all that is on it, when it is dropped.
+#[derive(Debug)]
+pub struct SmallDisk {
+    path: PathBuf,
+    /// Who lives where it is mounted, unless that is here.
+    resident: Option<Process>,
+}
+
+impl SmallDisk {
+    /// One of so many MiB, mounted on this directory if we may. An error says what is missing.
+    pub fn mount(dir: &Path, logs: &Path, mebibytes: usize) -> Result<Self> {
+        let options = format!("size={mebibytes}m,mode=0777");
+        if rustix::process::geteuid().is_root() {
+            fs::create_dir_all(dir)?;
+            // A suite that was killed could not.
+            let _ = unmount(dir);
+            run(Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(dir))?;
+            return Ok(Self { path: dir.to_owned(), resident: None });
+        }
+        let script = format!("mount -t tmpfs -o {options} tmpfs {PLACE} && echo mounted >&2 && read -r nothing");
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--mount", "sh", "-c", &script]);
+        let mut resident = Process::start(command, logs.join("disk.log"))?;
+        if !wait(&mut resident) {
+            bail!("needs the right to mount, or to make name spaces: {}", resident.written()?.trim());
+        }
+        let path = PathBuf::from(format!("/proc/{}/root{PLACE}", resident.id()));
+        Ok(Self { path, resident: Some(resident) })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn ballast(&self) -> PathBuf {
+        self.path.join("ballast")
+    }
+
+    /// Writes until nothing fits any more.
+    pub fn fill(&self) -> Result<()> {
+        let mut ballast = File::options().create(true).append(true).open(self.ballast())?;
+        let mut size = CHUNK.len();
+        while size > 0 {
+            match ballast.write(&CHUNK[..size]) {
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::StorageFull => size /= 16,
+                Err(error) => return Err(error).context("cannot fill the disk"),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes room again.
+    pub fn free(&self) -> Result<()> {
+        fs::remove_file(self.ballast()).context("cannot make room on the disk")
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        match &mut self.resident {
+            Some(resident) => resident.hang_up(),
+            None => drop(unmount(&self.path)),
+        }
+    }
+}
+
+/// Lazily: what still has a file open there loses nothing.
+fn unmount(dir: &Path) -> Result<()> {
+    run(Command::new("umount").arg("--lazy").arg(dir))
+}
+
+/// Waits until it has mounted; `false` if it ended.
+fn wait(resident: &mut Process) -> bool {
+    let begun = std::time::Instant::now();
+    while begun.elapsed() < START && resident.is_alive().unwrap_or(false) {
+        if resident.written().is_ok_and(|text| text.contains("mounted")) {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    false
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().with_context(|| format!("cannot start {program}"))?;
+    if !output.status.success() {
+        bail!("needs the right to mount: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(())
+}

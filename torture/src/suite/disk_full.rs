@@ -1,0 +1,129 @@
+//! Disk full: all that the server has is on a small disk, which is filled to its last byte under load and stays so for seconds.
+//! At first its tables cannot grow, and statements fail. Then its log of transactions cannot either, because a forgotten
+//! replication slot keeps all of it; the server stops itself, and is started again once there is room, as by its supervisor.
+//!
+//! Nothing acknowledged is lost and nothing is done twice; no worker ends, nor hammers; work goes on soon after.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use tokio_postgres::NoTls;
+use torture::checker::Promise;
+use torture::cluster::Cluster;
+use torture::history::{CRASH, copy, fault};
+use torture::process::lines_with;
+use torture::proxy::Proxy;
+use torture::workload::{Mix, Workload};
+
+use super::arena::{Arena, History, Size};
+use super::database_crash::until_work_goes_on;
+use super::fleet::Fleet;
+use super::load::Load;
+use super::not_run::NotRun;
+use super::run::Run;
+
+/// The jobs are as many as come in; how often the disk is full, every other time to the server's end.
+const SHORT: Size = Size { jobs: 0, faults: 2 };
+const LONG: Size = Size { jobs: 0, faults: 10 };
+const WORKERS: usize = 3;
+/// An empty cluster and this load for a while.
+const MEBIBYTES: usize = 224;
+const SETTINGS: &str = "max_wal_size = '64MB'\nmin_wal_size = '32MB'\n";
+/// How long there is room before, and none then.
+const ROOM: Duration = Duration::from_millis(1_500);
+const FULL: Duration = Duration::from_secs(3);
+const LOOK: Duration = Duration::from_millis(50);
+/// So many requests of one worker a second are no hammering: each verb pauses before it tries again.
+const A_SECOND: usize = 150;
+/// Work goes on so soon after there is room again and the server accepts connections.
+const RESUME: Duration = Duration::from_secs(5);
+const REST: Duration = Duration::from_secs(60);
+/// Keeps the log of transactions for somebody who never comes.
+const FORGOTTEN_SLOT: &str = "select pg_create_physical_replication_slot('forgotten', true)";
+/// A megabyte of it.
+const LOG: &str = "select pg_logical_emit_message(false, 'torture', repeat('x', 1 << 20))";
+
+pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
+    let size = arena.size(SHORT, LONG);
+    let disk = arena.small_disk(MEBIBYTES).map_err(NotRun::because)?;
+    let cluster = Cluster::start_with(&disk.path().join("pg"), &super::postgres()?, SETTINGS)?;
+    let small = arena.on(&cluster).await?;
+    let line = Proxy::start(small.upstream()).await?;
+    let args = ["--concurrency", "16", "--poll", "200ms"];
+    let mut fleet = Fleet::start(&small, small.url_through(line.port()), History::Quick, &args, WORKERS).await?;
+    let mix = Mix { bulk: 50, ..Mix::default() };
+    let load = Load::start(small.url(), Workload::new(arena.seed, mix, usize::MAX), Duration::from_millis(5));
+    let notes = arena.connect().await?;
+    let (mut resumed, mut asked, mut crashes) = (Vec::new(), 0, 0);
+    for time in 0..size.faults {
+        tokio::time::sleep(ROOM).await;
+        let witness = small.connect().await?;
+        let log = time % 2 == 1;
+        if log {
+            witness.batch_execute(FORGOTTEN_SLOT).await?;
+        }
+        fault(&notes, "the disk is full", None).await?;
+        disk.fill()?;
+        let (before, begun) = (line.asked(), Instant::now());
+        while begun.elapsed() < FULL {
+            // What the server frees by itself is taken away again.
+            disk.fill()?;
+            if log && begun.elapsed() > FULL / 3 && !witness.is_closed() {
+                // Fails when the server has stopped itself.
+                let _ = witness.batch_execute(LOG).await;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        asked = asked.max(line.asked() - before);
+        if witness.is_closed() {
+            crashes += 1;
+            fault(&notes, CRASH, None).await?;
+        }
+        disk.free()?;
+        supervise(&small).await?;
+        if log {
+            small.connect().await?.batch_execute("select pg_drop_replication_slot('forgotten')").await?;
+        }
+        resumed.push(until_work_goes_on(&small).await?);
+    }
+    let application = load.stop().await?;
+    let untold = application.untold();
+    let drained = small.at_rest(REST).await?;
+    let dead = fleet.dead()?;
+    copy(&notes, &small.connect().await?).await?;
+    let promise = Promise { claims_may_be_forgotten: crashes > 0, ..Promise::default() };
+    let mut run = Run::judge(&small, &application.ledger(), promise).await?;
+    let refused = lines_with(arena.logs(), "No space left on device")?;
+    let most = A_SECOND * WORKERS * usize::try_from(FULL.as_secs())?;
+    run.load = format!(
+        "{}, {WORKERS} workers x 16 slots; {asked} requests in {FULL:?} without room, {untold} enqueues failed, {crashes} crashes",
+        run.load
+    );
+    run.faults = size.faults;
+    run.recovery = resumed;
+    run.expect(drained, || format!("not drained {REST:?} after there was room again"));
+    run.expect(dead.is_empty(), || format!("workers ended: processes {dead:?}"));
+    run.expect(untold > 0 && refused > 0, || "nothing was refused for want of room: nothing was tested".to_owned());
+    run.expect(crashes == size.faults / 2, || {
+        format!("the server stopped itself {crashes} times, and should {}", size.faults / 2)
+    });
+    run.expect(asked <= most, || format!("{asked} requests in {FULL:?} without room, and at most {most} should be"));
+    run.expect_within(1.0, RESUME);
+    if drained {
+        fleet.stop().await?;
+    }
+    Ok(run)
+}
+
+/// Starts the server again, if it has stopped itself; returns when it accepts connections.
+async fn supervise(small: &Arena<'_>) -> Result<()> {
+    let begun = Instant::now();
+    while tokio_postgres::connect(&small.url(), NoTls).await.is_err() {
+        if !small.cluster.is_up() {
+            return small.cluster.restart();
+        }
+        ensure!(begun.elapsed() < REST, "the server neither works nor ends");
+        tokio::time::sleep(LOOK).await;
+    }
+    Ok(())
+}
