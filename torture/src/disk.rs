@@ -16,7 +16,7 @@ use crate::process::Process;
 /// How long a name space may take to be made.
 const START: Duration = Duration::from_secs(10);
 /// What is written at once.
-const CHUNK: [u8; 64 << 10] = [0; 64 << 10];
+static CHUNK: [u8; 64 << 10] = [0; 64 << 10];
 /// Where the disk is in a name space of its own: any directory that is always there.
 const PLACE: &str = "/mnt";
 

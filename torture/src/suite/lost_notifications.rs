@@ -56,7 +56,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         Run::judge(arena, &application.ledger(), Promise { no_attempt_consumed: true, ..Promise::default() }).await?;
     run.load = format!("{}, one by one", run.load);
     run.faults = usize::try_from(ended)? + size.jobs / 2;
-    run.recovery = waits(&run.record);
+    run.recovery = waits(&run.record, 0);
     run.expect(drained, || format!("not drained after {REST:?}"));
     run.expect(ended > 0, || "no listener was there to be ended: nothing was tested".to_owned());
     run.expect_within(1.0, POLL + SLACK + slack());
@@ -64,9 +64,9 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     Ok(run)
 }
 
-/// From each job's enqueue to its start.
-fn waits(record: &Record) -> Vec<f64> {
+/// From each job's enqueue to its start, of the jobs that have this number or a higher one.
+pub(super) fn waits(record: &Record, from: i64) -> Vec<f64> {
     let started = |number| record.events.iter().find(|event| event.number == number && event.what == "start");
     let wait = |job: &torture::history::Job| Some((started(job.number)?.at - job.enqueued_at).as_seconds_f64());
-    record.jobs.iter().filter_map(wait).collect()
+    record.jobs.iter().filter(|job| job.number >= from).filter_map(wait).collect()
 }

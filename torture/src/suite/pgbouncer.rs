@@ -1,7 +1,7 @@
 //! PgBouncer: workers and the application reach the server through a pooler in transaction mode. Workers are killed and
 //! stopped, replies to commits are lost, the pooler dies.
 //!
-//! Nothing is lost and nothing is done twice, as without it; and no session of the server keeps anything of ours, which
+//! Nothing is lost and nothing is done twice, as without it; a job starts within the poll interval; and no session of the server keeps anything of ours, which
 //! whoever comes next would find there.
 
 use std::time::Duration;
@@ -14,11 +14,12 @@ use torture::history::fault;
 use torture::pooler::{Pooler, Setup, left_behind};
 use torture::process::Signal;
 use torture::proxy::Proxy;
-use torture::workload::{Mix, Workload};
+use torture::workload::{Deed, Mix, Shape, Work, Workload};
 
-use super::arena::{Arena, History, LEASE, START, Size};
+use super::arena::{Arena, History, LEASE, START, Size, slack};
 use super::fleet::Fleet;
 use super::load::Load;
+use super::lost_notifications::waits;
 use super::not_run::NotRun;
 use super::recovery;
 use super::run::Run;
@@ -33,6 +34,11 @@ const SESSIONS: usize = 56;
 /// Replies lost on each path for each kill.
 const LOST: usize = 2;
 const CALM_MILLIS: std::ops::Range<u64> = 50..450;
+/// Nobody hears of a job here: it starts within the poll interval.
+const POLL: Duration = Duration::from_millis(400);
+const SLACK: Duration = Duration::from_millis(100);
+/// Numbers that only jobs have which come one by one.
+const ALONE: i64 = 1_000_000;
 const REST: Duration = Duration::from_secs(60);
 
 pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
@@ -49,7 +55,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         ("finish", before_workers.lose_replies(FINISH, 3, each)),
         ("transactional", before_workers.lose_replies(COMMIT, 3, each)),
     ];
-    let args = ["--concurrency", "8", "--poll", "200ms"];
+    let args = ["--concurrency", "8", "--poll", "400ms"];
     let url = arena.url_through(before_workers.port());
     let mut fleet = Fleet::start(arena, url.clone(), History::Quick, &args, WORKERS).await?;
     let mut zombie = arena.worker(&url, History::Quick, &args)?;
@@ -71,14 +77,23 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
             pooler.restart().await?;
         }
     }
-    let ledger = load.ended().await?.ledger();
+    let mut application = load.ended().await?;
     tokio::time::sleep(2 * LEASE).await;
     zombie.signal(Signal::CONT)?;
     let told = zombie.said("was declared dead", START).await.is_ok();
-    let drained = arena.at_rest(REST).await?;
+    let mut drained = arena.at_rest(REST).await?;
+    for (_, lost) in &paths {
+        lost.end();
+    }
+    for number in (ALONE..).take(5) {
+        // Long enough that all sleep again.
+        tokio::time::sleep(Duration::from_millis(rng.random_range(CALM_MILLIS))).await;
+        application.perform(&Deed::Single(Work::new(number, Shape::Async))).await?;
+    }
+    drained &= arena.at_rest(REST).await?;
     let dead = fleet.dead()?;
     let left = left_behind(&arena.url_through(pooler.port()), SESSIONS).await?;
-    let mut run = Run::judge(arena, &ledger, Promise::default()).await?;
+    let mut run = Run::judge(arena, &application.ledger(), Promise::default()).await?;
     run.load = format!("{}, {WORKERS} workers x 8 slots and a zombie, {SESSIONS} sessions", run.load);
     run.faults = size.faults + 2 + paths.iter().map(|(_, lost)| lost.count()).sum::<usize>();
     run.recovery = recovery::of_crashes(&run.record);
@@ -89,6 +104,9 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     for (path, lost) in &paths {
         run.expect(lost.count() > 0, || format!("{path}: no reply was lost"));
     }
+    let wait = waits(&run.record, ALONE).into_iter().fold(0.0, f64::max);
+    let bar = (POLL + SLACK + slack()).as_secs_f64();
+    run.expect(wait <= bar, || format!("a job of its own waited {wait:.2} s for a poll, and should {bar:.2} s"));
     run.expect_within(0.99, LEASE + Duration::from_secs(2));
     if drained {
         fleet.stop().await?;
