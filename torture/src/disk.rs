@@ -42,7 +42,8 @@ impl SmallDisk {
         let script = format!("mount -t tmpfs -o {options} tmpfs {PLACE} && echo mounted >&2 && read -r nothing");
         let mut command = Command::new("unshare");
         command.args(["--user", "--map-root-user", "--mount", "sh", "-c", &script]);
-        let mut resident = Process::start(command, logs.join("disk.log"))?;
+        let mut resident = Process::start(command, logs.join("disk.log"))
+            .context("needs the right to mount, or to make name spaces")?;
         if !wait(&mut resident) {
             bail!("needs the right to mount, or to make name spaces: {}", resident.written()?.trim());
         }

@@ -44,7 +44,7 @@ const REST: Duration = Duration::from_secs(60);
 pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let size = arena.size(SHORT, LONG);
     let program = arena.pgbouncer().map_err(NotRun::because)?;
-    let setup = Setup { upstream: arena.upstream(), sessions: SESSIONS, ignores_options: arena.seed % 2 == 0 };
+    let setup = Setup { upstream: arena.upstream(), sessions: SESSIONS, ignores_options: arena.seed.is_multiple_of(2) };
     let mut pooler = Pooler::start(&program, arena.logs(), setup).await?;
     let (before_workers, before_application) = (Proxy::start(pooler.port()).await?, Proxy::start(pooler.port()).await?);
     let each = LOST * size.faults;
