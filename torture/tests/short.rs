@@ -61,4 +61,5 @@ short! {
     lost_notifications_cost_at_most_a_poll: "lost-notifications",
     a_pooler_changes_nothing_and_keeps_nothing: "pgbouncer",
     a_live_job_is_never_rescued: "live-job",
+    a_dropped_future_leaves_no_transaction_and_no_slot_behind: "cancelled-futures",
 }

@@ -143,6 +143,10 @@ impl Maker {
                 self.fail(job, "cancelled", "planned".to_owned());
                 job.finished_at = Some(self.tick());
             }
+            Ending::CalledOff => {
+                self.fail(job, "cancelled", "cancelled by an operator".to_owned());
+                job.finished_at = Some(self.tick());
+            }
             Ending::Discarded => {
                 self.say(job, "fail");
                 self.fail(job, "error", format!("planned, under lease {};", job.lease));
@@ -151,7 +155,7 @@ impl Maker {
                     (enqueued.failures + 1, u16::try_from(job.attempt).unwrap());
             }
         }
-        job.state = enqueued.ends.as_str().to_owned();
+        job.state = enqueued.ends.state().to_owned();
     }
 }
 
@@ -334,6 +338,23 @@ fn what_is_not_at_rest_is_seen() {
     });
 }
 
+#[test]
+fn what_an_operator_called_off_is_cancelled_without_a_word_and_has_no_effect() {
+    let mut maker = Maker::new();
+    maker.job(true, Ending::CalledOff, &[Step::Fail]);
+    let mut record = maker.record;
+    assert_eq!(check(&record, Promise::default()), []);
+    let effect = Effect { number: 1, lease: 2, worker: record.jobs[0].worker.unwrap() };
+    record.effects.push(effect);
+    assert_eq!(check(&record, Promise::default())[0].kind, Kind::StaleWrite);
+    record.effects.clear();
+    record.jobs[0].attempt += 1;
+    assert_eq!(check(&record, Promise::default())[0].kind, Kind::Attempts);
+    record.jobs[0].attempt -= 1;
+    record.jobs[0].state = "completed".to_owned();
+    assert_eq!(check(&record, Promise::default())[0].kind, Kind::Lost);
+}
+
 fn any_step() -> impl Strategy<Value = Step> {
     prop::sample::select(vec![
         Step::Fail,
@@ -346,7 +367,7 @@ fn any_step() -> impl Strategy<Value = Step> {
 }
 
 fn any_ending() -> impl Strategy<Value = Ending> {
-    prop::sample::select(vec![Ending::Completed, Ending::Cancelled, Ending::Discarded])
+    prop::sample::select(vec![Ending::Completed, Ending::Cancelled, Ending::Discarded, Ending::CalledOff])
 }
 
 proptest! {

@@ -59,7 +59,7 @@ async fn enqueued(conn: &Client) -> Result<Vec<Enqueued>> {
     rows.iter()
         .map(|row| {
             let fate = [Fate::Acknowledged, Fate::RolledBack, Fate::Unknown];
-            let ending = [Ending::Completed, Ending::Cancelled, Ending::Discarded];
+            let ending = [Ending::Completed, Ending::Cancelled, Ending::Discarded, Ending::CalledOff];
             Ok(Enqueued {
                 number: row.get(0),
                 job: row.get(1),
@@ -94,11 +94,12 @@ async fn effects(conn: &Client) -> Result<Vec<Effect>> {
     Ok(rows.iter().map(|row| Effect { number: row.get(0), lease: row.get(1), worker: row.get(2) }).collect())
 }
 
-/// Through the view that people read. Jobs without a number are there to keep workers busy.
+/// Through the view that people read. Jobs without a number are there to keep workers busy. Its text and not its fields: some
+/// have arguments that PostgreSQL stores and does not take apart.
 async fn jobs(conn: &Client) -> Result<Vec<Job>> {
-    let sql =
-        "select (args -> 'work' ->> 'number')::bigint, id, state, priority, attempt, crashes, lease, worker, run_at,
-               enqueued_at, finished_at from jobs.job where args -> 'work' is not null order by id";
+    let sql = r#"select number, id, state, priority, attempt, crashes, lease, worker, run_at, enqueued_at, finished_at
+        from (select substring(args::text from '^\{"work":\{"number":(-?[0-9]+),')::bigint as number, * from jobs.job) job
+        where number is not null order by id"#;
     let rows = conn.query(sql, &[]).await?;
     let job = |row: &tokio_postgres::Row| Job {
         number: row.get(0),

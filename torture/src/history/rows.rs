@@ -34,14 +34,24 @@ pub enum Ending {
     Cancelled,
     /// It fails until no attempt is left.
     Discarded,
+    /// An operator cancels it, whatever its handler is at.
+    CalledOff,
 }
 
 impl Ending {
-    /// As the product names the state.
+    /// As it is stored.
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::CalledOff => "called_off",
+            _ => self.state(),
+        }
+    }
+
+    /// The product's name for the state in which the job is then.
+    pub const fn state(self) -> &'static str {
+        match self {
             Self::Completed => "completed",
-            Self::Cancelled => "cancelled",
+            Self::Cancelled | Self::CalledOff => "cancelled",
             Self::Discarded => "discarded",
         }
     }

@@ -8,7 +8,7 @@ create table torture.enqueued (
     number bigint primary key,
     job bigint,
     fate text not null check (fate in ('acknowledged', 'rolled_back', 'unknown')),
-    ends text not null check (ends in ('completed', 'cancelled', 'discarded')),
+    ends text not null check (ends in ('completed', 'cancelled', 'discarded', 'called_off')),
     transactional boolean not null,
     failures smallint not null,
     max_attempts smallint not null

@@ -2,6 +2,7 @@
 
 mod arena;
 mod black_hole;
+mod cancelled_futures;
 mod claim_race;
 mod clocks;
 mod crash_points;
@@ -23,6 +24,7 @@ mod recovery;
 mod report;
 mod run;
 mod server_errors;
+mod slots;
 mod starvation;
 mod statements;
 mod twins;
@@ -67,6 +69,7 @@ const TESTS: &[(&str, Test)] = &[
     ("lost-notifications", |arena| Box::pin(lost_notifications::run(arena))),
     ("pgbouncer", |arena| Box::pin(pgbouncer::run(arena))),
     ("live-job", |arena| Box::pin(live_job::run(arena))),
+    ("cancelled-futures", |arena| Box::pin(cancelled_futures::run(arena))),
 ];
 
 /// The longest that one run of one test may take.

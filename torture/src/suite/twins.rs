@@ -155,6 +155,13 @@ pub(super) const TWINS: &[Twin] = &[
         ],
         server: "",
     },
+    Twin {
+        name: "as-it-is",
+        tests: &["cancelled-futures"],
+        fault: "connections go back to their pool with the transaction that was to be rolled back",
+        reworded: &[("ROLLBACK", "select 1")],
+        server: "",
+    },
 ];
 
 /// A twin at work: what stands between its workers and the server.

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use anyhow::bail;
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Integer, Uuid};
 use diesel_async::AsyncPgConnection;
 use jobs::{JobContext, Outcome, State, job};
 
@@ -20,11 +19,13 @@ const SOON: Duration = Duration::from_millis(20);
 macro_rules! effect {
     ($work:expr, $ctx:expr) => {
         diesel::sql_query("insert into torture.effect (number, lease, worker) values ($1, $2, $3)")
-            .bind::<BigInt, _>($work.number)
-            .bind::<Integer, _>($ctx.lease().number)
-            .bind::<Uuid, _>($ctx.lease().worker.0)
+            .bind::<diesel::sql_types::BigInt, _>($work.number)
+            .bind::<diesel::sql_types::Integer, _>($ctx.lease().number)
+            .bind::<diesel::sql_types::Uuid, _>($ctx.lease().worker.0)
     };
 }
+
+pub(super) use effect;
 
 /// Runs on the runtime.
 #[job(backoff = "fixed(20ms)")]

@@ -5,6 +5,7 @@ pub mod handlers;
 mod jobs;
 mod mix;
 mod poison;
+pub mod stalling;
 
 pub use self::jobs::{Shape, Work, new_job};
 pub use application::Application;

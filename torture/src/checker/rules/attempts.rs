@@ -2,7 +2,7 @@
 //! given back, and never more than allowed.
 
 use crate::checker::{Kind, Run, Violation};
-use crate::history::{Enqueued, Job};
+use crate::history::{Ending, Enqueued, Job};
 
 pub(super) fn check(run: &Run<'_>) -> Vec<Violation> {
     let violations = run.known().filter_map(|(enqueued, job)| {
@@ -23,12 +23,13 @@ fn miscounted(run: &Run<'_>, enqueued: &Enqueued, job: &Job) -> Option<String> {
     job.finished_at?;
     let failures = run.failures(job).iter().filter(|failure| failure.kind != "cancelled").count();
     let failures = i32::try_from(failures).unwrap_or(i32::MAX);
-    // The last attempt of a discarded job is one of its failures.
+    // The last attempt of a discarded job is one of its failures; what was called off while it waited had no further one.
     let ended_well = i32::from(job.state != "discarded");
-    if job.attempt != failures + ended_well {
+    let waited = enqueued.ends == Ending::CalledOff && job.attempt == failures;
+    if job.attempt != failures + ended_well && !waited {
         return Some(format!("it is at attempt {}, after {failures} failures", job.attempt));
     }
     let planned = i32::from(enqueued.failures) + ended_well;
-    (run.promise.no_attempt_consumed && job.attempt != planned)
+    (run.promise.no_attempt_consumed && !waited && job.attempt != planned)
         .then(|| format!("it is at attempt {}, and its handler needed {planned}", job.attempt))
 }

@@ -23,8 +23,8 @@ pub(super) fn check(run: &Run<'_>) -> Vec<Violation> {
             continue;
         }
         let number = enqueued.number;
-        if job.state != enqueued.ends.as_str() {
-            found.push(lost(number, &format!("it was to be {}, and is {}", enqueued.ends.as_str(), job.state)));
+        if job.state != enqueued.ends.state() {
+            found.push(lost(number, &format!("it was to be {}, and is {}", enqueued.ends.state(), job.state)));
             continue;
         }
         let said = |what: &str| run.events(number).iter().any(|event| event.what == what);

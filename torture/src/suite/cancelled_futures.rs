@@ -1,0 +1,149 @@
+//! Cancelled futures: handlers are dropped at each of their polls, because their time is up, because their worker stops, or
+//! because an operator cancels the job; in the middle of statements, savepoints and commits, with few connections for all.
+//!
+//! No connection comes back to its pool in a transaction: what later jobs write through it stands, what the dropped ones
+//! wrote does not. No slot is lost with them, and each attempt counts once.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use diesel_async::{AsyncConnection as _, AsyncPgConnection};
+use jobs::storage::{Operated, Operator};
+use jobs::{Database, IntoNewJob as _, Job as _, JobId, NewJob, enqueue_all};
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+use tokio::task::JoinSet;
+use tokio_postgres::Client;
+use torture::checker::Promise;
+use torture::history::{Ending, Enqueued, Fate, fault};
+use torture::process::Signal;
+use torture::workload::stalling::{
+    Endless, EndlessTransactional, Stalling, StallingBlocking, StallingTransactional, StallingTransactionalBlocking,
+};
+use torture::workload::{Application, Mix, Shape, Work, Workload};
+
+use super::arena::{Arena, History, START, Size};
+use super::fleet::Fleet;
+use super::load::Load;
+use super::run::Run;
+use super::slots;
+
+/// Jobs that stall, and jobs that do not; how many an operator cancels, and half as many workers are replaced.
+const SHORT: Size = Size { jobs: 120, faults: 4 };
+const LONG: Size = Size { jobs: 6_000, faults: 100 };
+const WORKERS: usize = 2;
+const SLOTS: i64 = 8;
+const CONNECTIONS: &str = "3";
+/// Numbers of those that stall, and of those that have no end.
+const STALLING: i64 = 1_000_000;
+const ENDLESS: i64 = 2_000_000;
+/// More polls than any of them needs.
+const POLLS: u32 = 40;
+const REST: Duration = Duration::from_secs(90);
+
+pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
+    let size = arena.size(SHORT, LONG);
+    let args = ["--concurrency", "8", "--poll", "200ms", "--connections", CONNECTIONS, "--grace", "100ms"];
+    let mut fleet = Fleet::start(arena, arena.worker_url(), History::Quick, &args, WORKERS).await?;
+    let mix = Mix { transactional: 60, blocking: 40, bulk: 20, long: 0, ..Mix::default() };
+    let pause = Duration::from_millis(20);
+    let load = Load::start(arena.url(), Workload::new(arena.seed, mix, size.jobs), pause);
+    let conn = arena.connect().await?;
+    let mut rng = StdRng::seed_from_u64(arena.seed);
+    let mut ledger = stall(arena, &mut rng, size.jobs).await?;
+    let operator = Database::open(&arena.url(), 1).await?.operator;
+    let mut application = AsyncPgConnection::establish(&arena.url()).await?;
+    let mut stopping = JoinSet::new();
+    for (round, number) in (ENDLESS..).take(size.faults).enumerate() {
+        let shape = if round % 2 == 0 { Shape::Async } else { Shape::Transactional };
+        let work = Work::new(number, shape);
+        // It is not to wait for those that stall.
+        let job = match shape {
+            Shape::Async => Endless { work: work.clone() }.priority(1),
+            _ => EndlessTransactional { work: work.clone() }.priority(1),
+        };
+        let id = enqueue_all(&mut application, [job.into_new_job()?]).await?[0];
+        ledger.push(Enqueued { ends: Ending::CalledOff, ..work.enqueued(Some(id.0), Fate::Acknowledged) });
+        begun(&conn, number).await?;
+        if round % 2 == 1 {
+            let mut old = fleet.replace(rng.random_range(0..WORKERS))?;
+            fault(&conn, "asked to stop", Some(old.id())).await?;
+            old.signal(Signal::TERM)?;
+            stopping.spawn(async move { old.ended(START).await });
+        }
+        fault(&conn, "called off", None).await?;
+        call_off(&*operator, id).await?;
+    }
+    let mut codes = Vec::new();
+    while let Some(code) = stopping.join_next().await {
+        codes.push(code??);
+    }
+    ledger.extend(load.ended().await?.ledger());
+    let mut drained = arena.at_rest(REST).await?;
+    let mut last = Application::new(arena.url());
+    let slots = SLOTS * i64::try_from(WORKERS)?;
+    slots::fill(&mut last, slots).await?;
+    drained &= arena.at_rest(REST).await?;
+    ledger.extend(last.ledger());
+    let dead = fleet.dead()?;
+
+    let mut run = Run::judge(arena, &ledger, Promise::default()).await?;
+    let timed_out = run.record.failures.iter().filter(|failure| failure.kind == "timeout").count();
+    run.load = format!("{}, {WORKERS} workers x {SLOTS} slots with {CONNECTIONS} connections", run.load);
+    run.faults = timed_out + size.faults + codes.len();
+    run.expect(drained, || format!("not drained after {REST:?}"));
+    run.expect(timed_out > size.jobs / 2, || format!("only {timed_out} attempts timed out: little was tested"));
+    run.expect(codes.iter().all(|code| *code == 0), || format!("workers that were asked to stop ended with {codes:?}"));
+    run.expect(dead.is_empty(), || format!("workers ended: processes {dead:?}"));
+    slots::expect_all(&mut run, slots);
+    if drained {
+        fleet.stop().await?;
+    }
+    Ok(run)
+}
+
+/// Enqueues what stalls, each in another place.
+async fn stall(arena: &Arena<'_>, rng: &mut StdRng, jobs: usize) -> Result<Vec<Enqueued>> {
+    let shapes = [Shape::Async, Shape::Transactional, Shape::Transactional, Shape::Transactional, Shape::Blocking];
+    let shapes = shapes.into_iter().chain([Shape::TransactionalBlocking]).cycle();
+    let (mut works, mut new) = (Vec::new(), Vec::<NewJob>::new());
+    for (shape, number) in shapes.zip(STALLING..).take(jobs) {
+        let work = Work { failures: rng.random_range(1..=2), ..Work::new(number, shape) };
+        let polls = rng.random_range(0..POLLS);
+        works.push(work.clone());
+        new.push(match shape {
+            Shape::Async => Stalling { work, polls }.into_new_job()?,
+            Shape::Blocking => StallingBlocking { work }.into_new_job()?,
+            Shape::Transactional => StallingTransactional { work, polls }.into_new_job()?,
+            Shape::TransactionalBlocking => StallingTransactionalBlocking { work }.into_new_job()?,
+        });
+    }
+    let mut conn = AsyncPgConnection::establish(&arena.url()).await?;
+    let ids = enqueue_all(&mut conn, new).await?;
+    Ok(works.iter().zip(ids).map(|(work, id)| work.enqueued(Some(id.0), Fate::Acknowledged)).collect())
+}
+
+/// Waits until a handler says that it has.
+async fn begun(conn: &Client, number: i64) -> Result<()> {
+    let begun = async {
+        while conn.query_opt("select from torture.event where number = $1 limit 1", &[&number]).await?.is_none() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Ok(())
+    };
+    match tokio::time::timeout(START, begun).await {
+        Ok(begun) => begun,
+        Err(_) => bail!("job number {number} did not start within {START:?}"),
+    }
+}
+
+/// Cancels a job. It may be on its way back from a worker that was asked to stop.
+async fn call_off(operator: &dyn Operator, id: JobId) -> Result<()> {
+    for _ in 0..50 {
+        if operator.cancel(id).await? == Operated::Done {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    bail!("job {id} could not be cancelled")
+}

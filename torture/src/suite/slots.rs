@@ -1,0 +1,33 @@
+//! Whether all slots of a fleet can still be used: as many jobs as there are slots, all of which run at the same time.
+
+use anyhow::Result;
+use torture::history::Record;
+use torture::workload::{Application, Deed, Shape, Work};
+
+use super::run::Run;
+
+/// Numbers that only these jobs have.
+const FIRST: i64 = 9_000_000;
+/// Long enough for all to have started, wherever they were claimed first.
+const MILLIS: u64 = 1_500;
+
+/// A job for each of so many slots.
+pub(super) async fn fill(application: &mut Application, slots: i64) -> Result<()> {
+    let works = (FIRST..FIRST + slots).map(|number| Work::new(number, Shape::Async).lasting(MILLIS)).collect();
+    application.perform(&Deed::Bulk(works)).await
+}
+
+/// Complains, if they did not all run at some moment.
+pub(super) fn expect_all(run: &mut Run, slots: i64) {
+    let at_once = at_once(&run.record);
+    run.expect(at_once >= slots, || format!("{at_once} of {slots} slots can be used"));
+}
+
+fn at_once(record: &Record) -> i64 {
+    let (mut running, mut most) = (0, 0);
+    for event in record.events.iter().filter(|event| event.number >= FIRST) {
+        running += if event.what == "start" { 1 } else { -1 };
+        most = most.max(running);
+    }
+    most
+}
