@@ -7,9 +7,12 @@ use anyhow::{Context as _, Result};
 use jobs::WorkerBuilder;
 use torture::history::Recorder;
 use torture::process::end_with_parent;
+use torture::workload::versions;
 
 const ROLE: &str = "TORTURE_ROLE";
 const HISTORY: &str = "TORTURE_HISTORY";
+/// Set for a worker of a program that is a version behind.
+pub(crate) const BEHIND: &str = "TORTURE_BEHIND";
 
 /// What to be instead of the suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,5 +57,6 @@ impl Role {
 
 async fn set_up(worker: WorkerBuilder) -> Result<WorkerBuilder> {
     let history = env::var(HISTORY).with_context(|| format!("{HISTORY} is not set"))?;
-    Ok(worker.state(Recorder::start(history)?))
+    let worker = worker.state(Recorder::start(history)?);
+    Ok(if env::var_os(BEHIND).is_some() { worker.registry(versions::before()) } else { worker })
 }

@@ -62,4 +62,5 @@ short! {
     a_pooler_changes_nothing_and_keeps_nothing: "pgbouncer",
     a_live_job_is_never_rescued: "live-job",
     a_dropped_future_leaves_no_transaction_and_no_slot_behind: "cancelled-futures",
+    an_older_version_touches_nothing_that_it_does_not_know: "mixed-versions",
 }

@@ -23,7 +23,7 @@ pub(super) const START: Duration = Duration::from_secs(30);
 /// The lease of every worker.
 pub(super) const LEASE: Duration = Duration::from_secs(3);
 /// How long a twin may take to come to rest.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 /// After a second in a transaction a session counts as forgotten there.
 const FORGOTTEN: Duration = Duration::from_millis(1200);
 

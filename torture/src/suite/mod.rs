@@ -16,6 +16,7 @@ mod kill_storm;
 mod live_job;
 mod load;
 mod lost_notifications;
+mod mixed_versions;
 mod not_run;
 mod pgbouncer;
 mod pinned_snapshot;
@@ -70,6 +71,7 @@ const TESTS: &[(&str, Test)] = &[
     ("pgbouncer", |arena| Box::pin(pgbouncer::run(arena))),
     ("live-job", |arena| Box::pin(live_job::run(arena))),
     ("cancelled-futures", |arena| Box::pin(cancelled_futures::run(arena))),
+    ("mixed-versions", |arena| Box::pin(mixed_versions::run(arena))),
 ];
 
 /// The longest that one run of one test may take.

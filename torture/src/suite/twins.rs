@@ -162,6 +162,13 @@ pub(super) const TWINS: &[Twin] = &[
         reworded: &[("ROLLBACK", "select 1")],
         server: "",
     },
+    Twin {
+        name: "takes-all-kinds",
+        tests: &["mixed-versions"],
+        fault: "claims do not ask for the kinds that their program knows",
+        reworded: &[("r.kind = any(", "r.kind >= any(")],
+        server: "",
+    },
 ];
 
 /// A twin at work: what stands between its workers and the server.

@@ -6,6 +6,7 @@ mod jobs;
 mod mix;
 mod poison;
 pub mod stalling;
+pub mod versions;
 
 pub use self::jobs::{Shape, Work, new_job};
 pub use application::Application;

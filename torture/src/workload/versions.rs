@@ -1,0 +1,74 @@
+//! What two versions of a program do not agree on: a kind that only the newer one has, and one whose arguments have changed.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use jobs::{Handled, JobContext, Outcome, Registered as _, Registration, Registry, State, job};
+use jobs_core::Handler;
+use serde::{Deserialize, Serialize};
+
+use super::jobs::Work;
+use crate::history::{Recorder, What};
+
+/// A kind that the older version does not have.
+#[job]
+pub async fn novel(work: Work, ctx: &JobContext, State(recorder): State<Recorder>) -> Result<()> {
+    recorder.say(ctx, work.number, What::Start).await?;
+    tokio::time::sleep(work.time(ctx.attempt())).await;
+    recorder.say(ctx, work.number, What::Ok).await
+}
+
+/// Once a number of cents, now an amount with its currency. The newer version reads both.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Amount {
+    /// As the older version writes it.
+    Cents(i64),
+    /// As the newer version writes it.
+    Of {
+        /// How many.
+        cents: i64,
+        /// Of what.
+        currency: String,
+    },
+}
+
+/// A kind whose arguments have changed.
+#[job(backoff = "fixed(100ms)")]
+pub async fn billed(work: Work, amount: Amount, ctx: &JobContext, State(recorder): State<Recorder>) -> Result<()> {
+    drop(amount);
+    bill(&work, ctx, &recorder).await
+}
+
+async fn bill(work: &Work, ctx: &JobContext, recorder: &Recorder) -> Result<()> {
+    recorder.say(ctx, work.number, What::Start).await?;
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    recorder.say(ctx, work.number, What::Ok).await
+}
+
+/// The arguments of the older version.
+#[derive(Deserialize)]
+struct BilledBefore {
+    work: Work,
+    amount: i64,
+}
+
+async fn billed_before(ctx: JobContext) -> Handled {
+    let BilledBefore { work, amount } = ctx.decode()?;
+    if amount < 0 {
+        return Err(jobs::JobError::msg("nothing to bill"));
+    }
+    let State(recorder) = ctx.extract()?;
+    bill(&work, &ctx, &recorder).await.map_err(jobs::JobError::new)?;
+    Ok(Outcome::Complete)
+}
+
+/// What the older version can run.
+pub fn before() -> Registry {
+    let billed = Registration { handler: Handler::Async(|ctx| Box::pin(billed_before(ctx))), ..Billed::REGISTRATION };
+    let kept = Registry::linked();
+    let kept = kept.iter().filter(|registration| ![Novel::REGISTRATION.kind, billed.kind].contains(&registration.kind));
+    let mut registry = Registry::new();
+    kept.copied().chain([billed]).for_each(|registration| registry.insert(registration));
+    registry
+}
