@@ -63,4 +63,5 @@ short! {
     a_live_job_is_never_rescued: "live-job",
     a_dropped_future_leaves_no_transaction_and_no_slot_behind: "cancelled-futures",
     an_older_version_touches_nothing_that_it_does_not_know: "mixed-versions",
+    what_nobody_should_enqueue_is_refused_or_fails_and_holds_nobody_up: "hostile-payloads",
 }

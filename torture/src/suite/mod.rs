@@ -12,6 +12,7 @@ mod deploys;
 mod disk_full;
 mod fleet;
 mod fuzz;
+mod hostile_payloads;
 mod kill_storm;
 mod live_job;
 mod load;
@@ -72,6 +73,7 @@ const TESTS: &[(&str, Test)] = &[
     ("live-job", |arena| Box::pin(live_job::run(arena))),
     ("cancelled-futures", |arena| Box::pin(cancelled_futures::run(arena))),
     ("mixed-versions", |arena| Box::pin(mixed_versions::run(arena))),
+    ("hostile-payloads", |arena| Box::pin(hostile_payloads::run(arena))),
 ];
 
 /// The longest that one run of one test may take.

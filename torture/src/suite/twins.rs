@@ -169,6 +169,13 @@ pub(super) const TWINS: &[Twin] = &[
         reworded: &[("r.kind = any(", "r.kind >= any(")],
         server: "",
     },
+    Twin {
+        name: "looks-into-arguments",
+        tests: &["hostile-payloads"],
+        fault: "claims take the arguments for what PostgreSQL can take apart",
+        reworded: &[("coalesce(args,", "coalesce(args::jsonb::json,")],
+        server: "",
+    },
 ];
 
 /// A twin at work: what stands between its workers and the server.

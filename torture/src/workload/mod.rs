@@ -2,6 +2,7 @@
 
 mod application;
 pub mod handlers;
+pub mod hostile;
 mod jobs;
 mod mix;
 mod poison;
