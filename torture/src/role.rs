@@ -13,6 +13,8 @@ const ROLE: &str = "TORTURE_ROLE";
 const HISTORY: &str = "TORTURE_HISTORY";
 /// Set for a worker of a program that is a version behind.
 pub(crate) const BEHIND: &str = "TORTURE_BEHIND";
+/// Set for a worker that every panic ends, as if it was built with `panic = "abort"`.
+pub(crate) const PANICS: &str = "TORTURE_PANICS";
 
 /// What to be instead of the suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +59,9 @@ impl Role {
 
 async fn set_up(worker: WorkerBuilder) -> Result<WorkerBuilder> {
     let history = env::var(HISTORY).with_context(|| format!("{HISTORY} is not set"))?;
+    if env::var_os(PANICS).is_some() {
+        std::panic::set_hook(Box::new(|_| std::process::abort()));
+    }
     let worker = worker.state(Recorder::start(history)?);
     Ok(if env::var_os(BEHIND).is_some() { worker.registry(versions::before()) } else { worker })
 }

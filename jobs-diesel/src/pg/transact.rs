@@ -3,6 +3,8 @@
 //! The finish is the transaction's last statement: it takes the row of `jobs.running` only then, so that a rescue never
 //! waits for a handler, and it names the lease, so that a handler that was too slow rolls back.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use diesel::result::Error as DieselError;
 use diesel_async::pooled_connection::deadpool::Object;
 use diesel_async::{AsyncConnection, AsyncPgConnection};
@@ -72,7 +74,7 @@ pub(crate) async fn transact(storage: &PgStorage, transaction: Transaction) -> T
     let cancel = conn.cancel_token();
     let ended = {
         let conn: &mut AsyncPgConnection = &mut conn;
-        let run = conn.transaction(async |conn| {
+        let mut run = Box::pin(conn.transaction(async |conn| {
             let connection: AnyConnection<'_> = conn;
             let transition = body(connection).await.map_err(Rollback::Handler)?;
             crash_point("transaction-finish");
@@ -80,11 +82,14 @@ pub(crate) async fn transact(storage: &PgStorage, transaction: Transaction) -> T
             let moved = finish::finish(conn, &finish).await?;
             crash_point("transaction-commit");
             if moved.is_empty() { Err(Rollback::LeaseLost) } else { Ok(transition) }
-        });
-        tokio::select! {
-            ended = run => Some(ended),
+        }));
+        let ended = tokio::select! {
+            ended = &mut run => Some(ended),
             () = abort.cancelled() => None,
-        }
+        };
+        // What the handler holds may panic when it is dropped. The connection would go back to the pool as it is.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(run)));
+        ended
     };
     match ended {
         Some(ended) => {

@@ -19,6 +19,7 @@ mod load;
 mod lost_notifications;
 mod mixed_versions;
 mod not_run;
+mod panics;
 mod pgbouncer;
 mod pinned_snapshot;
 mod poison_pill;
@@ -74,6 +75,7 @@ const TESTS: &[(&str, Test)] = &[
     ("cancelled-futures", |arena| Box::pin(cancelled_futures::run(arena))),
     ("mixed-versions", |arena| Box::pin(mixed_versions::run(arena))),
     ("hostile-payloads", |arena| Box::pin(hostile_payloads::run(arena))),
+    ("panics", |arena| Box::pin(panics::run(arena))),
 ];
 
 /// The longest that one run of one test may take.

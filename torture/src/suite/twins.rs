@@ -9,6 +9,8 @@ use std::sync::Arc;
 use anyhow::Result;
 use torture::proxy::{Proxy, Reworded};
 
+use crate::role::PANICS;
+
 /// The fence of the lean finish.
 const COMPLETE: &str = "and r.lease = $2 and r.worker = $3";
 /// The fence of the finish for all other ends.
@@ -176,7 +178,11 @@ pub(super) const TWINS: &[Twin] = &[
         reworded: &[("coalesce(args,", "coalesce(args::jsonb::json,")],
         server: "",
     },
+    Twin { name: DIES_OF_PANICS, tests: &["panics"], fault: "a panic ends its process", reworded: &[], server: "" },
 ];
+
+/// Its fault is not in its statements.
+const DIES_OF_PANICS: &str = "dies-of-panics";
 
 /// A twin at work: what stands between its workers and the server.
 #[derive(Debug)]
@@ -195,6 +201,11 @@ impl Disguise {
 
     pub(super) fn twin(&self) -> &'static Twin {
         self.twin
+    }
+
+    /// What its workers find in their environment.
+    pub(super) fn environment(&self) -> &'static [(&'static str, &'static str)] {
+        if self.twin.name == DIES_OF_PANICS { &[(PANICS, "end")] } else { &[] }
     }
 
     pub(super) fn port(&self) -> u16 {

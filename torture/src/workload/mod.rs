@@ -1,6 +1,7 @@
 //! The load: jobs of every temper, generated from a seed, the handlers that run them, and the application that enqueues them.
 
 mod application;
+pub mod bombs;
 pub mod handlers;
 pub mod hostile;
 mod jobs;

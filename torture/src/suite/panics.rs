@@ -1,0 +1,95 @@
+//! Panics: in each place in which code of the user's is called (bodies, destructors, arguments that are read, errors that are
+//! written down, the wait that is asked for), in each way in which a handler is run, among jobs that do nothing wrong.
+//!
+//! No worker ends, no slot is lost, each attempt counts once, and what a handler wrote before it panicked is not there.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use diesel_async::{AsyncConnection as _, AsyncPgConnection};
+use jobs::{IntoNewJob as _, enqueue_all};
+use torture::checker::Promise;
+use torture::history::{Enqueued, Fate, fault};
+use torture::workload::bombs::{Bomb, ways};
+use torture::workload::{Application, Mix, Work, Workload};
+
+use super::arena::{Arena, History, Size};
+use super::fleet::Fleet;
+use super::load::Load;
+use super::run::Run;
+use super::slots;
+
+/// Jobs that do nothing wrong, and bombs of each sort.
+const SHORT: Size = Size { jobs: 200, faults: 2 };
+const LONG: Size = Size { jobs: 20_000, faults: 100 };
+const WORKERS: usize = 2;
+const SLOTS: i64 = 8;
+/// Each bomb goes off so often.
+const ATTEMPTS: u16 = 2;
+const BOMBS: i64 = 1_000_000;
+const LAST: i64 = 2_000_000;
+const REST: Duration = Duration::from_secs(60);
+/// Who has no wait of its own waits a minute; the test does not.
+const HURRY: &str =
+    "update jobs.ready set run_at = clock_timestamp() where run_at > clock_timestamp() + interval '10 seconds'";
+
+pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
+    let size = arena.size(SHORT, LONG);
+    let args = ["--concurrency", "8", "--poll", "200ms", "--connections", "4"];
+    let mut fleet = Fleet::start(arena, arena.worker_url(), History::Quick, &args, WORKERS).await?;
+    let mix = Mix { bulk: 20, long: 0, ..Mix::default() };
+    let load = Load::start(arena.url(), Workload::new(arena.seed, mix, size.jobs), Duration::from_millis(10));
+    let conn = arena.connect().await?;
+    fault(&conn, "bombs", None).await?;
+    let sorts = std::iter::repeat_n(Bomb::ALL, size.faults).flatten();
+    let mut ledger = bombs(arena, sorts, BOMBS).await?;
+    let planted = ledger.len();
+    ledger.extend(load.ended().await?.ledger());
+    let mut drained = tokio::select! {
+        drained = arena.at_rest(REST) => drained?,
+        gone = async {
+            while fleet.dead()?.is_empty() {
+                conn.batch_execute(HURRY).await?;
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            Ok::<_, anyhow::Error>(false)
+        } => gone?,
+    };
+    let mut last = Application::new(arena.url());
+    let slots = SLOTS * i64::try_from(WORKERS)?;
+    if drained {
+        slots::fill(&mut last, slots).await?;
+        // Afterwards nobody asks for a connection, and finds one as they left it.
+        ledger.extend(bombs(arena, [Bomb::Stopped], LAST).await?);
+        drained = arena.at_rest(REST).await?;
+    }
+    ledger.extend(last.ledger());
+    let dead = fleet.dead()?;
+
+    let mut run = Run::judge(arena, &ledger, Promise { no_attempt_consumed: true, ..Promise::default() }).await?;
+    run.load = format!("{}, {WORKERS} workers x {SLOTS} slots", run.load);
+    run.faults = planted * usize::from(ATTEMPTS);
+    run.expect(dead.is_empty(), || format!("workers ended: processes {dead:?}"));
+    run.expect(drained, || format!("not drained after {REST:?}"));
+    let planned = run.record.failures.iter().filter(|failure| failure.message.contains("planned, in the")).count();
+    run.expect(planned > 0, || "no failure tells of a panic".to_owned());
+    slots::expect_all(&mut run, slots);
+    if drained {
+        fleet.stop().await?;
+    }
+    Ok(run)
+}
+
+/// Enqueues bombs of these sorts, in each way in which they can be run.
+async fn bombs(arena: &Arena<'_>, sorts: impl IntoIterator<Item = Bomb>, first: i64) -> Result<Vec<Enqueued>> {
+    let mut conn = AsyncPgConnection::establish(&arena.url()).await?;
+    let (mut works, mut jobs) = (Vec::new(), Vec::new());
+    let all = sorts.into_iter().flat_map(|bomb| ways(bomb).into_iter().map(move |way| (bomb, way)));
+    for ((bomb, (shape, make)), number) in all.zip(first..) {
+        let work = Work { failures: ATTEMPTS, max_attempts: ATTEMPTS, ..Work::new(number, shape) };
+        jobs.push(make(work.clone(), bomb).max_attempts(ATTEMPTS).into_new_job()?);
+        works.push(work);
+    }
+    let ids = enqueue_all(&mut conn, jobs).await?;
+    Ok(works.iter().zip(ids).map(|(work, id)| work.enqueued(Some(id.0), Fate::Acknowledged)).collect())
+}
