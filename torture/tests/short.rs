@@ -65,4 +65,5 @@ short! {
     an_older_version_touches_nothing_that_it_does_not_know: "mixed-versions",
     what_nobody_should_enqueue_is_refused_or_fails_and_holds_nobody_up: "hostile-payloads",
     a_panic_costs_an_attempt_and_nothing_else: "panics",
+    a_claim_waits_for_no_lock: "lock-strength",
 }

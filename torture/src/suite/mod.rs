@@ -16,6 +16,7 @@ mod hostile_payloads;
 mod kill_storm;
 mod live_job;
 mod load;
+mod lock_strength;
 mod lost_notifications;
 mod mixed_versions;
 mod not_run;
@@ -76,6 +77,7 @@ const TESTS: &[(&str, Test)] = &[
     ("mixed-versions", |arena| Box::pin(mixed_versions::run(arena))),
     ("hostile-payloads", |arena| Box::pin(hostile_payloads::run(arena))),
     ("panics", |arena| Box::pin(panics::run(arena))),
+    ("lock-strength", |arena| Box::pin(lock_strength::run(arena))),
 ];
 
 /// The longest that one run of one test may take.

@@ -178,6 +178,13 @@ pub(super) const TWINS: &[Twin] = &[
         reworded: &[("coalesce(args,", "coalesce(args::jsonb::json,")],
         server: "",
     },
+    Twin {
+        name: "weak-lock",
+        tests: &["lock-strength"],
+        fault: "claims lock with less than they need to delete what they locked",
+        reworded: &[("for update skip locked", "for no key update skip locked")],
+        server: "",
+    },
     Twin { name: DIES_OF_PANICS, tests: &["panics"], fault: "a panic ends its process", reworded: &[], server: "" },
 ];
 

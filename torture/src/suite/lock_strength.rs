@@ -1,0 +1,124 @@
+//! Lock strength: applications hold locks on rows of jobs, of every strength, while workers want them; and rows that refer
+//! to finished jobs are inserted and not committed.
+//!
+//! A claim waits for nobody: what is held is passed over, whoever holds it and how weakly, and what is not held starts on
+//! time. What was held starts soon after it is let go. (A claim deletes its rows, which the weakest lock forbids; so there is no
+//! lock that it could take and go on beside others. No foreign key can refer to a waiting job, which has no unique key.)
+
+use std::time::Duration;
+
+use anyhow::Result;
+use chrono::{DateTime, Utc};
+use diesel_async::{AsyncConnection as _, AsyncPgConnection};
+use jobs::{JobId, NewJob, RunAt, enqueue_all};
+use tokio_postgres::Client;
+use torture::checker::Promise;
+use torture::history::{Fate, Record, fault};
+use torture::workload::{Shape, Work, new_job};
+
+use super::arena::{Arena, History, Size, slack};
+use super::fleet::Fleet;
+use super::run::{Run, quantile};
+
+/// Jobs of a round, half of which are held, and rounds.
+const SHORT: Size = Size { jobs: 40, faults: 4 };
+const LONG: Size = Size { jobs: 1_000, faults: 40 };
+const WORKERS: usize = 2;
+/// The locks that rows can be under; a foreign key takes the first.
+const LOCKS: [&str; 4] = ["key share", "no key update", "share", "update"];
+const FOREIGN_KEY: &str =
+    "create table public.invoice (job bigint not null references jobs.finished (id) on delete cascade)";
+const INVOICES: &str = "insert into public.invoice select id from jobs.finished order by id desc limit 100";
+/// Between the enqueue and the time at which the jobs are due, long enough to lock them.
+const LEAD: Duration = Duration::from_millis(400);
+/// How long they are held then.
+const HOLD: Duration = Duration::from_millis(1_200);
+/// How long rows of running jobs are held: their finishes wait.
+const RUNNING: &str = "begin; select from jobs.running for key share; select pg_sleep(0.2); commit";
+/// What is not held starts so soon after it is due, and what was held after it is let go.
+const ON_TIME: Duration = Duration::from_millis(700);
+const LET_GO: Duration = Duration::from_secs(2);
+const REST: Duration = Duration::from_secs(30);
+
+/// What was held, and until when.
+struct Round {
+    held: Vec<i64>,
+    let_go: DateTime<Utc>,
+}
+
+pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
+    let size = arena.size(SHORT, LONG);
+    let args = ["--concurrency", "16", "--poll", "200ms"];
+    let fleet = Fleet::start(arena, arena.worker_url(), History::Quick, &args, WORKERS).await?;
+    let holder = arena.connect().await?;
+    holder.batch_execute(FOREIGN_KEY).await?;
+    let other = arena.connect().await?;
+    let mut application = AsyncPgConnection::establish(&arena.url()).await?;
+    let (mut ledger, mut rounds) = (Vec::new(), Vec::new());
+    let mut next = 0;
+    for lock in LOCKS.into_iter().cycle().take(size.faults) {
+        let works: Vec<Work> =
+            (0..size.jobs).zip(next..).map(|(_, number)| Work::new(number, Shape::Async).lasting(100)).collect();
+        next += i64::try_from(size.jobs)?;
+        let ids = enqueue(&mut application, &works).await?;
+        let held = works.iter().step_by(2).map(|work| work.number).collect();
+        let to_hold: Vec<i64> = ids.iter().step_by(2).map(|id| id.0).collect();
+        ledger.extend(works.iter().zip(&ids).map(|(work, id)| work.enqueued(Some(id.0), Fate::Acknowledged)));
+        fault(&other, lock, None).await?;
+        rounds.push(Round { held, let_go: hold(&holder, &other, lock, &to_hold).await? });
+    }
+    let drained = arena.at_rest(REST).await?;
+    let mut run = Run::judge(arena, &ledger, Promise { no_attempt_consumed: true, ..Promise::default() }).await?;
+    run.load = format!("{}, {WORKERS} workers x 16 slots", run.load);
+    run.faults = rounds.iter().map(|round| round.held.len()).sum();
+    run.expect(drained, || format!("not drained after {REST:?}"));
+    let (late, early) = waits(&mut run, &rounds);
+    run.expect(early == 0, || format!("{early} jobs started while somebody held them: they were not held"));
+    let (seen, bar) = (quantile(&late, 1.0).unwrap_or_default(), (ON_TIME + slack()).as_secs_f64());
+    run.expect(seen <= bar, || format!("a job that nobody held started {seen:.2} s late, and should {bar:.2} s"));
+    run.expect_within(1.0, LET_GO + slack());
+    if drained {
+        fleet.stop().await?;
+    }
+    Ok(run)
+}
+
+/// Enqueues jobs that are due in a moment.
+async fn enqueue(conn: &mut AsyncPgConnection, works: &[Work]) -> Result<Vec<JobId>> {
+    let jobs = works.iter().map(|work| {
+        let mut job: NewJob = new_job(work)?;
+        job.run_at = RunAt::After(LEAD);
+        Ok(job)
+    });
+    Ok(enqueue_all(conn, jobs.collect::<Result<Vec<_>>>()?).await?)
+}
+
+/// Holds these before they are due and for a while after, and running ones for a moment. Answers when they are let go.
+async fn hold(holder: &Client, other: &Client, lock: &str, ids: &[i64]) -> Result<DateTime<Utc>> {
+    holder.batch_execute("begin").await?;
+    holder.execute(&format!("select from jobs.ready where id = any($1) for {lock}"), &[&ids]).await?;
+    holder.batch_execute(INVOICES).await?;
+    tokio::time::sleep(LEAD).await;
+    let (running, ()) = tokio::join!(other.batch_execute(RUNNING), tokio::time::sleep(HOLD));
+    running?;
+    let let_go = holder.query_one("select clock_timestamp()", &[]).await?.get(0);
+    holder.batch_execute("commit").await?;
+    Ok(let_go)
+}
+
+/// How late the others started; how long after they were let go those that were held; how many of them did before.
+fn waits(run: &mut Run, rounds: &[Round]) -> (Vec<f64>, usize) {
+    let Record { jobs, events, .. } = &run.record;
+    let start = |number| events.iter().find(|event| event.number == number && event.what == "start");
+    let (mut late, mut after, mut early) = (Vec::new(), Vec::new(), 0);
+    for job in jobs {
+        let Some(start) = start(job.number) else { continue };
+        match rounds.iter().find(|round| round.held.contains(&job.number)) {
+            Some(round) if start.at < round.let_go => early += 1,
+            Some(round) => after.push((start.at - round.let_go).as_seconds_f64()),
+            None => late.push((start.at - job.run_at).as_seconds_f64()),
+        }
+    }
+    run.recovery = after;
+    (late, early)
+}
