@@ -94,6 +94,18 @@ impl Cluster {
         Ok(())
     }
 
+    /// How long the server's log is by now.
+    pub fn log_length(&self) -> Result<u64> {
+        Ok(fs::metadata(self.server.log()).context("cannot read the server's log")?.len())
+    }
+
+    /// What the server has written down since its log had this length.
+    pub fn log_since(&self, length: u64) -> Result<String> {
+        let log = fs::read(self.server.log()).context("cannot read the server's log")?;
+        let since = usize::try_from(length)?.min(log.len());
+        Ok(String::from_utf8_lossy(&log[since..]).into_owned())
+    }
+
     /// Changes a setting that a running server can change.
     pub async fn set(&self, name: &str, value: &str) -> Result<()> {
         let conn = connect(&self.url("postgres")).await?;

@@ -66,4 +66,5 @@ short! {
     what_nobody_should_enqueue_is_refused_or_fails_and_holds_nobody_up: "hostile-payloads",
     a_panic_costs_an_attempt_and_nothing_else: "panics",
     a_claim_waits_for_no_lock: "lock-strength",
+    no_statistics_spoil_a_plan: "plans",
 }

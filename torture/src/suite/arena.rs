@@ -136,6 +136,11 @@ impl<'c> Arena<'c> {
         SmallDisk::mount(&std::path::absolute(self.dir.join("disk"))?, &self.logs, mebibytes)
     }
 
+    /// The name of its database.
+    pub(super) fn database(&self) -> &str {
+        &self.database
+    }
+
     /// Its database, past every fault but those of the server itself.
     pub(super) fn url(&self) -> String {
         self.cluster.url(&self.database)

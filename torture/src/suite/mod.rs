@@ -23,6 +23,7 @@ mod not_run;
 mod panics;
 mod pgbouncer;
 mod pinned_snapshot;
+mod plans;
 mod poison_pill;
 mod recovery;
 mod report;
@@ -78,6 +79,7 @@ const TESTS: &[(&str, Test)] = &[
     ("hostile-payloads", |arena| Box::pin(hostile_payloads::run(arena))),
     ("panics", |arena| Box::pin(panics::run(arena))),
     ("lock-strength", |arena| Box::pin(lock_strength::run(arena))),
+    ("plans", |arena| Box::pin(plans::run(arena))),
 ];
 
 /// The longest that one run of one test may take.

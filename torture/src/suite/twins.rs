@@ -185,6 +185,13 @@ pub(super) const TWINS: &[Twin] = &[
         reworded: &[("for update skip locked", "for no key update skip locked")],
         server: "",
     },
+    Twin {
+        name: "other-order",
+        tests: &["plans"],
+        fault: "claims want an order that the index does not have",
+        reworded: &[("order by r.run_at, r.id\n", "order by r.id, r.run_at\n")],
+        server: "",
+    },
     Twin { name: DIES_OF_PANICS, tests: &["panics"], fault: "a panic ends its process", reworded: &[], server: "" },
 ];
 

@@ -22,6 +22,9 @@ pub enum Shape {
 }
 
 impl Shape {
+    /// Each of them.
+    pub const ALL: [Self; 4] = [Self::Async, Self::Blocking, Self::Transactional, Self::TransactionalBlocking];
+
     /// Whether effect and completion are one.
     pub const fn is_transactional(self) -> bool {
         matches!(self, Self::Transactional | Self::TransactionalBlocking)
