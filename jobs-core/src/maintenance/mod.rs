@@ -6,7 +6,7 @@
 //! | rescuer | a sixth of a lease, at most 5 s | frees the jobs of dead workers |
 //! | auditor | as often | tells attempts whose lease is gone to stop, gives back leases nobody knows of |
 //! | scheduler | the next tick, at most 5 s | enqueues due ticks |
-//! | pruner | 60 s | deletes finished jobs whose time has come |
+//! | pruner | 60 s, the first time 5 s after the start | deletes finished jobs whose time has come |
 
 mod auditor;
 mod pruner;

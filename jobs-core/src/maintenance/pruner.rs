@@ -11,15 +11,21 @@ use crate::telemetry::{self, Trouble};
 use crate::worker::Shared;
 
 const EVERY: Duration = Duration::from_secs(60);
+/// The first look comes sooner: workers that are replaced every minute would never come to one.
+const FIRST: Duration = Duration::from_secs(5);
 const BATCH: usize = 1000;
 const BETWEEN_BATCHES: Duration = Duration::from_millis(50);
 
 pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let trouble = Trouble::new("prune");
-    while pause(EVERY, &stop).await {
+    let mut wait = FIRST;
+    while pause(wait, &stop).await {
+        wait = EVERY;
         loop {
             crash_point("prune");
-            match shared.storage.prune(BATCH).await {
+            let pruned = shared.storage.prune(BATCH).await;
+            crash_point("pruned");
+            match pruned {
                 Ok(0) => break,
                 Ok(jobs) => {
                     telemetry::pruned(jobs);

@@ -12,7 +12,7 @@ use torture::process::{Process, Signal};
 use torture::proxy::Proxy;
 use torture::workload::{Mix, Workload};
 
-use super::arena::{Arena, History, LEASE, Size};
+use super::arena::{Arena, History, LEASE, Size, number};
 use super::fleet::Fleet;
 use super::load::Load;
 use super::recovery;
@@ -23,7 +23,7 @@ use super::statements::{CLAIM, COMMIT};
 const SHORT: Size = Size { jobs: 0, faults: 1 };
 const LONG: Size = Size { jobs: 0, faults: 20 };
 /// What a worker of many does by itself.
-const POINTS: [&str; 15] = [
+const POINTS: [&str; 17] = [
     "registered",
     "claim",
     "claimed",
@@ -39,6 +39,8 @@ const POINTS: [&str; 15] = [
     "blocking-transaction-finish",
     "blocking-transaction-commit",
     "rescue",
+    "prune",
+    "pruned",
 ];
 /// What it does when replies to its commits are lost, or to its claims.
 const AFTER_LOST_REPLIES: [(&str, &str); 2] = [("unknown", COMMIT), ("strays", CLAIM)];
@@ -59,8 +61,27 @@ struct Doomed {
     _line: Option<Proxy>,
 }
 
+/// More that is to be pruned than whoever lives long enough has pruned by then, each with a failure and with large arguments; and
+/// what must not be left of them: a part.
+const TO_PRUNE: &str = "
+    with pruned as (
+        insert into jobs.finished (id, run_at, enqueued_at, expires_at, lease, state, priority, attempt, max_attempts, crashes, kind, queue)
+        select nextval('jobs.job_id'), now(), now(), now() - interval '1 day', 1, 3, 0, 1, 1, 0, 'pruned', 'default' from generate_series(1, 5000)
+        returning id
+    ), failed as (
+        insert into jobs.job_error (job_id, attempt, kind, message) select id, 1, 'error', 'to be pruned' from pruned
+    )
+    insert into jobs.payload (job_id, args) select id, '{}' from pruned";
+const IN_PART: &str = "select count(*) from (select id from jobs.finished where kind = 'pruned') finished
+    full join (select job_id from jobs.job_error where message = 'to be pruned') failed on failed.job_id = id
+    full join (select job_id from jobs.payload where args::text = '{}') payload on payload.job_id = id
+    where id is null or failed.job_id is null or payload.job_id is null";
+const LEFT: &str = "select count(*) from jobs.finished where kind = 'pruned'";
+
 pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let size = arena.size(SHORT, LONG);
+    let conn = arena.connect().await?;
+    conn.batch_execute(TO_PRUNE).await?;
     // Whoever is asked to stop is to have something that takes longer than the grace.
     let mix = Mix { bulk: 20, long: 15, long_millis: 1_000, ..Mix::default() };
     let load = Load::start(arena.url(), Workload::new(arena.seed, mix, usize::MAX), CALM);
@@ -95,6 +116,9 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     run.faults = died;
     run.recovery = recovery::of_crashes(&run.record);
     run.expect(drained, || format!("not drained {REST:?} after the last crash"));
+    let (in_part, left) = (number(&conn, IN_PART).await?, number(&conn, LEFT).await?);
+    run.expect(in_part == 0, || format!("{in_part} jobs were pruned in part"));
+    run.expect(left < 5_000, || "nobody has pruned anything".to_owned());
     run.expect(alive.is_empty(), || format!("within {REACHED:?} no worker came to {}", alive.join(", ")));
     run.expect_within(0.99, LEASE + Duration::from_secs(2));
     if drained {
@@ -106,8 +130,8 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
 /// Starts a worker that dies when it comes to this point for the so manieth time.
 fn doom(arena: &Arena<'_>, point: &'static str, line: Option<Proxy>, time: usize) -> Result<Doomed> {
     let url = line.as_ref().map_or_else(|| arena.worker_url(), |proxy| arena.url_through(proxy.port()));
-    // Once is all a process does of these.
-    let time = if matches!(point, "registered") { 1 } else { time };
+    // Once is all a process does of these, or has time for.
+    let time = if matches!(point, "registered" | "prune" | "pruned") { 1 } else { time };
     // Nobody may be at any number of deaths; and a job that takes longer than the grace is there for one of them.
     let args = ["--concurrency", "4", "--poll", "100ms", "--grace", "100ms", "--max-crashes", "1000"];
     let plan = format!("{point}:{time}");
