@@ -1,23 +1,38 @@
 //! The short forms of the torture suite, each a test by its name: a cluster of its own, real workers, real faults. They run
-//! one after another: each measures time.
+//! one after another, as each measures time. Broken twins run two at a time: what gives them away is what they do.
 #![allow(missing_docs, clippy::print_stdout)]
 
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{PoisonError, RwLock};
 
-/// Runs one test of the suite by itself. The directory's lock keeps others waiting.
+/// Written by whoever must be alone on the machine.
+static MACHINE: RwLock<()> = RwLock::new(());
+
+/// Runs one test of the suite by itself.
 fn holds(test: &str) {
-    run(&["--test", test]);
+    let _alone = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
+    run("torture", &["--test", test]);
 }
 
 /// Runs one test of the suite on its broken twins: it objects to each.
 fn notices(test: &str) {
-    run(&["--twins", "--test", test]);
+    // A directory is one cluster, and its lock keeps others waiting.
+    static TURN: AtomicUsize = AtomicUsize::new(0);
+    let twins = ["--twins", "--test", test];
+    // This one is given away by how much slower it is than itself.
+    if test == "pinned-snapshot" {
+        let _alone = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
+        return run("torture", &twins);
+    }
+    let _together = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+    run(["torture", "torture-too"][TURN.fetch_add(1, Ordering::Relaxed) % 2], &twins);
 }
 
-fn run(args: &[&str]) {
-    let dir = concat!(env!("CARGO_TARGET_TMPDIR"), "/torture");
+fn run(dir: &str, args: &[&str]) {
+    let dir = concat!(env!("CARGO_TARGET_TMPDIR"), "/").to_owned() + dir;
     let output = Command::new(env!("CARGO_BIN_EXE_jobs-torture"))
-        .args(["--short", "--dir", dir])
+        .args(["--short", "--dir", &dir])
         .args(args)
         .output()
         .unwrap_or_else(|error| panic!("cannot start the suite: {error}"));

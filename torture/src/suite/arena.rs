@@ -24,6 +24,9 @@ pub(super) const START: Duration = Duration::from_secs(30);
 pub(super) const LEASE: Duration = Duration::from_secs(3);
 /// How long a twin may take to come to rest.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+/// And how long with nothing that comes or ends: jobs are rescued, tried again and found by sweeps long before, and those that
+/// are waited for like this take less.
+const STANDSTILL: Duration = Duration::from_secs(10);
 /// After a second in a transaction a session counts as forgotten there.
 const FORGOTTEN: Duration = Duration::from_millis(1200);
 
@@ -215,20 +218,31 @@ impl<'c> Arena<'c> {
     /// Waits until no job waits or runs, and then long enough to see what was forgotten. `false` if that takes too long.
     pub(super) async fn at_rest(&self, limit: Duration) -> Result<bool> {
         // What a twin has lost is not worth waiting for.
-        let limit = if self.twin.is_some() { limit.min(PATIENCE) } else { limit };
-        self.at_rest_within(limit).await
+        match self.twin {
+            Some(_) => self.rests(limit.min(PATIENCE), STANDSTILL).await,
+            None => self.rests(limit, limit).await,
+        }
     }
 
     /// The same where a twin, too, needs its time before it can be told from the product.
     pub(super) async fn at_rest_within(&self, limit: Duration) -> Result<bool> {
+        self.rests(limit, limit).await
+    }
+
+    async fn rests(&self, limit: Duration, standstill: Duration) -> Result<bool> {
+        const OPEN: &str = "select (select count(*) from jobs.ready) + (select count(*) from jobs.running)";
         let conn = self.connect().await?;
-        let deadline = Instant::now() + limit;
-        while number(&conn, "select (select count(*) from jobs.ready) + (select count(*) from jobs.running)").await? > 0
-        {
-            if Instant::now() > deadline {
+        let begun = Instant::now();
+        let (mut open, mut since) = (number(&conn, OPEN).await?, begun);
+        while open > 0 {
+            if begun.elapsed() > limit || since.elapsed() > standstill {
                 return Ok(false);
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
+            let now = number(&conn, OPEN).await?;
+            if now != open {
+                (open, since) = (now, Instant::now());
+            }
         }
         tokio::time::sleep(FORGOTTEN).await;
         Ok(true)

@@ -11,7 +11,7 @@ use torture::history::{Fate, fault};
 use torture::workload::handlers::Hog;
 use torture::workload::{Shape, Work};
 
-use super::arena::{Arena, History, LEASE, Size};
+use super::arena::{Arena, History, LEASE, PATIENCE, Size};
 use super::fleet::Fleet;
 use super::run::Run;
 
@@ -41,7 +41,8 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         }
         // One behind the other, should they not find a thread each.
         let limit = LEASE * LEASES * u32::try_from(threads)? + Duration::from_secs(30);
-        drained &= arena.at_rest(limit).await?;
+        // A twin, too, is given all the time that a hog takes.
+        drained &= arena.at_rest_within(arena.twin().map_or(limit, |_| PATIENCE)).await?;
     }
     drop(burners);
     let mut run = Run::judge(arena, &ledger, Promise { no_attempt_consumed: true, ..Promise::default() }).await?;
