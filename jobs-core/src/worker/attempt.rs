@@ -204,7 +204,7 @@ async fn over(shared: &Shared, registration: &Registration, ctx: &JobContext) ->
 fn broken_off(error: JoinError) -> Ended {
     match error.try_into_panic() {
         Ok(payload) => {
-            let problem = StorageError::Unavailable(panics::described(&*payload).to_string().into());
+            let problem = StorageError::Unavailable(panics::described(payload).to_string().into());
             Ended::Transacted(Transacted::Unknown(problem))
         }
         Err(_) => Ended::GivenUp,
@@ -214,7 +214,7 @@ fn broken_off(error: JoinError) -> Ended {
 /// A handler that ended without an answer: its panic was not caught, or the runtime shuts down.
 fn unjoined(error: JoinError) -> Ended {
     match error.try_into_panic() {
-        Ok(payload) => Ended::Handled(Err(panics::described(&*payload))),
+        Ok(payload) => Ended::Handled(Err(panics::described(payload))),
         Err(_) => Ended::GivenUp,
     }
 }

@@ -119,7 +119,7 @@ impl Executor {
         let decided =
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| decide(attempt, handled, rand::random())));
         decided.unwrap_or_else(|payload| {
-            let error = panics::described(&*payload).retry_in(Duration::from_secs(60));
+            let error = panics::described(payload).retry_in(Duration::from_secs(60));
             decide(attempt, Err(error), 0.0)
         })
     }

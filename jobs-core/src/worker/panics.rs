@@ -28,7 +28,7 @@ pub(crate) fn install_hook() {
 
 /// Runs a handler's future; a panic becomes an error.
 pub(crate) async fn caught(handler: impl Future<Output = Handled>) -> Handled {
-    AssertUnwindSafe(handler).catch_unwind().await.unwrap_or_else(|payload| Err(described(&*payload)))
+    AssertUnwindSafe(handler).catch_unwind().await.unwrap_or_else(|payload| Err(described(payload)))
 }
 
 /// Runs a blocking handler; a panic becomes an error.
@@ -38,16 +38,20 @@ pub(crate) fn caught_blocking(handler: impl FnOnce() -> Handled) -> Handled {
 
 /// Calls what may panic.
 pub(crate) fn caught_call<T>(call: impl FnOnce() -> T) -> Result<T, JobError> {
-    std::panic::catch_unwind(AssertUnwindSafe(call)).map_err(|payload| described(&*payload))
+    std::panic::catch_unwind(AssertUnwindSafe(call)).map_err(described)
 }
 
 /// The panic behind a payload, caught on the thread that panicked.
-pub(crate) fn described(payload: &(dyn Any + Send)) -> JobError {
+pub(crate) fn described(payload: Box<dyn Any + Send>) -> JobError {
     let message = payload
         .downcast_ref::<&str>()
         .copied()
         .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("a value that is no text");
     let place = LOCATION.take().map(|at| format!(" at {at}")).unwrap_or_default();
-    JobError::of_kind(FailureKind::Panic, anyhow::Error::msg(format!("panicked{place}: {message}")))
+    let error = JobError::of_kind(FailureKind::Panic, anyhow::Error::msg(format!("panicked{place}: {message}")));
+    // What was thrown may panic when it is dropped, and throw something that does, too. Outside of any handler that would end
+    // the runner, and leave its job running for ever.
+    std::mem::forget(std::panic::catch_unwind(AssertUnwindSafe(|| drop(payload))));
+    error
 }

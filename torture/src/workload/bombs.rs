@@ -22,6 +22,8 @@ pub enum Bomb {
     Body,
     /// In the body, with something that is no text.
     NoText,
+    /// In the body, with something that cannot be dropped in peace.
+    Payload,
     /// When what the handler holds is dropped at its end.
     Local,
     /// When what the handler holds is dropped because its time is up.
@@ -38,9 +40,10 @@ pub enum Bomb {
 
 impl Bomb {
     /// Each of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Body,
         Self::NoText,
+        Self::Payload,
         Self::Local,
         Self::Stopped,
         Self::Arguments,
@@ -103,6 +106,7 @@ fn light(bomb: Bomb) -> Result<Option<Held>> {
     match bomb {
         Bomb::Body => panic!("planned, in the body"),
         Bomb::NoText => panic_any(7_u8),
+        Bomb::Payload => panic_any(Held),
         Bomb::Message => Err(Fragile { shown: false, _held: None }.into()),
         Bomb::Error => Err(Fragile { shown: true, _held: Some(Held) }.into()),
         Bomb::Backoff => bail!("planned"),
