@@ -21,7 +21,7 @@
 //! | claim | jobs/s |
 //! |---|---|
 //! | raw, one lane, three columns back | 181,000 |
-//! | this one | 146,000 |
+//! | this one with thirteen columns back instead of nine | 146,000 |
 //! | this one with three columns back | 173,000 |
 //! | this one without the window that finds jobs at risk | 158,000 |
 //! | this one answering with arrays | 131,000 |
@@ -127,8 +127,8 @@ returning id, lease, kind, queue, (priority::bigint << 32) | (attempt::bigint <<
     }
 }
 
-/// What a claim answers per job. Each column more costs the server and the worker about as much as a comparison of two
-/// index entries: small numbers share one, and so does what is the same in every row.
+/// What a claim answers per job. A column costs the server about 0.1 µs for each job, and the worker its decoding: small
+/// numbers share one, and so does what is the same in every row.
 pub(super) type Row = (BigInt, Integer, Text, Text, BigInt, Json, Timestamptz, Timestamptz, Binary);
 
 native_query!(ClaimQuery<'a> -> Row);

@@ -49,6 +49,9 @@ impl CompleteQuery {
         if moved == self.ids.len() {
             return Ok(self.ids);
         }
+        if moved == 0 {
+            return Ok(Vec::new());
+        }
         let moved = i64::try_from(moved).unwrap_or(i64::MAX);
         RunQueryDsl::load(CompletedQuery(&self, moved), conn).await
     }
