@@ -202,7 +202,7 @@ impl<'c> Arena<'c> {
         let mut command = Role::Worker.command(&history)?;
         command.env("DATABASE_URL", url).env("RUST_LOG", "info").args(["run", "--lease", "3s"]).args(args);
         command.envs(environment.iter().copied());
-        command.envs(self.twin.iter().flat_map(Disguise::environment).copied());
+        command.envs(self.twin.as_deref().into_iter().flat_map(Disguise::environment).copied());
         Process::start(command, self.log("worker"))
     }
 
