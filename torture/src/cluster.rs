@@ -49,6 +49,11 @@ impl Cluster {
         Ok(Self { server, port, settings, _lock: lock })
     }
 
+    /// Where its files are: the directory that was asked for, unless its user cannot get there.
+    pub fn home(&self) -> &Path {
+        self.server.home()
+    }
+
     /// The port it listens on.
     pub fn port(&self) -> u16 {
         self.port

@@ -65,6 +65,9 @@ impl Storage for PgStorage {
         let rows: Vec<ClaimedRow> = run!(self, "claim", conn => ClaimQuery::new(claim, &scans).load(conn))?;
         {
             let (mut lanes, ended) = (self.lanes(), Instant::now());
+            if !sweep {
+                lanes.claimed(ended - started);
+            }
             if let Some(first) = rows.as_slice().first() {
                 let seen: Vec<_> = rows.iter().map(ClaimedRow::seen).collect();
                 lanes.learn(claim, &seen, first.moment(), ended);

@@ -94,6 +94,11 @@ impl Server {
         PidFile::read(&data).filter(|file| file.is_server_of(&data)).map(|file| file.pid)
     }
 
+    /// Where its data, its log and its socket are.
+    pub fn home(&self) -> &Path {
+        &self.home
+    }
+
     fn data(&self) -> PathBuf {
         self.home.join("data")
     }

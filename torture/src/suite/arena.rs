@@ -134,9 +134,9 @@ impl<'c> Arena<'c> {
         ::cluster::pgbouncer::ensure(&std::path::absolute(self.dir.join("pgbouncer"))?)
     }
 
-    /// A disk of so many MiB, with nothing on it.
+    /// A disk of so many MiB, with nothing on it, where servers can get.
     pub(super) fn small_disk(&self, mebibytes: usize) -> Result<SmallDisk> {
-        SmallDisk::mount(&std::path::absolute(self.dir.join("disk"))?, &self.logs, mebibytes)
+        SmallDisk::mount(&std::path::absolute(self.cluster.home().join("disk"))?, &self.logs, mebibytes)
     }
 
     /// The name of its database.

@@ -47,6 +47,11 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let size = arena.size(SHORT, LONG);
     let disk = arena.small_disk(MEBIBYTES).map_err(NotRun::because)?;
     let cluster = Cluster::start_with(&disk.path().join("pg"), &super::postgres()?, SETTINGS)?;
+    ensure!(
+        cluster.home().starts_with(disk.path()),
+        "the server is not on the small disk: {}",
+        cluster.home().display()
+    );
     let small = arena.on(&cluster).await?;
     let line = Proxy::start(small.upstream()).await?;
     let args = ["--concurrency", "16", "--poll", "200ms"];
