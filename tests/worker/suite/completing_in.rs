@@ -75,6 +75,8 @@ async fn after(db: &Db, then: Then) -> (JobState, Vec<String>, i64) {
     let worker = db.worker(registry![OnAsyncPg, OnSqlite]).state(Url(db.url().to_owned()));
     let worker = Running::start(worker.grace(Duration::from_secs(20)));
     support::until("the claim", async || (worker.handle().stats().claimed == 1).then_some(())).await;
+    // Not stopped before: a claimed job that has not begun goes back.
+    support::until("its end", async || (db.show(id).await.0.state != JobState::Running).then_some(())).await;
     let stats = worker.stop().await;
     assert_eq!((stats.claimed, stats.leases_lost), (1, 0));
     let (job, failures) = db.show(id).await;
