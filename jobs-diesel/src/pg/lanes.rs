@@ -85,7 +85,7 @@ pub(crate) struct Lanes {
     /// Claims whose transaction number tells when the horizon may move to their time.
     marks: VecDeque<(i64, DateTime<Utc>)>,
     next_sweep: Instant,
-    /// What a claim takes that is no sweep: a running mean.
+    /// What a claim takes that brings jobs and is no sweep: a running mean.
     usual: Duration,
 }
 
@@ -110,7 +110,7 @@ impl Lanes {
         now >= self.next_sweep
     }
 
-    /// After a claim that was no sweep and took this long.
+    /// After a claim that brought jobs, was no sweep and took this long. One that is refused at the gate is short everywhere.
     pub(crate) fn claimed(&mut self, took: Duration) {
         self.usual = (self.usual * 7 + took) / 8;
     }

@@ -65,14 +65,13 @@ impl Storage for PgStorage {
         let rows: Vec<ClaimedRow> = run!(self, "claim", conn => ClaimQuery::new(claim, &scans).load(conn))?;
         {
             let (mut lanes, ended) = (self.lanes(), Instant::now());
-            if !sweep {
-                lanes.claimed(ended - started);
-            }
             if let Some(first) = rows.as_slice().first() {
                 let seen: Vec<_> = rows.iter().map(ClaimedRow::seen).collect();
                 lanes.learn(claim, &seen, first.moment(), ended);
                 if sweep {
                     lanes.swept(ended, ended - started);
+                } else {
+                    lanes.claimed(ended - started);
                 }
             } else if sweep {
                 lanes.swept_in_vain(ended, ended - started);
