@@ -22,7 +22,7 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Rounds; in each, every system has its turn. Without it: 3, for `steady` and `backlog` 2, for `snapshot` 1.
+    /// Rounds; in each, every system has its turn. Without it: 3, for `snapshot` 1.
     #[arg(long)]
     pub(crate) runs: Option<usize>,
 

@@ -10,6 +10,8 @@ use crate::versions;
 pub(crate) struct Figures {
     pub(crate) system: Name,
     pub(crate) runs: Vec<f64>,
+    /// What went wrong in runs that have no figure.
+    pub(crate) failures: Vec<String>,
     /// What else is worth knowing.
     pub(crate) notes: Map<String, Value>,
 }
@@ -36,13 +38,18 @@ impl Report {
         let mut systems = Map::new();
         let mut version = Map::new();
         let mut settings = Map::new();
-        for Figures { system, runs, notes } in &self.figures {
-            let (min, max) = stats::range(runs);
+        for Figures { system, runs, failures, notes } in &self.figures {
             let mut figures = Map::new();
-            figures.insert("median".into(), self.round(stats::median(runs)));
-            figures.insert("min".into(), self.round(min));
-            figures.insert("max".into(), self.round(max));
+            if !runs.is_empty() {
+                let (min, max) = stats::range(runs);
+                figures.insert("median".into(), self.round(stats::median(runs)));
+                figures.insert("min".into(), self.round(min));
+                figures.insert("max".into(), self.round(max));
+            }
             figures.insert("runs".into(), runs.iter().map(|run| self.round(*run)).collect());
+            if !failures.is_empty() {
+                figures.insert("failures".into(), failures.clone().into());
+            }
             figures.extend(notes.clone());
             systems.insert(system.text().into(), figures.into());
             version.insert(system.package().into(), versions::of(system.package()).into());
@@ -64,12 +71,16 @@ impl Report {
     fn table(&self) -> String {
         let n = self.n.map(|n| format!(", n = {n}")).unwrap_or_default();
         let mut text = format!("{} ({}){n}, {}\n", self.measure, self.variant, self.unit);
-        for Figures { system, runs, .. } in &self.figures {
-            let (min, max) = stats::range(runs);
+        for Figures { system, runs, failures, .. } in &self.figures {
             let decimals = if self.unit == "ms" { 2 } else { 0 };
             let name = format!("{} {}", system.text(), versions::of(system.package()));
-            let median = stats::median(runs);
-            text += &format!("  {name:<26} {median:>10.decimals$}   ({min:.decimals$} .. {max:.decimals$})\n");
+            if !runs.is_empty() {
+                let (median, (min, max)) = (stats::median(runs), stats::range(runs));
+                text += &format!("  {name:<26} {median:>10.decimals$}   ({min:.decimals$} .. {max:.decimals$})\n");
+            }
+            for failure in failures {
+                text += &format!("  {name:<26} {:>10}   {failure}\n", "failed");
+            }
         }
         text
     }
@@ -102,7 +113,8 @@ mod tests {
     use super::*;
 
     fn report(unit: &'static str, runs: &[f64]) -> Report {
-        let figures = vec![Figures { system: Name::Jobs, runs: runs.to_vec(), notes: Map::new() }];
+        let failures = if runs.is_empty() { vec!["lost a job".to_owned()] } else { Vec::new() };
+        let figures = vec![Figures { system: Name::Jobs, runs: runs.to_vec(), failures, notes: Map::new() }];
         Report { measure: "drain", variant: "1 process".into(), unit, n: Some(10), figures }
     }
 
@@ -119,5 +131,13 @@ mod tests {
     fn milliseconds_keep_decimals() {
         assert!(report("ms", &[1.234]).table().contains("1.23"));
         assert!(report("jobs/s", &[1234.5]).table().contains("1234"));
+    }
+
+    #[test]
+    fn what_never_came_to_an_end_has_no_figure() {
+        let report = report("ms", &[]);
+        let line = report.json("a server");
+        assert_eq!(line["systems"]["jobs"], json!({"runs": [], "failures": ["lost a job"]}));
+        assert!(report.table().trim_end().ends_with("failed   lost a job"), "{}", report.table());
     }
 }

@@ -16,6 +16,8 @@ pub(super) struct Line {
     pub(super) unit: String,
     /// Ours first.
     pub(super) sides: Vec<Side>,
+    /// Runs that came to no figure: whose, and why.
+    pub(super) failures: Vec<(String, String)>,
     /// The ratio of ours to hand-written SQL.
     pub(super) ratio: Option<f64>,
     /// Further figures; those of hand-written SQL begin with `raw_`.
@@ -51,13 +53,22 @@ struct Wire {
     min: BTreeMap<String, f64>,
     #[serde(default)]
     max: BTreeMap<String, f64>,
-    systems: Option<BTreeMap<String, Figure>>,
+    systems: Option<BTreeMap<String, System>>,
     #[serde(default)]
     settings: Map<String, Value>,
     #[serde(default)]
     versions: Map<String, Value>,
     #[serde(flatten)]
     extra: Map<String, Value>,
+}
+
+#[derive(Deserialize)]
+struct System {
+    /// None if all of its runs failed.
+    #[serde(flatten)]
+    figure: Option<Figure>,
+    #[serde(default)]
+    failures: Vec<String>,
 }
 
 /// One line after the other.
@@ -83,9 +94,14 @@ fn parse(line: &str) -> Result<Line> {
     let Wire { measure, variant, unit, ours, raw, ratio, min, max, systems, settings, versions, extra } =
         serde_json::from_str(line)?;
     let peers = systems.is_some();
+    let mut failures = Vec::new();
     let sides = match systems {
         Some(systems) => {
-            let mut sides: Vec<Side> = systems.into_iter().map(|(name, figure)| Side { name, figure }).collect();
+            let mut sides = Vec::new();
+            for (name, System { figure, failures: failed }) in systems {
+                failures.extend(failed.into_iter().map(|failure| (name.clone(), failure)));
+                sides.extend(figure.map(|figure| Side { name, figure }));
+            }
             sides.sort_by_key(|side| !side.name.starts_with("jobs"));
             sides
         }
@@ -98,7 +114,7 @@ fn parse(line: &str) -> Result<Line> {
             })
             .collect(),
     };
-    Ok(Line { peers, measure, variant, unit, sides, ratio, extra, settings, versions })
+    Ok(Line { peers, measure, variant, unit, sides, failures, ratio, extra, settings, versions })
 }
 
 #[cfg(test)]
@@ -118,6 +134,15 @@ mod tests {
         assert_eq!(lines[0].sides[1].figure, Figure { median: 10.0, min: 9.0, max: 11.0 });
         assert_eq!(lines[0].extra["p99"], 3.0);
         assert_eq!((names(&lines[1]), lines[1].peers), (vec!["jobs".to_owned(), "awa".to_owned()], true));
+    }
+
+    #[test]
+    fn a_system_whose_runs_all_failed_is_no_side() {
+        let text =
+            r#"{"measure":"drain","variant":"1","unit":"jobs/s","systems":{"awa":{"runs":[],"failures":["lost a job"]}}}"#;
+        let lines = read(text).unwrap();
+        assert!(lines[0].sides.is_empty());
+        assert_eq!(lines[0].failures, [("awa".to_owned(), "lost a job".to_owned())]);
     }
 
     #[test]

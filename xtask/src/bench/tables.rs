@@ -51,7 +51,7 @@ pub(super) fn beside_raw(lines: &[&Line]) -> String {
     markdown(&head, rows)
 }
 
-/// Ours beside other job queues.
+/// Ours beside other job queues, and what did not come to a figure.
 pub(super) fn beside_peers(lines: &[&Line]) -> String {
     let mut names: Vec<&str> = Vec::new();
     for side in lines.iter().flat_map(|line| &line.sides) {
@@ -65,7 +65,14 @@ pub(super) fn beside_peers(lines: &[&Line]) -> String {
         let cells = names.iter().map(|name| cell(line, name));
         [line.variant.clone()].into_iter().chain(cells).chain([line.unit.clone()]).collect()
     });
-    markdown(&head, rows)
+    let mut text = markdown(&head, rows);
+    let mut failures: Vec<_> = lines.iter().flat_map(|line| &line.failures).collect();
+    failures.sort();
+    for same in failures.chunk_by(|one, next| one == next) {
+        let ((name, why), times) = (same[0], same.len());
+        text += &format!("\nLeft out: {times} run{} of {name}: {why}.\n", if times == 1 { "" } else { "s" });
+    }
+    text
 }
 
 fn side<'l>(line: &'l Line, name: &str) -> Option<&'l Side> {
@@ -129,6 +136,16 @@ mod tests {
         )
         .unwrap();
         let expected = "|  | jobs | awa | unit |\n| --- | --: | --: | --- |\n| a | 3 (2–4) | 1 | jobs/s |\n";
+        assert_eq!(beside_peers(&lines.iter().collect::<Vec<_>>()), expected);
+    }
+
+    #[test]
+    fn what_failed_is_said_below() {
+        let lines = line::read(
+            r#"{"measure":"m","variant":"a","unit":"ms","systems":{"awa":{"runs":[],"failures":["lost a job","lost a job"]},"jobs":{"median":3,"min":3,"max":3}}}"#,
+        )
+        .unwrap();
+        let expected = "|  | jobs | unit |\n| --- | --: | --- |\n| a | 3 | ms |\n\nLeft out: 2 runs of awa: lost a job.\n";
         assert_eq!(beside_peers(&lines.iter().collect::<Vec<_>>()), expected);
     }
 }

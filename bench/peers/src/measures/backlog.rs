@@ -18,18 +18,21 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<()> {
     let waiting = bench.args.n * 10;
     let first = (waiting / 100 * 3).max(1);
     let mut full = Vec::new();
+    let mut rates = Collected::default();
     for system in &systems {
         progress(&format!("backlog: filling the queue of {}", system.text()));
-        full.push((*system, drain::fill(bench, *system, waiting).await?));
+        if let Some(template) = rates.unless_failed(*system, drain::fill(bench, *system, waiting).await)? {
+            full.push((*system, template));
+        }
     }
-    let mut rates = Collected::default();
-    for system in turns(&systems, bench.runs(2)) {
+    for system in turns(&systems, bench.runs(3)) {
         let Some((_, template)) = full.iter().find(|(name, _)| *name == system) else { continue };
         let database = bench.server.copy(template).await?;
-        let rate = rate(system, &database.url, first).await?;
+        let rate = rate(system, &database.url, first).await;
+        bench.server.drop(database).await?;
+        let Some(rate) = rates.unless_failed(system, rate)? else { continue };
         progress(&format!("backlog {}: {rate:.0} jobs/s", system.text()));
         rates.add(system, rate);
-        bench.server.drop(database).await?;
     }
     for (_, template) in full {
         bench.server.drop(template).await?;

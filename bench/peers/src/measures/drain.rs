@@ -19,17 +19,20 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<()> {
     let systems = bench.systems();
     let n = bench.args.n;
     let mut full = Vec::new();
-    for system in &systems {
-        full.push((*system, fill(bench, *system, n).await?));
-    }
     let mut rates = Collected::default();
+    for system in &systems {
+        if let Some(template) = rates.unless_failed(*system, fill(bench, *system, n).await)? {
+            full.push((*system, template));
+        }
+    }
     for system in turns(&systems, bench.runs(3)) {
         let Some((_, template)) = full.iter().find(|(name, _)| *name == system) else { continue };
         let database = bench.server.copy(template).await?;
-        let rate = drain(system, &database, n).await?;
+        let rate = drain(system, &database, n).await;
+        bench.server.drop(database).await?;
+        let Some(rate) = rates.unless_failed(system, rate)? else { continue };
         progress(&format!("drain {}: {rate:.0} jobs/s", system.text()));
         rates.add(system, rate);
-        bench.server.drop(database).await?;
     }
     for (_, template) in full {
         bench.server.drop(template).await?;

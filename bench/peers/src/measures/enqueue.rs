@@ -39,16 +39,21 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<()> {
     for _ in 0..bench.runs(3) {
         let mut busy = Vec::new();
         for system in &systems {
-            busy.push(occupy(bench, *system).await?);
+            if let Some(occupied) = rates[0].unless_failed(*system, occupy(bench, *system).await)? {
+                busy.push(occupied);
+            }
         }
         for (connections, rates) in CONNECTIONS.iter().zip(&mut rates) {
             let mut seen = Collected::default();
             for system in turns(&systems, WINDOWS) {
                 let Some(Busy { database, .. }) = busy.iter().find(|busy| busy.system == system) else { continue };
-                seen.add(system, window(system, *connections, &database.url).await?);
+                let rate = window(system, *connections, &database.url).await;
+                if let Some(rate) = rates.unless_failed(system, rate)? {
+                    seen.add(system, rate);
+                }
             }
-            for figures in seen.figures(&systems) {
-                let rate = figures.runs.iter().sum::<f64>() / WINDOWS as f64;
+            for figures in seen.figures(&systems).iter().filter(|figures| !figures.runs.is_empty()) {
+                let rate = figures.runs.iter().sum::<f64>() / figures.runs.len() as f64;
                 progress(&format!("enqueue {}, {connections} connections: {rate:.0} jobs/s", figures.system.text()));
                 rates.add(figures.system, rate);
             }

@@ -29,7 +29,9 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<()> {
     let mut called = Collected::default();
     for system in turns(&systems, bench.runs(3)) {
         let database = bench.server.with_jobs(system, 0, async |_| Ok(())).await?;
-        let delays = delays(system, &database).await?;
+        let delays = delays(system, &database).await;
+        bench.server.drop(database).await?;
+        let Some(delays) = called.unless_failed(system, delays)? else { continue };
         let figures = PERCENTILES.map(|percent| percentile(&delays.committed, percent));
         called.add(system, percentile(&delays.called, 50.0));
         let [p50, p95, p99] = figures;
@@ -37,7 +39,6 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<()> {
         for (figure, found) in figures.iter().zip(&mut found) {
             found.add(system, *figure);
         }
-        bench.server.drop(database).await?;
     }
     let found = PERCENTILES.iter().zip(found).map(|(percent, found)| (format!("p{percent}, commit to start"), found));
     let n = usize::try_from(JOBS - WARM_UP).ok();

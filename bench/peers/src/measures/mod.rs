@@ -89,7 +89,10 @@ fn turns(systems: &[Name], rounds: usize) -> Vec<Name> {
 
 /// Figures as they come in, sorted by system at the end.
 #[derive(Default)]
-struct Collected(Vec<(Name, f64, Map<String, Value>)>);
+struct Collected {
+    figures: Vec<(Name, f64, Map<String, Value>)>,
+    failures: Vec<(Name, String)>,
+}
 
 impl Collected {
     fn add(&mut self, system: Name, figure: f64) {
@@ -97,14 +100,29 @@ impl Collected {
     }
 
     fn note(&mut self, system: Name, figure: f64, notes: Map<String, Value>) {
-        self.0.push((system, figure, notes));
+        self.figures.push((system, figure, notes));
+    }
+
+    /// What a turn came to. One that failed has no figure: the report says so, and the others go on; but where ours fails,
+    /// all else is worth nothing.
+    fn unless_failed<T>(&mut self, system: Name, turn: Result<T>) -> Result<Option<T>> {
+        match turn {
+            Err(problem) if system.package() != Name::Jobs.package() => {
+                let problem = format!("{problem:#}");
+                progress(&format!("left out: {problem}"));
+                self.failures.push((system, problem));
+                Ok(None)
+            }
+            turn => turn.map(Some),
+        }
     }
 
     /// The notes of a system's runs stand in lists, one entry per run.
     fn figures(self, systems: &[Name]) -> Vec<Figures> {
         let of = |system: Name| {
-            let mut figures = Figures { system, runs: Vec::new(), notes: Map::new() };
-            for (_, figure, notes) in self.0.iter().filter(|(name, ..)| *name == system) {
+            let failures = self.failures.iter().filter(|(name, _)| *name == system).map(|(_, problem)| problem.clone());
+            let mut figures = Figures { system, runs: Vec::new(), failures: failures.collect(), notes: Map::new() };
+            for (_, figure, notes) in self.figures.iter().filter(|(name, ..)| *name == system) {
                 figures.runs.push(*figure);
                 for (key, value) in notes {
                     let list = figures.notes.entry(key).or_insert_with(|| Value::Array(Vec::new()));
@@ -139,5 +157,16 @@ mod tests {
         let figures = collected.figures(&[Name::Jobs, Name::Awa]);
         assert_eq!(figures[0].runs, [2.0]);
         assert_eq!(figures[1].runs, [1.0, 3.0]);
+    }
+
+    #[test]
+    fn a_failure_of_another_system_is_left_out_and_one_of_ours_is_not() {
+        let mut collected = Collected::default();
+        let failed = || anyhow::Result::<f64>::Err(anyhow::anyhow!("lost a job"));
+        assert!(collected.unless_failed(Name::Awa, failed()).unwrap().is_none());
+        assert!(collected.unless_failed(Name::JobsRetainNone, failed()).is_err());
+        assert_eq!(collected.unless_failed(Name::Jobs, Ok(1.0)).unwrap(), Some(1.0));
+        let figures = collected.figures(&[Name::Awa]);
+        assert_eq!((figures[0].runs.len(), &figures[0].failures), (0, &vec!["lost a job".to_owned()]));
     }
 }

@@ -21,14 +21,16 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<()> {
         let database = bench.server.with_jobs(system, 0, async |_| Ok(())).await?;
         let session = connect(&database.url).await?;
         session.batch_execute("begin isolation level repeatable read; select count(*) from pg_class").await?;
-        let seen = steady::flow(system, &database, windows, WINDOW).await?;
+        let seen = steady::flow(system, &database, windows, WINDOW).await;
         session.batch_execute("rollback").await?;
+        drop(session);
+        bench.server.drop(database).await?;
+        let Some(seen) = last.unless_failed(system, seen)? else { continue };
         let rates: Vec<f64> = seen.windows.iter().map(|rate| rate.round()).collect();
         progress(&format!("snapshot {}: {rates:?} jobs/s, {:.0} waiting", system.text(), seen.waiting));
         first.add(system, seen.windows[0]);
         let notes = [("windows".to_owned(), json!(rates)), ("waiting".to_owned(), json!(seen.waiting.round()))];
         last.note(system, seen.windows[windows - 1], Map::from_iter(notes));
-        bench.server.drop(database).await?;
     }
     for (which, found) in [("first", first), ("last", last)] {
         let variant = format!("{which} 10 s of {}", windows * 10);

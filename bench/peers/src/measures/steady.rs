@@ -30,14 +30,15 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<()> {
     let systems = bench.systems();
     let seconds = bench.args.seconds.max(1);
     let mut rates = Collected::default();
-    for system in turns(&systems, bench.runs(2)) {
+    for system in turns(&systems, bench.runs(3)) {
         let database = bench.server.with_jobs(system, 0, async |_| Ok(())).await?;
-        let Flow { windows, waiting } = flow(system, &database, 1, Duration::from_secs(seconds)).await?;
+        let flow = flow(system, &database, 1, Duration::from_secs(seconds)).await;
+        bench.server.drop(database).await?;
+        let Some(Flow { windows, waiting }) = rates.unless_failed(system, flow)? else { continue };
         let rate = windows[0];
         progress(&format!("steady {}: {rate:.0} jobs/s, {waiting:.0} waiting", system.text()));
         let notes = Map::from_iter([("waiting".to_owned(), json!(waiting.round()))]);
         rates.note(system, rate, notes);
-        bench.server.drop(database).await?;
     }
     let variant = format!("enqueueing and draining, {seconds} s");
     let figures = rates.figures(&systems);
