@@ -155,10 +155,14 @@ async fn write(shared: &Shared, reports: Vec<Report>, trouble: &Trouble) {
     for Report { ctx, transition, ran, may_be_settled } in &reports {
         if all || moved.contains(&ctx.id()) {
             shared.done(ctx, transition, *ran);
-        } else if !may_be_settled && !repeated {
+            continue;
+        }
+        if !may_be_settled && !repeated {
             shared.refused(ctx, transition.verb());
         }
+        shared.leases.spend(&ctx.lease());
     }
+    // The spent ones are none of them any more.
     shared.leases.end(batch.iter().map(|finish| &finish.lease));
 }
 
@@ -173,10 +177,11 @@ async fn discard(shared: &Shared, reports: Vec<Report>, problem: &StorageError) 
         let finish = [Finish { lease, transition: Transition::Discard { failure: failure.clone(), keep } }];
         if shared.storage.finish(&finish).await.is_ok_and(|moved| !moved.is_empty()) {
             shared.done(&ctx, &finish[0].transition, ran);
+            shared.leases.end([&lease]);
         } else {
             shared.doubt.store(true, Ordering::Release);
+            shared.leases.spend(&lease);
         }
-        shared.leases.end([&lease]);
     }
 }
 
@@ -197,6 +202,6 @@ impl Shared {
     /// The lease is gone; nothing will be written.
     pub(super) fn lost(&self, ctx: &JobContext, verb: &str) {
         self.refused(ctx, verb);
-        self.leases.end([&ctx.lease()]);
+        self.leases.spend(&ctx.lease());
     }
 }

@@ -1,7 +1,7 @@
 //! The leases this process holds: counted for the drain, and told together when they are lost or the worker stops.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxBuildHasher;
@@ -9,6 +9,9 @@ use tokio::sync::Notify;
 
 use crate::context::JobContext;
 use crate::lease::{Lease, WorkerId};
+
+/// Spent leases that are remembered. They matter for moments after a crash of the database.
+const SPENT: usize = 10_000;
 
 #[derive(Default)]
 pub(crate) struct Leases {
@@ -20,6 +23,8 @@ pub(crate) struct Leases {
 #[derive(Default)]
 struct Held {
     leases: HashMap<Lease, JobContext, FxBuildHasher>,
+    /// Ended here, and nothing was written under them.
+    spent: HashSet<Lease, FxBuildHasher>,
     /// The worker asks its handlers to stop.
     stopping: bool,
 }
@@ -30,30 +35,43 @@ impl Leases {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Holds the leases of these jobs until [`end`](Self::end), and answers the jobs. A lease that is held already is
-    /// left out: a crash of the database may forget a claim, whose commit did not wait for the disk, and then the same
-    /// lease is granted again. Whoever runs under it must stay the only one.
+    /// Holds the leases of these jobs until [`end`](Self::end), and answers the jobs. A lease that is held already or is
+    /// [spent](Self::spend) is left out: a crash of the database may forget a claim, whose commit did not wait for the disk,
+    /// and then the same lease is granted again. Whoever runs or ran under it must stay the only one.
     pub(crate) fn begin(&self, mut jobs: Vec<JobContext>) -> Vec<JobContext> {
         let mut held = self.lock();
         if held.stopping {
             jobs.iter().for_each(|ctx| ctx.stop().ask());
         }
-        jobs.retain(|ctx| match held.leases.entry(ctx.lease()) {
-            Entry::Vacant(place) => {
+        let Held { leases, spent, .. } = &mut *held;
+        jobs.retain(|ctx| match leases.entry(ctx.lease()) {
+            Entry::Vacant(place) if spent.is_empty() || !spent.contains(&ctx.lease()) => {
                 place.insert(ctx.clone());
                 true
             }
-            Entry::Occupied(_) => false,
+            _ => false,
         });
         jobs
     }
 
-    /// These leases were finished, or refused.
+    /// What ran under these leases is written, and no crash forgets it.
     pub(crate) fn end<'a>(&self, leases: impl IntoIterator<Item = &'a Lease>) {
         let mut held = self.lock();
         for lease in leases {
             held.leases.remove(lease);
         }
+        self.ended.notify_waiters();
+    }
+
+    /// Nothing was written under this lease, and nothing will be.
+    pub(crate) fn spend(&self, lease: &Lease) {
+        let mut held = self.lock();
+        held.leases.remove(lease);
+        if held.spent.len() == SPENT {
+            held.spent.clear();
+        }
+        held.spent.insert(*lease);
+        drop(held);
         self.ended.notify_waiters();
     }
 
@@ -151,5 +169,7 @@ mod tests {
         assert_eq!(leases.begin(vec![job(worker, 1), job(worker, 2)]).len(), 1, "only the new one");
         leases.end([&job(worker, 1).lease()]);
         assert_eq!(leases.begin(vec![job(worker, 1)]).len(), 1, "nobody runs under it any more");
+        leases.spend(&job(worker, 1).lease());
+        assert_eq!(leases.begin(vec![job(worker, 1), job(worker, 3)]).len(), 1, "somebody ran under the first in vain");
     }
 }
