@@ -171,6 +171,15 @@ impl RescuePolicy {
     }
 }
 
+/// How many suspects may run at the same time, each alone in its process: most workers are to go on with everything else,
+/// and at least one suspect is to get on.
+pub fn suspects_at_once(workers: i64) -> i64 {
+    (workers / WORKERS_FOR_A_SUSPECT).max(1)
+}
+
+/// Of so many workers one may have a suspect.
+pub const WORKERS_FOR_A_SUSPECT: i64 = 4;
+
 /// What a rescue found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rescued {
@@ -214,8 +223,8 @@ pub trait Storage: Send + Sync + 'static {
     /// while others are at it, if there are too many; [`next_due`](Self::next_due) then says that something is due.
     async fn claim(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>>;
 
-    /// Leases the best due suspect of these kinds and of the queues with a slot for it, unless another suspect was claimed
-    /// within the last two minutes and is still running, anywhere.
+    /// Leases the best due suspect of these kinds and of the queues with a slot for it, unless [enough](suspects_at_once) run
+    /// that were claimed within the last two minutes.
     async fn claim_suspect(&self, claim: &Claim) -> StorageResult<Option<ClaimedJob>>;
 
     /// How long until the earliest waiting job of these queues and kinds is due that is no suspect; `None` when none waits.

@@ -115,7 +115,7 @@ conformance! {
         a_job_that_crashed_too_often_is_discarded,
         a_job_without_attempts_left_is_discarded,
         of_the_jobs_that_died_together_none_is_discarded_for_it,
-        a_suspect_is_claimed_by_itself_and_one_at_a_time,
+        a_suspect_is_claimed_by_itself_and_by_one_worker_in_four,
         a_job_that_snoozes_is_absolved_of_its_crashes_and_one_that_fails_is_not,
         a_zombies_finish_is_refused_and_its_heartbeat_says_no,
         concurrent_rescuers_count_one_crash,

@@ -122,7 +122,7 @@ async fn suspect<F: Fixture>(f: &F) -> JobId {
     id
 }
 
-pub(crate) async fn a_suspect_is_claimed_by_itself_and_one_at_a_time<F: Fixture>(f: F) {
+pub(crate) async fn a_suspect_is_claimed_by_itself_and_by_one_worker_in_four<F: Fixture>(f: F) {
     let db = f.database();
     let (worker, other) = (worker(db).await, worker(db).await);
     let first = suspect(&f).await;
@@ -152,7 +152,17 @@ pub(crate) async fn a_suspect_is_claimed_by_itself_and_one_at_a_time<F: Fixture>
     assert!(finish(db, claimed.lease, DONE).await);
     let claimed = db.storage.claim_suspect(&theirs).await.unwrap().unwrap();
     assert_eq!((claimed.lease.job, claimed.lease.worker), (second, other));
+
+    let third = suspect(&f).await;
+    for _ in 0..5 {
+        crate::bench::worker(db).await;
+    }
+    assert!(db.storage.claim_suspect(&theirs).await.unwrap().is_none(), "seven workers are not eight");
+    crate::bench::worker(db).await;
+    let beside = db.storage.claim_suspect(&theirs).await.unwrap().unwrap();
+    assert_eq!(beside.lease.job, third);
     assert!(finish(db, claimed.lease, DONE).await);
+    assert!(finish(db, beside.lease, DONE).await);
     assert!(!db.storage.rescue(POLICY).await.unwrap().suspects);
 }
 

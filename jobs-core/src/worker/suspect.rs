@@ -1,6 +1,6 @@
 //! Suspects: jobs that are discarded if they are in one more crash. Whoever shared a worker with a job that kills its
-//! process was in all its crashes, too. So a suspect runs alone in its process, where it answers for itself only; and one
-//! at a time among all workers, so that the others go on.
+//! process was in all its crashes, too. So a suspect runs alone in its process, where it answers for itself only; and in one
+//! of four workers at a time, so that the others go on.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -8,7 +8,7 @@ use jobs_core::{JobId, JobState, WorkerId};
 
 use super::life::{Job, Life};
 
-/// So long a suspect keeps others waiting.
+/// So long a suspect counts among those that run.
 const APART: TimeDelta = TimeDelta::minutes(2);
 
 impl Life {
@@ -32,11 +32,12 @@ impl Life {
         claimed
     }
 
-    /// The best due suspect that there is a slot for, unless one runs anywhere and was claimed a short while ago.
+    /// The best due suspect that there is a slot for, unless one in four workers has one that it claimed a short while ago.
     pub(super) fn claim_suspect(&mut self, claim: &Claim) -> Option<JobId> {
         let lately = |job: &Job| job.claimed_at.is_some_and(|at| self.now - at < APART);
         let is_running = |job: &Job| job.state == JobState::Running && job.is_suspect(claim) && lately(job);
-        if !self.workers.contains_key(&claim.worker) || self.jobs.values().any(is_running) {
+        let most = (self.workers.len() / 4).max(1);
+        if !self.workers.contains_key(&claim.worker) || self.jobs.values().filter(|job| is_running(job)).count() >= most {
             return None;
         }
         let with_a_slot = claim.wanted.iter().filter(|wanted| wanted.slots > 0);

@@ -1,12 +1,12 @@
-//! `claim_suspect`: leases the best due suspect, a job that must run alone, unless some worker has one and has not had it for
-//! long. It reads the few jobs that were in crashes by indexes of their own.
+//! `claim_suspect`: leases the best due suspect, a job that must run alone, unless enough workers have one and have not had it
+//! for long. It reads the few jobs that were in crashes by indexes of their own.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
-use diesel::sql_types::{Array, Integer, Text, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Integer, Text, Uuid as SqlUuid};
 use jobs_core::WorkerId;
-use jobs_core::storage::Claim;
+use jobs_core::storage::{Claim, WORKERS_FOR_A_SUSPECT};
 
 use super::claim::{IntoRunning, Row};
 use super::scan::NOT_PAUSED;
@@ -31,8 +31,8 @@ impl<'a> ClaimSuspectQuery<'a> {
 
 impl QueryFragment<Pg> for ClaimSuspectQuery<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        // The lock keeps most from seeing at the same moment that nobody has one; two now and then do no harm. Its first number
-        // is `jobs` in ASCII.
+        // The lock keeps most from seeing at the same moment that there is room for one; one too many now and then does no harm.
+        // Its first number is `jobs` in ASCII.
         sql!(
             out,
             "with claimed as (
@@ -43,8 +43,8 @@ impl QueryFragment<Pg> for ClaimSuspectQuery<'_> {
         where r.crashes > 0 and r.crashes >= " [self.suspect_at => Integer] " and r.run_at <= now()
           and r.kind = any(" [self.kinds => Array<Text>] ")
           and (select pg_try_advisory_xact_lock(1785684595, 0))
-          and not exists (select from jobs.running other where other.crashes > 0 and other.crashes >= " [self.suspect_at => Integer] "
-                          and other.claimed_at > now() - interval '2 minutes')
+          and (select count(*) from jobs.running other where other.crashes > 0 and other.crashes >= " [self.suspect_at => Integer] "
+               and other.claimed_at > now() - interval '2 minutes') < (select greatest(count(*) / " [WORKERS_FOR_A_SUSPECT => BigInt] ", 1) from jobs.worker)
           and exists (select from jobs.worker w where w.id = " [self.worker.0 => SqlUuid] ")
           and " NOT_PAUSED "
         order by r.priority desc, r.run_at, r.id

@@ -5,10 +5,10 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use diesel::SqliteConnection;
-use diesel::dsl::{exists, sql};
+use diesel::dsl::sql;
 use diesel::prelude::*;
 use diesel::sql_types::Bool;
-use jobs_core::storage::{Claim, Wanted};
+use jobs_core::storage::{Claim, Wanted, suspects_at_once};
 use jobs_core::{ClaimedJob, JobId, Lease, WorkerId};
 
 use crate::sqlite::literal::{AVAILABLE, Literal, RUNNING};
@@ -17,7 +17,7 @@ use crate::sqlite::schema::jobs_job;
 use crate::sqlite::time::{Now, micros};
 use crate::sqlite::types::{Instant, Worker, count};
 
-/// So long a suspect keeps others from being claimed.
+/// So long a suspect counts among those that run.
 const APART: Duration = Duration::from_secs(120);
 
 diesel::alias!(const READY: Alias<Ready> = jobs_job as ready);
@@ -76,14 +76,17 @@ fn claim_lane(
         .get_results(conn)
 }
 
-/// Leases the best due suspect, unless some worker has one and has not had it for long.
+/// Leases the best due suspect, unless enough workers have one and have not had it for long.
 pub(crate) fn claim_suspect(conn: &mut SqliteConnection, claim: &Claim) -> QueryResult<Option<ClaimedJob>> {
     let suspect_at = i32::from(claim.suspect_at);
     let running = jobs_job::table
         .filter(jobs_job::state.eq(RUNNING))
         .filter(jobs_job::crashes.ge(suspect_at))
-        .filter((jobs_job::claimed_at + micros(APART)).gt(Now.nullable()));
-    if !workers::is_registered(conn, claim.worker)? || diesel::select(exists(running)).get_result(conn)? {
+        .filter((jobs_job::claimed_at + micros(APART)).gt(Now.nullable()))
+        .count();
+    if !workers::is_registered(conn, claim.worker)?
+        || running.get_result::<i64>(conn)? >= suspects_at_once(workers::number(conn)?)
+    {
         return Ok(None);
     }
     let mut queues = Vec::new();

@@ -34,6 +34,11 @@ pub(crate) fn is_registered(conn: &mut SqliteConnection, worker: WorkerId) -> Qu
     diesel::select(exists(jobs_worker::table.filter(jobs_worker::id.eq(Worker(worker))))).get_result(conn)
 }
 
+/// How many are on the list.
+pub(crate) fn number(conn: &mut SqliteConnection) -> QueryResult<i64> {
+    jobs_worker::table.count().get_result(conn)
+}
+
 /// Everybody on the list, oldest first.
 pub(crate) fn list(conn: &mut SqliteConnection) -> QueryResult<Vec<WorkerRecord>> {
     let rows = jobs_worker::table
