@@ -110,15 +110,18 @@ pub(crate) async fn a_batch_leaves_out_lost_leases_and_moves_the_others<F: Fixtu
 pub(crate) async fn a_batch_of_completions_leaves_out_what_has_ended_already<F: Fixture>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
-    enqueue_all(&f, vec![job(); 4]).await;
-    let jobs = claim(db, worker, 4).await;
-    assert!(finish(db, jobs[0].lease, DONE).await);
-    assert_eq!(db.operator.cancel(jobs[1].lease.job).await.unwrap(), Operated::Done);
-    let batch: Vec<Finish> = jobs.iter().map(|job| Finish { lease: job.lease, transition: DONE }).collect();
-    let mut moved = db.storage.finish(&batch).await.unwrap();
-    moved.sort();
-    assert_eq!(moved, [jobs[2].lease.job, jobs[3].lease.job]);
-    assert_eq!(db.storage.finish(&batch).await.unwrap(), []);
+    for transition in [DONE, Transition::Complete(Keep::Nothing)] {
+        enqueue_all(&f, vec![job(); 4]).await;
+        let jobs = claim(db, worker, 4).await;
+        assert!(finish(db, jobs[0].lease, transition.clone()).await);
+        assert_eq!(db.operator.cancel(jobs[1].lease.job).await.unwrap(), Operated::Done);
+        let finish = |job: &ClaimedJob| Finish { lease: job.lease, transition: transition.clone() };
+        let batch: Vec<Finish> = jobs.iter().map(finish).collect();
+        let mut moved = db.storage.finish(&batch).await.unwrap();
+        moved.sort();
+        assert_eq!(moved, [jobs[2].lease.job, jobs[3].lease.job]);
+        assert_eq!(db.storage.finish(&batch).await.unwrap(), []);
+    }
 }
 
 pub(crate) async fn a_refused_finish_writes_nothing<F: Fixture>(f: F) {
