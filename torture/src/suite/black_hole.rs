@@ -34,7 +34,9 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let proxy = Proxy::start(arena.upstream()).await?;
     let args = ["--concurrency", "8", "--poll", "200ms"];
     let mut lonely = Fleet::start(arena, arena.url_through(proxy.port()), History::Quick, &args, 1).await?;
-    let mut others = Fleet::start(arena, arena.worker_url(), History::Quick, &args, 1).await?;
+    // Enough for all that comes in while it is alone.
+    let many = ["--concurrency", "64", "--poll", "200ms"];
+    let mut others = Fleet::start(arena, arena.worker_url(), History::Quick, &many, 1).await?;
     // It has something in hand whenever the hole opens.
     let mix = Mix { bulk: 20, long: 30, long_millis: 1_000, ..Mix::default() };
     let load = Load::start(arena.url(), Workload::new(arena.seed, mix, usize::MAX), Duration::from_millis(40));
