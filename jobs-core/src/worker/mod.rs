@@ -21,6 +21,7 @@ mod settings;
 mod shutdown;
 mod stats;
 mod suspect;
+mod writer;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -25,14 +25,16 @@ struct Lossy {
     late: Option<Duration>,
     /// Such a claim is on its way, and leaves no job for others.
     under_way: Arc<AtomicBool>,
-    /// Refuses every completion, whatever is tried.
-    refuses: bool,
+    /// Refuses so many completions, whatever is tried;
+    refusals: AtomicUsize,
+    /// of this job only.
+    refused: Option<JobId>,
 }
 
 impl Lossy {
     fn losing(db: &Db, claims: usize, finishes: usize) -> Self {
         let (inner, claims, finishes) = (db.storage(), claims.into(), finishes.into());
-        Self { inner, claims, finishes, late: None, under_way: Arc::default(), refuses: false }
+        Self { inner, claims, finishes, late: None, under_way: Arc::default(), refusals: 0.into(), refused: None }
     }
 }
 
@@ -68,7 +70,10 @@ impl Storage for Lossy {
     }
 
     async fn finish(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>> {
-        if self.refuses && batch.iter().any(|finish| matches!(finish.transition, Transition::Complete(_))) {
+        let is_refused = |Finish { lease, transition }: &Finish| {
+            matches!(transition, Transition::Complete(_)) && self.refused.is_none_or(|job| job == lease.job)
+        };
+        if batch.iter().any(is_refused) && lost(&self.refusals, ()).is_err() {
             return Err(StorageError::Refused("not this one".into()));
         }
         lost(&self.finishes, self.inner.finish(batch).await?)
@@ -179,26 +184,39 @@ async fn a_finish_whose_answer_was_lost_is_not_a_lost_lease(db: Db) {
     five_jobs_run_once(db, 0, 2, None).await;
 }
 
-async fn an_outcome_that_the_database_refuses_for_good_discards_the_job_and_says_so(db: Db) {
+async fn an_outcome_that_the_database_refuses_for_good_discards_the_job_and_holds_nobody_up(db: Db) {
     let (probe, mut events) = Probe::new();
-    let ids = db.conn().await.enqueue_all((0..2).map(|_| Once {})).await;
-    let lossy = Lossy { refuses: true, ..Lossy::losing(&db, 0, 0) };
+    let ids = db.conn().await.enqueue_all((0..3).map(|_| Once {})).await;
+    let lossy = Lossy { refusals: usize::MAX.into(), refused: Some(ids[0]), ..Lossy::losing(&db, 0, 0) };
     let worker = Worker::builder(Arc::new(lossy)).registry(registry![Once]).state(probe);
+    let worker = Running::start(worker.poll(Duration::from_millis(50)).lease(Duration::from_secs(1)));
+    for id in &ids[1..] {
+        db.await_state(*id, JobState::Completed).await;
+    }
+    assert_eq!(db.show(ids[0]).await.0.state, JobState::Running, "it is tried again");
+    db.await_state(ids[0], JobState::Discarded).await;
+    let (_, failures) = db.show(ids[0]).await;
+    assert!(failures[0].message.contains("could not be stored: the database refused: not this one"), "{failures:?}");
+    worker.stop().await;
+    assert_eq!(events.rest().len(), 3, "each ran once");
+}
+
+async fn what_the_database_refuses_for_a_while_is_written_later(db: Db) {
+    let (probe, mut events) = Probe::new();
+    let ids = db.conn().await.enqueue_all((0..20).map(|_| Once {})).await;
+    let lossy = Lossy { refusals: 15.into(), ..Lossy::losing(&db, 0, 0) };
+    let worker = Worker::builder(Arc::new(lossy)).registry(registry![Once]).state(probe).concurrency(2);
     let worker = Running::start(worker.poll(Duration::from_millis(50)).lease(Duration::from_secs(3)));
     for id in ids {
-        db.await_state(id, JobState::Discarded).await;
-        let (_, failures) = db.show(id).await;
-        assert!(
-            failures[0].message.contains("could not be stored: the database refused: not this one"),
-            "{failures:?}"
-        );
+        db.await_state(id, JobState::Completed).await;
     }
-    worker.stop().await;
-    assert_eq!(events.rest().len(), 2, "each ran once");
+    assert_eq!(worker.stop().await.leases_lost, 0);
+    assert_eq!(events.rest().len(), 20, "each ran once");
 }
 
 support::on_each_database! {
-    an_outcome_that_the_database_refuses_for_good_discards_the_job_and_says_so,
+    an_outcome_that_the_database_refuses_for_good_discards_the_job_and_holds_nobody_up,
+    what_the_database_refuses_for_a_while_is_written_later,
     a_claim_whose_answer_was_lost_runs_all_the_same,
     a_claim_carried_out_long_after_it_was_given_up_keeps_no_job,
     a_finish_whose_answer_was_lost_is_not_a_lost_lease,

@@ -1,0 +1,200 @@
+//! What the completer does with a batch: it is written, however long the database is away. What the database refuses although
+//! it is there is set aside and tried again beside others: mostly all is refused for a while (a standby that is read-only, a
+//! right that is missing, a quota), and what handlers have done must not be undone for that.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::Shared;
+use super::completer::{BATCH, Report};
+use crate::context::JobContext;
+use crate::crash_point::crash_point;
+use crate::error::{Failure, FailureKind, StorageError};
+use crate::job::JobId;
+use crate::outcome::{Finish, Keep, Transition};
+use crate::storage::StorageResult;
+use crate::telemetry::{self, Trouble};
+
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(3);
+/// After so many refusals with nothing accepted between them, nothing else is tried until a pause is over.
+const IN_A_ROW: u32 = 3;
+/// With so many set aside, no more are taken in.
+const ASIDE: usize = 2 * BATCH;
+/// A finish that was refused for so many leases is at fault itself.
+const LEASES: u32 = 4;
+
+pub(super) struct Writer {
+    shared: Arc<Shared>,
+    trouble: Trouble,
+    /// Refused, each since then.
+    aside: VecDeque<(Report, Instant)>,
+    pause: Duration,
+    /// When they are tried again.
+    again: Instant,
+    refused_in_a_row: u32,
+}
+
+impl Writer {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        let (trouble, aside, again) = (Trouble::new("finish"), VecDeque::new(), Instant::now());
+        Self { shared, trouble, aside, pause: FIRST_PAUSE, again, refused_in_a_row: 0 }
+    }
+
+    /// Whether to take in more.
+    pub(super) fn has_room(&self) -> bool {
+        self.aside.len() < ASIDE
+    }
+
+    /// Waits until what is set aside should be tried again; for ever, if there is nothing.
+    pub(super) async fn until_again(&self) {
+        if self.aside.is_empty() {
+            return std::future::pending().await;
+        }
+        tokio::time::sleep_until(self.again.into()).await;
+    }
+
+    /// Writes a batch. If it is refused, the others may be written without the one that cannot be.
+    pub(super) async fn write(&mut self, reports: Vec<Report>) {
+        crash_point(if reports.len() > 1 { "finish-batch" } else { "finish-one" });
+        let answer = if self.is_hopeless() { Ok(false) } else { self.finish(&reports).await.map(|()| true) };
+        crash_point("finished");
+        let alone = reports.len() == 1;
+        let now = Instant::now();
+        let since_now = reports.into_iter().map(|report| (report, now));
+        let refused: Vec<_> = match answer {
+            Ok(true) => return,
+            Err(_) if !alone => self.one_by_one(since_now).await,
+            _ => since_now.collect(),
+        };
+        if self.aside.is_empty() {
+            self.pause();
+        }
+        self.aside.extend(refused);
+    }
+
+    /// Tries again what was refused.
+    pub(super) async fn try_again(&mut self) {
+        let aside = std::mem::take(&mut self.aside);
+        self.refused_in_a_row = 0;
+        self.aside = self.one_by_one(aside.into_iter()).await.into();
+        self.pause();
+    }
+
+    /// Whether all is refused at the moment, as far as is known.
+    fn is_hopeless(&self) -> bool {
+        self.refused_in_a_row >= IN_A_ROW && !self.aside.is_empty()
+    }
+
+    fn pause(&mut self) {
+        self.again = Instant::now() + self.pause.mul_f64(rand::random_range(0.5..1.0));
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+    }
+
+    /// Answers what was refused, or not tried; that comes first next time.
+    async fn one_by_one(&mut self, mut reports: impl Iterator<Item = (Report, Instant)>) -> Vec<(Report, Instant)> {
+        let mut refused = Vec::new();
+        while self.refused_in_a_row < IN_A_ROW
+            && let Some((report, since)) = reports.next()
+        {
+            let report = [report];
+            let answer = self.finish(&report).await;
+            let [report] = report;
+            match answer {
+                Ok(()) => {}
+                Err(problem) if since.elapsed() > LEASES * self.shared.settings.lease => {
+                    self.discard(report, &problem).await;
+                }
+                Err(_) => refused.push((report, since)),
+            }
+        }
+        reports.chain(refused).collect()
+    }
+
+    /// Writes these finishes as soon as the database is there: the heartbeat keeps the leases, and if it cannot, they are lost
+    /// and the finishes find nothing. An error is a refusal.
+    async fn finish(&mut self, reports: &[Report]) -> StorageResult<()> {
+        let finish = |report: &Report| Finish { lease: report.ctx.lease(), transition: report.transition.clone() };
+        let batch: Vec<Finish> = reports.iter().map(finish).collect();
+        let mut pause = FIRST_PAUSE;
+        let moved = loop {
+            match self.shared.storage.finish(&batch).await {
+                Ok(moved) => break moved,
+                Err(problem) => {
+                    self.trouble.report(&problem);
+                    if !problem.is_transient() {
+                        self.refused_in_a_row += 1;
+                        return Err(problem);
+                    }
+                    tokio::time::sleep(pause.mul_f64(rand::random_range(0.5..1.0))).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+            }
+        };
+        (self.pause, self.refused_in_a_row) = (FIRST_PAUSE, 0);
+        // A finish whose reply was lost was written, and its repetition finds nothing: that is settled too.
+        let repeated = pause > FIRST_PAUSE;
+        self.shared.written(reports, moved, repeated);
+        Ok(())
+    }
+
+    /// The database will not have this outcome. Running the job again and again would be worse than an end that people
+    /// see; should it refuse that, too, the auditor gives the job back.
+    async fn discard(&mut self, Report { ctx, ran, .. }: Report, problem: &StorageError) {
+        telemetry::refused("finish", problem);
+        let failure = Failure::new(FailureKind::Error, &format!("its outcome could not be stored: {problem}"));
+        let keep = Keep::For(self.shared.settings.retention.failed);
+        let lease = ctx.lease();
+        let finish = [Finish { lease, transition: Transition::Discard { failure, keep } }];
+        if self.shared.storage.finish(&finish).await.is_ok_and(|moved| !moved.is_empty()) {
+            self.shared.done(&ctx, &finish[0].transition, ran);
+            self.shared.leases.end([&lease]);
+            self.refused_in_a_row = 0;
+        } else {
+            self.shared.doubt.store(true, Ordering::Release);
+            self.shared.leases.spend(&lease);
+        }
+    }
+}
+
+impl Shared {
+    /// These of the finishes were written; under the leases of the others nothing ever will be.
+    fn written(&self, reports: &[Report], moved: Vec<JobId>, repeated: bool) {
+        let all = moved.len() == reports.len();
+        let moved: HashSet<JobId> = if all { HashSet::new() } else { moved.into_iter().collect() };
+        let mut ended = Vec::with_capacity(reports.len());
+        for Report { ctx, transition, ran, may_be_settled } in reports {
+            if all || moved.contains(&ctx.id()) {
+                self.done(ctx, transition, *ran);
+                ended.push(ctx.lease());
+                continue;
+            }
+            if !may_be_settled && !repeated {
+                self.refused(ctx, transition.verb());
+            }
+            self.leases.spend(&ctx.lease());
+        }
+        self.leases.end(&ended);
+    }
+
+    /// The transition is written.
+    pub(super) fn done(&self, ctx: &JobContext, transition: &Transition, ran: Duration) {
+        self.counters.count_finished(transition);
+        telemetry::finished(ctx.kind(), &ctx.lease(), transition, ran);
+    }
+
+    /// The lease was gone, or taken for gone; nothing was written.
+    fn refused(&self, ctx: &JobContext, verb: &str) {
+        self.doubt.store(true, Ordering::Release);
+        self.counters.count_lease_lost();
+        telemetry::lease_lost(&ctx.lease(), ctx.kind(), verb);
+    }
+
+    /// The lease is gone; nothing will be written.
+    pub(super) fn lost(&self, ctx: &JobContext, verb: &str) {
+        self.refused(ctx, verb);
+        self.leases.spend(&ctx.lease());
+    }
+}
