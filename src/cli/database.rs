@@ -46,6 +46,10 @@ fn place(url: &str) -> Option<String> {
         return None;
     }
     let name = tail.strip_prefix('/').and_then(|tail| tail.split(['?', '#']).next()).filter(|name| !name.is_empty());
+    // A second URL in it, perhaps, with a password of its own.
+    if name.is_some_and(|name| name.contains(':')) {
+        return None;
+    }
     Some(name.map_or_else(|| host.to_owned(), |name| format!("database {name} at {host}")))
 }
 
@@ -78,6 +82,8 @@ mod tests {
         // The host forgotten: what stands in its place is the password.
         refuse("postgres://me:XY".to_owned());
         refuse("postgres://me:XY/app".to_owned());
+        // Two URLs in one.
+        refuse("postgres://db.local/postgres://me:XY".to_owned());
     }
 
     #[test]
