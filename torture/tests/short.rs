@@ -1,85 +1,122 @@
-//! The short forms of the torture suite, each a test by its name: a cluster of its own, real workers, real faults. They run
-//! one after another, as each measures time. Broken twins run two at a time: what gives them away is what they do.
+//! The short forms of the torture suite, each a test by its name: a cluster of its own, real workers, real faults. Those
+//! that measure fractions of seconds run alone. The others run two at a time, as most of their time is waiting; so do broken
+//! twins: what gives them away is what they do.
 #![allow(missing_docs, clippy::print_stdout)]
 
-use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError, RwLock};
 
 /// Written by whoever must be alone on the machine.
 static MACHINE: RwLock<()> = RwLock::new(());
 
-/// Runs one test of the suite by itself.
-fn holds(test: &str) {
-    let _alone = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
-    run("torture", &["--test", test]);
-}
+/// Where the clusters are, and who is there: each is for one at a time.
+static HOMES: [(&str, Mutex<()>); 2] = [("torture", Mutex::new(())), ("torture-too", Mutex::new(()))];
 
-/// Runs one test of the suite on its broken twins: it objects to each.
-fn notices(test: &str) {
-    // A directory is one cluster, and its lock keeps others waiting.
-    static TURN: AtomicUsize = AtomicUsize::new(0);
-    let twins = ["--twins", "--test", test];
-    // This one is given away by how much slower it is than itself.
-    if test == "pinned-snapshot" {
+/// Runs the suite by itself.
+fn alone(args: &[&str]) {
+    let output = {
         let _alone = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
-        return run("torture", &twins);
-    }
-    let _together = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
-    run(["torture", "torture-too"][TURN.fetch_add(1, Ordering::Relaxed) % 2], &twins);
+        run(HOMES[0].0, args)
+    };
+    is_well(&output);
 }
 
-fn run(dir: &str, args: &[&str]) {
+/// Runs the suite beside at most one other.
+fn in_company(args: &[&str]) {
+    let output = {
+        let _together = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+        let free = HOMES.iter().find_map(|(dir, home)| Some((dir, home.try_lock().ok()?)));
+        let (dir, _mine) = free.unwrap_or_else(|| {
+            let (dir, home) = &HOMES[1];
+            (dir, home.lock().unwrap_or_else(PoisonError::into_inner))
+        });
+        run(dir, args)
+    };
+    is_well(&output);
+}
+
+fn run(dir: &str, args: &[&str]) -> Output {
     let dir = concat!(env!("CARGO_TARGET_TMPDIR"), "/").to_owned() + dir;
-    let output = Command::new(env!("CARGO_BIN_EXE_jobs-torture"))
+    Command::new(env!("CARGO_BIN_EXE_jobs-torture"))
         .args(["--short", "--dir", &dir])
         .args(args)
         .output()
-        .unwrap_or_else(|error| panic!("cannot start the suite: {error}"));
+        .unwrap_or_else(|error| panic!("cannot start the suite: {error}"))
+}
+
+/// Panics if not, when nobody waits for it any more.
+fn is_well(output: &Output) {
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{said}");
     println!("{said}");
 }
 
-#[test]
-fn whatever_is_written_is_understood_or_refused() {
-    holds("fuzz");
-}
-
+/// The tests of a module, and how they are run.
 macro_rules! short {
-    ($($claim:ident: $test:literal),+ $(,)?) => {
-        $(#[test] fn $claim() { holds($test); })+
-
-        /// What each of them is worth.
-        mod broken_twins_of {
-            $(#[test] fn $claim() { super::notices($test); })+
-        }
+    ($($module:ident by $way:ident { $($claim:ident: $test:literal $($on:literal)?,)+ })+) => {
+        $(mod $module {
+            $(#[test] fn $claim() { super::$way(&["--test", $test $(, $on)?]); })+
+        })+
     };
 }
 
 short! {
-    killed_workers_lose_nothing_and_do_nothing_twice: "kill-storm",
-    a_worker_that_dies_at_any_step_leaves_nothing_undone_or_done_twice: "crash-points",
-    zombies_write_nothing: "zombies",
-    a_lost_reply_to_a_commit_loses_nothing_and_repeats_nothing: "unknown-commit",
-    a_crashed_database_loses_nothing_and_ends_no_worker: "database-crash",
-    a_line_that_swallows_everything_delays_jobs_and_nothing_else: "black-hole",
-    a_job_that_kills_its_workers_goes_and_takes_nobody_with_it: "poison-pill",
-    many_claimers_share_no_job_and_pass_none_over: "claim-race",
-    a_forgotten_snapshot_slows_nothing_down: "pinned-snapshot",
-    each_tick_is_one_job_whoever_dies_at_it: "cron",
-    a_workers_clock_changes_nothing: "clocks",
-    errors_of_the_server_lose_nothing_and_nobody_hammers: "server-errors",
-    a_full_disk_loses_nothing_and_ends_no_worker: "disk-full",
-    a_worker_without_connections_keeps_its_jobs: "starvation",
-    deploys_lose_nothing_and_consume_no_attempt: "deploys",
-    lost_notifications_cost_at_most_a_poll: "lost-notifications",
-    a_pooler_changes_nothing_and_keeps_nothing: "pgbouncer",
-    a_live_job_is_never_rescued: "live-job",
-    a_dropped_future_leaves_no_transaction_and_no_slot_behind: "cancelled-futures",
-    an_older_version_touches_nothing_that_it_does_not_know: "mixed-versions",
-    what_nobody_should_enqueue_is_refused_or_fails_and_holds_nobody_up: "hostile-payloads",
-    a_panic_costs_an_attempt_and_nothing_else: "panics",
-    a_claim_waits_for_no_lock: "lock-strength",
-    no_statistics_spoil_a_plan: "plans",
+    alone by alone {
+        killed_workers_lose_nothing_and_do_nothing_twice: "kill-storm",
+        a_forgotten_snapshot_slows_nothing_down: "pinned-snapshot",
+        a_workers_clock_changes_nothing: "clocks",
+        errors_of_the_server_lose_nothing_and_nobody_hammers: "server-errors",
+        deploys_lose_nothing_and_consume_no_attempt: "deploys",
+        lost_notifications_cost_at_most_a_poll: "lost-notifications",
+        a_pooler_changes_nothing_and_keeps_nothing: "pgbouncer",
+        an_older_version_touches_nothing_that_it_does_not_know: "mixed-versions",
+        a_claim_waits_for_no_lock: "lock-strength",
+    }
+    in_company by in_company {
+        a_worker_that_dies_at_any_step_leaves_nothing_undone_or_done_twice: "crash-points",
+        zombies_write_nothing: "zombies",
+        a_lost_reply_to_a_commit_loses_nothing_and_repeats_nothing: "unknown-commit",
+        a_crashed_database_loses_nothing_and_ends_no_worker: "database-crash",
+        a_line_that_swallows_everything_delays_jobs_and_nothing_else: "black-hole",
+        a_job_that_kills_its_workers_goes_and_takes_nobody_with_it: "poison-pill",
+        many_claimers_share_no_job_and_pass_none_over: "claim-race",
+        each_tick_is_one_job_whoever_dies_at_it: "cron",
+        whatever_is_written_is_understood_or_refused: "fuzz",
+        a_full_disk_loses_nothing_and_ends_no_worker: "disk-full",
+        a_worker_without_connections_keeps_its_jobs: "starvation",
+        a_live_job_is_never_rescued: "live-job",
+        a_dropped_future_leaves_no_transaction_and_no_slot_behind: "cancelled-futures",
+        what_nobody_should_enqueue_is_refused_or_fails_and_holds_nobody_up: "hostile-payloads",
+        a_panic_costs_an_attempt_and_nothing_else: "panics",
+        no_statistics_spoil_a_plan: "plans",
+    }
+    broken_twins_noticed_by by in_company {
+        kill_storm: "kill-storm" "--twins",
+        crash_points: "crash-points" "--twins",
+        zombies: "zombies" "--twins",
+        unknown_commit: "unknown-commit" "--twins",
+        database_crash: "database-crash" "--twins",
+        black_hole: "black-hole" "--twins",
+        poison_pill: "poison-pill" "--twins",
+        claim_race: "claim-race" "--twins",
+        cron: "cron" "--twins",
+        clocks: "clocks" "--twins",
+        server_errors: "server-errors" "--twins",
+        disk_full: "disk-full" "--twins",
+        starvation: "starvation" "--twins",
+        deploys: "deploys" "--twins",
+        lost_notifications: "lost-notifications" "--twins",
+        pgbouncer: "pgbouncer" "--twins",
+        live_job: "live-job" "--twins",
+        cancelled_futures: "cancelled-futures" "--twins",
+        mixed_versions: "mixed-versions" "--twins",
+        hostile_payloads: "hostile-payloads" "--twins",
+        panics: "panics" "--twins",
+        lock_strength: "lock-strength" "--twins",
+        plans: "plans" "--twins",
+    }
+    // It is given away by how much slower it is than itself.
+    broken_twins_noticed_alone_by by alone {
+        pinned_snapshot: "pinned-snapshot" "--twins",
+    }
 }

@@ -134,7 +134,7 @@ pub(crate) struct Faults {
     lost: Mutex<Vec<Arc<Losses>>>,
     held: Mutex<Vec<Arc<Held>>>,
     reworded: Mutex<Vec<Arc<Reworded>>>,
-    asked: AtomicUsize,
+    in_vain: AtomicUsize,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -154,13 +154,13 @@ impl Faults {
         &self.cuts
     }
 
-    /// Counts something that is asked of the server.
-    pub(crate) fn asked(&self) {
-        self.asked.fetch_add(1, Ordering::Relaxed);
+    /// Counts something that the server was asked for and refused.
+    pub(crate) fn refused(&self) {
+        self.in_vain.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn times_asked(&self) -> usize {
-        self.asked.load(Ordering::Relaxed)
+    pub(crate) fn times_in_vain(&self) -> usize {
+        self.in_vain.load(Ordering::Relaxed)
     }
 
     pub(crate) fn lose(&self, way: Way, needle: &str, every: usize, times: usize) -> Arc<Losses> {

@@ -41,7 +41,6 @@ impl Proxy {
         let (shared, target) = (faults.clone(), upstream.clone());
         let listener = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                shared.asked();
                 tokio::spawn(session::serve(client, target.load(Ordering::Acquire), shared.clone()));
             }
         });
@@ -58,9 +57,9 @@ impl Proxy {
         self.upstream.store(upstream, Ordering::Release);
     }
 
-    /// How often the server was asked for something so far: for a connection, or by statements that are sent together.
-    pub fn asked(&self) -> usize {
-        self.faults.times_asked()
+    /// How often the server was asked in vain so far: it answered with an error, or took no connection.
+    pub fn in_vain(&self) -> usize {
+        self.faults.times_in_vain()
     }
 
     /// Loses the reply to every so-manieth commit: of a statement outside of a transaction whose SQL has this in it and

@@ -42,7 +42,7 @@ async fn relay(mut client: TcpStream, upstream: u16, faults: &Faults) -> Result<
         }
     };
     faults.wait(Direction::ToServer).await;
-    let mut server = TcpStream::connect(("127.0.0.1", upstream)).await?;
+    let mut server = TcpStream::connect(("127.0.0.1", upstream)).await.inspect_err(|_| faults.refused())?;
     server.set_nodelay(true)?;
     server.write_all(&startup).await?;
     let script = SharedScript::default();
@@ -65,9 +65,6 @@ async fn requests(
     while let Some(frame) = Frame::read(&mut from).await? {
         open.extend_from_slice(faults.worded(frame.clone()).bytes());
         let closed = script.lock().unwrap_or_else(PoisonError::into_inner).sent(&frame);
-        if closed.is_some() {
-            faults.asked();
-        }
         match closed {
             // Lost, and the line with it.
             Some(unit) if faults.strike(Way::There, &unit) => return Ok(()),
@@ -91,11 +88,15 @@ async fn replies(
 ) -> Result<()> {
     const NOTIFICATION: u8 = b'A';
     const READY: u8 = b'Z';
+    const ERROR: u8 = b'E';
     let mut kept = Vec::new();
     let mut effective = false;
     while let Some(frame) = Frame::read(&mut from).await? {
         if frame.kind() == NOTIFICATION && faults.weather().borrow().mute {
             continue;
+        }
+        if frame.kind() == ERROR {
+            faults.refused();
         }
         kept.extend_from_slice(frame.bytes());
         let unit = script.lock().unwrap_or_else(PoisonError::into_inner).answering().to_vec();

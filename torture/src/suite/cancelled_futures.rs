@@ -39,10 +39,13 @@ const STALLING: i64 = 1_000_000;
 const ENDLESS: i64 = 2_000_000;
 /// More polls than any of them needs.
 const POLLS: u32 = 40;
-const REST: Duration = Duration::from_secs(90);
+const REST: Duration = Duration::from_secs(60);
+/// Each job that stalls, one and a half times on average, in one of six connections mostly.
+const EACH: Duration = Duration::from_millis(80);
 
 pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let size = arena.size(SHORT, LONG);
+    let rest = REST + EACH * u32::try_from(size.jobs)?;
     let args = ["--concurrency", "8", "--poll", "200ms", "--connections", CONNECTIONS, "--grace", "100ms"];
     let mut fleet = Fleet::start(arena, arena.worker_url(), History::Quick, &args, WORKERS).await?;
     let mix = Mix { transactional: 60, blocking: 40, bulk: 20, long: 0, ..Mix::default() };
@@ -79,11 +82,11 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         codes.push(code??);
     }
     ledger.extend(load.ended().await?.ledger());
-    let mut drained = arena.at_rest(REST).await?;
+    let mut drained = arena.at_rest(rest).await?;
     let mut last = Application::new(arena.url());
     let slots = SLOTS * i64::try_from(WORKERS)?;
     slots::fill(&mut last, slots).await?;
-    drained &= arena.at_rest(REST).await?;
+    drained &= arena.at_rest(rest).await?;
     ledger.extend(last.ledger());
     let dead = fleet.dead()?;
 
@@ -91,7 +94,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let timed_out = run.record.failures.iter().filter(|failure| failure.kind == "timeout").count();
     run.load = format!("{}, {WORKERS} workers x {SLOTS} slots with {CONNECTIONS} connections", run.load);
     run.faults = timed_out + size.faults + codes.len();
-    run.expect(drained, || format!("not drained after {REST:?}"));
+    run.expect(drained, || format!("not drained after {rest:?}"));
     run.expect(timed_out > size.jobs / 2, || format!("only {timed_out} attempts timed out: little was tested"));
     run.expect(codes.iter().all(|code| *code == 0), || format!("workers that were asked to stop ended with {codes:?}"));
     run.expect(dead.is_empty(), || format!("workers ended: processes {dead:?}"));

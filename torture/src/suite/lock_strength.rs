@@ -22,7 +22,7 @@ use super::run::{Run, quantile};
 
 /// Jobs of a round, half of which are held, and rounds.
 const SHORT: Size = Size { jobs: 40, faults: 4 };
-const LONG: Size = Size { jobs: 1_000, faults: 40 };
+const LONG: Size = Size { jobs: 100, faults: 100 };
 const WORKERS: usize = 2;
 /// The locks that rows can be under; a foreign key takes the first.
 const LOCKS: [&str; 4] = ["key share", "no key update", "share", "update"];

@@ -19,7 +19,7 @@ use super::run::Run;
 
 /// Jobs at work meanwhile; how many hold a connection for longer than a lease, in each of two workers.
 const SHORT: Size = Size { jobs: 400, faults: 4 };
-const LONG: Size = Size { jobs: 20_000, faults: 60 };
+const LONG: Size = Size { jobs: 20_000, faults: 24 };
 const CONNECTIONS: &str = "2";
 /// Longer than a lease, and than a job waits for a connection.
 const HOLD: Duration = Duration::from_secs(12);

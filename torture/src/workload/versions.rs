@@ -33,8 +33,8 @@ pub enum Amount {
     },
 }
 
-/// A kind whose arguments have changed.
-#[job(backoff = "fixed(100ms)")]
+/// A kind whose arguments have changed. Its attempts last until a newer worker has time for it.
+#[job(backoff = "exponential(200ms, 10s)")]
 pub async fn billed(work: Work, amount: Amount, ctx: &JobContext, State(recorder): State<Recorder>) -> Result<()> {
     drop(amount);
     bill(&work, ctx, &recorder).await
