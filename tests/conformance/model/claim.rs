@@ -37,7 +37,8 @@ impl Life {
         let lately = |job: &Job| job.claimed_at.is_some_and(|at| self.now - at < APART);
         let is_running = |job: &Job| job.state == JobState::Running && job.is_suspect(claim) && lately(job);
         let most = (self.workers.len() / 4).max(1);
-        if !self.workers.contains_key(&claim.worker) || self.jobs.values().filter(|job| is_running(job)).count() >= most {
+        if !self.workers.contains_key(&claim.worker) || self.jobs.values().filter(|job| is_running(job)).count() >= most
+        {
             return None;
         }
         let with_a_slot = claim.wanted.iter().filter(|wanted| wanted.slots > 0);

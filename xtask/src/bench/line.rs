@@ -138,8 +138,7 @@ mod tests {
 
     #[test]
     fn a_system_whose_runs_all_failed_is_no_side() {
-        let text =
-            r#"{"measure":"drain","variant":"1","unit":"jobs/s","systems":{"awa":{"runs":[],"failures":["lost a job"]}}}"#;
+        let text = r#"{"measure":"drain","variant":"1","unit":"jobs/s","systems":{"awa":{"runs":[],"failures":["lost a job"]}}}"#;
         let lines = read(text).unwrap();
         assert!(lines[0].sides.is_empty());
         assert_eq!(lines[0].failures, [("awa".to_owned(), "lost a job".to_owned())]);

@@ -145,7 +145,8 @@ mod tests {
             r#"{"measure":"m","variant":"a","unit":"ms","systems":{"awa":{"runs":[],"failures":["lost a job","lost a job"]},"jobs":{"median":3,"min":3,"max":3}}}"#,
         )
         .unwrap();
-        let expected = "|  | jobs | unit |\n| --- | --: | --- |\n| a | 3 | ms |\n\nLeft out: 2 runs of awa: lost a job.\n";
+        let expected =
+            "|  | jobs | unit |\n| --- | --: | --- |\n| a | 3 | ms |\n\nLeft out: 2 runs of awa: lost a job.\n";
         assert_eq!(beside_peers(&lines.iter().collect::<Vec<_>>()), expected);
     }
 }
