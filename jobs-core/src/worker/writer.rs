@@ -23,14 +23,28 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 const IN_A_ROW: u32 = 3;
 /// With so many set aside, no more are taken in.
 const ASIDE: usize = 2 * BATCH;
-/// A finish that was refused for so many leases is at fault itself.
+/// A finish that was refused so often, each time after others had been accepted, is at fault itself,
+const ALONE: u32 = 5;
+/// if that took so many leases at least,
 const LEASES: u32 = 4;
+/// or if it took so many, and nobody else had anything to write.
+const MANY_LEASES: u32 = 40;
+
+/// A finish that was refused.
+struct Refused {
+    report: Report,
+    since: Instant,
+    /// How often since others had been accepted, as far as this one has seen.
+    alone: u32,
+    others: u64,
+}
 
 pub(super) struct Writer {
     shared: Arc<Shared>,
     trouble: Trouble,
-    /// Refused, each since then.
-    aside: VecDeque<(Report, Instant)>,
+    aside: VecDeque<Refused>,
+    /// Statements that were accepted.
+    accepted: u64,
     pause: Duration,
     /// When they are tried again.
     again: Instant,
@@ -40,7 +54,7 @@ pub(super) struct Writer {
 impl Writer {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         let (trouble, aside, again) = (Trouble::new("finish"), VecDeque::new(), Instant::now());
-        Self { shared, trouble, aside, pause: FIRST_PAUSE, again, refused_in_a_row: 0 }
+        Self { shared, trouble, aside, accepted: 0, pause: FIRST_PAUSE, again, refused_in_a_row: 0 }
     }
 
     /// Whether to take in more.
@@ -61,13 +75,13 @@ impl Writer {
         crash_point(if reports.len() > 1 { "finish-batch" } else { "finish-one" });
         let answer = if self.is_hopeless() { Ok(false) } else { self.finish(&reports).await.map(|()| true) };
         crash_point("finished");
-        let alone = reports.len() == 1;
-        let now = Instant::now();
-        let since_now = reports.into_iter().map(|report| (report, now));
+        let one = reports.len() == 1;
+        let (since, others) = (Instant::now(), self.accepted);
+        let reports = reports.into_iter().map(|report| Refused { report, since, alone: 0, others });
         let refused: Vec<_> = match answer {
             Ok(true) => return,
-            Err(_) if !alone => self.one_by_one(since_now).await,
-            _ => since_now.collect(),
+            Err(_) if !one => self.one_by_one(reports).await,
+            _ => reports.collect(),
         };
         if self.aside.is_empty() {
             self.pause();
@@ -94,20 +108,18 @@ impl Writer {
     }
 
     /// Answers what was refused, or not tried; that comes first next time.
-    async fn one_by_one(&mut self, mut reports: impl Iterator<Item = (Report, Instant)>) -> Vec<(Report, Instant)> {
+    async fn one_by_one(&mut self, mut reports: impl Iterator<Item = Refused>) -> Vec<Refused> {
         let mut refused = Vec::new();
         while self.refused_in_a_row < IN_A_ROW
-            && let Some((report, since)) = reports.next()
+            && let Some(mut one) = reports.next()
         {
-            let report = [report];
-            let answer = self.finish(&report).await;
-            let [report] = report;
-            match answer {
-                Ok(()) => {}
-                Err(problem) if since.elapsed() > LEASES * self.shared.settings.lease => {
-                    self.discard(report, &problem).await;
-                }
-                Err(_) => refused.push((report, since)),
+            let Err(problem) = self.finish(std::slice::from_ref(&one.report)).await else { continue };
+            if self.accepted > one.others {
+                (one.alone, one.others) = (one.alone + 1, self.accepted);
+            }
+            let patience = self.shared.settings.lease * if one.alone < ALONE { MANY_LEASES } else { LEASES };
+            if one.since.elapsed() < patience || !self.discard(&one.report, &problem).await {
+                refused.push(one);
             }
         }
         reports.chain(refused).collect()
@@ -133,7 +145,7 @@ impl Writer {
                 }
             }
         };
-        (self.pause, self.refused_in_a_row) = (FIRST_PAUSE, 0);
+        (self.pause, self.refused_in_a_row, self.accepted) = (FIRST_PAUSE, 0, self.accepted + 1);
         // A finish whose reply was lost was written, and its repetition finds nothing: that is settled too.
         let repeated = pause > FIRST_PAUSE;
         self.shared.written(reports, moved, repeated);
@@ -141,21 +153,22 @@ impl Writer {
     }
 
     /// The database will not have this outcome. Running the job again and again would be worse than an end that people
-    /// see; should it refuse that, too, the auditor gives the job back.
-    async fn discard(&mut self, Report { ctx, ran, .. }: Report, problem: &StorageError) {
-        telemetry::refused("finish", problem);
+    /// see. Answers whether that was accepted.
+    async fn discard(&mut self, Report { ctx, ran, .. }: &Report, problem: &StorageError) -> bool {
         let failure = Failure::new(FailureKind::Error, &format!("its outcome could not be stored: {problem}"));
         let keep = Keep::For(self.shared.settings.retention.failed);
         let lease = ctx.lease();
         let finish = [Finish { lease, transition: Transition::Discard { failure, keep } }];
-        if self.shared.storage.finish(&finish).await.is_ok_and(|moved| !moved.is_empty()) {
-            self.shared.done(&ctx, &finish[0].transition, ran);
-            self.shared.leases.end([&lease]);
-            self.refused_in_a_row = 0;
+        let Ok(moved) = self.shared.storage.finish(&finish).await else { return false };
+        telemetry::refused("finish", problem);
+        self.refused_in_a_row = 0;
+        if moved.is_empty() {
+            self.shared.lost(ctx, "discard");
         } else {
-            self.shared.doubt.store(true, Ordering::Release);
-            self.shared.leases.spend(&lease);
+            self.shared.done(ctx, &finish[0].transition, *ran);
+            self.shared.leases.end([&lease]);
         }
+        true
     }
 }
 

@@ -25,7 +25,7 @@ use crate::role::BEHIND;
 
 /// Jobs that both know; a third as many of the new kind, and of the one whose arguments have changed.
 const SHORT: Size = Size { jobs: 300, faults: 1 };
-const LONG: Size = Size { jobs: 30_000, faults: 1 };
+const LONG: Size = Size { jobs: 6_000, faults: 1 };
 const OLDER: usize = 2;
 const ARGS: [&str; 4] = ["--concurrency", "8", "--poll", "200ms"];
 /// Numbers of the new kind, and of the changed one.
