@@ -13,7 +13,7 @@ use jobs::{IntoNewJob as _, Job as _, enqueue_all};
 use tokio_postgres::Client;
 use torture::checker::Promise;
 use torture::history::{Enqueued, Fate, Record, fault};
-use torture::process::Process;
+use torture::process::{Process, Signal};
 use torture::workload::versions::{Amount, Billed, Novel};
 use torture::workload::{Mix, Shape, Work, Workload};
 
@@ -35,6 +35,8 @@ const BILLED: i64 = 2_000_000;
 const HELD_UP: Duration = Duration::from_millis(500);
 const TOUCHED: &str =
     "select count(*) from jobs.job where kind = 'novel' and (state, attempt, lease) <> ('available', 0, 0)";
+/// How long both versions meet arguments in the new form.
+const TOGETHER: Duration = Duration::from_secs(3);
 const REST: Duration = Duration::from_secs(60);
 
 pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
@@ -74,6 +76,12 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let jobs = billed.iter().map(|work| Billed { work: work.clone(), amount: amount(work.number) }.into_new_job());
     let ids = enqueue_all(&mut application, jobs.collect::<Result<Vec<_>, _>>()?).await?;
     ledger.extend(noted(&billed, ids));
+    tokio::time::sleep(TOGETHER).await;
+    // The deployment comes to its end.
+    for mut worker in older {
+        worker.signal(Signal::TERM)?;
+        worker.ended(START).await?;
+    }
     let drained = arena.at_rest(REST).await?;
 
     let mut run = Run::judge(arena, &ledger, Promise::default()).await?;
@@ -95,7 +103,6 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     if drained {
         fleet.stop().await?;
     }
-    drop(older);
     Ok(run)
 }
 

@@ -33,7 +33,7 @@ pub enum Amount {
     },
 }
 
-/// A kind whose arguments have changed. Its attempts last until a newer worker has time for it.
+/// A kind whose arguments have changed. Its attempts outlast a deployment.
 #[job(backoff = "exponential(200ms, 10s)")]
 pub async fn billed(work: Work, amount: Amount, ctx: &JobContext, State(recorder): State<Recorder>) -> Result<()> {
     drop(amount);
