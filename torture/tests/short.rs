@@ -62,10 +62,8 @@ macro_rules! short {
 
 short! {
     alone by alone {
-        killed_workers_lose_nothing_and_do_nothing_twice: "kill-storm",
         a_forgotten_snapshot_slows_nothing_down: "pinned-snapshot",
         a_workers_clock_changes_nothing: "clocks",
-        errors_of_the_server_lose_nothing_and_nobody_hammers: "server-errors",
         deploys_lose_nothing_and_consume_no_attempt: "deploys",
         lost_notifications_cost_at_most_a_poll: "lost-notifications",
         a_pooler_changes_nothing_and_keeps_nothing: "pgbouncer",
@@ -73,6 +71,8 @@ short! {
         a_claim_waits_for_no_lock: "lock-strength",
     }
     in_company by in_company {
+        errors_of_the_server_lose_nothing_and_nobody_hammers: "server-errors",
+        killed_workers_lose_nothing_and_do_nothing_twice: "kill-storm",
         a_worker_that_dies_at_any_step_leaves_nothing_undone_or_done_twice: "crash-points",
         zombies_write_nothing: "zombies",
         a_lost_reply_to_a_commit_loses_nothing_and_repeats_nothing: "unknown-commit",
