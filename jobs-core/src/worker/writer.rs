@@ -19,7 +19,7 @@ use crate::telemetry::{self, Trouble};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
-/// After so many refusals with nothing accepted between them, nothing else is tried until a pause is over.
+/// After so many refusals with nothing accepted between them, the others are not tried one by one until a pause is over.
 const IN_A_ROW: u32 = 3;
 /// With so many set aside, no more are taken in.
 const ASIDE: usize = 2 * BATCH;
@@ -42,6 +42,7 @@ struct Refused {
 pub(super) struct Writer {
     shared: Arc<Shared>,
     trouble: Trouble,
+    /// Those that were not tried alone yet come first: they may be as good as any.
     aside: VecDeque<Refused>,
     /// Statements that were accepted.
     accepted: u64,
@@ -73,33 +74,32 @@ impl Writer {
     /// Writes a batch. If it is refused, the others may be written without the one that cannot be.
     pub(super) async fn write(&mut self, reports: Vec<Report>) {
         crash_point(if reports.len() > 1 { "finish-batch" } else { "finish-one" });
-        let answer = if self.is_hopeless() { Ok(false) } else { self.finish(&reports).await.map(|()| true) };
-        crash_point("finished");
-        let one = reports.len() == 1;
+        if self.finish(&reports).await.is_ok() {
+            return crash_point("finished");
+        }
+        let (one, none_before) = (reports.len() == 1, self.aside.is_empty());
         let (since, others) = (Instant::now(), self.accepted);
-        let reports = reports.into_iter().map(|report| Refused { report, since, alone: 0, others });
-        let refused: Vec<_> = match answer {
-            Ok(true) => return,
-            Err(_) if !one => self.one_by_one(reports).await,
-            _ => reports.collect(),
-        };
-        if self.aside.is_empty() {
+        let refused = reports.into_iter().map(|report| Refused { report, since, alone: 0, others });
+        if one {
+            self.aside.extend(refused);
+        } else {
+            self.one_by_one(refused).await;
+        }
+        if none_before {
+            self.pause = FIRST_PAUSE;
             self.pause();
         }
-        self.aside.extend(refused);
     }
 
     /// Tries again what was refused.
     pub(super) async fn try_again(&mut self) {
-        let aside = std::mem::take(&mut self.aside);
+        let (aside, accepted) = (std::mem::take(&mut self.aside), self.accepted);
         self.refused_in_a_row = 0;
-        self.aside = self.one_by_one(aside.into_iter()).await.into();
+        self.one_by_one(aside.into_iter()).await;
+        if self.accepted > accepted {
+            self.pause = FIRST_PAUSE;
+        }
         self.pause();
-    }
-
-    /// Whether all is refused at the moment, as far as is known.
-    fn is_hopeless(&self) -> bool {
-        self.refused_in_a_row >= IN_A_ROW && !self.aside.is_empty()
     }
 
     fn pause(&mut self) {
@@ -107,9 +107,8 @@ impl Writer {
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 
-    /// Answers what was refused, or not tried; that comes first next time.
-    async fn one_by_one(&mut self, mut reports: impl Iterator<Item = Refused>) -> Vec<Refused> {
-        let mut refused = Vec::new();
+    /// Sets aside what is refused or not tried.
+    async fn one_by_one(&mut self, mut reports: impl Iterator<Item = Refused>) {
         while self.refused_in_a_row < IN_A_ROW
             && let Some(mut one) = reports.next()
         {
@@ -119,10 +118,10 @@ impl Writer {
             }
             let patience = self.shared.settings.lease * if one.alone < ALONE { MANY_LEASES } else { LEASES };
             if one.since.elapsed() < patience || !self.discard(&one.report, &problem).await {
-                refused.push(one);
+                self.aside.push_back(one);
             }
         }
-        reports.chain(refused).collect()
+        reports.for_each(|untried| self.aside.push_front(untried));
     }
 
     /// Writes these finishes as soon as the database is there: the heartbeat keeps the leases, and if it cannot, they are lost
@@ -145,7 +144,7 @@ impl Writer {
                 }
             }
         };
-        (self.pause, self.refused_in_a_row, self.accepted) = (FIRST_PAUSE, 0, self.accepted + 1);
+        (self.refused_in_a_row, self.accepted) = (0, self.accepted + 1);
         // A finish whose reply was lost was written, and its repetition finds nothing: that is settled too.
         let repeated = pause > FIRST_PAUSE;
         self.shared.written(reports, moved, repeated);
