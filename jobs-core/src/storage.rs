@@ -71,7 +71,8 @@ pub struct Claim {
     pub wanted: Vec<Wanted>,
     /// The kinds it knows. Jobs of other kinds are left for others.
     pub kinds: Arc<[String]>,
-    /// A storage may let only so many workers look at once. This one has come back often, and looks anyway.
+    /// A storage may let only so many workers look at once, and look only where jobs are to be expected. This one looks
+    /// anyway, and everywhere.
     pub insist: bool,
     /// Jobs that were in so many crashes are suspects, see [`RescuePolicy::suspect_at`].
     pub suspect_at: u16,
@@ -229,6 +230,14 @@ pub trait Storage: Send + Sync + 'static {
 
     /// How long until the earliest waiting job of these queues and kinds is due that is no suspect; `None` when none waits.
     async fn next_due(&self, claim: &Claim) -> StorageResult<Option<Duration>>;
+
+    /// Looks for due jobs that [`claim`](Self::claim) and [`next_due`](Self::next_due) do not see, because they came back to
+    /// places the storage takes for empty; from now on they do. Runs beside them, and may take long.
+    /// Returns whether there are any. A storage whose claims see everything has nothing to do here.
+    async fn look_back(&self, claim: &Claim) -> StorageResult<bool> {
+        let _ = claim;
+        Ok(false)
+    }
 
     /// Applies transitions, all in one transaction, each only if its lease still stands. Returns the jobs moved;
     /// the missing ones lost their lease.

@@ -60,6 +60,10 @@ impl Storage for Timed {
         self.0.next_due(claim).await
     }
 
+    async fn look_back(&self, claim: &Claim) -> StorageResult<bool> {
+        self.0.look_back(claim).await
+    }
+
     async fn finish(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>> {
         self.0.finish(batch).await
     }

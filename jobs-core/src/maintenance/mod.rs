@@ -5,10 +5,12 @@
 //! |---|---|---|
 //! | rescuer | a sixth of a lease, at most 5 s | frees the jobs of dead workers |
 //! | auditor | as often | tells attempts whose lease is gone to stop, gives back leases nobody knows of |
+//! | look back | 1 s, idle three polls; less often where it takes long | finds jobs that came back where claims do not look |
 //! | scheduler | the next tick, at most 5 s | enqueues due ticks |
 //! | pruner | 60 s, the first time 5 s after the start | deletes finished jobs whose time has come |
 
 mod auditor;
+mod look_back;
 mod pruner;
 mod rescuer;
 mod scheduler;
@@ -35,6 +37,7 @@ pub(crate) fn start(shared: &Arc<Shared>) -> Maintenance {
     let stop = CancellationToken::new();
     services.spawn(rescuer::run(shared.clone(), stop.clone()));
     services.spawn(auditor::run(shared.clone(), stop.clone()));
+    services.spawn(look_back::run(shared.clone(), stop.clone()));
     services.spawn(scheduler::run(shared.clone(), stop.clone()));
     services.spawn(pruner::run(shared.clone(), stop.clone()));
     services.close();

@@ -131,6 +131,7 @@ impl Fetcher {
                 () = self.shared.queues.stirred() => runner::start(&self.shared, &self.reporter),
             }
         };
+        self.shared.claimed.notify_one();
         let number = jobs.len();
         self.shared.counters.count_claimed(number);
         if number > 0 {
@@ -192,8 +193,8 @@ impl Fetcher {
         let an_end_matters = self.until_empty && !nothing_of_ours;
         let mut looked_for = claim.clone();
         if self.until_empty {
-            // Suspects are something left, too.
-            looked_for.suspect_at = u16::MAX;
+            // Suspects are something left, too, and so is what claims pass by.
+            (looked_for.suspect_at, looked_for.insist) = (u16::MAX, true);
         }
         loop {
             // A slot freed while the claim was under way has had its say there.

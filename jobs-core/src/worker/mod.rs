@@ -107,6 +107,8 @@ pub(crate) struct Shared {
     pub(crate) suspects: AtomicBool,
     pub(crate) phases: Phases,
     pub(crate) pulse: Pulse,
+    /// A claim was made: what it may have passed by is looked for.
+    pub(crate) claimed: Notify,
     /// Hints that there is work.
     pub(crate) wake: Arc<Notify>,
     pub(crate) counters: Counters,
@@ -177,6 +179,7 @@ impl Worker {
                 suspects: AtomicBool::new(false),
                 phases: Phases::default(),
                 pulse: Pulse::default(),
+                claimed: Notify::new(),
                 wake: Arc::default(),
                 counters: Counters::default(),
                 executors: TaskTracker::new(),

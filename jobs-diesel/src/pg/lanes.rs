@@ -9,26 +9,17 @@
 //! a claim sees by comparing the oldest running transaction (`xmin`) with the numbers of its predecessors.
 //!
 //! What comes back below a floor all the same (the jobs of a released, rescued or rolled-back claim return to their old
-//! place) is found by the sweep: a claim that starts at the bottom, every second, or less often where it takes long.
+//! place) is found by [`look_back`](super::queries::look_back), which walks there beside the claims and holds none of them up.
+//! The floor goes down to what it found, and the next claim starts from there.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
+use diesel::Queryable;
 use diesel::deserialize::FromSqlRow;
 use jobs_core::storage::{Claim, Wanted};
 
-/// Between two sweeps, unless a sweep takes long.
-const SWEEP_EVERY: Duration = Duration::from_secs(1);
-/// A sweep that takes longer than this is a claim that people notice,
-const BRIEF: Duration = Duration::from_millis(20);
-/// unless claims take that long anyway: on a machine that is short of time all do, and a sweep seldom so many times as long.
-const LIKE_OTHERS: u32 = 5;
-/// It is to take one in two hundred parts of the time, so that the 99th percentile of the claims is none of it,
-const SMALL_SHARE: u32 = 200;
-/// unless that would put it off for longer than this: then one in twenty.
-const PUT_OFF: Duration = Duration::from_secs(10);
-const LARGE_SHARE: u32 = 20;
 /// Between reading the clock for `run_at` and becoming a transaction with a number, an insert may be held up this long.
 const SLACK: Duration = Duration::from_secs(1);
 /// Claims closer together than this share one mark of the horizon.
@@ -48,7 +39,7 @@ pub(crate) struct Scan {
     pub(crate) queue: String,
     pub(crate) hi: i32,
     pub(crate) lo: i32,
-    /// `None`: from the bottom.
+    /// `None`: from the bottom, and every row is tried.
     pub(crate) floor: Option<DateTime<Utc>>,
 }
 
@@ -71,78 +62,48 @@ pub(crate) struct Moment {
     pub(crate) now: DateTime<Utc>,
 }
 
+/// The first job below a floor.
+#[derive(Debug, Queryable)]
+pub(crate) struct PassedBy {
+    queue: String,
+    priority: i16,
+    run_at: DateTime<Utc>,
+    id: i64,
+}
+
 #[derive(Debug)]
 struct Lane {
     /// Everything below was claimed by somebody.
     emptied_to: Option<DateTime<Utc>>,
+    /// What the last look back found.
+    passed_by: Option<i64>,
     used: Instant,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Lanes {
     queues: HashMap<String, BTreeMap<i16, Lane>>,
     horizon: Option<DateTime<Utc>>,
     /// Claims whose transaction number tells when the horizon may move to their time.
     marks: VecDeque<(i64, DateTime<Utc>)>,
-    next_sweep: Instant,
-    /// What a claim takes that brings jobs and is no sweep: a running mean.
-    usual: Duration,
-}
-
-/// After a sweep that took this long, where claims usually take that long.
-fn pause_after(took: Duration, usual: Duration) -> Duration {
-    let large = took * LARGE_SHARE;
-    if took <= BRIEF.max(usual * LIKE_OTHERS) { large } else { (took * SMALL_SHARE).min(PUT_OFF).max(large) }
 }
 
 impl Lanes {
-    pub(crate) fn new(now: Instant) -> Self {
-        Self { queues: HashMap::new(), horizon: None, marks: VecDeque::new(), next_sweep: now, usual: Duration::ZERO }
-    }
-
-    /// Makes the next claim a sweep.
-    pub(crate) fn sweep_next(&mut self, now: Instant) {
-        self.next_sweep = now;
-    }
-
-    /// Whether the next claim is a sweep.
-    pub(crate) fn is_sweep_due(&self, now: Instant) -> bool {
-        now >= self.next_sweep
-    }
-
-    /// After a claim that brought jobs, was no sweep and took this long. One that is refused at the gate is short everywhere.
-    pub(crate) fn claimed(&mut self, took: Duration) {
-        self.usual = (self.usual * 7 + took) / 8;
-    }
-
-    /// After a claim that was to be a sweep, took this long and brought nothing. It may have been refused at the gate.
-    pub(crate) fn swept_in_vain(&mut self, now: Instant, took: Duration) {
-        self.next_sweep = now + pause_after(took, self.usual);
-    }
-
-    /// After a sweep that took this long.
-    pub(crate) fn swept(&mut self, now: Instant, took: Duration) {
-        self.next_sweep = now + SWEEP_EVERY.max(pause_after(took, self.usual));
-        for lanes in self.queues.values_mut() {
-            lanes.retain(|_, lane| now.duration_since(lane.used) < FORGET_AFTER);
-        }
-    }
-
     /// Where to look, best first within each queue: the known lanes from their floors, and between them whatever other
-    /// priorities there are. A sweep looks everywhere from the bottom.
-    pub(crate) fn plan(&self, claim: &Claim, sweep: bool) -> Vec<Scan> {
+    /// priorities there are. Who insists looks everywhere from the bottom.
+    pub(crate) fn plan(&self, claim: &Claim) -> Vec<Scan> {
         let mut scans = Vec::new();
         for wanted in &claim.wanted {
             let queue = &wanted.queue;
             let mut scan = |hi, lo, floor| scans.push(Scan { queue: queue.clone(), hi, lo, floor });
             let mut above = ABOVE;
-            let known = self.queues.get(queue).filter(|_| !sweep);
+            let known = self.queues.get(queue).filter(|_| !claim.insist);
             for (priority, lane) in known.into_iter().flatten().rev() {
                 let priority = i32::from(*priority);
                 if above - priority > 1 {
                     scan(above, priority, None);
                 }
-                scan(priority, priority, lane.emptied_to.zip(self.horizon).map(|(to, horizon)| to.min(horizon)));
+                scan(priority, priority, self.floor(lane));
                 above = priority;
             }
             if above - BELOW > 1 {
@@ -152,8 +113,36 @@ impl Lanes {
         scans
     }
 
-    /// Learns from a claim that brought these jobs, at least one.
-    pub(crate) fn learn(&mut self, claim: &Claim, jobs: &[Seen<'_>], moment: Moment, at: Instant) {
+    fn floor(&self, lane: &Lane) -> Option<DateTime<Utc>> {
+        lane.emptied_to.zip(self.horizon).map(|(to, horizon)| to.min(horizon))
+    }
+
+    /// The lanes of these queues that claims do not look at from the bottom.
+    pub(crate) fn floors(&self, claim: &Claim) -> Vec<Scan> {
+        let mut floors = self.plan(claim);
+        floors.retain(|scan| scan.floor.is_some());
+        floors
+    }
+
+    /// Learns from a look back. What was there the last time, too, was passed over by claims that looked right at it; the
+    /// next one tries every row.
+    pub(crate) fn looked_back(&mut self, claim: &Claim, found: Vec<PassedBy>, now: Instant) {
+        for Wanted { queue, .. } in &claim.wanted {
+            let Some(lanes) = self.queues.get_mut(queue) else { continue };
+            lanes.retain(|_, lane| now.duration_since(lane.used) < FORGET_AFTER);
+            for (priority, lane) in lanes {
+                let found = found.iter().find(|found| found.queue == *queue && found.priority == *priority);
+                if let Some(found) = found {
+                    let to = (lane.passed_by != Some(found.id)).then_some(found.run_at);
+                    lane.emptied_to = lane.emptied_to.min(to);
+                }
+                lane.passed_by = found.map(|found| found.id);
+            }
+        }
+    }
+
+    /// Learns from a claim that looked there and brought these jobs, at least one.
+    pub(crate) fn learn(&mut self, claim: &Claim, scans: &[Scan], jobs: &[Seen<'_>], moment: Moment, at: Instant) {
         self.advance_horizon(moment);
         for Wanted { queue, slots, .. } in &claim.wanted {
             let ours: Vec<&Seen<'_>> = jobs.iter().filter(|job| job.queue == queue).collect();
@@ -162,7 +151,8 @@ impl Lanes {
             let lanes = self.queues.entry(queue.clone()).or_default();
             for job in &ours {
                 if lanes.len() < MOST_LANES || lanes.contains_key(&job.priority) {
-                    lanes.entry(job.priority).or_insert(Lane { emptied_to: None, used: at }).used = at;
+                    let new = Lane { emptied_to: None, passed_by: None, used: at };
+                    lanes.entry(job.priority).or_insert(new).used = at;
                 }
             }
             // The claim went from lane to lane, and on only when one was empty up to its own moment. If it stopped
@@ -170,6 +160,12 @@ impl Lanes {
             // have met a job that must not be claimed ahead.
             let stopped_early = ours.len() >= *slots;
             for (priority, lane) in lanes.iter_mut() {
+                // Of what lies below the floor it started from the claim knows nothing; that may have gone down meanwhile.
+                let only = i32::from(*priority);
+                let scan = scans.iter().find(|scan| scan.queue == *queue && scan.hi == only && scan.lo == only);
+                if scan.is_some_and(|scan| lane.emptied_to < scan.floor) {
+                    continue;
+                }
                 let last = ours.iter().filter(|job| job.priority == *priority).map(|job| job.run_at).max();
                 match priority.cmp(&lowest) {
                     std::cmp::Ordering::Greater => lane.emptied_to = Some(moment.now),
@@ -219,22 +215,31 @@ mod tests {
         Seen { queue: "q", priority, run_at: at(seconds) }
     }
 
-    fn scans(lanes: &Lanes, sweep: bool) -> Vec<(i32, i32, Option<DateTime<Utc>>)> {
-        lanes.plan(&claim(1), sweep).into_iter().map(|scan| (scan.hi, scan.lo, scan.floor)).collect()
+    fn scans(lanes: &Lanes) -> Vec<(i32, i32, Option<DateTime<Utc>>)> {
+        lanes.plan(&claim(1)).into_iter().map(|scan| (scan.hi, scan.lo, scan.floor)).collect()
+    }
+
+    /// Learns from a claim that began here and now.
+    fn learn(lanes: &mut Lanes, claim: &Claim, jobs: &[Seen<'_>], moment: Moment) {
+        let scans = lanes.plan(claim);
+        lanes.learn(claim, &scans, jobs, moment, Instant::now());
     }
 
     /// Learned from a claim at second `now` whose predecessors have all ended.
     fn learned(slots: usize, jobs: &[Seen<'_>], now: i64) -> Lanes {
-        let start = Instant::now();
-        let mut lanes = Lanes::new(start);
-        lanes.learn(&claim(slots), jobs, Moment { xid: 10, xmin: 10, now: at(now) }, start);
-        lanes.learn(&claim(slots), jobs, Moment { xid: 11, xmin: 11, now: at(now) }, start);
+        let mut lanes = Lanes::default();
+        learn(&mut lanes, &claim(slots), jobs, Moment { xid: 10, xmin: 10, now: at(now) });
+        learn(&mut lanes, &claim(slots), jobs, Moment { xid: 11, xmin: 11, now: at(now) });
         lanes
     }
 
+    fn passed_by(id: i64, seconds: i64) -> Vec<PassedBy> {
+        vec![PassedBy { queue: "q".to_owned(), priority: 0, run_at: at(seconds), id }]
+    }
+
     #[test]
-    fn a_new_process_looks_everywhere() {
-        assert_eq!(scans(&Lanes::new(Instant::now()), false), [(ABOVE, BELOW, None)]);
+    fn a_new_worker_looks_everywhere() {
+        assert_eq!(scans(&Lanes::default()), [(ABOVE, BELOW, None)]);
     }
 
     #[test]
@@ -242,78 +247,80 @@ mod tests {
         let lanes = learned(2, &[seen(5, 1), seen(0, 2)], 100);
         let horizon = Some(at(99));
         assert_eq!(
-            scans(&lanes, false),
+            scans(&lanes),
             [(ABOVE, 5, None), (5, 5, horizon), (5, 0, None), (0, 0, Some(at(2))), (0, BELOW, None)]
         );
-        assert_eq!(scans(&lanes, true), [(ABOVE, BELOW, None)], "a sweep forgets what it knows");
+        let insisting = lanes.plan(&Claim { insist: true, ..claim(1) });
+        assert_eq!(insisting, [Scan { queue: "q".to_owned(), hi: ABOVE, lo: BELOW, floor: None }]);
+        let floors = lanes.floors(&claim(1)).into_iter().map(|scan| (scan.hi, scan.lo, scan.floor));
+        assert_eq!(floors.collect::<Vec<_>>(), [(5, 5, horizon), (0, 0, Some(at(2)))], "what a look back looks below");
     }
 
     #[test]
-    fn a_sweep_that_brought_nothing_is_soon_repeated() {
-        let start = Instant::now();
-        let mut lanes = Lanes::new(start);
-        assert!(lanes.is_sweep_due(start));
-        lanes.swept(start, Duration::from_millis(1));
-        assert!(!lanes.is_sweep_due(start + Duration::from_millis(900)));
-        lanes.swept_in_vain(start, Duration::from_millis(1));
-        assert!(!lanes.is_sweep_due(start + Duration::from_millis(15)), "not at once: it may be a long one");
-        assert!(lanes.is_sweep_due(start + Duration::from_millis(25)));
+    fn what_a_look_back_finds_is_where_the_next_claim_starts() {
+        let mut lanes = learned(9, &[seen(0, 90)], 100);
+        lanes.looked_back(&claim(1), passed_by(7, 3), Instant::now());
+        assert_eq!(scans(&lanes)[1], (0, 0, Some(at(3))));
+        learn(&mut lanes, &claim(9), &[seen(0, 3)], Moment { xid: 12, xmin: 12, now: at(101) });
+        assert_eq!(scans(&lanes)[1], (0, 0, Some(at(99))), "it is empty again");
+    }
+
+    #[test]
+    fn a_claim_that_began_before_a_look_back_knows_nothing_of_what_that_found() {
+        let mut lanes = learned(9, &[seen(0, 90)], 100);
+        let before = lanes.plan(&claim(9));
+        lanes.looked_back(&claim(1), passed_by(7, 3), Instant::now());
+        let moment = Moment { xid: 12, xmin: 12, now: at(101) };
+        lanes.learn(&claim(9), &before, &[seen(0, 100)], moment, Instant::now());
+        assert_eq!(scans(&lanes)[1], (0, 0, Some(at(3))));
+    }
+
+    #[test]
+    fn what_two_look_backs_find_is_claimed_with_every_row_tried() {
+        let mut lanes = learned(9, &[seen(0, 90)], 100);
+        for floor in [Some(at(3)), None] {
+            lanes.looked_back(&claim(1), passed_by(7, 3), Instant::now());
+            assert_eq!(scans(&lanes)[1], (0, 0, floor));
+            let before_both = [Scan { queue: "q".to_owned(), hi: 0, lo: 0, floor: Some(at(99)) }];
+            let moment = Moment { xid: 12, xmin: 12, now: at(101) };
+            lanes.learn(&claim(9), &before_both, &[seen(0, 100)], moment, Instant::now());
+            assert_eq!(scans(&lanes)[1], (0, 0, floor));
+        }
     }
 
     #[test]
     fn a_claim_that_did_not_get_enough_has_emptied_every_lane() {
         let lanes = learned(3, &[seen(5, 1), seen(0, 2)], 100);
-        assert!(scans(&lanes, false).contains(&(0, 0, Some(at(99)))));
+        assert!(scans(&lanes).contains(&(0, 0, Some(at(99)))));
     }
 
     #[test]
     fn no_floor_passes_a_transaction_that_may_still_commit() {
-        let start = Instant::now();
-        let mut lanes = Lanes::new(start);
+        let mut lanes = Lanes::default();
         // Transaction 7 has been running since before the first claim.
         for (xid, now) in [(10, 100), (11, 200), (12, 300)] {
-            lanes.learn(&claim(9), &[seen(0, now)], Moment { xid, xmin: 7, now: at(now) }, start);
+            learn(&mut lanes, &claim(9), &[seen(0, now)], Moment { xid, xmin: 7, now: at(now) });
         }
-        assert_eq!(scans(&lanes, false)[1], (0, 0, None));
+        assert_eq!(scans(&lanes)[1], (0, 0, None));
         // It ends; 12 is the oldest that runs. What began after claim 11 may still come.
-        lanes.learn(&claim(9), &[seen(0, 400)], Moment { xid: 13, xmin: 12, now: at(400) }, start);
-        assert_eq!(scans(&lanes, false)[1], (0, 0, Some(at(199))));
+        learn(&mut lanes, &claim(9), &[seen(0, 400)], Moment { xid: 13, xmin: 12, now: at(400) });
+        assert_eq!(scans(&lanes)[1], (0, 0, Some(at(199))));
     }
 
     #[test]
     fn what_came_back_below_a_floor_lowers_it_so_that_the_rest_follows() {
-        let start = Instant::now();
         let mut lanes = learned(9, &[seen(0, 90)], 100);
-        lanes.learn(&claim(2), &[seen(0, 3), seen(0, 4)], Moment { xid: 12, xmin: 12, now: at(101) }, start);
-        assert_eq!(scans(&lanes, false)[1], (0, 0, Some(at(4))));
+        learn(&mut lanes, &claim(2), &[seen(0, 3), seen(0, 4)], Moment { xid: 12, xmin: 12, now: at(101) });
+        assert_eq!(scans(&lanes)[1], (0, 0, Some(at(4))));
     }
 
     #[test]
     fn a_queue_that_gave_nothing_keeps_its_floors() {
-        let start = Instant::now();
         let mut lanes = learned(2, &[seen(0, 1), seen(0, 2)], 100);
         let mut both = claim(1);
         both.wanted.push(Wanted::new("other", 1));
         let other = Seen { queue: "other", priority: 0, run_at: at(50) };
-        lanes.learn(&both, &[other], Moment { xid: 12, xmin: 12, now: at(200) }, start);
-        assert_eq!(scans(&lanes, false)[1], (0, 0, Some(at(2))));
-    }
-
-    #[test]
-    fn a_slow_sweep_is_repeated_less_often() {
-        let start = Instant::now();
-        let mut lanes = Lanes::new(start);
-        assert!(lanes.is_sweep_due(start));
-        lanes.swept(start, Duration::from_millis(1));
-        assert!(!lanes.is_sweep_due(start + Duration::from_millis(999)) && lanes.is_sweep_due(start + SWEEP_EVERY));
-        for (took, pause) in [(20, 1), (40, 8), (500, 10), (3_000, 60)] {
-            lanes.swept(start, Duration::from_millis(took));
-            let due = start + Duration::from_secs(pause);
-            assert!(!lanes.is_sweep_due(due - Duration::from_millis(1)) && lanes.is_sweep_due(due), "{took}");
-        }
-        // Where every claim takes long, a sweep that does says nothing about what it walked over.
-        (0..50).for_each(|_| lanes.claimed(Duration::from_millis(30)));
-        lanes.swept(start, Duration::from_millis(100));
-        assert!(lanes.is_sweep_due(start + Duration::from_secs(2)));
+        learn(&mut lanes, &both, &[other], Moment { xid: 12, xmin: 12, now: at(200) });
+        assert_eq!(scans(&lanes)[1], (0, 0, Some(at(2))));
     }
 }

@@ -23,15 +23,16 @@ mod tests;
 mod tls;
 mod transact;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use diesel_async::AsyncPgConnection;
 use diesel_async::pooled_connection::deadpool::{Object, Pool};
 use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfig, RecyclingMethod};
 use futures_util::FutureExt;
-use jobs_core::StorageError;
 use jobs_core::storage::StorageResult;
+use jobs_core::{StorageError, WorkerId};
 
 use crate::database::Database;
 use connect::Connector;
@@ -60,7 +61,8 @@ pub(crate) struct PgStorage {
     own: Pool<AsyncPgConnection>,
     /// Transactional handlers.
     handlers: Pool<AsyncPgConnection>,
-    lanes: Arc<Mutex<Lanes>>,
+    /// Of each worker on this storage.
+    lanes: Arc<Mutex<HashMap<WorkerId, Lanes>>>,
     #[cfg(feature = "postgres-sync")]
     blocking: transact::BlockingPool,
 }
@@ -113,17 +115,22 @@ impl PgStorage {
             own: pool(Arc::new(connector.tuned(SERVER_LIMIT)), OWN_CONNECTIONS)?,
             // The application's statements are planned as its server is set up.
             handlers: pool(connector.clone(), handlers.max(1))?,
-            lanes: Arc::new(Mutex::new(Lanes::new(Instant::now()))),
+            lanes: Arc::default(),
             #[cfg(feature = "postgres-sync")]
             blocking: transact::blocking_pool(connector.for_libpq(), handlers.max(1)),
             connector,
         })
     }
 
-    /// Never held across a statement.
-    fn lanes(&self) -> MutexGuard<'_, Lanes> {
-        // What it remembers only saves work: half-way is good enough.
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Reads or changes what this worker knows about its lanes.
+    fn lanes<T>(&self, worker: WorkerId, work: impl FnOnce(&mut Lanes) -> T) -> T {
+        // What they remember only saves work: half-way is good enough.
+        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        work(lanes.entry(worker).or_default())
+    }
+
+    fn forget_lanes(&self, worker: WorkerId) {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner).remove(&worker);
     }
 
     async fn connection(&self) -> StorageResult<Object<AsyncPgConnection>> {

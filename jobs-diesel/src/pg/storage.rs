@@ -15,8 +15,10 @@ use jobs_core::{ClaimedJob, Finish, JobId, NewJob, StorageError, WorkerId};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::lanes::PassedBy;
 use super::queries::claim::{self, ClaimQuery, ClaimedRow};
 use super::queries::claim_suspect::ClaimSuspectQuery;
+use super::queries::look_back::LookBackQuery;
 use super::queries::next_due::NextDueQuery;
 use super::queries::prune::PruneQuery;
 use super::queries::rescue::RescueQuery;
@@ -47,6 +49,7 @@ impl Storage for PgStorage {
     }
 
     async fn deregister(&self, id: WorkerId) -> StorageResult<()> {
+        self.forget_lanes(id);
         run!(self, "deregister", conn => worker::deregister(conn, id))
     }
 
@@ -56,26 +59,11 @@ impl Storage for PgStorage {
     }
 
     async fn claim(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
-        let started = Instant::now();
-        let (sweep, scans) = {
-            let lanes = self.lanes();
-            let sweep = lanes.is_sweep_due(started);
-            (sweep, lanes.plan(claim, sweep))
-        };
+        let scans = self.lanes(claim.worker, |lanes| lanes.plan(claim));
         let rows: Vec<ClaimedRow> = run!(self, "claim", conn => ClaimQuery::new(claim, &scans).load(conn))?;
-        {
-            let (mut lanes, ended) = (self.lanes(), Instant::now());
-            if let Some(first) = rows.as_slice().first() {
-                let seen: Vec<_> = rows.iter().map(ClaimedRow::seen).collect();
-                lanes.learn(claim, &seen, first.moment(), ended);
-                if sweep {
-                    lanes.swept(ended, ended - started);
-                } else {
-                    lanes.claimed(ended - started);
-                }
-            } else if sweep {
-                lanes.swept_in_vain(ended, ended - started);
-            }
+        if let Some(first) = rows.as_slice().first() {
+            let seen: Vec<_> = rows.iter().map(ClaimedRow::seen).collect();
+            self.lanes(claim.worker, |lanes| lanes.learn(claim, &scans, &seen, first.moment(), Instant::now()));
         }
         let mut jobs: Vec<ClaimedJob> = rows.into_iter().map(|row| row.into_job(claim.worker)).collect();
         claim::sort(&mut jobs);
@@ -88,23 +76,20 @@ impl Storage for PgStorage {
     }
 
     async fn next_due(&self, claim: &Claim) -> StorageResult<Option<Duration>> {
-        let started = Instant::now();
-        let (sweep, scans) = {
-            let lanes = self.lanes();
-            let sweep = lanes.is_sweep_due(started);
-            (sweep, lanes.plan(claim, sweep))
-        };
+        let scans = self.lanes(claim.worker, |lanes| lanes.plan(claim));
         let due: Option<f64> = run!(self, "next_due", conn => NextDueQuery::new(claim, &scans).get_result(conn))?;
-        if sweep {
-            let (mut lanes, ended) = (self.lanes(), Instant::now());
-            if due.is_some_and(|seconds| seconds <= 0.0) {
-                // It may lie below a floor, where only a claim that sweeps finds it.
-                lanes.sweep_next(ended);
-            } else {
-                lanes.swept(ended, ended - started);
-            }
-        }
         Ok(due.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default()))
+    }
+
+    async fn look_back(&self, claim: &Claim) -> StorageResult<bool> {
+        let floors = self.lanes(claim.worker, |lanes| lanes.floors(claim));
+        if floors.is_empty() {
+            return Ok(false);
+        }
+        let passed_by: Vec<PassedBy> = run!(self, "look_back", conn => LookBackQuery::new(claim, &floors).load(conn))?;
+        let found = !passed_by.is_empty();
+        self.lanes(claim.worker, |lanes| lanes.looked_back(claim, passed_by, Instant::now()));
+        Ok(found)
     }
 
     async fn finish(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>> {
@@ -138,10 +123,6 @@ impl Storage for PgStorage {
             if let (Some(id), Some(discarded)) = (id, discarded) {
                 if discarded { &mut rescued.discarded } else { &mut rescued.returned }.push(JobId(id));
             }
-        }
-        if !rescued.returned.is_empty() {
-            // They are back at their old places, which may lie below the floors.
-            self.lanes().sweep_next(Instant::now());
         }
         Ok(rescued)
     }

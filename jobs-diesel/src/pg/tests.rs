@@ -18,6 +18,7 @@ use super::native::sql;
 use super::queries::claim::ClaimQuery;
 use super::queries::complete::CompleteQuery;
 use super::queries::finish::FinishQuery;
+use super::queries::look_back::LookBackQuery;
 use super::queries::next_due::NextDueQuery;
 use crate::migrations::Migrator as _;
 
@@ -99,7 +100,7 @@ async fn wrong_statistics_spoil_no_plan() {
         insist: false,
         suspect_at: u16::MAX,
     };
-    let scans = storage.lanes().plan(&claim, false);
+    let scans = storage.lanes(worker, |lanes| lanes.plan(&claim));
     let finishes = |transition: &Transition| {
         let finish = |id| Finish { lease: Lease { job: JobId(id), number: 1, worker }, transition: transition.clone() };
         (1..500).map(finish).collect::<Vec<_>>()
@@ -115,6 +116,7 @@ async fn wrong_statistics_spoil_no_plan() {
         for plan in [
             plan(&mut conn, "costs off", ClaimQuery::new(&claim, &scans)).await,
             plan(&mut conn, "costs off", NextDueQuery::new(&claim, &scans)).await,
+            plan(&mut conn, "costs off", LookBackQuery::new(&claim, &scans)).await,
             plan(&mut conn, "costs off", CompleteQuery::new(&completed).unwrap()).await,
             plan(&mut conn, "costs off", FinishQuery::new(&snoozed)).await,
         ] {
@@ -213,8 +215,8 @@ async fn a_claim_waits_for_nobody_who_holds_a_row() {
         assert_eq!(storage.claim(&claim).await.unwrap().len(), 1, "the other one, for {how}");
         assert!(asked.elapsed() < Duration::from_secs(5), "it waited for {how}");
         holder.batch_execute("rollback").await.unwrap();
-        storage.lanes().sweep_next(std::time::Instant::now());
-        assert_eq!(storage.claim(&claim).await.unwrap().len(), 1, "what was held, after {how}");
+        let everywhere = Claim { insist: true, ..claim.clone() };
+        assert_eq!(storage.claim(&everywhere).await.unwrap().len(), 1, "what was held, after {how}");
     }
     drop((conn, storage));
     admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();
@@ -284,8 +286,8 @@ async fn an_old_snapshot_costs_a_claim_nothing() {
         run(&storage, &mut conn, &claim, 1).await;
     }
 
-    let floors = storage.lanes().plan(&claim, false);
-    let bottom = storage.lanes().plan(&claim, true);
+    let floors = storage.lanes(worker, |lanes| lanes.plan(&claim));
+    let bottom = storage.lanes(worker, |lanes| lanes.plan(&Claim { insist: true, ..claim.clone() }));
     let from_floors = buffers(&mut conn, ClaimQuery::new(&claim, &floors)).await;
     let from_bottom = buffers(&mut conn, ClaimQuery::new(&claim, &bottom)).await;
     assert!(from_floors <= 60, "{from_floors} buffers from the floors");

@@ -123,6 +123,10 @@ impl Storage for Lossy {
         self.inner.next_due(claim).await
     }
 
+    async fn look_back(&self, claim: &Claim) -> StorageResult<bool> {
+        self.inner.look_back(claim).await
+    }
+
     async fn leases(&self, worker: WorkerId, among: Option<&[JobId]>) -> StorageResult<Vec<(JobId, i32)>> {
         self.inner.leases(worker, among).await
     }

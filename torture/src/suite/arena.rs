@@ -24,8 +24,8 @@ pub(super) const START: Duration = Duration::from_secs(30);
 pub(super) const LEASE: Duration = Duration::from_secs(3);
 /// How long a twin may take to come to rest.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
-/// And how long with nothing that comes or ends: jobs are rescued, tried again and found by sweeps long before, and those that
-/// are waited for like this take less.
+/// And how long with nothing that comes or ends: jobs are rescued, tried again and found by looks below the floors long before, and those
+/// that are waited for like this take less.
 const STANDSTILL: Duration = Duration::from_secs(10);
 /// After a second in a transaction a session counts as forgotten there.
 const FORGOTTEN: Duration = Duration::from_millis(1200);

@@ -76,8 +76,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     run.expect(drained, || format!("not drained after {REST:?}"));
     let before = waits(&run.record, 0..BASELINE);
     run.recovery = waits(&run.record, pinned_jobs.clone());
-    // The short form has time for one sweep, and that has its part of a hundred.
-    for share in [0.5, if arena.short { 0.95 } else { 0.99 }] {
+    for share in [0.5, 0.99] {
         let bar = TIMES * quantile(&before, share).unwrap_or(f64::NAN);
         run.expect_within(share, Duration::from_secs_f64(bar) + NOISE);
     }

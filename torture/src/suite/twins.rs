@@ -114,6 +114,13 @@ pub(super) const TWINS: &[Twin] = &[
         server: "",
     },
     Twin {
+        name: "no-look-back",
+        tests: &["kill-storm"],
+        fault: "nobody looks below the floors for what came back there",
+        reworded: &[("r.run_at < wanted.floor", "r.run_at < '-infinity'")],
+        server: "",
+    },
+    Twin {
         name: "no-floors",
         tests: &["pinned-snapshot"],
         fault: "every claim begins at the bottom",

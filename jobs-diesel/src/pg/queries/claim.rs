@@ -9,7 +9,7 @@
 //!   that goes with a `for key share`, and the delete would then wait for it. No foreign key can take one here.
 //! - Rows whose `xmax` is a transaction that this snapshot has not seen the end of are passed over before that: `skip locked`
 //!   asks the lock manager about each, and many claimers fight over it. A lock given back is seen at once. What the number
-//!   cannot tell (a group of lockers, the epoch of `xid8`) at worst waits for the next sweep, which has no floor and tries every row.
+//!   cannot tell (a group of lockers, the epoch of `xid8`) is found by [`look_back`](super::look_back) twice; the next claim then tries every row.
 //! - Beyond the free slots it goes on only up to the first job that must not be claimed ahead ([`Wanted::ahead`]).
 //! - The commit does not wait for the disk (`synchronous_commit`): a claim that a database crash forgets is an
 //!   available job again, and the lease refuses what its worker still writes. `set_config` inside the statement saves

@@ -10,6 +10,7 @@ mod gate;
 pub(crate) mod heartbeat;
 pub(crate) mod inspect;
 pub(crate) mod leases;
+pub(crate) mod look_back;
 pub(crate) mod next_due;
 pub(crate) mod operate;
 pub(crate) mod prune;

@@ -15,6 +15,7 @@ use super::claim_suspect::ClaimSuspectQuery;
 use super::complete::{CompleteQuery, CompletedQuery};
 use super::enqueue::{EnqueueManyQuery, EnqueueQuery};
 use super::finish::FinishQuery;
+use super::look_back::LookBackQuery;
 use super::next_due::NextDueQuery;
 use super::operate::{CancelQuery, RetryQuery};
 use super::prune::PruneQuery;
@@ -58,6 +59,7 @@ fn the_native_statements_are_the_reviewed_ones() {
     insta::assert_snapshot!("claim", text(&ClaimQuery::new(&claim, &scans)));
     insta::assert_snapshot!("claim_suspect", text(&ClaimSuspectQuery::new(&claim)));
     insta::assert_snapshot!("next_due", text(&NextDueQuery::new(&claim, &scans)));
+    insta::assert_snapshot!("look_back", text(&LookBackQuery::new(&claim, &scans)));
     insta::assert_snapshot!("finish", text(&FinishQuery::new(&finish)));
     let complete = CompleteQuery::new(&completion(1)).unwrap();
     insta::assert_snapshot!("complete", text(&complete));

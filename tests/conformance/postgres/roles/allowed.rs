@@ -121,6 +121,7 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     }
 
     // What looks after them.
+    step!("look_back", storage.look_back(&wanted(1)));
     let dead = mortal(f.database()).await;
     let job = claimed_by_owner(f, dead).await;
     tokio::time::sleep(Duration::from_millis(5)).await;
