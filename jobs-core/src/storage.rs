@@ -71,8 +71,7 @@ pub struct Claim {
     pub wanted: Vec<Wanted>,
     /// The kinds it knows. Jobs of other kinds are left for others.
     pub kinds: Arc<[String]>,
-    /// A storage may let only so many workers look at once, and look only where jobs are to be expected. This one looks
-    /// anyway, and everywhere.
+    /// A storage may let only so many workers look at once. This one has come back often, and looks anyway.
     pub insist: bool,
     /// Jobs that were in so many crashes are suspects, see [`RescuePolicy::suspect_at`].
     pub suspect_at: u16,
@@ -181,6 +180,17 @@ pub fn suspects_at_once(workers: i64) -> i64 {
 /// Of so many workers one may have a suspect.
 pub const WORKERS_FOR_A_SUSPECT: i64 = 4;
 
+/// What a look back came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LookedBack {
+    /// There was nothing.
+    Nothing,
+    /// There was something, and claims see it now.
+    Found,
+    /// Others look, and only so many may: nobody knows.
+    Refused,
+}
+
 /// What a rescue found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rescued {
@@ -231,12 +241,12 @@ pub trait Storage: Send + Sync + 'static {
     /// How long until the earliest waiting job of these queues and kinds is due that is no suspect; `None` when none waits.
     async fn next_due(&self, claim: &Claim) -> StorageResult<Option<Duration>>;
 
-    /// Looks for due jobs that [`claim`](Self::claim) and [`next_due`](Self::next_due) do not see, because they came back to
-    /// places the storage takes for empty; from now on they do. Runs beside them, and may take long.
-    /// Returns whether there are any. A storage whose claims see everything has nothing to do here.
-    async fn look_back(&self, claim: &Claim) -> StorageResult<bool> {
+    /// Looks for jobs that [`claim`](Self::claim) and [`next_due`](Self::next_due) do not see, because they came back to
+    /// places the storage takes for empty; from now on they do. Runs beside them, and may take long. A storage whose
+    /// claims see everything has nothing to do here.
+    async fn look_back(&self, claim: &Claim) -> StorageResult<LookedBack> {
         let _ = claim;
-        Ok(false)
+        Ok(LookedBack::Nothing)
     }
 
     /// Applies transitions, all in one transaction, each only if its lease still stands. Returns the jobs moved;

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use jobs::storage::{
-    Claim, DeclaredSchedule, Heartbeat, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule, Transacted,
-    Transaction, WorkerInfo,
+    Claim, DeclaredSchedule, Heartbeat, LookedBack, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule,
+    Transacted, Transaction, WorkerInfo,
 };
 use jobs::{JobId, NewJob, WorkerId};
 use jobs_core::{ClaimedJob, Finish};
@@ -60,7 +60,7 @@ impl Storage for Timed {
         self.0.next_due(claim).await
     }
 
-    async fn look_back(&self, claim: &Claim) -> StorageResult<bool> {
+    async fn look_back(&self, claim: &Claim) -> StorageResult<LookedBack> {
         self.0.look_back(claim).await
     }
 

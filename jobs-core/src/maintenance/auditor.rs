@@ -77,6 +77,7 @@ async fn give_back_strays(shared: &Shared, worker: WorkerId) -> StorageResult<()
     let release = |lease| Finish { lease, transition: Transition::Release };
     shared.storage.finish(&strays.into_iter().map(release).collect::<Vec<_>>()).await?;
     shared.wake.notify_one();
+    shared.came_back.notify_one();
     Ok(())
 }
 

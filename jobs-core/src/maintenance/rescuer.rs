@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use tokio_util::sync::CancellationToken;
 
-use super::{look_back, pause};
+use super::pause;
 use crate::crash_point::crash_point;
 use crate::telemetry::{self, Trouble};
 use crate::worker::Shared;
@@ -14,7 +14,7 @@ use crate::worker::Shared;
 const ORPHANS_EVERY: u64 = 12;
 
 pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
-    let (trouble, looking_back) = (Trouble::new("rescue"), Trouble::new("look_back"));
+    let trouble = Trouble::new("rescue");
     for round in 0u64.. {
         if !pause(shared.settings.sweep(), &stop).await {
             return;
@@ -32,8 +32,7 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
                 if !rescued.returned.is_empty() {
                     crash_point("rescued");
                     shared.wake.notify_one();
-                    // They are back at their old places.
-                    look_back::once(&shared, &looking_back).await;
+                    shared.came_back.notify_one();
                 }
                 if rescued.suspects {
                     shared.suspects.store(true, Ordering::Release);

@@ -11,7 +11,7 @@ use super::{Shared, runner, suspect};
 use crate::crash_point::crash_point;
 use crate::error::StorageError;
 use crate::outcome::Transition;
-use crate::storage::{Claim, StorageResult, Wanted};
+use crate::storage::{Claim, LookedBack, StorageResult, Wanted};
 use crate::telemetry::Trouble;
 
 /// A worker busy for this long stops asking to be woken.
@@ -193,8 +193,8 @@ impl Fetcher {
         let an_end_matters = self.until_empty && !nothing_of_ours;
         let mut looked_for = claim.clone();
         if self.until_empty {
-            // Suspects are something left, too, and so is what claims pass by.
-            (looked_for.suspect_at, looked_for.insist) = (u16::MAX, true);
+            // Suspects are something left, too.
+            looked_for.suspect_at = u16::MAX;
         }
         loop {
             // A slot freed while the claim was under way has had its say there.
@@ -203,7 +203,9 @@ impl Fetcher {
                 return;
             }
             let due = match self.shared.storage.next_due(&looked_for).await {
-                Ok(None) if self.until_empty && nothing_of_ours => return self.shared.phases.draining().cancel(),
+                Ok(None) if self.until_empty && nothing_of_ours => {
+                    return self.end_if_nothing_is_left(&looked_for).await;
+                }
                 Ok(due) => due,
                 Err(problem) => {
                     self.trouble.report(&problem);
@@ -239,6 +241,19 @@ impl Fetcher {
             let reason = self.reason_within(time, a_slot_matters, an_end_matters).await;
             if reason || in_hand || time < poll {
                 return;
+            }
+        }
+    }
+
+    /// Nothing is to be seen; but claims do not see everything.
+    async fn end_if_nothing_is_left(&mut self, looked_for: &Claim) {
+        match self.shared.storage.look_back(looked_for).await {
+            Ok(LookedBack::Nothing) => self.shared.phases.draining().cancel(),
+            Ok(LookedBack::Found) => {}
+            Ok(LookedBack::Refused) => self.back_off().await,
+            Err(problem) => {
+                self.trouble.report(&problem);
+                self.back_off().await;
             }
         }
     }

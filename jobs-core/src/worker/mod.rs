@@ -109,6 +109,8 @@ pub(crate) struct Shared {
     pub(crate) pulse: Pulse,
     /// A claim was made: what it may have passed by is looked for.
     pub(crate) claimed: Notify,
+    /// Jobs came back to their old places.
+    pub(crate) came_back: Notify,
     /// Hints that there is work.
     pub(crate) wake: Arc<Notify>,
     pub(crate) counters: Counters,
@@ -180,6 +182,7 @@ impl Worker {
                 phases: Phases::default(),
                 pulse: Pulse::default(),
                 claimed: Notify::new(),
+                came_back: Notify::new(),
                 wake: Arc::default(),
                 counters: Counters::default(),
                 executors: TaskTracker::new(),

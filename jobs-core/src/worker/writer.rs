@@ -121,7 +121,12 @@ impl Writer {
                 self.aside.push_back(one);
             }
         }
-        reports.for_each(|untried| self.aside.push_front(untried));
+        let untried = VecDeque::from_iter(reports);
+        if !untried.is_empty() {
+            self.again = self.again.min(Instant::now() + FIRST_PAUSE);
+        }
+        let refused = std::mem::replace(&mut self.aside, untried);
+        self.aside.extend(refused);
     }
 
     /// Writes these finishes as soon as the database is there: the heartbeat keeps the leases, and if it cannot, they are lost

@@ -1,5 +1,5 @@
 //! Where the next claim starts to look. A lane is a queue and a priority; its *floor* is the `run_at` below which this
-//! process knows nothing to be left.
+//! worker knows nothing to be left.
 //!
 //! Without floors a claim walks over the index entries of all jobs claimed before it that no vacuum could remove yet:
 //! one forgotten transaction with an old snapshot, and every claim of every worker walks over all that was done since.
@@ -16,7 +16,6 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
-use diesel::Queryable;
 use diesel::deserialize::FromSqlRow;
 use jobs_core::storage::{Claim, Wanted};
 
@@ -24,6 +23,8 @@ use jobs_core::storage::{Claim, Wanted};
 const SLACK: Duration = Duration::from_secs(1);
 /// Claims closer together than this share one mark of the horizon.
 const MARK_EVERY: Duration = Duration::from_millis(100);
+/// Marks remembered while some transaction that writes stays open.
+const MOST_MARKS: usize = 4_096;
 /// A lane nobody used for this long is forgotten; should it be used again, it is found again.
 const FORGET_AFTER: Duration = Duration::from_secs(600);
 /// Lanes remembered per queue. Beyond, the claim finds them by itself, only slower.
@@ -63,25 +64,26 @@ pub(crate) struct Moment {
 }
 
 /// The first job below a floor.
-#[derive(Debug, Queryable)]
+#[derive(Debug)]
 pub(crate) struct PassedBy {
-    queue: String,
-    priority: i16,
-    run_at: DateTime<Utc>,
-    id: i64,
+    pub(crate) queue: String,
+    pub(crate) priority: i16,
+    pub(crate) run_at: DateTime<Utc>,
+    pub(crate) id: i64,
 }
 
 #[derive(Debug)]
 struct Lane {
     /// Everything below was claimed by somebody.
     emptied_to: Option<DateTime<Utc>>,
-    /// What the last look back found.
-    passed_by: Option<i64>,
+    /// What a look back found, until one sees that it is gone.
+    passed_by: Option<(DateTime<Utc>, i64)>,
     used: Instant,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Lanes {
+    used: Instant,
     queues: HashMap<String, BTreeMap<i16, Lane>>,
     horizon: Option<DateTime<Utc>>,
     /// Claims whose transaction number tells when the horizon may move to their time.
@@ -89,16 +91,27 @@ pub(crate) struct Lanes {
 }
 
 impl Lanes {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { used: now, queues: HashMap::new(), horizon: None, marks: VecDeque::new() }
+    }
+
+    pub(crate) fn touch(&mut self, now: Instant) {
+        self.used = now;
+    }
+
+    pub(crate) fn are_used(&self, now: Instant) -> bool {
+        now.duration_since(self.used) < FORGET_AFTER
+    }
+
     /// Where to look, best first within each queue: the known lanes from their floors, and between them whatever other
-    /// priorities there are. Who insists looks everywhere from the bottom.
+    /// priorities there are.
     pub(crate) fn plan(&self, claim: &Claim) -> Vec<Scan> {
         let mut scans = Vec::new();
         for wanted in &claim.wanted {
             let queue = &wanted.queue;
             let mut scan = |hi, lo, floor| scans.push(Scan { queue: queue.clone(), hi, lo, floor });
             let mut above = ABOVE;
-            let known = self.queues.get(queue).filter(|_| !claim.insist);
-            for (priority, lane) in known.into_iter().flatten().rev() {
+            for (priority, lane) in self.queues.get(queue).into_iter().flatten().rev() {
                 let priority = i32::from(*priority);
                 if above - priority > 1 {
                     scan(above, priority, None);
@@ -124,19 +137,21 @@ impl Lanes {
         floors
     }
 
-    /// Learns from a look back. What was there the last time, too, was passed over by claims that looked right at it; the
-    /// next one tries every row.
-    pub(crate) fn looked_back(&mut self, claim: &Claim, found: Vec<PassedBy>, now: Instant) {
-        for Wanted { queue, .. } in &claim.wanted {
+    /// Learns from a look back below these floors. What was there before, too, was passed over by claims that looked right at
+    /// it; the next one tries every row.
+    pub(crate) fn looked_back(&mut self, floors: &[Scan], found: &[PassedBy], now: Instant) {
+        for Scan { queue, hi, floor, .. } in floors {
             let Some(lanes) = self.queues.get_mut(queue) else { continue };
             lanes.retain(|_, lane| now.duration_since(lane.used) < FORGET_AFTER);
-            for (priority, lane) in lanes {
-                let found = found.iter().find(|found| found.queue == *queue && found.priority == *priority);
-                if let Some(found) = found {
-                    let to = (lane.passed_by != Some(found.id)).then_some(found.run_at);
-                    lane.emptied_to = lane.emptied_to.min(to);
-                }
-                lane.passed_by = found.map(|found| found.id);
+            let Some((priority, lane)) = lanes.iter_mut().find(|(priority, _)| i32::from(**priority) == *hi) else {
+                continue;
+            };
+            if let Some(found) = found.iter().find(|found| found.queue == *queue && found.priority == *priority) {
+                let this = Some((found.run_at, found.id));
+                lane.emptied_to = lane.emptied_to.min((lane.passed_by != this).then_some(found.run_at));
+                lane.passed_by = this;
+            } else {
+                lane.passed_by.take_if(|(run_at, _)| Some(*run_at) < *floor);
             }
         }
     }
@@ -188,6 +203,10 @@ impl Lanes {
         {
             self.marks.push_back((xid, now));
         }
+        if self.marks.len() > MOST_MARKS {
+            // The horizon takes longer steps then.
+            self.marks = std::mem::take(&mut self.marks).into_iter().step_by(2).collect();
+        }
     }
 }
 
@@ -227,10 +246,15 @@ mod tests {
 
     /// Learned from a claim at second `now` whose predecessors have all ended.
     fn learned(slots: usize, jobs: &[Seen<'_>], now: i64) -> Lanes {
-        let mut lanes = Lanes::default();
+        let mut lanes = Lanes::new(Instant::now());
         learn(&mut lanes, &claim(slots), jobs, Moment { xid: 10, xmin: 10, now: at(now) });
         learn(&mut lanes, &claim(slots), jobs, Moment { xid: 11, xmin: 11, now: at(now) });
         lanes
+    }
+
+    fn look_back(lanes: &mut Lanes, found: &[PassedBy]) {
+        let floors = lanes.floors(&claim(1));
+        lanes.looked_back(&floors, found, Instant::now());
     }
 
     fn passed_by(id: i64, seconds: i64) -> Vec<PassedBy> {
@@ -239,7 +263,7 @@ mod tests {
 
     #[test]
     fn a_new_worker_looks_everywhere() {
-        assert_eq!(scans(&Lanes::default()), [(ABOVE, BELOW, None)]);
+        assert_eq!(scans(&Lanes::new(Instant::now())), [(ABOVE, BELOW, None)]);
     }
 
     #[test]
@@ -250,8 +274,6 @@ mod tests {
             scans(&lanes),
             [(ABOVE, 5, None), (5, 5, horizon), (5, 0, None), (0, 0, Some(at(2))), (0, BELOW, None)]
         );
-        let insisting = lanes.plan(&Claim { insist: true, ..claim(1) });
-        assert_eq!(insisting, [Scan { queue: "q".to_owned(), hi: ABOVE, lo: BELOW, floor: None }]);
         let floors = lanes.floors(&claim(1)).into_iter().map(|scan| (scan.hi, scan.lo, scan.floor));
         assert_eq!(floors.collect::<Vec<_>>(), [(5, 5, horizon), (0, 0, Some(at(2)))], "what a look back looks below");
     }
@@ -259,7 +281,7 @@ mod tests {
     #[test]
     fn what_a_look_back_finds_is_where_the_next_claim_starts() {
         let mut lanes = learned(9, &[seen(0, 90)], 100);
-        lanes.looked_back(&claim(1), passed_by(7, 3), Instant::now());
+        look_back(&mut lanes, &passed_by(7, 3));
         assert_eq!(scans(&lanes)[1], (0, 0, Some(at(3))));
         learn(&mut lanes, &claim(9), &[seen(0, 3)], Moment { xid: 12, xmin: 12, now: at(101) });
         assert_eq!(scans(&lanes)[1], (0, 0, Some(at(99))), "it is empty again");
@@ -269,23 +291,44 @@ mod tests {
     fn a_claim_that_began_before_a_look_back_knows_nothing_of_what_that_found() {
         let mut lanes = learned(9, &[seen(0, 90)], 100);
         let before = lanes.plan(&claim(9));
-        lanes.looked_back(&claim(1), passed_by(7, 3), Instant::now());
+        look_back(&mut lanes, &passed_by(7, 3));
         let moment = Moment { xid: 12, xmin: 12, now: at(101) };
         lanes.learn(&claim(9), &before, &[seen(0, 100)], moment, Instant::now());
         assert_eq!(scans(&lanes)[1], (0, 0, Some(at(3))));
     }
 
     #[test]
-    fn what_two_look_backs_find_is_claimed_with_every_row_tried() {
+    fn what_is_found_again_is_claimed_with_every_row_tried() {
         let mut lanes = learned(9, &[seen(0, 90)], 100);
-        for floor in [Some(at(3)), None] {
-            lanes.looked_back(&claim(1), passed_by(7, 3), Instant::now());
-            assert_eq!(scans(&lanes)[1], (0, 0, floor));
-            let before_both = [Scan { queue: "q".to_owned(), hi: 0, lo: 0, floor: Some(at(99)) }];
-            let moment = Moment { xid: 12, xmin: 12, now: at(101) };
-            lanes.learn(&claim(9), &before_both, &[seen(0, 100)], moment, Instant::now());
-            assert_eq!(scans(&lanes)[1], (0, 0, floor));
+        look_back(&mut lanes, &passed_by(7, 3));
+        assert_eq!(scans(&lanes)[1], (0, 0, Some(at(3))));
+        // It is not below the floor now, and no claim takes it.
+        look_back(&mut lanes, &[]);
+        learn(&mut lanes, &claim(9), &[seen(0, 100)], Moment { xid: 12, xmin: 12, now: at(101) });
+        look_back(&mut lanes, &passed_by(7, 3));
+        assert_eq!(scans(&lanes)[1], (0, 0, None));
+    }
+
+    #[test]
+    fn what_was_gone_and_came_back_is_not_found_again() {
+        let mut lanes = learned(9, &[seen(0, 90)], 100);
+        look_back(&mut lanes, &passed_by(7, 3));
+        learn(&mut lanes, &claim(9), &[seen(0, 3)], Moment { xid: 12, xmin: 12, now: at(101) });
+        look_back(&mut lanes, &[]);
+        look_back(&mut lanes, &passed_by(7, 3));
+        assert_eq!(scans(&lanes)[1], (0, 0, Some(at(3))));
+    }
+
+    #[test]
+    fn a_long_transaction_makes_no_endless_list_of_marks() {
+        let mut lanes = Lanes::new(Instant::now());
+        for xid in 10..20_000 {
+            lanes.advance_horizon(Moment { xid, xmin: 7, now: at(xid) });
         }
+        assert!(lanes.marks.len() <= MOST_MARKS);
+        lanes.advance_horizon(Moment { xid: 20_000, xmin: 20_000, now: at(20_000) });
+        let last = lanes.horizon.unwrap();
+        assert!(last > at(19_900) && last < at(20_000), "{last}");
     }
 
     #[test]
@@ -296,7 +339,7 @@ mod tests {
 
     #[test]
     fn no_floor_passes_a_transaction_that_may_still_commit() {
-        let mut lanes = Lanes::default();
+        let mut lanes = Lanes::new(Instant::now());
         // Transaction 7 has been running since before the first claim.
         for (xid, now) in [(10, 100), (11, 200), (12, 300)] {
             learn(&mut lanes, &claim(9), &[seen(0, now)], Moment { xid, xmin: 7, now: at(now) });

@@ -25,7 +25,7 @@ mod transact;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use diesel_async::AsyncPgConnection;
 use diesel_async::pooled_connection::deadpool::{Object, Pool};
@@ -125,8 +125,14 @@ impl PgStorage {
     /// Reads or changes what this worker knows about its lanes.
     fn lanes<T>(&self, worker: WorkerId, work: impl FnOnce(&mut Lanes) -> T) -> T {
         // What they remember only saves work: half-way is good enough.
-        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        work(lanes.entry(worker).or_default())
+        let (mut all, now) = (self.lanes.lock().unwrap_or_else(PoisonError::into_inner), Instant::now());
+        if !all.contains_key(&worker) {
+            // One that was taken for dead has a new name since.
+            all.retain(|_, lanes| lanes.are_used(now));
+        }
+        let lanes = all.entry(worker).or_insert_with(|| Lanes::new(now));
+        lanes.touch(now);
+        work(lanes)
     }
 
     fn forget_lanes(&self, worker: WorkerId) {

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use jobs_core::storage::{
-    Claim, DeclaredSchedule, Heartbeat, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule, Transacted,
-    Transaction, WorkerInfo,
+    Claim, DeclaredSchedule, Heartbeat, LookedBack, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule,
+    Transacted, Transaction, WorkerInfo,
 };
 use jobs_core::{ClaimedJob, Finish, JobId, NewJob, StorageError, WorkerId};
 use tokio::sync::Notify;
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::lanes::PassedBy;
 use super::queries::claim::{self, ClaimQuery, ClaimedRow};
 use super::queries::claim_suspect::ClaimSuspectQuery;
-use super::queries::look_back::LookBackQuery;
+use super::queries::look_back::{LookBackQuery, LookBackRow};
 use super::queries::next_due::NextDueQuery;
 use super::queries::prune::PruneQuery;
 use super::queries::rescue::RescueQuery;
@@ -81,15 +81,18 @@ impl Storage for PgStorage {
         Ok(due.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default()))
     }
 
-    async fn look_back(&self, claim: &Claim) -> StorageResult<bool> {
+    async fn look_back(&self, claim: &Claim) -> StorageResult<LookedBack> {
         let floors = self.lanes(claim.worker, |lanes| lanes.floors(claim));
         if floors.is_empty() {
-            return Ok(false);
+            return Ok(LookedBack::Nothing);
         }
-        let passed_by: Vec<PassedBy> = run!(self, "look_back", conn => LookBackQuery::new(claim, &floors).load(conn))?;
-        let found = !passed_by.is_empty();
-        self.lanes(claim.worker, |lanes| lanes.looked_back(claim, passed_by, Instant::now()));
-        Ok(found)
+        let rows: Vec<LookBackRow> = run!(self, "look_back", conn => LookBackQuery::new(claim, &floors).load(conn))?;
+        if rows.is_empty() {
+            return Ok(LookedBack::Refused);
+        }
+        let found: Vec<PassedBy> = rows.into_iter().filter_map(LookBackRow::found).collect();
+        self.lanes(claim.worker, |lanes| lanes.looked_back(&floors, &found, Instant::now()));
+        Ok(if found.is_empty() { LookedBack::Nothing } else { LookedBack::Found })
     }
 
     async fn finish(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>> {

@@ -72,9 +72,10 @@ async fn jobs_that_came_back_to_their_old_places_are_found_by_a_look_back(db: Db
     let claimed = elsewhere.claim(&claim).await.unwrap();
     assert_eq!(claimed.len(), 50);
 
-    let worker =
-        Running::start(db.worker(registry![Tells]).state(probe).concurrency(4).poll(Duration::from_millis(100)));
+    let worker = Running::start(db.worker(registry![Tells]).state(probe).concurrency(4).poll(Duration::from_secs(60)));
     a_while(&db).await;
+    // The look back that the last claim asked for is over; the next one is asked for by those who hear of what comes back.
+    tokio::time::sleep(Duration::from_millis(2_500)).await;
     let release = |job: &jobs_core::ClaimedJob| jobs_core::Finish {
         lease: job.lease,
         transition: jobs_core::Transition::Release,

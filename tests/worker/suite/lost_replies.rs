@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 use jobs::storage::{
-    Claim, DeclaredSchedule, Heartbeat, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule, Transacted,
-    Transaction, WorkerInfo,
+    Claim, DeclaredSchedule, Heartbeat, LookedBack, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule,
+    Transacted, Transaction, WorkerInfo,
 };
 use jobs::{JobContext, JobId, JobState, NewJob, State, StorageError, Worker, WorkerId, job};
 use jobs_core::{ClaimedJob, Finish, Transition};
@@ -123,7 +123,7 @@ impl Storage for Lossy {
         self.inner.next_due(claim).await
     }
 
-    async fn look_back(&self, claim: &Claim) -> StorageResult<bool> {
+    async fn look_back(&self, claim: &Claim) -> StorageResult<LookedBack> {
         self.inner.look_back(claim).await
     }
 
@@ -202,13 +202,16 @@ async fn a_finish_whose_answer_was_lost_is_not_a_lost_lease(db: Db) {
 
 async fn outcomes_that_the_database_refuses_for_good_discard_their_jobs_and_hold_nobody_up(db: Db) {
     let (probe, mut events) = Probe::new();
-    // More than are tried in a row.
-    let ids = db.conn().await.enqueue_all((0..5).map(|_| Once {})).await;
+    // Many more than are tried in a row, and one of the same batch in their midst that is well.
+    let mut ids = db.conn().await.enqueue_all((0..13).map(|_| Once {})).await;
+    let well = ids.remove(6);
     let lossy = Lossy { refusals: usize::MAX.into(), refused: ids.clone(), ..Lossy::losing(&db, 0, 0) };
     let refused = lossy.refused_so_far.clone();
     let worker = Worker::builder(Arc::new(lossy)).registry(registry![Once]).state(probe);
     let worker = Running::start(worker.poll(Duration::from_millis(50)).lease(Duration::from_secs(1)));
-    let (mut ran, mut slowest, begun) = (ids.len(), Duration::ZERO, Instant::now());
+    let (mut ran, mut slowest, begun) = (1 + ids.len(), Duration::ZERO, Instant::now());
+    db.await_state(well, JobState::Completed).await;
+    assert!(begun.elapsed() < Duration::from_secs(2), "it waited {:?} for its end", begun.elapsed());
     loop {
         // That others are written shows that it is the jobs' own fault.
         let asked = Instant::now();

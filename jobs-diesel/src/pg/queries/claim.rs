@@ -9,7 +9,8 @@
 //!   that goes with a `for key share`, and the delete would then wait for it. No foreign key can take one here.
 //! - Rows whose `xmax` is a transaction that this snapshot has not seen the end of are passed over before that: `skip locked`
 //!   asks the lock manager about each, and many claimers fight over it. A lock given back is seen at once. What the number
-//!   cannot tell (a group of lockers, the epoch of `xid8`) is found by [`look_back`](super::look_back) twice; the next claim then tries every row.
+//!   cannot tell (a group of lockers, the epoch of `xid8`) is tried by a claim that insists, and by
+//!   the one after a [`look_back`](super::look_back) has found it again.
 //! - Beyond the free slots it goes on only up to the first job that must not be claimed ahead ([`Wanted::ahead`]).
 //! - The commit does not wait for the disk (`synchronous_commit`): a claim that a database crash forgets is an
 //!   available job again, and the lease refuses what its worker still writes. `set_config` inside the statement saves
@@ -31,7 +32,7 @@ use diesel::deserialize::{self, FromSql};
 use diesel::pg::{Pg, PgValue};
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
-use diesel::sql_types::{Array, BigInt, Binary, Integer, Json, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Binary, Bool, Integer, Json, Text, Timestamptz, Uuid as SqlUuid};
 use jobs_core::storage::Claim;
 #[cfg(doc)]
 use jobs_core::storage::Wanted;
@@ -87,7 +88,7 @@ impl QueryFragment<Pg> for ClaimQuery<'_> {
                 from jobs.ready r
                 where r.queue = wanted.queue and r.priority = lane.priority
                   and r.run_at >= coalesce(scan.floor, '-infinity') and r.run_at <= now()
-                  and (r.xmax = 0 or scan.floor is null or pg_visible_in_snapshot(r.xmax::text::xid8, (select pg_current_snapshot())))
+                  and (r.xmax = 0 or scan.floor is null or " [self.gate.insist => Bool] " or pg_visible_in_snapshot(r.xmax::text::xid8, (select pg_current_snapshot())))
                   and r.kind = any(" [self.kinds => Array<Text>] ") and r.crashes < " [self.suspect_at => Integer] "
                 order by r.run_at, r.id
                 limit wanted.total

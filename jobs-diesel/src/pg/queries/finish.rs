@@ -13,6 +13,7 @@ use jobs_core::{Failure, Finish, Keep, Transition};
 use uuid::Uuid;
 
 use super::complete::CompleteQuery;
+use super::wake::SOMEBODY_SLEEPS;
 use crate::pg::native::{native_query, seconds, sql};
 
 /// The most failures kept per job; older ones make room.
@@ -108,8 +109,10 @@ impl QueryFragment<Pg> for FinishQuery<'_> {
       and (m.keep = -1 or m.attempt > " [MAX_ERRORS_PER_JOB => Integer] ")
 ), emptied as (
     delete from jobs.payload where job_id = any(array(select id from moved where args is null and keep = -1))
+), woken as (
+    select pg_notify('jobs', queue) from moved where verb = 6 and " SOMEBODY_SLEEPS "
 )
-select coalesce(array_agg(id), '{}') from moved"
+select coalesce(array_agg(id) filter (where (select count(*) from woken) >= 0), '{}') from moved"
         )
     }
 }

@@ -14,7 +14,7 @@ use diesel::sql_types::{Array, BigInt, Integer, Nullable, SmallInt, Text, Timest
 use jobs_core::storage::Claim;
 
 use super::scan::NOT_PAUSED;
-use crate::pg::lanes::Scan;
+use crate::pg::lanes::{PassedBy, Scan};
 use crate::pg::native::{native_query, sql};
 
 pub(crate) struct LookBackQuery<'a> {
@@ -43,19 +43,41 @@ impl QueryFragment<Pg> for LookBackQuery<'_> {
         // The first number of the lock is `jobs` in ASCII; the places of the gate are 1 to 4.
         sql!(
             out,
-            "select wanted.queue, job.priority, job.run_at, job.id
-from unnest(" [self.queues => Array<Text>] ", " [self.priorities => Array<Integer>] ", " [self.floors => Array<Nullable<Timestamptz>>] ")
-    as wanted (queue, priority, floor)
-cross join lateral (
-    select r.priority, r.run_at, r.id from jobs.ready r
-    where r.queue = wanted.queue and r.priority = wanted.priority and r.run_at < wanted.floor
-      and r.kind = any(" [self.kinds => Array<Text>] ") and r.crashes < " [self.suspect_at => Integer] "
-    order by r.run_at, r.id
-    limit 1
-) job
-where (select pg_try_advisory_xact_lock(1785684595, 5)) and " NOT_PAUSED
+            "select job.queue, job.priority, job.run_at, job.id
+from (select pg_try_advisory_xact_lock(1785684595, 5) as had) lock
+left join lateral (
+    select wanted.queue, low.priority, low.run_at, low.id
+    from unnest(" [self.queues => Array<Text>] ", " [self.priorities => Array<Integer>] ", " [self.floors => Array<Nullable<Timestamptz>>] ")
+        as wanted (queue, priority, floor)
+    cross join lateral (
+        select r.priority, r.run_at, r.id from jobs.ready r
+        where r.queue = wanted.queue and r.priority = wanted.priority and r.run_at < wanted.floor
+          and r.kind = any(" [self.kinds => Array<Text>] ") and r.crashes < " [self.suspect_at => Integer] "
+        order by r.run_at, r.id
+        limit 1
+    ) low
+    where lock.had and " NOT_PAUSED "
+) job on true
+where lock.had"
         )
     }
 }
 
-native_query!(LookBackQuery<'a> -> (Text, SmallInt, Timestamptz, BigInt));
+type Row = (Nullable<Text>, Nullable<SmallInt>, Nullable<Timestamptz>, Nullable<BigInt>);
+
+native_query!(LookBackQuery<'a> -> Row);
+
+/// One per lane that has such a job; one of nulls where none has, and none where another worker looks.
+#[derive(Queryable)]
+pub(crate) struct LookBackRow {
+    queue: Option<String>,
+    priority: Option<i16>,
+    run_at: Option<DateTime<Utc>>,
+    id: Option<i64>,
+}
+
+impl LookBackRow {
+    pub(crate) fn found(self) -> Option<PassedBy> {
+        Some(PassedBy { queue: self.queue?, priority: self.priority?, run_at: self.run_at?, id: self.id? })
+    }
+}
