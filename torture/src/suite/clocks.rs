@@ -25,6 +25,8 @@ use super::run::Run;
 const SHORT: Size = Size { jobs: 100, faults: 2 };
 const LONG: Size = Size { jobs: 5_000, faults: 2 };
 const HOUR: i64 = 3_600;
+/// Between two enqueues of jobs for later: more at once than the slots can run would be late whatever the clocks say.
+const CALM: Duration = Duration::from_millis(2);
 const DELAY_MILLIS: std::ops::Range<u64> = 500..6_000;
 /// Numbers that only jobs for later have.
 const LATER: i64 = 1_000_000;
@@ -84,6 +86,7 @@ async fn plan(arena: &Arena<'_>, jobs: usize) -> Result<Vec<Enqueued>> {
         job.run_at = RunAt::After(Duration::from_millis(rng.random_range(DELAY_MILLIS)));
         let id = job.enqueue(&mut conn).await?;
         ledger.push(work.enqueued(Some(id.0), Fate::Acknowledged));
+        tokio::time::sleep(CALM).await;
     }
     Ok(ledger)
 }
