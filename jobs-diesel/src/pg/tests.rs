@@ -8,7 +8,7 @@ use diesel::pg::Pg;
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::sql_types::Text;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _};
-use jobs_core::storage::{Claim, Storage as _, Wanted, WorkerInfo};
+use jobs_core::storage::{Claim, LookedBack, Storage as _, Wanted, WorkerInfo};
 use jobs_core::{Finish, JobId, Keep, Lease, NewJob, Transition, WorkerId};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -257,6 +257,42 @@ async fn four_look_at_once_and_whoever_insists() {
     assert_eq!(storage.claim(&claim).await.unwrap().len(), 1, "one place is free again");
     assert_eq!(storage.next_due(&claim).await.unwrap(), None, "nothing else is due");
     drop((storage, conn, others));
+    admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_look_back_finds_what_claims_pass_by_and_says_when_it_could_not_look() {
+    let (mut admin, name, storage) = database().await;
+    let worker = WorkerId::generate();
+    let info = WorkerInfo { id: worker, host: "here".into(), pid: 1, queues: vec![], lease: Duration::from_secs(3600) };
+    storage.register(&info).await.unwrap();
+    let claim = Claim {
+        worker,
+        wanted: vec![Wanted::new("default", 5)],
+        kinds: ["k".to_owned()].into(),
+        insist: false,
+        suspect_at: u16::MAX,
+    };
+    let mut conn = storage.connector.connect().await.unwrap();
+    crate::enqueue_all(&mut conn, vec![NewJob::raw("k", "{}")]).await.unwrap();
+    let held = storage.claim(&claim).await.unwrap().remove(0);
+    // The floors follow about a second behind.
+    for _ in 0..6 {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        run(&storage, &mut conn, &claim, 1).await;
+    }
+    assert_eq!(storage.look_back(&claim).await.unwrap(), LookedBack::Nothing);
+    storage.finish(&[Finish { lease: held.lease, transition: Transition::Release }]).await.unwrap();
+    assert_eq!(storage.claim(&claim).await.unwrap().len(), 0, "it is back below the floor");
+    assert_eq!(storage.next_due(&claim).await.unwrap(), None);
+
+    let mut other = storage.connector.connect().await.unwrap();
+    other.batch_execute("begin; select pg_advisory_xact_lock(1785684595, 5)").await.unwrap();
+    assert_eq!(storage.look_back(&claim).await.unwrap(), LookedBack::Refused);
+    other.batch_execute("rollback").await.unwrap();
+    assert_eq!(storage.look_back(&claim).await.unwrap(), LookedBack::Found);
+    assert_eq!(storage.claim(&claim).await.unwrap().len(), 1, "it is seen now");
+    drop((storage, conn, other));
     admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();
 }
 
