@@ -77,6 +77,18 @@ pub struct Claim {
     pub suspect_at: u16,
 }
 
+impl Claim {
+    /// Asks for these, within the limits and for no quarantined job.
+    pub fn new(worker: WorkerId, wanted: Vec<Wanted>, kinds: impl Into<Arc<[String]>>) -> Self {
+        Self { worker, wanted, kinds: kinds.into(), insist: false, suspect_at: u16::MAX }
+    }
+
+    /// The same for no queue yet.
+    pub fn clone_without_wanted(&self) -> Self {
+        Self { wanted: Vec::new(), kinds: self.kinds.clone(), ..*self }
+    }
+}
+
 /// A body that runs on the runtime.
 pub type AsyncBody = Box<dyn for<'c> FnOnce(AnyConnection<'c>) -> BoxFuture<'c, Result<Transition, JobError>> + Send>;
 
@@ -180,9 +192,9 @@ pub fn suspects_at_once(workers: i64) -> i64 {
 /// Of so many workers one may have a suspect.
 pub const WORKERS_FOR_A_SUSPECT: i64 = 4;
 
-/// What a look back came to.
+/// What a rescan came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LookedBack {
+pub enum Rescanned {
     /// There was nothing.
     Nothing,
     /// There was something, and claims see it now.
@@ -238,15 +250,16 @@ pub trait Storage: Send + Sync + 'static {
     /// that were claimed within the last two minutes.
     async fn claim_suspect(&self, claim: &Claim) -> StorageResult<Option<ClaimedJob>>;
 
-    /// How long until the earliest waiting job of these queues and kinds is due that is no suspect; `None` when none waits.
-    async fn next_due(&self, claim: &Claim) -> StorageResult<Option<Duration>>;
+    /// How long until the earliest waiting job of these queues and kinds is due that is not quarantined; `None` when none waits,
+    /// or none that is due `within` this time: a storage need not look farther ahead.
+    async fn next_due(&self, claim: &Claim, within: Duration) -> StorageResult<Option<Duration>>;
 
-    /// Looks for jobs that [`claim`](Self::claim) and [`next_due`](Self::next_due) do not see, because they came back to
+    /// Looks for jobs that [`claim`](Self::claim) and [`next_due`](Self::next_due) do not see, because they came to
     /// places the storage takes for empty; from now on they do. Runs beside them, and may take long. A storage whose
     /// claims see everything has nothing to do here.
-    async fn look_back(&self, claim: &Claim) -> StorageResult<LookedBack> {
+    async fn rescan(&self, claim: &Claim) -> StorageResult<Rescanned> {
         let _ = claim;
-        Ok(LookedBack::Nothing)
+        Ok(Rescanned::Nothing)
     }
 
     /// Applies transitions, all in one transaction, each only if its lease still stands. Returns the jobs moved;
@@ -280,9 +293,9 @@ pub trait Storage: Send + Sync + 'static {
     /// Says whether the worker waits for work, so that enqueues wake it only when it does.
     async fn set_idle(&self, worker: WorkerId, idle: bool) -> StorageResult<()>;
 
-    /// Listens for work on a connection of its own until `stop`, and notifies `wake` at each hint. Reconnects by
-    /// itself; a lost hint costs one poll interval.
-    async fn listen(&self, wake: Arc<Notify>, stop: CancellationToken);
+    /// Listens for work in these queues on a connection of its own until `stop`, and notifies `wake` at each hint. Reconnects
+    /// by itself; a lost hint costs one poll interval.
+    async fn listen(&self, queues: &[String], wake: Arc<Notify>, stop: CancellationToken);
 }
 
 /// Which jobs an operator asks for.

@@ -34,7 +34,7 @@ revoke all on schema jobs from jobs_enqueuer, jobs_worker;
 grant usage on schema jobs to jobs_enqueuer;
 grant usage on sequence jobs.job_id to jobs_enqueuer;
 grant insert (kind, queue, priority, run_at, max_attempts, tags, args), select (id, queue) on jobs.ready to jobs_enqueuer;
-grant select (idle) on jobs.worker to jobs_enqueuer;
+grant select (idle, queue_filter) on jobs.worker to jobs_enqueuer;
 
 -- Jobs are never updated, but `for update` asks for the right to update some column.
 grant usage on schema jobs to jobs_worker;

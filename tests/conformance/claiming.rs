@@ -58,7 +58,8 @@ pub(crate) async fn scheduled_jobs_are_not_early<F: Fixture>(f: F) {
     assert_eq!(claim(db, worker, 10).await.len(), 0);
     let mut jobs = Vec::new();
     while jobs.is_empty() {
-        let wait = db.storage.next_due(&wants(worker, &[("default", 1)])).await.unwrap().expect("a job waits");
+        let wait =
+            db.storage.next_due(&wants(worker, &[("default", 1)]), Duration::MAX).await.unwrap().expect("a job waits");
         assert!(wait <= Duration::from_millis(301), "{wait:?}");
         tokio::time::sleep(wait).await;
         jobs = claim(db, worker, 10).await;
@@ -77,7 +78,10 @@ pub(crate) async fn future_jobs_of_a_high_priority_do_not_hide_due_ones_of_a_low
     });
     enqueue_all(&f, vec![tomorrow; 2000]).await;
     let low = enqueue(&f, with(|job| job.priority = -100)).await;
-    assert_eq!(db.storage.next_due(&wants(worker, &[("default", 1)])).await.unwrap(), Some(Duration::ZERO));
+    assert_eq!(
+        db.storage.next_due(&wants(worker, &[("default", 1)]), Duration::MAX).await.unwrap(),
+        Some(Duration::ZERO)
+    );
     assert_eq!(ids(&claim(db, worker, 10).await), [low]);
 }
 
@@ -85,7 +89,7 @@ pub(crate) async fn next_due_is_the_wait_for_the_earliest_job_that_fits<F: Fixtu
     let db = f.database();
     let worker = worker(db).await;
     let due = |queues: &'static [(&'static str, usize)]| async move {
-        db.storage.next_due(&wants(worker, queues)).await.unwrap()
+        db.storage.next_due(&wants(worker, queues), Duration::MAX).await.unwrap()
     };
     assert_eq!(due(&[("default", 1)]).await, None);
     enqueue(&f, later(HOUR)).await;
@@ -131,7 +135,7 @@ pub(crate) async fn a_paused_queue_gives_nothing<F: Fixture>(f: F) {
     let mut client = f.client().await;
     client.execute(&format!("insert into {queue} (name, paused) values ('default', true)")).await.unwrap();
     assert_eq!(claim(db, worker, 10).await.len(), 0);
-    assert_eq!(db.storage.next_due(&wants(worker, &[("default", 1)])).await.unwrap(), None);
+    assert_eq!(db.storage.next_due(&wants(worker, &[("default", 1)]), Duration::MAX).await.unwrap(), None);
     client.execute(&format!("update {queue} set paused = false")).await.unwrap();
     assert_eq!(claim(db, worker, 10).await.len(), 1);
 }

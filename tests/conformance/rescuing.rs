@@ -134,7 +134,7 @@ pub(crate) async fn a_suspect_is_claimed_by_itself_and_by_one_worker_in_four<F: 
     }
     let wary = Claim { suspect_at: POLICY.suspect_at(), ..wants(worker, &[("default", 10)]) };
     assert!(db.storage.claim(&wary).await.unwrap().is_empty());
-    assert_eq!(db.storage.next_due(&wary).await.unwrap(), None);
+    assert_eq!(db.storage.next_due(&wary, Duration::MAX).await.unwrap(), None);
     let harmless = enqueue(&f, job()).await;
     assert_eq!(ids(&db.storage.claim(&wary).await.unwrap()), [harmless]);
 

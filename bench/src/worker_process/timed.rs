@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use jobs::storage::{
-    Claim, DeclaredSchedule, Heartbeat, LookedBack, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule,
+    Claim, DeclaredSchedule, Heartbeat, Rescanned, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule,
     Transacted, Transaction, WorkerInfo,
 };
 use jobs::{JobId, NewJob, WorkerId};
@@ -56,12 +56,12 @@ impl Storage for Timed {
         self.0.claim_suspect(claim).await
     }
 
-    async fn next_due(&self, claim: &Claim) -> StorageResult<Option<Duration>> {
-        self.0.next_due(claim).await
+    async fn next_due(&self, claim: &Claim, within: Duration) -> StorageResult<Option<Duration>> {
+        self.0.next_due(claim, within).await
     }
 
-    async fn look_back(&self, claim: &Claim) -> StorageResult<LookedBack> {
-        self.0.look_back(claim).await
+    async fn rescan(&self, claim: &Claim) -> StorageResult<Rescanned> {
+        self.0.rescan(claim).await
     }
 
     async fn finish(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>> {
@@ -100,7 +100,7 @@ impl Storage for Timed {
         self.0.set_idle(worker, idle).await
     }
 
-    async fn listen(&self, wake: Arc<Notify>, stop: CancellationToken) {
-        self.0.listen(wake, stop).await;
+    async fn listen(&self, queues: &[String], wake: Arc<Notify>, stop: CancellationToken) {
+        self.0.listen(queues, wake, stop).await;
     }
 }

@@ -5,13 +5,13 @@
 //! |---|---|---|
 //! | rescuer | a sixth of a lease, at most 5 s | frees the jobs of dead workers |
 //! | auditor | as often | tells attempts whose lease is gone to stop, gives back leases nobody knows of |
-//! | look back | 1 s, idle two polls; at most 10 s where it takes long | finds jobs that came back where claims do not look |
+//! | rescanner | 1 s, idle two polls; at most 10 s where it takes long | finds jobs that came to where claims do not look |
 //! | scheduler | the next tick, at most 5 s | enqueues due ticks |
 //! | pruner | 60 s, the first time 5 s after the start | deletes finished jobs whose time has come |
 
 mod auditor;
-mod look_back;
 mod pruner;
+mod rescanner;
 mod rescuer;
 mod scheduler;
 
@@ -37,7 +37,7 @@ pub(crate) fn start(shared: &Arc<Shared>) -> Maintenance {
     let stop = CancellationToken::new();
     services.spawn(rescuer::run(shared.clone(), stop.clone()));
     services.spawn(auditor::run(shared.clone(), stop.clone()));
-    tokio::spawn(look_back::run(shared.clone()));
+    tokio::spawn(rescanner::run(shared.clone()));
     services.spawn(scheduler::run(shared.clone(), stop.clone()));
     services.spawn(pruner::run(shared.clone(), stop.clone()));
     services.close();

@@ -11,9 +11,12 @@ use super::{Shared, runner, suspect};
 use crate::crash_point::crash_point;
 use crate::error::StorageError;
 use crate::outcome::Transition;
-use crate::storage::{Claim, LookedBack, StorageResult, Wanted};
+use crate::storage::{Claim, Rescanned, StorageResult, Wanted};
 use crate::telemetry::Trouble;
 
+/// A worker that has said that it sleeps looks again so soon, and then after twice the time: transactions that are about to commit
+/// were begun before it said so, and will not wake it.
+const FIRST_LOOK: Duration = Duration::from_millis(5);
 /// A worker busy for this long stops asking to be woken.
 const BUSY_AFTER: Duration = Duration::from_secs(1);
 /// A job waits in hand at most about this long; then others may have it.
@@ -35,6 +38,10 @@ struct Fetcher {
     until_empty: bool,
     /// Whether the storage was told that this worker sleeps.
     idle: bool,
+    /// Since when it was told so.
+    idle_since: Instant,
+    /// The storage said that there is work, and no claim has been made since.
+    hinted: bool,
     busy_since: Option<Instant>,
     bustle: Bustle,
     /// How hard it is to get what is due: one more for each look that finds a job which the claim before did not bring, two
@@ -55,6 +62,8 @@ pub(super) async fn run(shared: Arc<Shared>, reporter: Reporter, until_empty: bo
         kinds,
         until_empty,
         idle: false,
+        idle_since: Instant::now(),
+        hinted: false,
         busy_since: None,
         bustle: Bustle::new(Instant::now()),
         in_vain: 0,
@@ -96,6 +105,10 @@ impl Fetcher {
             Err(problem) => return self.fail(&problem).await,
         };
         self.pause = FIRST_PAUSE;
+        if std::mem::take(&mut self.hinted) && claimed == 0 {
+            // Another worker has it, or it stands where claims do not look.
+            self.shared.came_back.notify_one();
+        }
         let bustle = self.bustle.after_claim(claimed > 0, Instant::now()) && !self.until_empty;
         if claimed > 0 {
             self.in_vain_since = None;
@@ -115,7 +128,7 @@ impl Fetcher {
         let insist = self.in_vain_since.is_some_and(|since| since.elapsed() > INSIST_AFTER);
         let (worker, wanted) = (*self.shared.id.borrow(), self.shared.queues.wanted());
         let suspect_at = self.shared.settings.rescue_policy(false).suspect_at();
-        Claim { worker, wanted, kinds: self.kinds.clone(), insist, suspect_at }
+        Claim { insist, suspect_at, ..Claim::new(worker, wanted, self.kinds.clone()) }
     }
 
     /// Claims, and takes in hand what that brings; answers how many jobs.
@@ -202,7 +215,9 @@ impl Fetcher {
             if !self.shared.queues.wanted().iter().all(asked_for) {
                 return;
             }
-            let due = match self.shared.storage.next_due(&looked_for).await {
+            let poll = self.shared.settings.poll;
+            let within = if self.until_empty { Duration::MAX } else { poll };
+            let due = match self.shared.storage.next_due(&looked_for, within).await {
                 Ok(None) if self.until_empty && nothing_of_ours => {
                     return self.end_if_nothing_is_left(&looked_for).await;
                 }
@@ -232,14 +247,16 @@ impl Fetcher {
             if !self.idle {
                 // Raise the flag, then look once more: what was enqueued before the flag was seen is found by that look.
                 self.idle = self.set_idle(true).await;
+                self.idle_since = Instant::now();
                 if self.idle {
                     return;
                 }
             }
-            let poll = self.shared.settings.poll.mul_f64(rand::random_range(0.8..1.0));
-            let time = due.map_or(poll, |due| due.min(poll)).min(longest);
+            let poll = poll.mul_f64(rand::random_range(0.8..1.0));
+            let look = poll.min(self.idle_since.elapsed().max(FIRST_LOOK));
+            let time = due.map_or(look, |due| due.min(look)).min(longest);
             let reason = self.reason_within(time, a_slot_matters, an_end_matters).await;
-            if reason || in_hand || time < poll {
+            if reason || in_hand || time < look {
                 return;
             }
         }
@@ -247,10 +264,10 @@ impl Fetcher {
 
     /// Nothing is to be seen; but claims do not see everything.
     async fn end_if_nothing_is_left(&mut self, looked_for: &Claim) {
-        match self.shared.storage.look_back(looked_for).await {
-            Ok(LookedBack::Nothing) => self.shared.phases.draining().cancel(),
-            Ok(LookedBack::Found) => {}
-            Ok(LookedBack::Refused) => self.back_off().await,
+        match self.shared.storage.rescan(looked_for).await {
+            Ok(Rescanned::Nothing) => self.shared.phases.draining().cancel(),
+            Ok(Rescanned::Found) => {}
+            Ok(Rescanned::Refused) => self.back_off().await,
             Err(problem) => {
                 self.trouble.report(&problem);
                 self.back_off().await;
@@ -259,11 +276,15 @@ impl Fetcher {
     }
 
     /// Whether a reason to claim came before the time was over.
-    async fn reason_within(&self, time: Duration, a_slot_matters: bool, an_end_matters: bool) -> bool {
+    async fn reason_within(&mut self, time: Duration, a_slot_matters: bool, an_end_matters: bool) -> bool {
         let mut over = std::pin::pin!(tokio::time::sleep(time));
         loop {
             tokio::select! {
                 () = self.shared.wake.notified() => return true,
+                () = self.shared.hint.notified() => {
+                    self.hinted = true;
+                    return true;
+                }
                 () = self.shared.queues.stirred() => {
                     runner::start(&self.shared, &self.reporter);
                     if a_slot_matters {

@@ -111,8 +111,10 @@ pub(crate) struct Shared {
     pub(crate) claimed: Notify,
     /// Jobs came back to their old places.
     pub(crate) came_back: Notify,
-    /// Hints that there is work.
-    pub(crate) wake: Arc<Notify>,
+    /// There is a reason to claim that this process knows of.
+    pub(crate) wake: Notify,
+    /// The storage's hints that there is work.
+    pub(crate) hint: Arc<Notify>,
     pub(crate) counters: Counters,
     /// Runners.
     pub(crate) executors: TaskTracker,
@@ -183,7 +185,8 @@ impl Worker {
                 pulse: Pulse::default(),
                 claimed: Notify::new(),
                 came_back: Notify::new(),
-                wake: Arc::default(),
+                wake: Notify::new(),
+                hint: Arc::default(),
                 counters: Counters::default(),
                 executors: TaskTracker::new(),
             }),
@@ -233,7 +236,8 @@ impl Worker {
         let completer = Completer::start(&shared);
         let listener = {
             let (shared, stop) = (shared.clone(), shared.phases.draining().clone());
-            tokio::spawn(async move { shared.storage.listen(shared.wake.clone(), stop).await })
+            let queues = info.queues.clone();
+            tokio::spawn(async move { shared.storage.listen(&queues, shared.hint.clone(), stop).await })
         };
         let maintenance = maintenance::start(&shared);
         let fetcher = tokio::spawn(fetcher::run(shared.clone(), completer.reporter(), until_empty));

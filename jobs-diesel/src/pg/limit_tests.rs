@@ -71,10 +71,10 @@ async fn no_claim_brings_more_than_it_asked_for() {
         let slots = rng.random_range(0..4);
         let ahead = rng.random_range(0..4);
         let wanted = vec![Wanted { queue: "default".to_owned(), slots, ahead }];
-        let claim = Claim { worker, wanted, kinds: ["k".to_owned()].into(), insist: true, suspect_at: u16::MAX };
-        let scans = storage.lanes(worker, |lanes| lanes.plan(&claim));
+        let claim = Claim { insist: true, ..Claim::new(worker, wanted, ["k".to_owned()]) };
+        let plan = storage.levels(worker, |levels| levels.plan_of_all(&claim, std::time::Instant::now()));
         let rows = join_all(claimers.iter_mut().map(|conn| async {
-            let rows: Vec<ClaimedRow> = ClaimQuery::new(&claim, &scans).load(conn).await.unwrap();
+            let rows: Vec<ClaimedRow> = ClaimQuery::new(&claim, &plan).load(conn).await.unwrap();
             rows.len()
         }));
         for rows in rows.await {

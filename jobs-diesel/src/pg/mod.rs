@@ -3,12 +3,18 @@
 pub(crate) mod bench;
 mod connect;
 mod executor;
-mod lanes;
+mod lag;
+mod levels;
 #[cfg(feature = "postgres-sync")]
 mod libpq;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used)]
 mod limit_tests;
+mod look;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod look_tests;
+pub(crate) mod many_queues;
 mod migrate;
 mod native;
 mod notify;
@@ -36,7 +42,7 @@ use jobs_core::{StorageError, WorkerId};
 
 use crate::database::Database;
 use connect::Connector;
-use lanes::Lanes;
+use levels::Levels;
 
 pub use schema::job;
 
@@ -62,7 +68,7 @@ pub(crate) struct PgStorage {
     /// Transactional handlers.
     handlers: Pool<AsyncPgConnection>,
     /// Of each worker on this storage.
-    lanes: Arc<Mutex<HashMap<WorkerId, Lanes>>>,
+    levels: Arc<Mutex<HashMap<WorkerId, Levels>>>,
     #[cfg(feature = "postgres-sync")]
     blocking: transact::BlockingPool,
 }
@@ -115,28 +121,28 @@ impl PgStorage {
             own: pool(Arc::new(connector.tuned(SERVER_LIMIT)), OWN_CONNECTIONS)?,
             // The application's statements are planned as its server is set up.
             handlers: pool(connector.clone(), handlers.max(1))?,
-            lanes: Arc::default(),
+            levels: Arc::default(),
             #[cfg(feature = "postgres-sync")]
             blocking: transact::blocking_pool(connector.for_libpq(), handlers.max(1)),
             connector,
         })
     }
 
-    /// Reads or changes what this worker knows about its lanes.
-    fn lanes<T>(&self, worker: WorkerId, work: impl FnOnce(&mut Lanes) -> T) -> T {
+    /// Reads or changes what this worker knows about its levels.
+    fn levels<T>(&self, worker: WorkerId, work: impl FnOnce(&mut Levels) -> T) -> T {
         // What they remember only saves work: half-way is good enough.
-        let (mut all, now) = (self.lanes.lock().unwrap_or_else(PoisonError::into_inner), Instant::now());
+        let (mut all, now) = (self.levels.lock().unwrap_or_else(PoisonError::into_inner), Instant::now());
         if !all.contains_key(&worker) {
             // One that was taken for dead has a new name since.
-            all.retain(|_, lanes| lanes.are_used(now));
+            all.retain(|_, levels| levels.are_used(now));
         }
-        let lanes = all.entry(worker).or_insert_with(|| Lanes::new(now));
-        lanes.touch(now);
-        work(lanes)
+        let levels = all.entry(worker).or_insert_with(|| Levels::new(now));
+        levels.touch(now);
+        work(levels)
     }
 
-    fn forget_lanes(&self, worker: WorkerId) {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner).remove(&worker);
+    fn forget_levels(&self, worker: WorkerId) {
+        self.levels.lock().unwrap_or_else(PoisonError::into_inner).remove(&worker);
     }
 
     async fn connection(&self) -> StorageResult<Object<AsyncPgConnection>> {

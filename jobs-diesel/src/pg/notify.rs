@@ -1,5 +1,6 @@
 //! `listen`: the hint that work is there, on a connection of its own. A hint that is lost costs one poll interval.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
@@ -23,13 +24,14 @@ enum End {
     Pooled,
 }
 
-/// Wakes at each notification until `stop`.
-pub(crate) async fn listen(storage: &PgStorage, wake: &Notify, stop: &CancellationToken) {
+/// Wakes at each notification for one of these queues until `stop`.
+pub(crate) async fn listen(storage: &PgStorage, queues: &[String], wake: &Notify, stop: &CancellationToken) {
+    let served: HashSet<&str> = queues.iter().map(String::as_str).collect();
     let mut pause = FIRST_PAUSE;
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
-            lasted = listen_once(storage, wake) => match lasted {
+            lasted = listen_once(storage, &served, wake) => match lasted {
                 Ok(End::Connection) => pause = FIRST_PAUSE,
                 Ok(End::Pooled) => {
                     tracing::info!(
@@ -50,7 +52,7 @@ pub(crate) async fn listen(storage: &PgStorage, wake: &Notify, stop: &Cancellati
     }
 }
 
-async fn listen_once(storage: &PgStorage, wake: &Notify) -> Result<End, Problem> {
+async fn listen_once(storage: &PgStorage, served: &HashSet<&str>, wake: &Notify) -> Result<End, Problem> {
     let mut conn: AsyncPgConnection = storage.connector.connect_to_listen().await?;
     if tokio::time::timeout(STATEMENT_LIMIT, is_pooled(storage, &mut conn)).await?? {
         return Ok(End::Pooled);
@@ -58,8 +60,10 @@ async fn listen_once(storage: &PgStorage, wake: &Notify) -> Result<End, Problem>
     diesel::sql_query(format!("listen {}", storage.connector.channel())).execute(&mut conn).await?;
     wake.notify_one();
     let mut notifications = std::pin::pin!(conn.notifications_stream());
-    while let Some(Ok(_)) = notifications.next().await {
-        wake.notify_one();
+    while let Some(Ok(notification)) = notifications.next().await {
+        if served.contains(notification.payload.as_str()) {
+            wake.notify_one();
+        }
     }
     Ok(End::Connection)
 }

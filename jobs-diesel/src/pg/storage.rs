@@ -2,24 +2,21 @@
 
 use std::any::TypeId;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use jobs_core::storage::{
-    Claim, DeclaredSchedule, Heartbeat, LookedBack, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule,
+    Claim, DeclaredSchedule, Heartbeat, Rescanned, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule,
     Transacted, Transaction, WorkerInfo,
 };
 use jobs_core::{ClaimedJob, Finish, JobId, NewJob, StorageError, WorkerId};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::lanes::PassedBy;
-use super::queries::claim::{self, ClaimQuery, ClaimedRow};
+use super::queries::claim::ClaimedRow;
 use super::queries::claim_suspect::ClaimSuspectQuery;
-use super::queries::look_back::{LookBackQuery, LookBackRow};
-use super::queries::next_due::NextDueQuery;
 use super::queries::prune::PruneQuery;
 use super::queries::rescue::RescueQuery;
 use super::queries::{finish, heartbeat, leases, schedule, worker};
@@ -49,7 +46,7 @@ impl Storage for PgStorage {
     }
 
     async fn deregister(&self, id: WorkerId) -> StorageResult<()> {
-        self.forget_lanes(id);
+        self.forget_levels(id);
         run!(self, "deregister", conn => worker::deregister(conn, id))
     }
 
@@ -59,15 +56,7 @@ impl Storage for PgStorage {
     }
 
     async fn claim(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
-        let scans = self.lanes(claim.worker, |lanes| lanes.plan(claim));
-        let rows: Vec<ClaimedRow> = run!(self, "claim", conn => ClaimQuery::new(claim, &scans).load(conn))?;
-        if let Some(first) = rows.as_slice().first() {
-            let seen: Vec<_> = rows.iter().map(ClaimedRow::seen).collect();
-            self.lanes(claim.worker, |lanes| lanes.learn(claim, &scans, &seen, first.moment(), Instant::now()));
-        }
-        let mut jobs: Vec<ClaimedJob> = rows.into_iter().map(|row| row.into_job(claim.worker)).collect();
-        claim::sort(&mut jobs);
-        Ok(jobs)
+        self.look_and_claim(claim).await
     }
 
     async fn claim_suspect(&self, claim: &Claim) -> StorageResult<Option<ClaimedJob>> {
@@ -75,24 +64,12 @@ impl Storage for PgStorage {
         Ok(rows.into_iter().next().map(|row| row.into_job(claim.worker)))
     }
 
-    async fn next_due(&self, claim: &Claim) -> StorageResult<Option<Duration>> {
-        let scans = self.lanes(claim.worker, |lanes| lanes.plan(claim));
-        let due: Option<f64> = run!(self, "next_due", conn => NextDueQuery::new(claim, &scans).get_result(conn))?;
-        Ok(due.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default()))
+    async fn next_due(&self, claim: &Claim, within: Duration) -> StorageResult<Option<Duration>> {
+        self.look_ahead(claim, within).await
     }
 
-    async fn look_back(&self, claim: &Claim) -> StorageResult<LookedBack> {
-        let floors = self.lanes(claim.worker, |lanes| lanes.floors(claim));
-        if floors.is_empty() {
-            return Ok(LookedBack::Nothing);
-        }
-        let rows: Vec<LookBackRow> = run!(self, "look_back", conn => LookBackQuery::new(claim, &floors).load(conn))?;
-        if rows.is_empty() {
-            return Ok(LookedBack::Refused);
-        }
-        let found: Vec<PassedBy> = rows.into_iter().filter_map(LookBackRow::found).collect();
-        self.lanes(claim.worker, |lanes| lanes.looked_back(&floors, &found, Instant::now()));
-        Ok(if found.is_empty() { LookedBack::Nothing } else { LookedBack::Found })
+    async fn rescan(&self, claim: &Claim) -> StorageResult<Rescanned> {
+        self.rescan_below(claim).await
     }
 
     async fn finish(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>> {
@@ -152,8 +129,8 @@ impl Storage for PgStorage {
         run!(self, "set_idle", conn => worker::set_idle(conn, id, idle))
     }
 
-    async fn listen(&self, wake: Arc<Notify>, stop: CancellationToken) {
-        notify::listen(self, &wake, &stop).await;
+    async fn listen(&self, queues: &[String], wake: Arc<Notify>, stop: CancellationToken) {
+        notify::listen(self, queues, &wake, &stop).await;
     }
 }
 

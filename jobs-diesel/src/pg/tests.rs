@@ -8,7 +8,7 @@ use diesel::pg::Pg;
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::sql_types::Text;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _};
-use jobs_core::storage::{Claim, LookedBack, Storage as _, Wanted, WorkerInfo};
+use jobs_core::storage::{Claim, Storage as _, Wanted, WorkerInfo};
 use jobs_core::{Finish, JobId, Keep, Lease, NewJob, Transition, WorkerId};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -17,9 +17,11 @@ use super::PgStorage;
 use super::native::sql;
 use super::queries::claim::ClaimQuery;
 use super::queries::complete::CompleteQuery;
+use super::queries::discover::DiscoverQuery;
 use super::queries::finish::FinishQuery;
-use super::queries::look_back::LookBackQuery;
+use super::queries::live_queues::LiveQueuesQuery;
 use super::queries::next_due::NextDueQuery;
+use super::queries::rescan::RescanQuery;
 use crate::migrations::Migrator as _;
 
 struct Explained<Q> {
@@ -46,7 +48,7 @@ impl<Q> Query for Explained<Q> {
 
 impl<Q, C> diesel::RunQueryDsl<C> for Explained<Q> {}
 
-async fn plan(
+pub(super) async fn plan(
     conn: &mut AsyncPgConnection,
     how: &'static str,
     query: impl QueryFragment<Pg> + Send + Sync,
@@ -55,13 +57,13 @@ async fn plan(
 }
 
 /// The buffers that a claim touches: the plan's first node counts those of all below it.
-async fn buffers(conn: &mut AsyncPgConnection, query: ClaimQuery<'_>) -> u64 {
+pub(super) async fn buffers(conn: &mut AsyncPgConnection, query: ClaimQuery<'_>) -> u64 {
     let plan = plan(conn, "analyze, buffers, costs off", query).await;
     let line = plan.iter().find(|line| line.trim_start().starts_with("Buffers: shared")).unwrap();
     line.split([' ', '=']).filter_map(|word| word.parse::<u64>().ok()).sum()
 }
 
-async fn run(storage: &PgStorage, conn: &mut AsyncPgConnection, claim: &Claim, jobs: usize) {
+pub(super) async fn run(storage: &PgStorage, conn: &mut AsyncPgConnection, claim: &Claim, jobs: usize) {
     crate::enqueue_all(conn, vec![NewJob::raw("k", "{}"); jobs]).await.unwrap();
     let claimed = storage.claim(claim).await.unwrap();
     assert_eq!(claimed.len(), jobs);
@@ -93,14 +95,8 @@ pub(super) async fn database() -> (AsyncPgConnection, String, PgStorage) {
 async fn wrong_statistics_spoil_no_plan() {
     let (mut admin, name, storage) = database().await;
     let worker = WorkerId::generate();
-    let claim = Claim {
-        worker,
-        wanted: vec![Wanted::new("q", 500)],
-        kinds: ["k".to_owned()].into(),
-        insist: false,
-        suspect_at: u16::MAX,
-    };
-    let scans = storage.lanes(worker, |lanes| lanes.plan(&claim));
+    let claim = Claim::new(worker, vec![Wanted::new("q", 500)], ["k".to_owned()]);
+    let looks = storage.levels(worker, |levels| levels.plan_of_all(&claim, std::time::Instant::now()));
     let finishes = |transition: &Transition| {
         let finish = |id| Finish { lease: Lease { job: JobId(id), number: 1, worker }, transition: transition.clone() };
         (1..500).map(finish).collect::<Vec<_>>()
@@ -114,9 +110,11 @@ async fn wrong_statistics_spoil_no_plan() {
     for statistics in ["select 1", "analyze", full, "analyze"] {
         conn.batch_execute(statistics).await.unwrap();
         for plan in [
-            plan(&mut conn, "costs off", ClaimQuery::new(&claim, &scans)).await,
-            plan(&mut conn, "costs off", NextDueQuery::new(&claim, &scans)).await,
-            plan(&mut conn, "costs off", LookBackQuery::new(&claim, &scans)).await,
+            plan(&mut conn, "costs off", ClaimQuery::new(&claim, &looks)).await,
+            plan(&mut conn, "costs off", NextDueQuery::new(&claim, &looks, Duration::from_secs(3))).await,
+            plan(&mut conn, "costs off", DiscoverQuery::new(&claim, &looks)).await,
+            plan(&mut conn, "costs off", RescanQuery::new(&claim, &looks)).await,
+            plan(&mut conn, "costs off", LiveQueuesQuery).await,
             plan(&mut conn, "costs off", CompleteQuery::new(&completed).unwrap()).await,
             plan(&mut conn, "costs off", FinishQuery::new(&snoozed)).await,
         ] {
@@ -198,13 +196,7 @@ async fn a_claim_waits_for_nobody_who_holds_a_row() {
     let worker = WorkerId::generate();
     let info = WorkerInfo { id: worker, host: "here".into(), pid: 1, queues: vec![], lease: Duration::from_secs(3600) };
     storage.register(&info).await.unwrap();
-    let claim = Claim {
-        worker,
-        wanted: vec![Wanted::new("default", 2)],
-        kinds: ["k".to_owned()].into(),
-        insist: false,
-        suspect_at: u16::MAX,
-    };
+    let claim = Claim::new(worker, vec![Wanted::new("default", 2)], ["k".to_owned()]);
     let mut conn = storage.connector.connect().await.unwrap();
     for how in ["key share", "share", "no key update", "update"] {
         crate::enqueue_all(&mut conn, vec![NewJob::raw("k", "{}"); 2]).await.unwrap();
@@ -215,7 +207,7 @@ async fn a_claim_waits_for_nobody_who_holds_a_row() {
         assert_eq!(storage.claim(&claim).await.unwrap().len(), 1, "the other one, for {how}");
         assert!(asked.elapsed() < Duration::from_secs(5), "it waited for {how}");
         holder.batch_execute("rollback").await.unwrap();
-        storage.forget_lanes(worker);
+        storage.forget_levels(worker);
         assert_eq!(storage.claim(&claim).await.unwrap().len(), 1, "what was held, after {how}");
     }
     drop((conn, storage));
@@ -228,20 +220,14 @@ async fn four_look_at_once_and_whoever_insists() {
     let worker = WorkerId::generate();
     let info = WorkerInfo { id: worker, host: "here".into(), pid: 1, queues: vec![], lease: Duration::from_secs(3600) };
     storage.register(&info).await.unwrap();
-    let claim = Claim {
-        worker,
-        wanted: vec![Wanted::new("default", 1)],
-        kinds: ["k".to_owned()].into(),
-        insist: false,
-        suspect_at: u16::MAX,
-    };
+    let claim = Claim::new(worker, vec![Wanted::new("default", 1)], ["k".to_owned()]);
     let insisting = Claim { insist: true, ..claim.clone() };
     let mut conn = storage.connector.connect().await.unwrap();
     crate::enqueue_all(&mut conn, vec![NewJob::raw("k", "{}"); 5]).await.unwrap();
 
     // Others that look, and do not end.
     let mut others = Vec::new();
-    for place in 1..=4 {
+    for place in super::queries::gate::places("default") {
         assert_eq!(storage.claim(&claim).await.unwrap().len(), 1, "the place {place} is free");
         let mut other = storage.connector.connect().await.unwrap();
         other.batch_execute(&format!("begin; select pg_advisory_xact_lock(1785684595, {place})")).await.unwrap();
@@ -249,87 +235,17 @@ async fn four_look_at_once_and_whoever_insists() {
     }
     assert_eq!(storage.claim(&claim).await.unwrap().len(), 0, "no place is free");
     assert_eq!(storage.claim(&insisting).await.unwrap().len(), 1);
-    assert_eq!(storage.next_due(&claim).await.unwrap(), Some(Duration::ZERO), "who is refused is to come again");
-    assert_eq!(storage.next_due(&insisting).await.unwrap(), None);
+    assert_eq!(
+        storage.next_due(&claim, Duration::MAX).await.unwrap(),
+        Some(Duration::ZERO),
+        "who is refused is to come again"
+    );
+    assert_eq!(storage.next_due(&insisting, Duration::MAX).await.unwrap(), None);
 
     crate::enqueue_all(&mut conn, vec![NewJob::raw("k", "{}")]).await.unwrap();
     others[2].batch_execute("rollback").await.unwrap();
     assert_eq!(storage.claim(&claim).await.unwrap().len(), 1, "one place is free again");
-    assert_eq!(storage.next_due(&claim).await.unwrap(), None, "nothing else is due");
+    assert_eq!(storage.next_due(&claim, Duration::MAX).await.unwrap(), None, "nothing else is due");
     drop((storage, conn, others));
-    admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();
-}
-
-#[tokio::test]
-async fn a_look_back_finds_what_claims_pass_by_and_says_when_it_could_not_look() {
-    let (mut admin, name, storage) = database().await;
-    let worker = WorkerId::generate();
-    let info = WorkerInfo { id: worker, host: "here".into(), pid: 1, queues: vec![], lease: Duration::from_secs(3600) };
-    storage.register(&info).await.unwrap();
-    let claim = Claim {
-        worker,
-        wanted: vec![Wanted::new("default", 5)],
-        kinds: ["k".to_owned()].into(),
-        insist: false,
-        suspect_at: u16::MAX,
-    };
-    let mut conn = storage.connector.connect().await.unwrap();
-    crate::enqueue_all(&mut conn, vec![NewJob::raw("k", "{}")]).await.unwrap();
-    let held = storage.claim(&claim).await.unwrap().remove(0);
-    // The floors follow about a second behind.
-    for _ in 0..6 {
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        run(&storage, &mut conn, &claim, 1).await;
-    }
-    assert_eq!(storage.look_back(&claim).await.unwrap(), LookedBack::Nothing);
-    storage.finish(&[Finish { lease: held.lease, transition: Transition::Release }]).await.unwrap();
-    assert_eq!(storage.claim(&claim).await.unwrap().len(), 0, "it is back below the floor");
-    assert_eq!(storage.next_due(&claim).await.unwrap(), None);
-
-    let mut other = storage.connector.connect().await.unwrap();
-    other.batch_execute("begin; select pg_advisory_xact_lock(1785684595, 5)").await.unwrap();
-    assert_eq!(storage.look_back(&claim).await.unwrap(), LookedBack::Refused);
-    other.batch_execute("rollback").await.unwrap();
-    assert_eq!(storage.look_back(&claim).await.unwrap(), LookedBack::Found);
-    assert_eq!(storage.claim(&claim).await.unwrap().len(), 1, "it is seen now");
-    drop((storage, conn, other));
-    admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();
-}
-
-#[tokio::test]
-async fn an_old_snapshot_costs_a_claim_nothing() {
-    let (mut admin, name, storage) = database().await;
-    let worker = WorkerId::generate();
-    let info = WorkerInfo { id: worker, host: "here".into(), pid: 1, queues: vec![], lease: Duration::from_secs(3600) };
-    storage.register(&info).await.unwrap();
-    let claim = Claim {
-        worker,
-        wanted: vec![Wanted::new("default", 500)],
-        kinds: ["k".to_owned()].into(),
-        insist: false,
-        suspect_at: u16::MAX,
-    };
-
-    let mut forgotten = storage.connector.connect().await.unwrap();
-    forgotten.batch_execute("begin isolation level repeatable read; select count(*) from jobs.ready").await.unwrap();
-    let mut conn = storage.connector.connect().await.unwrap();
-    for _ in 0..20 {
-        run(&storage, &mut conn, &claim, 500).await;
-    }
-    // The horizon follows about a second behind.
-    for _ in 0..4 {
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        run(&storage, &mut conn, &claim, 1).await;
-    }
-
-    let floors = storage.lanes(worker, |lanes| lanes.plan(&claim));
-    storage.forget_lanes(worker);
-    let bottom = storage.lanes(worker, |lanes| lanes.plan(&claim));
-    let from_floors = buffers(&mut conn, ClaimQuery::new(&claim, &floors)).await;
-    let from_bottom = buffers(&mut conn, ClaimQuery::new(&claim, &bottom)).await;
-    assert!(from_floors <= 60, "{from_floors} buffers from the floors");
-    assert!(from_bottom > 3 * from_floors, "{from_bottom} buffers from the bottom: the snapshot held nothing back");
-
-    drop((storage, conn, forgotten));
     admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();
 }

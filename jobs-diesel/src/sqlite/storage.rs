@@ -65,7 +65,7 @@ impl Storage for SqliteStorage {
 
     async fn claim(&self, wanted: &Claim) -> StorageResult<Vec<ClaimedJob>> {
         // A look costs no lock: a worker that finds nothing disturbs nobody.
-        if self.next_due(wanted).await?.is_none_or(|wait| !wait.is_zero()) {
+        if self.next_due(wanted, Duration::ZERO).await?.is_none_or(|wait| !wait.is_zero()) {
             return Ok(Vec::new());
         }
         let wanted = wanted.clone();
@@ -77,7 +77,7 @@ impl Storage for SqliteStorage {
         self.writer.write(move |conn| claim::claim_suspect(conn, &wanted)).await
     }
 
-    async fn next_due(&self, wanted: &Claim) -> StorageResult<Option<Duration>> {
+    async fn next_due(&self, wanted: &Claim, _: Duration) -> StorageResult<Option<Duration>> {
         let wanted = wanted.clone();
         self.reader.read(move |conn| due::next_due(conn, &wanted)).await
     }
@@ -150,7 +150,7 @@ impl Storage for SqliteStorage {
         Ok(())
     }
 
-    async fn listen(&self, wake: Arc<Notify>, stop: CancellationToken) {
+    async fn listen(&self, _: &[String], wake: Arc<Notify>, stop: CancellationToken) {
         listen::listen(self.file.clone(), wake, stop).await;
     }
 }

@@ -139,7 +139,16 @@ create table jobs.job_error (
 
 create index job_error_job on jobs.job_error (job_id, at);
 
--- One row per worker process. Its heartbeat covers all its leases.
+-- One bit of 1024 for each of these queues. Different queues may share one: then an enqueue wakes somebody in vain.
+create function jobs.queue_filter(queues text[]) returns bit(1024)
+language sql immutable parallel safe
+as $$
+    select coalesce(bit_or(set_bit(repeat('0', 1024)::bit(1024), hashtext(queue) & 1023, 1)), repeat('0', 1024)::bit(1024))
+    from unnest(queues) as queue
+$$;
+
+-- One row per worker process. Its heartbeat covers all its leases. `queue_filter` tells an enqueue whether this worker serves its
+-- queue, in the same time for one queue and for ten thousand.
 create table jobs.worker (
     id uuid primary key,
     host text not null,
@@ -148,7 +157,8 @@ create table jobs.worker (
     lease interval not null,
     started_at timestamptz not null default now(),
     heartbeat_at timestamptz not null default now(),
-    idle boolean not null default false
+    idle boolean not null default false,
+    queue_filter bit(1024) not null generated always as (jobs.queue_filter(queues)) stored
 ) with (fillfactor = 50);
 
 -- Settings of queues at run time; a queue without a row has the defaults.
@@ -187,11 +197,14 @@ from (
     from jobs.finished
 ) job;
 
--- Wakes sleeping workers when the transaction commits; silent while none sleeps, because NOTIFY takes a global lock.
+-- Wakes the sleeping workers of this queue when the transaction commits; silent while none sleeps, because NOTIFY takes a global
+-- lock. Silent, too, where `jobs.notify` is `off`: a transaction that notified cannot be prepared for a two-phase commit.
 create function jobs.wake(queue text) returns void
 language sql volatile
 as $$
-    select pg_notify('jobs', wake.queue) where exists (select from jobs.worker where idle)
+    select pg_notify('jobs', wake.queue)
+    where current_setting('jobs.notify', true) is distinct from 'off'
+      and exists (select from jobs.worker where idle and get_bit(queue_filter, hashtext(wake.queue) & 1023) = 1)
 $$;
 
 -- The way in from plain SQL, psql and triggers.

@@ -56,8 +56,8 @@ impl<F: Fixture> World<'_, F> {
     }
 
     pub(super) async fn claim(&mut self, ask: &Ask) -> Result<(), Divergence> {
-        self.look_everywhere().await;
         let claim = self.ask(ask);
+        self.rescan(&claim).await?;
         let jobs = answered("claim", self.db.storage.claim(&claim).await)?;
         let expected = self.life.claim(&claim);
         self.take(&claim, &expected, jobs)

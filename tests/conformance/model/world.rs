@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::fmt::Debug;
+use std::marker::PhantomData;
 
-use chrono::{TimeDelta, Utc};
+use chrono::Utc;
 use jobs_core::storage::Operated;
 use jobs_core::{ClaimedJob, JobId, Lease, WorkerId};
 use jobs_diesel::Database;
@@ -19,12 +20,10 @@ pub(super) type Divergence = String;
 
 /// How long a worker is believed to live after a heartbeat, in minutes.
 const LEASE: u64 = 90;
-/// Floors stay at least a second behind the present. Anything younger than this is above them.
-const ABOVE_ALL_FLOORS: TimeDelta = TimeDelta::milliseconds(800);
 
 /// A storage and its model, and what the application and the workers remember.
 pub(super) struct World<'f, F> {
-    pub(super) fixture: &'f F,
+    fixture: PhantomData<F>,
     pub(super) db: Database,
     pub(super) client: &'f mut dyn Client,
     pub(super) life: Life,
@@ -69,7 +68,7 @@ impl<'f, F: Fixture> World<'f, F> {
         }
         client.execute("delete from effect").await.unwrap();
         let mut world = World {
-            fixture,
+            fixture: PhantomData,
             db: fixture.database().clone(),
             client,
             life: Life { now: Utc::now(), ..Life::default() },
@@ -188,12 +187,9 @@ impl<'f, F: Fixture> World<'f, F> {
     }
 
     /// A storage remembers below which `run_at` nothing is left for it, and looks there every second only. The model knows
-    /// no such delay. Where it may matter (a job came back to its old place, time was moved, the claims before did not know
-    /// its kind) another process looks, which remembers nothing.
-    pub(super) async fn look_everywhere(&mut self) {
-        let old = self.life.now - ABOVE_ALL_FLOORS;
-        if self.life.jobs.values().any(|job| job.waits() && job.run_at < old) {
-            self.db = self.fixture.again().await;
-        }
+    /// no such delay: it has the storage look each time.
+    pub(super) async fn rescan(&mut self, claim: &jobs_core::storage::Claim) -> Result<(), Divergence> {
+        let alone = jobs_core::storage::Claim { insist: true, ..claim.clone() };
+        answered("rescan", self.db.storage.rescan(&alone).await).map(drop)
     }
 }

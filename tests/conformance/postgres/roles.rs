@@ -115,7 +115,7 @@ fn the_enqueuer_can_enqueue_in_every_way_and_needs_each_grant() {
     run::<Postgres, _>(async |f: Postgres| {
         let roles = Roles::of(f).await;
         let mut clients = super::clients_of(&roles.url_as(&roles.enqueuer)).await;
-        roles.each_is_missed(&roles.enqueuer, 12, async || allowed::enqueueing(&roles, &mut clients).await).await;
+        roles.each_is_missed(&roles.enqueuer, 13, async || allowed::enqueueing(&roles, &mut clients).await).await;
     });
 }
 

@@ -111,13 +111,7 @@ async fn ours(db: &Db) -> (i64, Duration, usize) {
             loop {
                 let asked = Instant::now();
                 let wanted = vec![Wanted::new("default", 10)];
-                let claim = Claim {
-                    worker: id,
-                    wanted,
-                    kinds: Arc::new(["work".to_owned()]),
-                    insist: false,
-                    suspect_at: u16::MAX,
-                };
+                let claim = Claim::new(id, wanted, ["work".to_owned()]);
                 let jobs = database.storage.claim(&claim).await.unwrap();
                 slowest = slowest.max(asked.elapsed());
                 most = most.max(jobs.len());

@@ -7,8 +7,8 @@ use jobs::storage::{Claim, Wanted};
 use jobs::{JobContext, JobState, State, WorkerId, job};
 use support::{Db, Probe, Running, registry};
 
-/// What jobs may wait that only the look back finds: it comes every second, and takes its part of the time on a busy machine.
-const LOOK_BACK: Duration = Duration::from_secs(4);
+/// What jobs may wait that only the rescan finds: it comes every second, and takes its part of the time on a busy machine.
+const RESCAN: Duration = Duration::from_secs(4);
 
 #[job]
 async fn tells(ctx: &JobContext, State(probe): State<Probe>) {
@@ -36,19 +36,19 @@ async fn jobs_whose_transactions_commit_seconds_later_run_at_once(db: Db) {
         late.push((conn, id));
     }
     a_while(&db).await;
-    // One would now and then be found in time by the look back, which comes every second; not all of them.
+    // One would now and then be found in time by the rescan, which comes every second; not all of them.
     for (mut conn, id) in late {
         conn.execute("commit").await;
         let committed = tokio::time::Instant::now();
         db.await_state(id, JobState::Completed).await;
         let waited = committed.elapsed();
-        assert!(waited < Duration::from_millis(400), "found by the look back only, after {waited:?}");
+        assert!(waited < Duration::from_millis(400), "found by the rescan only, after {waited:?}");
         tokio::time::sleep(Duration::from_millis(130)).await;
     }
     worker.stop().await;
 }
 
-async fn jobs_that_came_back_to_their_old_places_are_found_by_a_look_back(db: Db) {
+async fn jobs_that_came_back_to_their_old_places_are_found_by_a_rescan(db: Db) {
     let (probe, _events) = Probe::new();
     // Claimed by a worker that gives them back much later.
     let first = WorkerId::generate();
@@ -61,20 +61,14 @@ async fn jobs_that_came_back_to_their_old_places_are_found_by_a_look_back(db: Db
     };
     db.storage().register(&info).await.unwrap();
     let ids: Vec<_> = db.conn().await.enqueue_all((0..50).map(|_| Tells {})).await;
-    let claim = Claim {
-        worker: first,
-        wanted: vec![Wanted::new("default", 50)],
-        kinds: ["tells".to_owned()].into(),
-        insist: false,
-        suspect_at: u16::MAX,
-    };
+    let claim = Claim::new(first, vec![Wanted::new("default", 50)], ["tells".to_owned()]);
     let elsewhere = db.again().await.storage;
     let claimed = elsewhere.claim(&claim).await.unwrap();
     assert_eq!(claimed.len(), 50);
 
     let worker = Running::start(db.worker(registry![Tells]).state(probe).concurrency(4).poll(Duration::from_secs(60)));
     a_while(&db).await;
-    // The look back that the last claim asked for is over; the next one is asked for by those who hear of what comes back.
+    // The rescan that the last claim asked for is over; the next one is asked for by those who hear of what comes back.
     tokio::time::sleep(Duration::from_millis(2_500)).await;
     let release = |job: &jobs_core::ClaimedJob| jobs_core::Finish {
         lease: job.lease,
@@ -86,11 +80,11 @@ async fn jobs_that_came_back_to_their_old_places_are_found_by_a_look_back(db: Db
         db.await_state(id, JobState::Completed).await;
     }
     // All of them, not four with each look: the first ones found lower the floor for the rest.
-    assert!(released.elapsed() < LOOK_BACK, "{:?}", released.elapsed());
+    assert!(released.elapsed() < RESCAN, "{:?}", released.elapsed());
     worker.stop().await;
 }
 
 support::on_postgres! {
     jobs_whose_transactions_commit_seconds_later_run_at_once,
-    jobs_that_came_back_to_their_old_places_are_found_by_a_look_back,
+    jobs_that_came_back_to_their_old_places_are_found_by_a_rescan,
 }

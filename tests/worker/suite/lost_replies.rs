@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 use jobs::storage::{
-    Claim, DeclaredSchedule, Heartbeat, LookedBack, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule,
+    Claim, DeclaredSchedule, Heartbeat, Rescanned, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule,
     Transacted, Transaction, WorkerInfo,
 };
 use jobs::{JobContext, JobId, JobState, NewJob, State, StorageError, Worker, WorkerId, job};
@@ -119,12 +119,12 @@ impl Storage for Lossy {
         self.inner.claim_suspect(claim).await
     }
 
-    async fn next_due(&self, claim: &Claim) -> StorageResult<Option<Duration>> {
-        self.inner.next_due(claim).await
+    async fn next_due(&self, claim: &Claim, within: Duration) -> StorageResult<Option<Duration>> {
+        self.inner.next_due(claim, within).await
     }
 
-    async fn look_back(&self, claim: &Claim) -> StorageResult<LookedBack> {
-        self.inner.look_back(claim).await
+    async fn rescan(&self, claim: &Claim) -> StorageResult<Rescanned> {
+        self.inner.rescan(claim).await
     }
 
     async fn leases(&self, worker: WorkerId, among: Option<&[JobId]>) -> StorageResult<Vec<(JobId, i32)>> {
@@ -159,8 +159,8 @@ impl Storage for Lossy {
         self.inner.set_idle(worker, idle).await
     }
 
-    async fn listen(&self, wake: Arc<Notify>, stop: CancellationToken) {
-        self.inner.listen(wake, stop).await;
+    async fn listen(&self, queues: &[String], wake: Arc<Notify>, stop: CancellationToken) {
+        self.inner.listen(queues, wake, stop).await;
     }
 }
 

@@ -114,9 +114,9 @@ pub(super) const TWINS: &[Twin] = &[
         server: "",
     },
     Twin {
-        name: "no-look-back",
+        name: "no-rescan",
         tests: &["kill-storm"],
-        fault: "nobody looks below the floors for what came back there",
+        fault: "no rescan finds what came back below the scan floors",
         reworded: &[("r.run_at < wanted.floor", "r.run_at < '-infinity'")],
         server: "",
     },
@@ -124,7 +124,7 @@ pub(super) const TWINS: &[Twin] = &[
         name: "no-floors",
         tests: &["pinned-snapshot"],
         fault: "every claim begins at the bottom",
-        reworded: &[("r.run_at >= coalesce(scan.floor, '-infinity')", "r.run_at >= '-infinity'")],
+        reworded: &[("r.run_at >= scan.floor", "r.run_at >= '-infinity'")],
         server: "",
     },
     Twin {

@@ -1,16 +1,16 @@
 //! `claim`: leases the best due jobs of the wanted queues, in one statement that is one transaction.
 //!
-//! - It walks lane by lane (one lane per queue and priority), so that jobs scheduled for later in a high lane cost one
+//! - It walks level by level (a level is one priority of one queue), so that jobs scheduled for later in a high level cost one
 //!   index entry, not a walk over all of them, and stops at the wanted number of rows: at most one row beyond is locked,
 //!   which the window function reads ahead.
-//! - It starts each lane at a floor ([`Lanes`](crate::pg::lanes::Lanes)), so that entries of jobs long gone cost nothing.
+//! - It starts each level at a floor ([`levels`](crate::pg::levels)), so that entries of jobs long gone cost nothing.
 //! - `= any(array(..))` and not `in (..)`: the subselect runs once under every plan, so the limit is a limit.
 //! - `for update skip locked`: rows of other claimers are passed over, and nothing here ever waits. Not `for no key update`:
 //!   that goes with a `for key share`, and the delete would then wait for it. No foreign key can take one here.
 //! - Rows whose `xmax` is a transaction that this snapshot has not seen the end of are passed over before that: `skip locked`
 //!   asks the lock manager about each, and many claimers fight over it. A lock given back is seen at once. What the number
 //!   cannot tell (a group of lockers, the epoch of `xid8`) is tried by a claim that insists, and by
-//!   the one after a [`look_back`](super::look_back) has found it again.
+//!   the one after a [`rescan`](super::rescan) has found it twice.
 //! - Beyond the free slots it goes on only up to the first job that must not be claimed ahead ([`Wanted::ahead`]).
 //! - The commit does not wait for the disk (`synchronous_commit`): a claim that a database crash forgets is an
 //!   available job again, and the lease refuses what its worker still writes. `set_config` inside the statement saves
@@ -21,53 +21,47 @@
 //!
 //! | claim | jobs/s |
 //! |---|---|
-//! | raw, one lane, three columns back | 181,000 |
+//! | raw, one level, three columns back | 181,000 |
 //! | this one with thirteen columns back instead of nine | 146,000 |
 //! | this one with three columns back | 173,000 |
 //! | this one without the window that finds jobs at risk | 158,000 |
 //! | this one answering with arrays | 131,000 |
 
 use chrono::{DateTime, Utc};
-use diesel::deserialize::{self, FromSql};
-use diesel::pg::{Pg, PgValue};
+use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
-use diesel::sql_types::{Array, BigInt, Binary, Bool, Integer, Json, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Bool, Integer, Json, Text, Timestamptz, Uuid as SqlUuid};
 use jobs_core::storage::Claim;
 #[cfg(doc)]
 use jobs_core::storage::Wanted;
 use jobs_core::{ClaimedJob, JobId, Lease, WorkerId};
 
 use super::gate::Gate;
-use super::scan::{Lanes, NOT_PAUSED};
-use crate::pg::lanes::{Moment, Scan, Seen};
+use super::scan::{NOT_PAUSED, Scans};
+use crate::pg::levels::{Plan, Seen};
 use crate::pg::native::{RawJson, native_query, sql};
-
-/// Microseconds from 1970 to the beginning of PostgreSQL's time, 2000-01-01.
-const EPOCH: i64 = 946_684_800_000_000;
 
 pub(crate) struct ClaimQuery<'a> {
     worker: WorkerId,
     into_running: IntoRunning,
-    queues: Vec<&'a str>,
     slots: Vec<i64>,
     totals: Vec<i64>,
     kinds: &'a [String],
     suspect_at: i32,
-    lanes: Lanes<'a>,
+    scans: Scans<'a>,
     gate: Gate,
 }
 
 impl<'a> ClaimQuery<'a> {
-    pub(crate) fn new(claim: &'a Claim, scans: &'a [Scan]) -> Self {
+    pub(crate) fn new(claim: &'a Claim, plan: &Plan) -> Self {
         let number = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
-        let queues = claim.wanted.iter().map(|wanted| wanted.queue.as_str()).collect();
         let slots = claim.wanted.iter().map(|wanted| number(wanted.slots)).collect();
         let totals = claim.wanted.iter().map(|wanted| number(wanted.total())).collect();
-        let (lanes, gate) = (Lanes::new(scans), Gate { insist: claim.insist });
+        let (scans, gate) = (Scans::new(claim, plan), Gate::new(claim));
         let suspect_at = claim.suspect_at.into();
         let (worker, into_running) = (claim.worker, IntoRunning(claim.worker));
-        Self { worker, into_running, queues, slots, totals, kinds: &claim.kinds, suspect_at, lanes, gate }
+        Self { worker, into_running, slots, totals, kinds: &claim.kinds, suspect_at, scans, gate }
     }
 }
 
@@ -78,23 +72,22 @@ impl QueryFragment<Pg> for ClaimQuery<'_> {
             "with claimed as (
     delete from jobs.ready where ctid = any(array(
         select pick.ctid
-        from unnest(" [self.queues => Array<Text>] ", " [self.slots => Array<BigInt>] ", " [self.totals => Array<BigInt>] ")
-            as wanted (queue, slots, total)
+        from unnest(" {self.scans.queues} ", " [self.slots => Array<BigInt>] ", " [self.totals => Array<BigInt>] ")
+            as wanted (queue, first, last, slots, total)
         cross join lateral (
             select job.ctid, row_number() over in_order as place, count(*) filter (where job.at_risk) over in_order as risks
-            from " {self.lanes} "
+            from " {self.scans} "
             cross join lateral (
                 select r.ctid, r.crashes > 0 or r.attempt >= r.max_attempts - 1 as at_risk
                 from jobs.ready r
-                where r.queue = wanted.queue and r.priority = lane.priority
-                  and r.run_at >= coalesce(scan.floor, '-infinity') and r.run_at <= now()
-                  and (r.xmax = 0 or scan.floor is null or " [self.gate.insist => Bool] " or pg_visible_in_snapshot(r.xmax::text::xid8, (select pg_current_snapshot())))
+                where r.queue = wanted.queue and r.priority = level.priority
+                  and r.run_at >= scan.floor and r.run_at <= now()
+                  and (r.xmax = 0 or scan.thorough or " [self.gate.insist => Bool] " or pg_visible_in_snapshot(r.xmax::text::xid8, (select pg_current_snapshot())))
                   and r.kind = any(" [self.kinds => Array<Text>] ") and r.crashes < " [self.suspect_at => Integer] "
                 order by r.run_at, r.id
                 limit wanted.total
                 for update skip locked
             ) job
-            where scan.queue = wanted.queue
             window in_order as (rows unbounded preceding)
             limit wanted.total
         ) pick
@@ -122,15 +115,14 @@ insert into jobs.running (id, run_at, enqueued_at, lease, priority, attempt, max
 select id, run_at, enqueued_at, lease + 1, priority, attempt + 1, max_attempts, crashes, " [self.0.0 => SqlUuid] ", kind, queue, tags, args
 from claimed
 returning id, lease, kind, queue, (priority::bigint << 32) | (attempt::bigint << 16) | max_attempts::bigint,
-          coalesce(args, (select payload.args from jobs.payload where job_id = running.id), 'null'), run_at, enqueued_at,
-          (select int8send(pg_current_xact_id()::text::bigint) || int8send(pg_snapshot_xmin(pg_current_snapshot())::text::bigint) || timestamptz_send(now()))"
+          coalesce(args, (select payload.args from jobs.payload where job_id = running.id), 'null'), run_at, enqueued_at, claimed_at"
         )
     }
 }
 
 /// What a claim answers per job. A column costs the server about 0.1 µs for each job, and the worker its decoding: small
 /// numbers share one, and so does what is the same in every row.
-pub(super) type Row = (BigInt, Integer, Text, Text, BigInt, Json, Timestamptz, Timestamptz, Binary);
+pub(super) type Row = (BigInt, Integer, Text, Text, BigInt, Json, Timestamptz, Timestamptz, Timestamptz);
 
 native_query!(ClaimQuery<'a> -> Row);
 
@@ -145,7 +137,7 @@ pub(crate) struct ClaimedRow {
     args: RawJson,
     run_at: DateTime<Utc>,
     enqueued_at: DateTime<Utc>,
-    moment: Moment,
+    claimed_at: DateTime<Utc>,
 }
 
 struct Numbers {
@@ -160,24 +152,14 @@ impl From<i64> for Numbers {
     }
 }
 
-impl FromSql<Binary, Pg> for Moment {
-    fn from_sql(value: PgValue<'_>) -> deserialize::Result<Self> {
-        let bytes: &[u8; 24] = value.as_bytes().try_into()?;
-        let number = |at: usize| i64::from_be_bytes(std::array::from_fn(|byte| bytes[at + byte]));
-        let (xid, xmin, micros) = (number(0), number(8), number(16));
-        let now = DateTime::from_timestamp_micros(micros + EPOCH).ok_or("the server's clock is out of range")?;
-        Ok(Self { xid, xmin, now })
-    }
-}
-
 impl ClaimedRow {
     pub(crate) fn seen(&self) -> Seen<'_> {
         Seen { queue: &self.queue, priority: self.numbers.priority, run_at: self.run_at }
     }
 
-    /// The same in every row of one claim.
-    pub(crate) fn moment(&self) -> Moment {
-        self.moment
+    /// The database's clock at the claim, the same in every row of it.
+    pub(crate) fn clock(&self) -> DateTime<Utc> {
+        self.claimed_at
     }
 
     pub(crate) fn into_job(self, worker: WorkerId) -> ClaimedJob {
@@ -192,7 +174,7 @@ impl ClaimedRow {
             max_attempts,
             run_at: self.run_at,
             enqueued_at: self.enqueued_at,
-            claimed_at: self.moment.now,
+            claimed_at: self.claimed_at,
         }
     }
 }

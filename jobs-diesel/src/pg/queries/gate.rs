@@ -1,31 +1,57 @@
-//! The gate: at most four workers look for jobs at the same moment. Claimers walk over one another's locked rows, which
-//! costs all of them more than four at once can gain: with 64 processes this makes 1.7 times as many jobs per second.
+//! How many workers look for jobs at the same moment. Claimers of one queue walk over one another's locked rows, which costs all of
+//! them more than four at once can gain: with 64 processes the limit makes 1.7 times as many jobs per second.
 //!
-//! Nobody waits at the gate: whoever finds it full comes back later. A place is an advisory lock of the transaction, which
-//! is one statement, so that it comes back with its connection, whatever becomes of the worker. Only one that is stopped
-//! between two packets of a long answer keeps it; [`Claim::insist`] goes past the gate then.
+//! Nobody waits: whoever finds all places taken comes back later. A place is an advisory lock of the transaction, which is one
+//! statement, so that it comes back with its connection, whatever becomes of the worker. Only one that is stopped between
+//! two packets of a long answer keeps it, or somebody else's session that takes our keys; [`Claim::insist`] goes past it then.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
-use diesel::sql_types::Bool;
-#[cfg(doc)]
+use diesel::sql_types::{Bool, Integer};
 use jobs_core::storage::Claim;
 
 use crate::pg::native::sql;
 
-/// Whether this statement may look. Asked once, before anything is read.
+/// Whether this claim may look. Asked once, before anything is read.
 pub(super) struct Gate {
     pub(super) insist: bool,
+    places: [i32; 4],
+}
+
+impl Gate {
+    /// Workers that want other queues first are in nobody's way.
+    pub(super) fn new(claim: &Claim) -> Self {
+        Self { insist: claim.insist, places: places(claim.wanted.first().map_or("", |wanted| wanted.queue.as_str())) }
+    }
+}
+
+/// The second numbers of a queue's keys; the first is `jobs` in ASCII. Those below 8 have other uses.
+pub(crate) fn places(queue: &str) -> [i32; 4] {
+    // FNV-1a: the same in every version of every program.
+    let hash = queue.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    let first = (((hash >> 2) & 0x0fff_ffff) + 1) * 8;
+    [0, 1, 2, 3].map(|place| (first + place).cast_signed())
 }
 
 impl QueryFragment<Pg> for Gate {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        // The first number is `jobs` in ASCII.
+        let [first, second, third, fourth] = &self.places;
         sql!(
             out,
-            "(" [self.insist => Bool] " or (select pg_try_advisory_xact_lock(1785684595, 1) or pg_try_advisory_xact_lock(1785684595, 2)
-                or pg_try_advisory_xact_lock(1785684595, 3) or pg_try_advisory_xact_lock(1785684595, 4)))"
+            "(" [self.insist => Bool] " or (select pg_try_advisory_xact_lock(1785684595, " [*first => Integer] ") or pg_try_advisory_xact_lock(1785684595, " [*second => Integer] ")
+                or pg_try_advisory_xact_lock(1785684595, " [*third => Integer] ") or pg_try_advisory_xact_lock(1785684595, " [*fourth => Integer] ")))"
         )
+    }
+}
+
+/// Whether this rescan may look: one worker at a time.
+pub(super) struct Alone {
+    pub(super) insist: bool,
+}
+
+impl QueryFragment<Pg> for Alone {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        sql!(out, "(" [self.insist => Bool] " or (select pg_try_advisory_xact_lock(1785684595, 5)))")
     }
 }

@@ -1,30 +1,37 @@
-//! `next_due`: how long until the earliest waiting job of the wanted queues and kinds, in seconds. Zero while the
-//! [gate](Gate) is full: then the claim before was refused there, most likely, and the walk would cost what a claim's does.
+//! `next_due`: how long until the earliest waiting job of the wanted queues and kinds, in seconds. Zero while the claim
+//! limit is reached: then the claim before was refused there, most likely, and the walk would cost what a claim's does.
+//!
+//! It looks only so far ahead as its worker is going to sleep: jobs of unknown kinds that are scheduled for later are not walked over.
 
+use chrono::{DateTime, Utc};
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
-use diesel::sql_types::{Array, Double, Integer, Nullable, Text};
+use diesel::sql_types::{Array, Double, Integer, Nullable, Text, Timestamptz};
 use jobs_core::storage::Claim;
 
 use super::gate::Gate;
-use super::scan::{Lanes, NOT_PAUSED};
-use crate::pg::lanes::Scan;
-use crate::pg::native::{native_query, sql};
+use super::scan::{NOT_PAUSED, PAUSED, Scans};
+use crate::pg::levels::Plan;
+use crate::pg::native::{native_query, seconds, sql};
 
 pub(crate) struct NextDueQuery<'a> {
-    queues: Vec<&'a str>,
     kinds: &'a [String],
     suspect_at: i32,
-    lanes: Lanes<'a>,
+    within: f64,
+    scans: Scans<'a>,
     gate: Gate,
 }
 
 impl<'a> NextDueQuery<'a> {
-    pub(crate) fn new(claim: &'a Claim, scans: &'a [Scan]) -> Self {
-        let queues = claim.wanted.iter().map(|wanted| wanted.queue.as_str()).collect();
-        let (lanes, gate) = (Lanes::new(scans), Gate { insist: claim.insist });
-        Self { queues, kinds: &claim.kinds, suspect_at: claim.suspect_at.into(), lanes, gate }
+    pub(crate) fn new(claim: &'a Claim, plan: &Plan, within: std::time::Duration) -> Self {
+        Self {
+            kinds: &claim.kinds,
+            suspect_at: claim.suspect_at.into(),
+            within: seconds(within),
+            scans: Scans::new(claim, plan),
+            gate: Gate::new(claim),
+        }
     }
 }
 
@@ -33,23 +40,29 @@ impl QueryFragment<Pg> for NextDueQuery<'_> {
         sql!(
             out,
             "select case when " {self.gate} " then (select extract(epoch from min(job.run_at) - clock_timestamp())
-from unnest(" [self.queues => Array<Text>] ") as wanted (queue)
+from unnest(" {self.scans.queues} ") as wanted (queue, first, last)
 cross join lateral (
     select job.run_at
-    from " {self.lanes} "
+    from " {self.scans} "
     cross join lateral (
         select r.run_at from jobs.ready r
-        where r.queue = scan.queue and r.priority = lane.priority
-          and r.run_at >= coalesce(scan.floor, '-infinity')
+        where r.queue = wanted.queue and r.priority = level.priority
+          and r.run_at >= scan.floor and r.run_at <= now() + make_interval(secs => " [self.within => Double] ")
           and r.kind = any(" [self.kinds => Array<Text>] ") and r.crashes < " [self.suspect_at => Integer] "
         order by r.run_at, r.id
         limit 1
     ) job
-    where scan.queue = wanted.queue
 ) job
-where " NOT_PAUSED ") else 0 end::float8"
+where " NOT_PAUSED ") else 0 end::float8, now(), " PAUSED
         )
     }
 }
 
-native_query!(NextDueQuery<'a> -> Nullable<Double>);
+native_query!(NextDueQuery<'a> -> (Nullable<Double>, Timestamptz, Array<Text>));
+
+#[derive(Queryable)]
+pub(crate) struct NextDueRow {
+    pub(crate) seconds: Option<f64>,
+    pub(crate) clock: DateTime<Utc>,
+    pub(crate) paused: Vec<String>,
+}

@@ -1,60 +1,94 @@
-//! The part of a statement that says where to look: lanes of the wanted queues, each from its floor. Shared by `claim`
-//! and `next_due`.
+//! The part that `claim`, `next_due`, `discover` and `rescan` share: which levels of the wanted queues to look at, and from where.
 
 use chrono::{DateTime, Utc};
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
-use diesel::sql_types::{Array, Integer, Nullable, Text, Timestamptz};
+use diesel::sql_types::{Array, Bool, Double, Integer, Nullable, Text, Timestamptz};
+use jobs_core::storage::Claim;
 
-use crate::pg::lanes::Scan;
-use crate::pg::native::sql;
+use crate::pg::levels::Plan;
+use crate::pg::native::{seconds, sql};
 
 /// Queues an operator has paused give nothing.
 pub(super) const NOT_PAUSED: &str =
     "not exists (select from jobs.queue paused where paused.name = wanted.queue and paused.paused)";
 
-/// Scans column by column.
-pub(super) struct Lanes<'a> {
-    queues: Vec<&'a str>,
+/// The queues that operators have paused, as one column.
+pub(super) const PAUSED: &str = "array(select name from jobs.queue where paused)";
+
+/// A plan column by column. Each queue names the places of its scans, so that a statement's work grows with their number and not
+/// with the product of queues and scans.
+pub(super) struct Scans<'a> {
+    pub(super) queues: Queues<'a>,
     hi: Vec<i32>,
     lo: Vec<i32>,
     floors: Vec<Option<DateTime<Utc>>>,
+    thorough: Vec<bool>,
+    lag: f64,
 }
 
-impl<'a> Lanes<'a> {
-    pub(super) fn new(scans: &'a [Scan]) -> Self {
+impl<'a> Scans<'a> {
+    pub(super) fn new(claim: &'a Claim, plan: &Plan) -> Self {
+        let place = |at: usize| i32::try_from(at).unwrap_or(i32::MAX);
         Self {
-            queues: scans.iter().map(|scan| scan.queue.as_str()).collect(),
-            hi: scans.iter().map(|scan| scan.hi).collect(),
-            lo: scans.iter().map(|scan| scan.lo).collect(),
-            floors: scans.iter().map(|scan| scan.floor).collect(),
+            queues: Queues {
+                names: claim.wanted.iter().map(|wanted| wanted.queue.as_str()).collect(),
+                // Arrays begin at 1.
+                firsts: plan.of_queue.iter().map(|range| place(range.start + 1)).collect(),
+                lasts: plan.of_queue.iter().map(|range| place(range.end)).collect(),
+            },
+            hi: plan.scans.iter().map(|scan| scan.hi).collect(),
+            lo: plan.scans.iter().map(|scan| scan.lo).collect(),
+            floors: plan.scans.iter().map(|scan| scan.floor).collect(),
+            thorough: plan.scans.iter().map(|scan| scan.thorough).collect(),
+            lag: seconds(plan.lag),
         }
     }
 }
 
-impl QueryFragment<Pg> for Lanes<'_> {
-    /// Writes a `from` item: `scan` with its floor, and `lane` with its priority, best first. A scan of one priority is
-    /// one lane; a scan between two finds those that occur, one index entry each.
+/// The columns of `unnest(..) as wanted (queue, first, last)`.
+pub(super) struct Queues<'a> {
+    names: Vec<&'a str>,
+    firsts: Vec<i32>,
+    lasts: Vec<i32>,
+}
+
+impl QueryFragment<Pg> for Queues<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         sql!(
             out,
-            "unnest(" [self.queues => Array<Text>] ", " [self.hi => Array<Integer>] ", " [self.lo => Array<Integer>] ", "
-            [self.floors => Array<Nullable<Timestamptz>>] ") as scan (queue, hi, lo, floor)
+            [self.names => Array<Text>] ", " [self.firsts => Array<Integer>] ", " [self.lasts => Array<Integer>]
+        )
+    }
+}
+
+impl QueryFragment<Pg> for Scans<'_> {
+    /// Writes a `from` item beside `wanted`: `scan` with its floor, and `level` with its priority, best first. A scan of one
+    /// priority is one level; a scan of a gap finds those that occur in it, one index entry each.
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        sql!(
+            out,
+            "generate_series(wanted.first, wanted.last) as place
             cross join lateral (
-                with recursive lane (priority) as (
+                select (" [self.hi => Array<Integer>] ")[place] as hi, (" [self.lo => Array<Integer>] ")[place] as lo,
+                       coalesce((" [self.floors => Array<Nullable<Timestamptz>>] ")[place], now() - make_interval(secs => " [self.lag => Double] ")) as floor,
+                       (" [self.thorough => Array<Bool>] ")[place] as thorough
+            ) scan
+            cross join lateral (
+                with recursive level (priority) as (
                     select case when scan.hi = scan.lo then scan.hi else
                         (select r.priority from jobs.ready r
-                         where r.queue = scan.queue and r.priority < scan.hi and r.priority > scan.lo
+                         where r.queue = wanted.queue and r.priority < scan.hi and r.priority > scan.lo
                          order by r.priority desc limit 1) end
                     union all
                     select (select r.priority from jobs.ready r
-                            where r.queue = scan.queue and r.priority < lane.priority and r.priority > scan.lo
+                            where r.queue = wanted.queue and r.priority < level.priority and r.priority > scan.lo
                             order by r.priority desc limit 1)
-                    from lane where lane.priority is not null and scan.hi <> scan.lo
+                    from level where level.priority is not null and scan.hi <> scan.lo
                 )
-                select priority from lane where priority is not null
-            ) lane"
+                select priority from level where priority is not null
+            ) level"
         )
     }
 }

@@ -13,28 +13,25 @@ use jobs_core::{Failure, FailureKind, Finish, JobId, Keep, Lease, NewJob, Transi
 use super::claim::{ClaimQuery, ClaimedRow};
 use super::claim_suspect::ClaimSuspectQuery;
 use super::complete::{CompleteQuery, CompletedQuery};
+use super::discover::DiscoverQuery;
 use super::enqueue::{EnqueueManyQuery, EnqueueQuery};
 use super::finish::FinishQuery;
-use super::look_back::LookBackQuery;
-use super::next_due::NextDueQuery;
+use super::live_queues::LiveQueuesQuery;
+use super::next_due::{NextDueQuery, NextDueRow};
 use super::operate::{CancelQuery, RetryQuery};
 use super::prune::PruneQuery;
+use super::rescan::RescanQuery;
 use super::rescue::RescueQuery;
 use super::wake::WakeQuery;
-use crate::pg::lanes::Scan;
+use crate::pg::levels::{Plan, Scan};
 
 fn claim() -> Claim {
-    Claim {
-        worker: WorkerId::generate(),
-        wanted: vec![Wanted::new("q", 3)],
-        kinds: ["k".to_owned()].into(),
-        insist: false,
-        suspect_at: u16::MAX,
-    }
+    Claim::new(WorkerId::generate(), vec![Wanted::new("q", 3)], ["k".to_owned()])
 }
 
-fn scans() -> Vec<Scan> {
-    vec![Scan { queue: "q".to_owned(), hi: 40_000, lo: -40_000, floor: None }]
+fn plan() -> Plan {
+    let scan = Scan { queue: 0, hi: 40_000, lo: -40_000, floor: None, thorough: false };
+    Plan { scans: vec![scan], of_queue: vec![0..1, 0..1], lag: Duration::from_secs(1) }
 }
 
 fn finish(number: i32) -> [Finish; 1] {
@@ -55,11 +52,13 @@ fn text(query: &impl QueryFragment<Pg>) -> String {
 
 #[test]
 fn the_native_statements_are_the_reviewed_ones() {
-    let (claim, scans, finish, job) = (claim(), scans(), finish(1), NewJob::raw("k", "{}"));
-    insta::assert_snapshot!("claim", text(&ClaimQuery::new(&claim, &scans)));
+    let (claim, plan, finish, job) = (claim(), plan(), finish(1), NewJob::raw("k", "{}"));
+    insta::assert_snapshot!("claim", text(&ClaimQuery::new(&claim, &plan)));
     insta::assert_snapshot!("claim_suspect", text(&ClaimSuspectQuery::new(&claim)));
-    insta::assert_snapshot!("next_due", text(&NextDueQuery::new(&claim, &scans)));
-    insta::assert_snapshot!("look_back", text(&LookBackQuery::new(&claim, &scans)));
+    insta::assert_snapshot!("next_due", text(&NextDueQuery::new(&claim, &plan, Duration::from_secs(3))));
+    insta::assert_snapshot!("discover", text(&DiscoverQuery::new(&claim, &plan)));
+    insta::assert_snapshot!("live_queues", text(&LiveQueuesQuery));
+    insta::assert_snapshot!("rescan", text(&RescanQuery::new(&claim, &plan)));
     insta::assert_snapshot!("finish", text(&FinishQuery::new(&finish)));
     let complete = CompleteQuery::new(&completion(1)).unwrap();
     insta::assert_snapshot!("complete", text(&complete));
@@ -87,8 +86,9 @@ async fn every_hot_statement_is_prepared_once_whatever_its_values() {
         let jobs = vec![NewJob::raw("k", format!("{{\"n\": {round}}}")); round];
         let _: (i64, Option<bool>) = EnqueueQuery::new(&jobs[0]).get_result(&mut conn).await.unwrap();
         let _: Vec<i64> = EnqueueManyQuery::new(&jobs).load(&mut conn).await.unwrap();
-        let _: Vec<ClaimedRow> = ClaimQuery::new(&claim, &scans()).load(&mut conn).await.unwrap();
-        let _: Option<f64> = NextDueQuery::new(&claim, &scans()).get_result(&mut conn).await.unwrap();
+        let _: Vec<ClaimedRow> = ClaimQuery::new(&claim, &plan()).load(&mut conn).await.unwrap();
+        let _: NextDueRow =
+            NextDueQuery::new(&claim, &plan(), Duration::from_secs(3)).get_result(&mut conn).await.unwrap();
         let _: Vec<i64> = FinishQuery::new(&finish(i32::try_from(round).unwrap())).get_result(&mut conn).await.unwrap();
         let completion = CompleteQuery::new(&completion(i32::try_from(round).unwrap())).unwrap();
         completion.complete(&mut conn).await.unwrap();

@@ -86,7 +86,7 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
         step!(name, client.enqueue_all(vec![job(), large()]));
     }
     let wanted = |slots| wants(id, &[("default", slots)]);
-    step!("next_due", storage.next_due(&wanted(1)));
+    step!("next_due", storage.next_due(&wanted(1), Duration::MAX));
     let mut claimed = step!("claim", storage.claim(&Claim { insist: true, ..wanted(100) }));
     assert!(claimed.len() >= 6, "{}", claimed.len());
     step!("leases", storage.leases(id, None));
@@ -121,7 +121,7 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     }
 
     // What looks after them.
-    step!("look_back", storage.look_back(&wanted(1)));
+    step!("rescan", storage.rescan(&wanted(1)));
     let dead = mortal(f.database()).await;
     let job = claimed_by_owner(f, dead).await;
     tokio::time::sleep(Duration::from_millis(5)).await;

@@ -135,7 +135,7 @@ pub(super) async fn verbs(db: &Database) {
     refused("heartbeat", storage.open_heartbeat(id).await.unwrap().beat().await);
     refused("claim", storage.claim(&wanted).await);
     refused("claim_suspect", storage.claim_suspect(&wanted).await);
-    refused("next_due", storage.next_due(&wanted).await);
+    refused("next_due", storage.next_due(&wanted, std::time::Duration::MAX).await);
     refused("finish", storage.finish(&[Finish { lease, transition: discard() }]).await);
     refused("complete", storage.finish(&[Finish { lease, transition: DONE }]).await);
     refused("leases", storage.leases(id, None).await);

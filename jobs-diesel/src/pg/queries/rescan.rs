@@ -1,8 +1,7 @@
-//! `look_back`: the first waiting job below each of a worker's floors, where its claims do not look.
+//! `rescan`: the first waiting job below each of a worker's scan floors, where its claims do not look.
 //!
-//! It walks over the entries of all jobs that are gone and that no vacuum could remove yet, and may take a while; so it runs
-//! beside the claims. One worker at a time does: together they would walk on all processors. Whoever finds another at it
-//! comes back later.
+//! It walks over the entries of all jobs that are gone and that no vacuum could remove yet, and over those of unknown kinds, and
+//! may take a while; so it runs beside the claims, one worker at a time. Whoever finds another at it comes back later.
 //!
 //! A row that a claim is about to take may be among what it finds: then the next claim starts a little too far below.
 
@@ -13,38 +12,40 @@ use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, BigInt, Integer, Nullable, SmallInt, Text, Timestamptz};
 use jobs_core::storage::Claim;
 
+use super::gate::Alone;
 use super::scan::NOT_PAUSED;
-use crate::pg::lanes::{PassedBy, Scan};
+use crate::pg::levels::{Plan, Straggler};
 use crate::pg::native::{native_query, sql};
 
-pub(crate) struct LookBackQuery<'a> {
+pub(crate) struct RescanQuery<'a> {
     queues: Vec<&'a str>,
     priorities: Vec<i32>,
     floors: Vec<Option<DateTime<Utc>>>,
     kinds: &'a [String],
     suspect_at: i32,
+    alone: Alone,
 }
 
-impl<'a> LookBackQuery<'a> {
-    /// Of these scans each is one lane with its floor.
-    pub(crate) fn new(claim: &'a Claim, floors: &'a [Scan]) -> Self {
+impl<'a> RescanQuery<'a> {
+    /// `plan`: its levels.
+    pub(crate) fn new(claim: &'a Claim, plan: &Plan) -> Self {
         Self {
-            queues: floors.iter().map(|scan| scan.queue.as_str()).collect(),
-            priorities: floors.iter().map(|scan| scan.hi).collect(),
-            floors: floors.iter().map(|scan| scan.floor).collect(),
+            queues: plan.scans.iter().map(|scan| claim.wanted[scan.queue].queue.as_str()).collect(),
+            priorities: plan.scans.iter().map(|scan| scan.hi).collect(),
+            floors: plan.scans.iter().map(|scan| scan.floor).collect(),
             kinds: &claim.kinds,
             suspect_at: claim.suspect_at.into(),
+            alone: Alone { insist: claim.insist },
         }
     }
 }
 
-impl QueryFragment<Pg> for LookBackQuery<'_> {
+impl QueryFragment<Pg> for RescanQuery<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        // The first number of the lock is `jobs` in ASCII; the places of the gate are 1 to 4.
         sql!(
             out,
             "select job.queue, job.priority, job.run_at, job.id
-from (select pg_try_advisory_xact_lock(1785684595, 5) as had) lock
+from (select " {self.alone} " as admitted) turn
 left join lateral (
     select wanted.queue, low.priority, low.run_at, low.id
     from unnest(" [self.queues => Array<Text>] ", " [self.priorities => Array<Integer>] ", " [self.floors => Array<Nullable<Timestamptz>>] ")
@@ -56,28 +57,28 @@ left join lateral (
         order by r.run_at, r.id
         limit 1
     ) low
-    where lock.had and " NOT_PAUSED "
+    where turn.admitted and " NOT_PAUSED "
 ) job on true
-where lock.had"
+where turn.admitted"
         )
     }
 }
 
 type Row = (Nullable<Text>, Nullable<SmallInt>, Nullable<Timestamptz>, Nullable<BigInt>);
 
-native_query!(LookBackQuery<'a> -> Row);
+native_query!(RescanQuery<'a> -> Row);
 
-/// One per lane that has such a job; one of nulls where none has, and none where another worker looks.
+/// One per level that has such a job; one of nulls where none has, and none where another worker looks.
 #[derive(Queryable)]
-pub(crate) struct LookBackRow {
+pub(crate) struct RescanRow {
     queue: Option<String>,
     priority: Option<i16>,
     run_at: Option<DateTime<Utc>>,
     id: Option<i64>,
 }
 
-impl LookBackRow {
-    pub(crate) fn found(self) -> Option<PassedBy> {
-        Some(PassedBy { queue: self.queue?, priority: self.priority?, run_at: self.run_at?, id: self.id? })
+impl RescanRow {
+    pub(crate) fn straggler(self) -> Option<Straggler> {
+        Some(Straggler { queue: self.queue?, priority: self.priority?, run_at: self.run_at?, id: self.id? })
     }
 }

@@ -1,0 +1,74 @@
+//! The rescanner: finds jobs that came to where the claims of this worker do not look any more.
+//!
+//! A rescan may take long, changes nothing in the database, and is of no use to a worker that claims no more: so it ends by itself
+//! when the worker begins to drain, and no shutdown waits for it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::storage::{Claim, Rescanned, Wanted};
+use crate::telemetry::Trouble;
+use crate::worker::Shared;
+
+/// Between two, while claims are made,
+const BUSY: Duration = Duration::from_secs(1);
+/// or where jobs are known to have come back, or a hint led to nothing;
+const URGENT: Duration = Duration::from_millis(150);
+/// unless one takes long: it may have one in so many parts of the time,
+const SHARE: u32 = 25;
+/// and more if the pause would be longer than this.
+const LONGEST: Duration = Duration::from_secs(10);
+/// After one that was refused.
+const REFUSED: Duration = Duration::from_millis(300);
+/// Whoever is refused for so long does not ask any more: somebody else may hold the lock for ever.
+const INSIST_AFTER: Duration = Duration::from_secs(10);
+/// Between two of an idle worker: so many polls.
+const POLLS: u32 = 2;
+
+pub(super) async fn run(shared: Arc<Shared>) {
+    let (trouble, draining) = (Trouble::new("rescan"), shared.phases.draining().clone());
+    let mut refused_since: Option<Instant> = None;
+    loop {
+        tokio::select! {
+            () = shared.claimed.notified() => {}
+            () = shared.came_back.notified() => {}
+            () = tokio::time::sleep(shared.settings.poll.saturating_mul(POLLS)) => {}
+            () = draining.cancelled() => return,
+        }
+        let began = Instant::now();
+        let insist = refused_since.is_some_and(|since| since.elapsed() > INSIST_AFTER);
+        let rescanned = shared.storage.rescan(&everything(&shared, insist)).await;
+        let share = began.elapsed() * SHARE;
+        let (mut pause, mut urgent) = (share.clamp(BUSY, LONGEST), share.clamp(URGENT, LONGEST));
+        if !matches!(rescanned, Ok(Rescanned::Refused)) {
+            refused_since = None;
+        }
+        match rescanned {
+            Ok(Rescanned::Nothing) => {}
+            Ok(Rescanned::Found) => shared.wake.notify_one(),
+            Ok(Rescanned::Refused) => {
+                refused_since.get_or_insert(began);
+                (pause, urgent) = (REFUSED, URGENT);
+                shared.claimed.notify_one();
+            }
+            Err(problem) => trouble.report(&problem),
+        }
+        tokio::select! {
+            () = tokio::time::sleep(urgent) => {}
+            () = draining.cancelled() => return,
+        }
+        tokio::select! {
+            () = tokio::time::sleep(pause.saturating_sub(urgent).mul_f64(rand::random_range(0.5..1.0))) => {}
+            // They need not wait for the next.
+            () = shared.came_back.notified() => shared.claimed.notify_one(),
+            () = draining.cancelled() => return,
+        }
+    }
+}
+
+/// All that this worker may claim.
+fn everything(shared: &Shared, insist: bool) -> Claim {
+    let wanted = shared.settings.queues.keys().map(|queue| Wanted::new(queue, 1)).collect();
+    let suspect_at = shared.settings.rescue_policy(false).suspect_at();
+    Claim { insist, suspect_at, ..Claim::new(*shared.id.borrow(), wanted, shared.registry.kinds()) }
+}

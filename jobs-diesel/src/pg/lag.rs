@@ -1,0 +1,76 @@
+//! How far scan floors stay behind the database's clock. A transaction that commits within the lag is seen by the next claim; one
+//! that takes longer waits for a rescan. In return every claim walks over what came into the queue within the lag: where
+//! that takes long, because nothing of it can be removed or most of it is not committed, the lag becomes shorter.
+
+use std::time::{Duration, Instant};
+
+const MOST: Duration = Duration::from_secs(2);
+const LEAST: Duration = Duration::from_millis(100);
+/// What a claim may take,
+const QUICK: Duration = Duration::from_millis(2);
+/// and so much more for each job that it brings.
+const EACH: Duration = Duration::from_micros(25);
+/// So many claims in a row were slow: it is not chance.
+const IN_A_ROW: u32 = 3;
+/// After so long without that, the lag grows by a tenth.
+const CALM: Duration = Duration::from_millis(100);
+
+#[derive(Debug)]
+pub(crate) struct Lag {
+    lag: Duration,
+    slow: u32,
+    changed: Instant,
+}
+
+impl Lag {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { lag: MOST, slow: 0, changed: now }
+    }
+
+    pub(crate) fn get(&self) -> Duration {
+        self.lag
+    }
+
+    /// After a claim that took this long and brought so many jobs.
+    pub(crate) fn claimed(&mut self, took: Duration, jobs: usize, now: Instant) {
+        let fair = QUICK + EACH * u32::try_from(jobs).unwrap_or(u32::MAX);
+        self.slow = if took > fair { self.slow + 1 } else { 0 };
+        if self.slow >= IN_A_ROW {
+            (self.lag, self.slow, self.changed) = ((self.lag / 2).max(LEAST), 0, now);
+        } else if now.duration_since(self.changed) >= CALM {
+            (self.lag, self.changed) = ((self.lag + self.lag / 10).min(MOST), now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SLOW: Duration = Duration::from_millis(5);
+    const FAST: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn slow_claims_shorten_it_and_quick_ones_bring_it_back() {
+        let mut now = Instant::now();
+        let mut lag = Lag::new(now);
+        lag.claimed(SLOW, 0, now);
+        lag.claimed(SLOW, 0, now);
+        assert_eq!(lag.get(), MOST, "twice may be chance");
+        (0..30).for_each(|_| lag.claimed(SLOW, 0, now));
+        assert_eq!(lag.get(), LEAST);
+        for _ in 0..40 {
+            now += CALM;
+            lag.claimed(FAST, 0, now);
+        }
+        assert_eq!(lag.get(), MOST);
+    }
+
+    #[test]
+    fn a_claim_may_take_its_time_for_the_jobs_it_brings() {
+        let now = Instant::now();
+        let mut lag = Lag::new(now);
+        (0..30).for_each(|_| lag.claimed(SLOW, 500, now));
+        assert_eq!(lag.get(), MOST);
+    }
+}

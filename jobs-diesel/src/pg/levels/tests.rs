@@ -1,0 +1,183 @@
+use jobs_core::WorkerId;
+use jobs_core::storage::Wanted;
+
+use super::*;
+
+const QUICK: Duration = Duration::ZERO;
+/// How far behind the clock floors are.
+const LAG: i64 = 2;
+
+fn at(seconds: i64) -> DateTime<Utc> {
+    DateTime::from_timestamp(1_000_000 + seconds, 0).expect("in range")
+}
+
+fn claim(slots: usize) -> Claim {
+    Claim::new(WorkerId::generate(), vec![Wanted::new("q", slots)], [])
+}
+
+fn seen(priority: i16, seconds: i64) -> Seen<'static> {
+    Seen { queue: "q", priority, run_at: at(seconds) }
+}
+
+/// The scans of the next claim.
+fn scans(levels: &Levels) -> Vec<(i32, i32, Option<DateTime<Utc>>)> {
+    levels.plan(&claim(1)).scans.into_iter().map(|scan| (scan.hi, scan.lo, scan.floor)).collect()
+}
+
+/// The floor of a level.
+fn floor(levels: &Levels, priority: i32) -> Option<DateTime<Utc>> {
+    scans(levels).into_iter().find(|(hi, lo, _)| hi == lo && *hi == priority).and_then(|(_, _, floor)| floor)
+}
+
+/// After a rescan at second 0 that found these levels at once.
+fn discovered(priorities: &[i16]) -> Levels {
+    let mut levels = Levels::new(Instant::now());
+    let found: Vec<_> = priorities.iter().map(|priority| ("q".to_owned(), *priority)).collect();
+    levels.discovered(&found, Vec::new(), at(0), QUICK, Instant::now());
+    levels
+}
+
+/// Learns from a claim of so many slots that began here and now.
+fn claimed(levels: &mut Levels, slots: usize, jobs: &[Seen<'_>], now: i64) {
+    let (claim, plan) = (claim(slots), levels.plan(&claim(slots)));
+    levels.claimed(&claim, &plan, jobs, at(now), Instant::now());
+}
+
+fn rescanned(levels: &mut Levels, found: &[Straggler]) {
+    let (claim, now) = (claim(1), Instant::now());
+    let plan = levels.plan_of_all(&claim, now).levels();
+    levels.rescanned(&claim, &plan, found, now);
+}
+
+fn straggler(id: i64, seconds: i64) -> Vec<Straggler> {
+    vec![Straggler { queue: "q".to_owned(), priority: 0, run_at: at(seconds), id }]
+}
+
+#[test]
+fn levels_start_at_their_floor_and_the_gaps_between_them_at_what_is_young() {
+    let levels = discovered(&[5, 0]);
+    let behind = Some(at(-LAG));
+    assert_eq!(scans(&levels), [(ABOVE, 5, None), (5, 5, behind), (5, 0, None), (0, 0, behind), (0, BELOW, None)]);
+}
+
+#[test]
+fn where_gaps_take_long_only_levels_are_tried_and_the_usual_one() {
+    let mut levels = discovered(&[5]);
+    levels.discovered(&[], Vec::new(), at(1), CHEAP * 2, Instant::now());
+    assert_eq!(scans(&levels), [(5, 5, Some(at(-LAG))), (0, 0, None)]);
+    let mut levels = discovered(&[5, -5]);
+    levels.discovered(&[], Vec::new(), at(1), CHEAP * 2, Instant::now());
+    assert_eq!(scans(&levels), [(5, 5, Some(at(-LAG))), (0, 0, None), (-5, -5, Some(at(-LAG)))]);
+}
+
+#[test]
+fn a_claim_that_did_not_get_enough_has_emptied_every_level() {
+    let mut levels = discovered(&[5, 0, -5]);
+    claimed(&mut levels, 3, &[seen(5, 1), seen(0, 2)], 100);
+    for priority in [5, 0, -5] {
+        assert_eq!(floor(&levels, priority), Some(at(100 - LAG)), "{priority}");
+    }
+}
+
+#[test]
+fn a_claim_that_got_enough_has_emptied_its_last_level_up_to_its_last_job() {
+    let mut levels = discovered(&[5, 0, -5]);
+    claimed(&mut levels, 2, &[seen(5, 1), seen(0, 2)], 100);
+    assert_eq!(floor(&levels, 5), Some(at(100 - LAG)));
+    assert_eq!(floor(&levels, 0), Some(at(2)));
+    assert_eq!(floor(&levels, -5), Some(at(-LAG)), "it was not looked at");
+}
+
+#[test]
+fn a_queue_that_gave_nothing_beside_others_was_empty_unless_it_is_paused() {
+    let mut both = claim(1);
+    both.wanted.push(Wanted::new("other", 1));
+    let other = Seen { queue: "other", priority: 0, run_at: at(50) };
+    for (paused, floor_after) in [(vec![], 100 - LAG), (vec!["q".to_owned()], -LAG)] {
+        let mut levels = discovered(&[0]);
+        levels.discovered(&[], paused, at(0), QUICK, Instant::now());
+        let plan = levels.plan(&both);
+        levels.claimed(&both, &plan, &[other], at(100), Instant::now());
+        assert_eq!(floor(&levels, 0), Some(at(floor_after)));
+    }
+}
+
+#[test]
+fn a_look_that_saw_nothing_due_moves_every_floor() {
+    let mut levels = discovered(&[5, 0]);
+    let (claim, plan) = (claim(1), levels.plan(&claim(1)));
+    levels.nothing_due(&claim, &plan, at(100), Vec::new());
+    assert_eq!((floor(&levels, 5), floor(&levels, 0)), (Some(at(100 - LAG)), Some(at(100 - LAG))));
+    levels.nothing_due(&claim, &plan, at(200), vec!["q".to_owned()]);
+    assert_eq!(floor(&levels, 0), Some(at(100 - LAG)), "a paused queue may have jobs");
+}
+
+#[test]
+fn what_a_rescan_finds_is_where_the_next_claim_starts() {
+    let mut levels = discovered(&[0]);
+    claimed(&mut levels, 9, &[seen(0, 90)], 100);
+    rescanned(&mut levels, &straggler(7, 3));
+    assert_eq!(floor(&levels, 0), Some(at(3)));
+    claimed(&mut levels, 2, &[seen(0, 3), seen(0, 4)], 101);
+    assert_eq!(floor(&levels, 0), Some(at(4)), "the rest follows");
+    claimed(&mut levels, 9, &[seen(0, 5)], 102);
+    assert_eq!(floor(&levels, 0), Some(at(102 - LAG)), "it is empty again");
+}
+
+#[test]
+fn a_claim_that_began_before_a_rescan_knows_nothing_of_what_that_found() {
+    let mut levels = discovered(&[0]);
+    claimed(&mut levels, 9, &[seen(0, 90)], 100);
+    let before = levels.plan(&claim(9));
+    rescanned(&mut levels, &straggler(7, 3));
+    levels.claimed(&claim(9), &before, &[seen(0, 100)], at(101), Instant::now());
+    levels.nothing_due(&claim(9), &before, at(101), Vec::new());
+    assert_eq!(floor(&levels, 0), Some(at(3)));
+}
+
+#[test]
+fn what_is_found_twice_is_claimed_with_every_row_tried() {
+    let mut levels = discovered(&[0]);
+    let thorough = |levels: &Levels| levels.plan(&claim(1)).scans[1].thorough;
+    rescanned(&mut levels, &straggler(7, -100));
+    assert!(!thorough(&levels));
+    // No claim takes it.
+    claimed(&mut levels, 9, &[seen(0, 1)], 100);
+    rescanned(&mut levels, &straggler(7, -100));
+    assert!(thorough(&levels));
+    claimed(&mut levels, 9, &[seen(0, -100)], 101);
+    assert!(!thorough(&levels), "it was taken");
+}
+
+#[test]
+fn what_was_gone_and_came_back_is_not_found_again() {
+    let mut levels = discovered(&[0]);
+    rescanned(&mut levels, &straggler(7, -100));
+    claimed(&mut levels, 9, &[seen(0, -100)], 100);
+    rescanned(&mut levels, &[]);
+    rescanned(&mut levels, &straggler(7, -100));
+    assert!(!levels.plan(&claim(1)).scans[1].thorough);
+}
+
+#[test]
+fn a_clock_that_was_set_back_makes_everything_unknown() {
+    let mut levels = discovered(&[0]);
+    assert!(levels.begin() && !levels.begin());
+    claimed(&mut levels, 9, &[seen(0, 3)], 3600);
+    claimed(&mut levels, 9, &[seen(0, 4)], 4);
+    assert_eq!(floor(&levels, 0), None);
+    assert!(levels.begin(), "the next claim is preceded by a rescan");
+}
+
+#[test]
+fn of_many_levels_a_claim_tries_those_that_were_used_last() {
+    let mut levels = discovered(&[]);
+    let many: Vec<_> = (0..1000).map(|priority| ("q".to_owned(), priority)).collect();
+    levels.discovered(&many, Vec::new(), at(0), CHEAP * 2, Instant::now() - FORGET_AFTER / 2);
+    claimed(&mut levels, 9, &[seen(700, 1)], 2);
+    let recent: Vec<_> = (0..60).map(|priority| ("q".to_owned(), 2000 + priority)).collect();
+    levels.discovered(&recent, Vec::new(), at(3), CHEAP * 2, Instant::now());
+    assert!(floor(&levels, 700).is_some() && floor(&levels, 2030).is_some());
+    let all = levels.plan_of_all(&claim(1), Instant::now());
+    assert_eq!(all.levels().scans.len(), 1060, "a rescan looks at all of them");
+}

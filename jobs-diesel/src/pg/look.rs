@@ -1,0 +1,129 @@
+//! `claim`, `next_due` and `rescan` of PostgreSQL: each looks where [`Levels`] says, and tells it what it saw.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use diesel_async::RunQueryDsl;
+use jobs_core::ClaimedJob;
+use jobs_core::storage::{Claim, Rescanned, StorageResult};
+
+#[cfg(doc)]
+use super::levels::Levels;
+use super::many_queues::{AT_ONCE, NEXT_QUEUES, all_of};
+use super::queries::claim::{self, ClaimQuery, ClaimedRow};
+use super::queries::discover::{DiscoverQuery, DiscoverRow};
+use super::queries::live_queues::LiveQueuesQuery;
+use super::queries::next_due::{NextDueQuery, NextDueRow};
+use super::queries::rescan::{RescanQuery, RescanRow};
+use super::{PgStorage, run};
+
+/// What the first claim of a worker waits for its first rescan. Beside dead entries by the million that takes seconds; new jobs
+/// are claimed meanwhile.
+const FIRST_RESCAN: Duration = Duration::from_millis(500);
+
+impl PgStorage {
+    pub(super) async fn look_and_claim(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
+        self.begin(claim).await;
+        if claim.wanted.len() <= AT_ONCE {
+            return self.claim_from(claim).await;
+        }
+        let live = self.live(claim).await?;
+        let some = self.levels(claim.worker, |levels| levels.many.some_of(claim, live.as_ref()));
+        if some.wanted.is_empty() { Ok(Vec::new()) } else { self.claim_from(&some).await }
+    }
+
+    async fn claim_from(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
+        let plan = self.levels(claim.worker, |levels| levels.plan(claim));
+        let asked = Instant::now();
+        let rows: Vec<ClaimedRow> = run!(self, "claim", conn => ClaimQuery::new(claim, &plan).load(conn))?;
+        let now = Instant::now();
+        self.levels(claim.worker, |levels| {
+            levels.lag.claimed(now - asked, rows.len(), now);
+            if let Some(first) = rows.as_slice().first() {
+                let seen: Vec<_> = rows.iter().map(ClaimedRow::seen).collect();
+                levels.claimed(claim, &plan, &seen, first.clock(), now);
+            }
+        });
+        let mut jobs: Vec<ClaimedJob> = rows.into_iter().map(|row| row.into_job(claim.worker)).collect();
+        claim::sort(&mut jobs);
+        Ok(jobs)
+    }
+
+    pub(super) async fn look_ahead(&self, claim: &Claim, within: Duration) -> StorageResult<Option<Duration>> {
+        self.begin(claim).await;
+        let live = if claim.wanted.len() <= AT_ONCE { None } else { Some(self.live(claim).await?) };
+        let (claim, blind) = match live {
+            None => (claim.clone(), false),
+            Some(Some(live)) => {
+                let wanted = all_of(claim, Some(&live)).cloned().collect();
+                (Claim { wanted, ..claim.clone_without_wanted() }, false)
+            }
+            Some(None) => (self.levels(claim.worker, |levels| levels.many.some_of(claim, None)), true),
+        };
+        let plan = self.levels(claim.worker, |levels| levels.plan(&claim));
+        let asked = Instant::now();
+        let answer: NextDueRow =
+            run!(self, "next_due", conn => NextDueQuery::new(&claim, &plan, within).get_result(conn))?;
+        let due = answer.seconds.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default());
+        self.levels(claim.worker, |levels| {
+            let now = Instant::now();
+            levels.lag.claimed(now - asked, 0, now);
+            if due.is_none_or(|due| !due.is_zero()) {
+                levels.nothing_due(&claim, &plan, answer.clock, answer.paused);
+            }
+        });
+        Ok(if blind { Some(due.map_or(NEXT_QUEUES, |due| due.min(NEXT_QUEUES))) } else { due })
+    }
+
+    /// Asks which queues have jobs, if that is known to be quick.
+    async fn live(&self, claim: &Claim) -> StorageResult<Option<HashSet<String>>> {
+        let asked = Instant::now();
+        if !self.levels(claim.worker, |levels| levels.many.asks(asked)) {
+            return Ok(None);
+        }
+        let live: Vec<String> = run!(self, "live_queues", conn => LiveQueuesQuery.load(conn))?;
+        let now = Instant::now();
+        self.levels(claim.worker, |levels| levels.many.asked(now - asked, now));
+        Ok(Some(live.into_iter().collect()))
+    }
+
+    /// The first rescan of a worker shows where jobs wait. If it takes long, it goes on beside the first claims.
+    async fn begin(&self, claim: &Claim) {
+        if self.levels(claim.worker, super::levels::Levels::begin) {
+            let (storage, claim) = (self.clone(), Claim { insist: true, ..claim.clone() });
+            let first = tokio::spawn(async move { storage.rescan_below(&claim).await });
+            match tokio::time::timeout(FIRST_RESCAN, first).await {
+                Ok(Ok(Ok(_))) => {}
+                // The rescans that follow find what this one has not.
+                Ok(Ok(Err(problem))) => tracing::debug!(%problem, "the first rescan failed"),
+                Ok(Err(_)) | Err(_) => {}
+            }
+        }
+    }
+
+    pub(super) async fn rescan_below(&self, claim: &Claim) -> StorageResult<Rescanned> {
+        let live = if claim.wanted.len() <= AT_ONCE { None } else { self.live(claim).await? };
+        let wanted = all_of(claim, live.as_ref()).cloned().collect();
+        let claim = &Claim { wanted, ..claim.clone_without_wanted() };
+        let gaps = self.levels(claim.worker, |levels| levels.plan_of_all(claim, Instant::now())).gaps();
+        let asked = Instant::now();
+        let mut rows: Vec<DiscoverRow> = run!(self, "discover", conn => DiscoverQuery::new(claim, &gaps).load(conn))?;
+        let now = Instant::now();
+        let found: Vec<_> = rows.iter_mut().filter_map(DiscoverRow::level).collect();
+        let Some(any) = rows.pop() else { return Ok(Rescanned::Refused) };
+        let levels = self.levels(claim.worker, |levels| {
+            levels.discovered(&found, any.paused, any.clock, now - asked, now);
+            levels.plan_of_all(claim, now).levels()
+        });
+        if levels.scans.is_empty() {
+            return Ok(Rescanned::Nothing);
+        }
+        let rows: Vec<RescanRow> = run!(self, "rescan", conn => RescanQuery::new(claim, &levels).load(conn))?;
+        if rows.is_empty() {
+            return Ok(Rescanned::Refused);
+        }
+        let found: Vec<_> = rows.into_iter().filter_map(RescanRow::straggler).collect();
+        self.levels(claim.worker, |known| known.rescanned(claim, &levels, &found, Instant::now()));
+        Ok(if found.is_empty() { Rescanned::Nothing } else { Rescanned::Found })
+    }
+}

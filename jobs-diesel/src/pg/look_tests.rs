@@ -1,0 +1,239 @@
+//! What claims cost, in buffers of the server, where queues are odd: floors keep them from all that they can do nothing with, and
+//! rescans find what came below the floors.
+
+use std::time::{Duration, Instant};
+
+use chrono::DateTime;
+use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
+use jobs_core::storage::{Claim, Rescanned, Storage as _, Wanted, WorkerInfo};
+use jobs_core::{Finish, NewJob, Transition, WorkerId};
+
+use super::PgStorage;
+use super::levels::{Plan, Scan};
+use super::queries::claim::ClaimQuery;
+use super::tests::{buffers, database, run};
+
+/// A claim that begins at its floors touches no more buffers than this.
+const FEW: u64 = 60;
+
+struct World {
+    admin: AsyncPgConnection,
+    name: String,
+    storage: PgStorage,
+    conn: AsyncPgConnection,
+    claim: Claim,
+}
+
+impl World {
+    /// A database with a worker that wants so many jobs of kind `k` from each of these queues.
+    async fn new(slots: usize, queues: &[&str]) -> Self {
+        let (admin, name, storage) = database().await;
+        let worker = WorkerId::generate();
+        register(&storage, worker).await;
+        let wanted = queues.iter().map(|queue| Wanted::new(*queue, slots)).collect();
+        let conn = storage.connector.connect().await.unwrap();
+        Self { admin, name, storage, conn, claim: Claim::new(worker, wanted, ["k".to_owned()]) }
+    }
+
+    async fn sql(&mut self, sql: &str) {
+        self.conn.batch_execute(sql).await.unwrap();
+    }
+
+    /// What the worker's next claim would touch.
+    async fn buffers(&mut self) -> u64 {
+        let plan = self.storage.levels(self.claim.worker, |levels| levels.plan(&self.claim));
+        buffers(&mut self.conn, ClaimQuery::new(&self.claim, &plan)).await
+    }
+
+    /// What a claim would touch that begins at the bottom.
+    async fn buffers_from_the_bottom(&mut self) -> u64 {
+        let scan = Scan { queue: 0, hi: 0, lo: 0, floor: Some(DateTime::UNIX_EPOCH), thorough: true };
+        let plan = Plan { scans: vec![scan], of_queue: vec![0..1], lag: Duration::ZERO };
+        buffers(&mut self.conn, ClaimQuery::new(&self.claim, &plan)).await
+    }
+
+    /// Runs jobs one by one for longer than the floors stay behind.
+    async fn a_while(&mut self) {
+        for _ in 0..6 {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            run(&self.storage, &mut self.conn, &self.claim, 1).await;
+        }
+    }
+
+    /// A worker that finds nothing, for longer than the floors stay behind.
+    async fn an_idle_while(&self) {
+        for _ in 0..2 {
+            tokio::time::sleep(Duration::from_millis(1_300)).await;
+            assert_eq!(self.storage.claim(&self.claim).await.unwrap().len(), 0);
+            self.storage.next_due(&self.claim, Duration::from_secs(3)).await.unwrap();
+        }
+    }
+
+    async fn end(self) {
+        let Self { mut admin, name, storage, conn, .. } = self;
+        drop((storage, conn));
+        admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();
+    }
+}
+
+async fn register(storage: &PgStorage, id: WorkerId) {
+    let info = WorkerInfo { id, host: "here".into(), pid: 1, queues: vec![], lease: Duration::from_secs(3600) };
+    storage.register(&info).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_rescan_finds_what_claims_pass_by_and_says_when_it_could_not_look() {
+    let mut world = World::new(5, &["default"]).await;
+    crate::enqueue_all(&mut world.conn, vec![NewJob::raw("k", "{}")]).await.unwrap();
+    let held = world.storage.claim(&world.claim).await.unwrap().remove(0);
+    world.a_while().await;
+    let (storage, claim) = (world.storage.clone(), world.claim.clone());
+    assert_eq!(storage.rescan(&claim).await.unwrap(), Rescanned::Nothing);
+    storage.finish(&[Finish { lease: held.lease, transition: Transition::Release }]).await.unwrap();
+    assert_eq!(storage.claim(&claim).await.unwrap().len(), 0, "it is back below the floor");
+    assert_eq!(storage.next_due(&claim, Duration::MAX).await.unwrap(), None);
+
+    world.sql("begin; select pg_advisory_xact_lock(1785684595, 5)").await;
+    assert_eq!(storage.rescan(&claim).await.unwrap(), Rescanned::Refused);
+    let insisting = Claim { insist: true, ..claim.clone() };
+    assert_eq!(storage.rescan(&insisting).await.unwrap(), Rescanned::Found, "whoever insists looks all the same");
+    world.sql("rollback").await;
+    assert_eq!(storage.rescan(&claim).await.unwrap(), Rescanned::Nothing, "claims begin there now");
+    assert_eq!(storage.claim(&claim).await.unwrap().len(), 1, "it is seen now");
+    drop(storage);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn an_old_snapshot_costs_a_claim_nothing() {
+    let mut world = World::new(500, &["default"]).await;
+    let mut forgotten = world.storage.connector.connect().await.unwrap();
+    forgotten.batch_execute("begin isolation level repeatable read; select count(*) from jobs.ready").await.unwrap();
+    for _ in 0..20 {
+        run(&world.storage, &mut world.conn, &world.claim, 500).await;
+    }
+    world.a_while().await;
+    let (from_floors, from_bottom) = (world.buffers().await, world.buffers_from_the_bottom().await);
+    assert!(from_floors <= FEW, "{from_floors} buffers from the floors");
+    assert!(from_bottom > 3 * from_floors, "{from_bottom} buffers from the bottom: the snapshot held nothing back");
+    drop(forgotten);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_transaction_that_has_written_and_stays_open_costs_a_claim_nothing() {
+    let mut world = World::new(500, &["default"]).await;
+    let mut writer = world.storage.connector.connect().await.unwrap();
+    writer
+        .batch_execute("create table public.import (n integer); begin; insert into public.import values (1)")
+        .await
+        .unwrap();
+    for _ in 0..20 {
+        run(&world.storage, &mut world.conn, &world.claim, 500).await;
+    }
+    world.a_while().await;
+    let from_floors = world.buffers().await;
+    assert!(from_floors <= FEW, "{from_floors} buffers from the floors");
+    drop(writer);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn what_commits_late_is_found_by_a_rescan() {
+    let mut world = World::new(5, &["default"]).await;
+    let mut late = world.storage.connector.connect().await.unwrap();
+    late.batch_execute("begin").await.unwrap();
+    crate::enqueue_all(&mut late, vec![NewJob::raw("k", "{}"); 3]).await.unwrap();
+    world.a_while().await;
+    late.batch_execute("commit").await.unwrap();
+    assert_eq!(world.storage.claim(&world.claim).await.unwrap().len(), 0, "it is below the floor");
+    assert_eq!(world.storage.rescan(&world.claim).await.unwrap(), Rescanned::Found);
+    assert_eq!(world.storage.claim(&world.claim).await.unwrap().len(), 3, "all of them, not the first only");
+    drop(late);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn jobs_of_an_unknown_kind_cost_a_claim_nothing_at_any_priority() {
+    let mut world = World::new(5, &["default"]).await;
+    let unknown = "insert into jobs.ready (kind, priority, args)
+        select 'of_a_newer_program', p, '{}' from generate_series(1, 4000), unnest('{7, 0, -7}'::smallint[]) p";
+    world.sql(unknown).await;
+    // While it is idle,
+    world.storage.rescan(&world.claim).await.unwrap();
+    world.an_idle_while().await;
+    let idle = world.buffers().await;
+    assert!(idle <= FEW, "{idle} buffers");
+    // and while it works, and more come.
+    world.sql(unknown).await;
+    world.a_while().await;
+    let busy = world.buffers().await;
+    assert!(busy <= FEW, "{busy} buffers");
+    // A worker that starts now finds its jobs behind them.
+    crate::enqueue_all(&mut world.conn, vec![NewJob::raw("k", "{}"); 3]).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let newcomer = Claim { worker: WorkerId::generate(), ..world.claim.clone() };
+    register(&world.storage, newcomer.worker).await;
+    assert_eq!(world.storage.claim(&newcomer).await.unwrap().len(), 3);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn jobs_that_are_not_committed_cost_a_claim_nothing() {
+    let mut world = World::new(5, &["default"]).await;
+    let mut bulk = world.storage.connector.connect().await.unwrap();
+    bulk.batch_execute("begin; insert into jobs.ready (kind, args) select 'k', '{}' from generate_series(1, 20000)")
+        .await
+        .unwrap();
+    world.a_while().await;
+    let meanwhile = world.buffers().await;
+    assert!(meanwhile <= FEW, "{meanwhile} buffers");
+    bulk.batch_execute("commit").await.unwrap();
+    assert_eq!(world.storage.rescan(&world.claim).await.unwrap(), Rescanned::Found);
+    for _ in 0..10 {
+        assert_eq!(world.storage.claim(&world.claim).await.unwrap().len(), 5, "one claim after the other finds them");
+    }
+    drop(bulk);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_clock_that_was_set_back_leaves_no_floor_ahead() {
+    let mut world = World::new(5, &["default"]).await;
+    world.a_while().await;
+    // As if this worker had seen the clock an hour later.
+    let ahead = chrono::Utc::now() + Duration::from_secs(3600);
+    world.storage.levels(world.claim.worker, |levels| {
+        let plan = levels.plan(&world.claim);
+        levels.nothing_due(&world.claim, &plan, ahead, Vec::new());
+    });
+    crate::enqueue_all(&mut world.conn, vec![NewJob::raw("k", "{}")]).await.unwrap();
+    assert_eq!(world.storage.claim(&world.claim).await.unwrap().len(), 0);
+    world.storage.next_due(&world.claim, Duration::from_secs(3)).await.unwrap();
+    assert_eq!(world.storage.claim(&world.claim).await.unwrap().len(), 1, "the step was noticed");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_claim_from_many_queues_costs_what_the_queues_with_jobs_cost() {
+    let names: Vec<String> = (0..1000).map(|queue| format!("tenant_{queue}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut world = World::new(2, &names).await;
+    world.storage.claim(&world.claim).await.unwrap();
+    let job = |queue: &str| {
+        let mut job = NewJob::raw("k", "{}");
+        job.queue = queue.to_owned().into();
+        job
+    };
+    crate::enqueue_all(&mut world.conn, vec![job("tenant_7"), job("tenant_990"), job("tenant_990")]).await.unwrap();
+    assert_eq!(world.storage.claim(&world.claim).await.unwrap().len(), 3);
+    crate::enqueue_all(&mut world.conn, names.iter().map(|queue| job(queue)).collect::<Vec<_>>()).await.unwrap();
+    let mut claimed = 0;
+    let asked = Instant::now();
+    while claimed < 1000 && asked.elapsed() < Duration::from_secs(30) {
+        claimed += world.storage.claim(&world.claim).await.unwrap().len();
+    }
+    assert_eq!(claimed, 1000, "every queue has its turn");
+    assert_eq!(world.storage.next_due(&world.claim, Duration::MAX).await.unwrap(), None);
+    world.end().await;
+}
