@@ -37,6 +37,7 @@ use jobs_core::storage::Claim;
 use jobs_core::storage::Wanted;
 use jobs_core::{ClaimedJob, JobId, Lease, WorkerId};
 
+use super::columns::{CARRIED, READY, RUNNING};
 use super::gate::Gate;
 use super::scan::{NOT_PAUSED, Scans};
 use crate::pg::levels::{Plan, Seen};
@@ -109,10 +110,10 @@ impl QueryFragment<Pg> for IntoRunning {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         sql!(
             out,
-            "returning id, run_at, enqueued_at, lease, priority, attempt, max_attempts, crashes, kind, queue, tags, args
+            "returning " READY ", " CARRIED "
 )
-insert into jobs.running (id, run_at, enqueued_at, lease, priority, attempt, max_attempts, crashes, worker, kind, queue, tags, args)
-select id, run_at, enqueued_at, lease + 1, priority, attempt + 1, max_attempts, crashes, " [self.0.0 => SqlUuid] ", kind, queue, tags, args
+insert into jobs.running (" RUNNING ", " CARRIED ")
+select id, run_at, lease + 1, attempt + 1, max_attempts, crashes, " [self.0.0 => SqlUuid] ", " CARRIED "
 from claimed
 returning id, lease, kind, queue, (priority::bigint << 32) | (attempt::bigint << 16) | max_attempts::bigint,
           coalesce(args, (select payload.args from jobs.payload where job_id = running.id), 'null'), run_at, enqueued_at, claimed_at"

@@ -8,6 +8,7 @@ use diesel::sql_types::{Array, BigInt, Double, Integer, Nullable, Uuid as SqlUui
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use jobs_core::{Finish, Keep, Transition, WorkerId};
 
+use super::columns::{CARRIED, FINISHED};
 use crate::pg::native::{native_query, seconds, sql};
 
 pub(crate) struct CompleteQuery {
@@ -66,8 +67,8 @@ impl QueryFragment<Pg> for CompleteQuery {
     where r.id = any(" [self.ids => Array<BigInt>] ") and r.lease = " [self.number => Integer] " and r.worker = " [self.worker.0 => SqlUuid] "
     returning r.*
 )
-insert into jobs.finished (id, run_at, enqueued_at, claimed_at, expires_at, lease, state, priority, attempt, max_attempts, crashes, worker, kind, queue, tags, args)
-select id, run_at, enqueued_at, claimed_at, now() + make_interval(secs => " [self.keep => Nullable<Double>] "), lease, 1, priority, attempt, max_attempts, crashes, worker, kind, queue, tags, args
+insert into jobs.finished (" FINISHED ", " CARRIED ")
+select id, run_at, claimed_at, now() + make_interval(secs => " [self.keep => Nullable<Double>] "), lease, 1, attempt, max_attempts, crashes, worker, " CARRIED "
 from moved"
         )
     }

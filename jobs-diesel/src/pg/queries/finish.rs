@@ -12,6 +12,7 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use jobs_core::{Failure, Finish, Keep, Transition};
 use uuid::Uuid;
 
+use super::columns::{CARRIED, FINISHED, READY};
 use super::complete::CompleteQuery;
 use super::wake::SOMEBODY_SLEEPS;
 use crate::pg::native::{native_query, seconds, sql};
@@ -92,13 +93,13 @@ impl QueryFragment<Pg> for FinishQuery<'_> {
     where r.ctid = f.ctid
     returning r.*, f.verb, f.delay, f.keep, f.failure_kind, f.message
 ), ended as (
-    insert into jobs.finished (id, run_at, enqueued_at, claimed_at, expires_at, lease, state, priority, attempt, max_attempts, crashes, worker, kind, queue, tags, args)
-    select id, run_at, enqueued_at, claimed_at, now() + make_interval(secs => keep), lease, verb, priority, attempt, max_attempts, crashes, worker, kind, queue, tags, args
+    insert into jobs.finished (" FINISHED ", " CARRIED ")
+    select id, run_at, claimed_at, now() + make_interval(secs => keep), lease, verb, attempt, max_attempts, crashes, worker, " CARRIED "
     from moved where verb <= 3 and keep is distinct from -1
 ), returned as (
-    insert into jobs.ready (id, run_at, enqueued_at, lease, priority, attempt, max_attempts, crashes, kind, queue, tags, args)
-    select id, coalesce(clock_timestamp() + make_interval(secs => delay), run_at), enqueued_at, lease, priority,
-           case when verb = 4 then attempt else attempt - 1 end, max_attempts, case when verb = 5 then 0 else crashes end, kind, queue, tags, args
+    insert into jobs.ready (" READY ", " CARRIED ")
+    select id, coalesce(clock_timestamp() + make_interval(secs => delay), run_at), lease,
+           case when verb = 4 then attempt else attempt - 1 end, max_attempts, case when verb = 5 then 0 else crashes end, " CARRIED "
     from moved where verb >= 4
 ), recorded as (
     insert into jobs.job_error (job_id, attempt, kind, message)

@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod claim;
 pub(crate) mod claim_suspect;
+mod columns;
 pub(crate) mod complete;
 pub(crate) mod discover;
 pub(crate) mod enqueue;

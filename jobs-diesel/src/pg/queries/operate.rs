@@ -5,6 +5,7 @@ use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{BigInt, Double};
 
+use super::columns::{CARRIED, FINISHED, READY};
 use super::wake::SOMEBODY_SLEEPS;
 use crate::pg::native::{native_query, sql};
 
@@ -19,16 +20,15 @@ impl QueryFragment<Pg> for RetryQuery {
             out,
             "with ended as (
     delete from jobs.finished where id = " [self.id => BigInt] " and state in (2, 3)
-    returning id, enqueued_at, lease, priority, attempt, max_attempts, kind, queue, tags, args
+    returning id, lease, attempt, max_attempts, " CARRIED "
 ), waiting as (
     delete from jobs.ready where ctid = any(array(
         select ctid from jobs.ready where id = " [self.id => BigInt] " for update skip locked
     ))
-    returning id, enqueued_at, lease, priority, attempt, max_attempts, kind, queue, tags, args
+    returning id, lease, attempt, max_attempts, " CARRIED "
 ), returned as (
-    insert into jobs.ready (id, enqueued_at, lease, priority, attempt, max_attempts, kind, queue, tags, args)
-    select id, enqueued_at, lease, priority, attempt,
-           greatest(max_attempts, least(attempt + 1, 32767)), kind, queue, tags, args
+    insert into jobs.ready (id, lease, attempt, max_attempts, " CARRIED ")
+    select id, lease, attempt, greatest(max_attempts, least(attempt + 1, 32767)), " CARRIED "
     from (select * from ended union all select * from waiting) job
     returning queue
 )
@@ -53,14 +53,13 @@ impl QueryFragment<Pg> for CancelQuery {
     delete from jobs.ready where ctid = any(array(
         select ctid from jobs.ready where id = " [self.id => BigInt] " for update skip locked
     ))
-    returning id, run_at, enqueued_at, null::timestamptz as claimed_at, lease, priority, attempt, max_attempts, crashes,
-              null::uuid as worker, kind, queue, tags, args
+    returning " READY ", null::timestamptz as claimed_at, null::uuid as worker, " CARRIED "
 ), running as (
     delete from jobs.running where id = " [self.id => BigInt] "
-    returning id, run_at, enqueued_at, claimed_at, lease, priority, attempt, max_attempts, crashes, worker, kind, queue, tags, args
+    returning " READY ", claimed_at, worker, " CARRIED "
 ), ended as (
-    insert into jobs.finished (id, run_at, enqueued_at, claimed_at, lease, priority, attempt, max_attempts, crashes, worker, kind, queue, tags, args, state, expires_at)
-    select job.*, 2, now() + make_interval(secs => " [self.keep_seconds => Double] ")
+    insert into jobs.finished (" FINISHED ", " CARRIED ")
+    select id, run_at, claimed_at, now() + make_interval(secs => " [self.keep_seconds => Double] "), lease, 2, attempt, max_attempts, crashes, worker, " CARRIED "
     from (select * from waiting union all select * from running) job
     returning id, attempt
 ), recorded as (

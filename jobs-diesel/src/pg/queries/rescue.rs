@@ -10,6 +10,7 @@ use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{BigInt, Bool, Double, Integer, Nullable};
 
+use super::columns::{CARRIED, FINISHED, READY};
 use crate::pg::native::{native_query, sql};
 
 pub(crate) struct RescueQuery {
@@ -48,12 +49,12 @@ impl QueryFragment<Pg> for RescueQuery {
         select case when in_company then greatest(crashes, least(crashes + 1, " [self.suspect_at => Integer] ")) else crashes + 1 end as crashed
     ) count
 ), returned as (
-    insert into jobs.ready (id, run_at, enqueued_at, lease, priority, attempt, max_attempts, crashes, kind, queue, tags, args)
-    select id, run_at, enqueued_at, lease, priority, attempt, max_attempts, crashed, kind, queue, tags, args
+    insert into jobs.ready (" READY ", " CARRIED ")
+    select id, run_at, lease, attempt, max_attempts, crashed, " CARRIED "
     from judged where verdict is null
 ), discarded as (
-    insert into jobs.finished (id, run_at, enqueued_at, claimed_at, expires_at, lease, state, priority, attempt, max_attempts, crashes, worker, kind, queue, tags, args)
-    select id, run_at, enqueued_at, claimed_at, now() + make_interval(secs => " [self.keep_seconds => Double] "), lease, 3, priority, attempt, max_attempts, crashed, worker, kind, queue, tags, args
+    insert into jobs.finished (" FINISHED ", " CARRIED ")
+    select id, run_at, claimed_at, now() + make_interval(secs => " [self.keep_seconds => Double] "), lease, 3, attempt, max_attempts, crashed, worker, " CARRIED "
     from judged where verdict is not null
 ), recorded as (
     insert into jobs.job_error (job_id, attempt, kind, message)
