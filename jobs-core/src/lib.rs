@@ -5,6 +5,7 @@ mod argument;
 mod context;
 mod crash_point;
 mod error;
+pub mod flags;
 mod handler;
 mod job;
 mod lease;

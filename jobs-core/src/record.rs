@@ -41,6 +41,8 @@ pub struct JobRecord {
     pub tags: Vec<String>,
     /// The arguments, as JSON text.
     pub args: String,
+    /// The features of later versions that it uses, see [`flags`](crate::flags).
+    pub flags: i32,
 }
 
 /// One failed attempt.

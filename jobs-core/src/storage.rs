@@ -320,6 +320,8 @@ pub enum Operated {
     NotFound,
     /// The job is in a state the command does not apply to.
     Refused(JobState),
+    /// The job uses a feature of a later version, whose program has to be asked.
+    Newer,
 }
 
 /// What people and the command line need of a database, beside the worker.

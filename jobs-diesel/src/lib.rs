@@ -9,6 +9,7 @@ mod error;
 mod executor;
 #[cfg(any(feature = "sqlite", feature = "postgres-sync"))]
 mod fate;
+mod flags;
 pub mod migrations;
 #[cfg(feature = "postgres")]
 pub mod pg;

@@ -25,6 +25,13 @@ impl Answer {
         let (result, state, text) = match operated {
             Operated::Done => ("done", None, format!("job {id}: {done}")),
             Operated::NotFound => ("not_found", None, format!("job {id}: there is no such job")),
+            Operated::Newer => (
+                "refused",
+                None,
+                format!(
+                    "job {id} was enqueued by a later version of this program, with a feature that this one does not have; use that version"
+                ),
+            ),
             Operated::Refused(state) => ("refused", Some(state), format!("job {id} is {state}: {refused}")),
         };
         Self { id, result, state, text }

@@ -17,6 +17,7 @@ mod hostile;
 mod migrating;
 mod model;
 mod moving;
+mod newer;
 mod operating;
 mod pruning;
 mod rescuing;
@@ -154,6 +155,14 @@ conformance! {
         a_newer_schema_is_refused,
         concurrent_migrators_apply_each_version_once,
         every_kind_of_connection_migrates,
+    }
+    newer {
+        a_claim_leaves_them_alone,
+        they_keep_their_flags_when_their_worker_moves_them,
+        a_rescue_leaves_them_alone,
+        a_prune_leaves_them_alone,
+        an_operator_is_told_to_use_the_newer_program,
+        a_schedule_with_one_neither_ticks_nor_changes_nor_goes,
     }
     transacting {
         effects_and_completion_commit_together,

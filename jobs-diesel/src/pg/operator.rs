@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use diesel_async::RunQueryDsl;
 use jobs_core::storage::{JobFilter, Operated, Operator, StorageResult};
-use jobs_core::{AttemptError, JobId, JobRecord, JobState, KindStats, Retention, WorkerRecord};
+use jobs_core::{AttemptError, JobId, JobRecord, JobState, KindStats, Retention, WorkerRecord, flags};
 
 use super::queries::inspect;
 use super::queries::operate::{CancelQuery, RetryQuery};
@@ -44,6 +44,7 @@ impl PgStorage {
             }
             match self.show(id).await? {
                 None => return Ok(Operated::NotFound),
+                Some((job, _)) if !flags::are_known(job.flags) => return Ok(Operated::Newer),
                 Some((job, _)) if command.refuses(job.state) => return Ok(Operated::Refused(job.state)),
                 Some((job, _)) => state = Some(job.state),
             }

@@ -57,6 +57,7 @@ diesel::table! {
         timezone -> Text,
         catch_up -> Text,
         last_tick -> Timestamptz,
+        flags -> Integer,
         paused -> Bool,
     }
 }
@@ -87,5 +88,6 @@ diesel::table! {
         lease -> Integer,
         tags -> Array<Text>,
         args -> Json,
+        flags -> Integer,
     }
 }

@@ -11,6 +11,7 @@ diesel::table! {
         max_attempts -> Integer,
         crashes -> Integer,
         lease -> Integer,
+        flags -> Integer,
         run_at -> BigInt,
         enqueued_at -> BigInt,
         claimed_at -> Nullable<BigInt>,
@@ -60,6 +61,7 @@ diesel::table! {
         timezone -> Text,
         catch_up -> Text,
         last_tick -> BigInt,
+        flags -> Integer,
         paused -> Bool,
     }
 }

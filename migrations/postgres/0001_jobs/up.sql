@@ -23,6 +23,8 @@ create table jobs.ready (
     run_at timestamptz not null default clock_timestamp() check (run_at between '0001-01-01' and '9999-12-31'),
     enqueued_at timestamptz not null default clock_timestamp(),
     lease integer not null default 0,
+    -- Features of later versions that this job uses, a bit each. Whoever does not know a bit leaves the row alone.
+    flags integer not null default 0,
     priority smallint not null default 0,
     attempt smallint not null default 0,
     max_attempts smallint not null default 25 check (max_attempts > 0),
@@ -52,6 +54,7 @@ create table jobs.running (
     enqueued_at timestamptz not null,
     claimed_at timestamptz not null default now(),
     lease integer not null,
+    flags integer not null default 0,
     priority smallint not null,
     attempt smallint not null,
     max_attempts smallint not null,
@@ -79,6 +82,7 @@ create table jobs.finished (
     finished_at timestamptz not null default now(),
     expires_at timestamptz,
     lease integer not null,
+    flags integer not null default 0,
     state smallint not null check (state between 1 and 3),
     priority smallint not null,
     attempt smallint not null,
@@ -174,6 +178,7 @@ create table jobs.schedule (
     timezone text not null,
     catch_up text not null check (catch_up in ('skip', 'last', 'all')),
     last_tick timestamptz not null default now(),
+    flags integer not null default 0,
     paused boolean not null default false
 );
 
@@ -182,18 +187,19 @@ create view jobs.job as
 select id, kind, queue, state, priority, attempt::integer, max_attempts::integer, crashes::integer,
        run_at, enqueued_at, claimed_at, finished_at, worker, lease, coalesce(tags, '{}') as tags,
        -- Should somebody have deleted them: something that is never decoded, not a row that nobody can read.
-       coalesce(args, (select payload.args from jobs.payload where payload.job_id = id), 'null') as args
+       coalesce(args, (select payload.args from jobs.payload where payload.job_id = id), 'null') as args,
+       flags
 from (
     select id, kind, queue, 'available'::text as state, priority, attempt, max_attempts, crashes, run_at, enqueued_at,
-           null::timestamptz as claimed_at, null::timestamptz as finished_at, null::uuid as worker, lease, tags, args
+           null::timestamptz as claimed_at, null::timestamptz as finished_at, null::uuid as worker, lease, tags, args, flags
     from jobs.ready
     union all
     select id, kind, queue, 'running', priority, attempt, max_attempts, crashes, run_at, enqueued_at,
-           claimed_at, null, worker, lease, tags, args
+           claimed_at, null, worker, lease, tags, args, flags
     from jobs.running
     union all
     select id, kind, queue, (array['completed', 'cancelled', 'discarded'])[state], priority, attempt, max_attempts, crashes,
-           run_at, enqueued_at, claimed_at, finished_at, worker, lease, tags, args
+           run_at, enqueued_at, claimed_at, finished_at, worker, lease, tags, args, flags
     from jobs.finished
 ) job;
 

@@ -22,6 +22,8 @@ create table jobs_job (
     max_attempts integer not null default 25 check (max_attempts > 0),
     crashes integer not null default 0,
     lease integer not null default 0,
+    -- Features of later versions that this job uses, a bit each. Whoever does not know a bit leaves the row alone.
+    flags integer not null default 0,
     run_at integer not null default (cast(round(unixepoch('subsec') * 1000) as integer) * 1000),
     enqueued_at integer not null default (cast(round(unixepoch('subsec') * 1000) as integer) * 1000),
     claimed_at integer,
@@ -33,8 +35,8 @@ create table jobs_job (
 ) strict;
 
 -- The order of the claim, waiting jobs only. It ends in what jobs are passed over for, so that it takes no look at their
--- rows: a kind that the worker does not know, crashes after which a job must run alone.
-create index jobs_job_claim on jobs_job (queue, priority desc, run_at, id, kind, crashes) where state = 'available';
+-- rows: a kind or a flag that the worker does not know, crashes after which a job must run alone.
+create index jobs_job_claim on jobs_job (queue, priority desc, run_at, id, kind, crashes, flags) where state = 'available';
 
 -- Jobs that were in crashes: few, if any.
 create index jobs_job_crashed on jobs_job (crashes) where state = 'available' and crashes > 0;
@@ -81,6 +83,7 @@ create table jobs_schedule (
     timezone text not null,
     catch_up text not null check (catch_up in ('skip', 'last', 'all')),
     last_tick integer not null default (cast(round(unixepoch('subsec') * 1000) as integer) * 1000),
+    flags integer not null default 0,
     paused integer not null default 0 check (paused in (0, 1))
 ) strict, without rowid;
 

@@ -40,6 +40,7 @@ use jobs_core::{ClaimedJob, JobId, Lease, WorkerId};
 use super::columns::{CARRIED, READY, RUNNING};
 use super::gate::Gate;
 use super::scan::{NOT_PAUSED, Scans};
+use crate::flags::FlagsKnown;
 use crate::pg::levels::{Plan, Seen};
 use crate::pg::native::{RawJson, native_query, sql};
 
@@ -84,7 +85,7 @@ impl QueryFragment<Pg> for ClaimQuery<'_> {
                 where r.queue = wanted.queue and r.priority = level.priority
                   and r.run_at >= scan.floor and r.run_at <= now()
                   and (r.xmax = 0 or scan.thorough or " [self.gate.insist => Bool] " or pg_visible_in_snapshot(r.xmax::text::xid8, (select pg_current_snapshot())))
-                  and r.kind = any(" [self.kinds => Array<Text>] ") and r.crashes < " [self.suspect_at => Integer] "
+                  and r.kind = any(" [self.kinds => Array<Text>] ") and r.crashes < " [self.suspect_at => Integer] " and " {FlagsKnown("r")} "
                 order by r.run_at, r.id
                 limit wanted.total
                 for update skip locked

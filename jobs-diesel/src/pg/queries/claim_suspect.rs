@@ -10,6 +10,7 @@ use jobs_core::storage::{Claim, WORKERS_FOR_A_SUSPECT};
 
 use super::claim::{IntoRunning, Row};
 use super::scan::NOT_PAUSED;
+use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};
 
 pub(crate) struct ClaimSuspectQuery<'a> {
@@ -41,7 +42,7 @@ impl QueryFragment<Pg> for ClaimSuspectQuery<'_> {
         from jobs.ready r
         join unnest(" [self.queues => Array<Text>] ") as wanted (queue) on wanted.queue = r.queue
         where r.crashes > 0 and r.crashes >= " [self.suspect_at => Integer] " and r.run_at <= now()
-          and r.kind = any(" [self.kinds => Array<Text>] ")
+          and r.kind = any(" [self.kinds => Array<Text>] ") and " {FlagsKnown("r")} "
           and (select pg_try_advisory_xact_lock(1785684595, 0))
           and (select count(*) from jobs.running other where other.crashes > 0 and other.crashes >= " [self.suspect_at => Integer] "
                and other.claimed_at > now() - interval '2 minutes') < (select greatest(count(*) / " [WORKERS_FOR_A_SUSPECT => BigInt] ", 1) from jobs.worker)

@@ -1,7 +1,7 @@
 //! The columns that stand in several statements, each list once: a stored column is added here.
 
 /// What goes with a job through every move, unchanged.
-pub(super) const CARRIED: &str = "enqueued_at, priority, kind, queue, tags, args";
+pub(super) const CARRIED: &str = "enqueued_at, flags, priority, kind, queue, tags, args";
 
 /// What `jobs.ready` has besides.
 pub(super) const READY: &str = "id, run_at, lease, attempt, max_attempts, crashes";

@@ -30,6 +30,7 @@ struct JobRow {
     worker: Option<Uuid>,
     tags: Vec<String>,
     args: RawJson,
+    flags: i32,
 }
 
 /// Counts are not negative: the columns' ranges are the types'.
@@ -56,6 +57,7 @@ impl From<JobRow> for JobRecord {
             worker: row.worker.map(WorkerId),
             tags: row.tags,
             args: String::from_utf8_lossy(&row.args.0).into_owned(),
+            flags: row.flags,
         }
     }
 }

@@ -12,6 +12,7 @@ use jobs_core::storage::Claim;
 
 use super::gate::Gate;
 use super::scan::{NOT_PAUSED, PAUSED, Scans};
+use crate::flags::FlagsKnown;
 use crate::pg::levels::Plan;
 use crate::pg::native::{native_query, seconds, sql};
 
@@ -48,7 +49,7 @@ cross join lateral (
         select r.run_at from jobs.ready r
         where r.queue = wanted.queue and r.priority = level.priority
           and r.run_at >= scan.floor and r.run_at <= now() + make_interval(secs => " [self.within => Double] ")
-          and r.kind = any(" [self.kinds => Array<Text>] ") and r.crashes < " [self.suspect_at => Integer] "
+          and r.kind = any(" [self.kinds => Array<Text>] ") and r.crashes < " [self.suspect_at => Integer] " and " {FlagsKnown("r")} "
         order by r.run_at, r.id
         limit 1
     ) job

@@ -7,6 +7,7 @@ use diesel::sql_types::{BigInt, Double};
 
 use super::columns::{CARRIED, FINISHED, READY};
 use super::wake::SOMEBODY_SLEEPS;
+use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};
 
 /// From cancelled, discarded, scheduled or retrying to available now. Crashes start anew: somebody looked at it.
@@ -19,11 +20,11 @@ impl QueryFragment<Pg> for RetryQuery {
         sql!(
             out,
             "with ended as (
-    delete from jobs.finished where id = " [self.id => BigInt] " and state in (2, 3)
+    delete from jobs.finished where id = " [self.id => BigInt] " and state in (2, 3) and " {FlagsKnown("finished")} "
     returning id, lease, attempt, max_attempts, " CARRIED "
 ), waiting as (
     delete from jobs.ready where ctid = any(array(
-        select ctid from jobs.ready where id = " [self.id => BigInt] " for update skip locked
+        select ctid from jobs.ready where id = " [self.id => BigInt] " and " {FlagsKnown("ready")} " for update skip locked
     ))
     returning id, lease, attempt, max_attempts, " CARRIED "
 ), returned as (
@@ -51,11 +52,11 @@ impl QueryFragment<Pg> for CancelQuery {
             out,
             "with waiting as (
     delete from jobs.ready where ctid = any(array(
-        select ctid from jobs.ready where id = " [self.id => BigInt] " for update skip locked
+        select ctid from jobs.ready where id = " [self.id => BigInt] " and " {FlagsKnown("ready")} " for update skip locked
     ))
     returning " READY ", null::timestamptz as claimed_at, null::uuid as worker, " CARRIED "
 ), running as (
-    delete from jobs.running where id = " [self.id => BigInt] "
+    delete from jobs.running where id = " [self.id => BigInt] " and " {FlagsKnown("running")} "
     returning " READY ", claimed_at, worker, " CARRIED "
 ), ended as (
     insert into jobs.finished (" FINISHED ", " CARRIED ")

@@ -5,6 +5,7 @@ use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::BigInt;
 
+use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};
 
 pub(crate) struct PruneQuery {
@@ -17,7 +18,7 @@ impl QueryFragment<Pg> for PruneQuery {
             out,
             "with expired as (
     delete from jobs.finished where ctid = any(array(
-        select ctid from jobs.finished where expires_at <= now() order by expires_at limit " [self.limit => BigInt] "
+        select ctid from jobs.finished where expires_at <= now() and " {FlagsKnown("finished")} " order by expires_at limit " [self.limit => BigInt] "
         for update skip locked
     ))
     returning id, args

@@ -14,6 +14,7 @@ use jobs_core::storage::Claim;
 
 use super::gate::Alone;
 use super::scan::NOT_PAUSED;
+use crate::flags::FlagsKnown;
 use crate::pg::levels::{Plan, Straggler};
 use crate::pg::native::{native_query, sql};
 
@@ -53,7 +54,7 @@ left join lateral (
     cross join lateral (
         select r.priority, r.run_at, r.id from jobs.ready r
         where r.queue = wanted.queue and r.priority = wanted.priority and r.run_at < wanted.floor
-          and r.kind = any(" [self.kinds => Array<Text>] ") and r.crashes < " [self.suspect_at => Integer] "
+          and r.kind = any(" [self.kinds => Array<Text>] ") and r.crashes < " [self.suspect_at => Integer] " and " {FlagsKnown("r")} "
         order by r.run_at, r.id
         limit 1
     ) low

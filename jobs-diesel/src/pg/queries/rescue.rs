@@ -11,6 +11,7 @@ use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{BigInt, Bool, Double, Integer, Nullable};
 
 use super::columns::{CARRIED, FINISHED, READY};
+use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};
 
 pub(crate) struct RescueQuery {
@@ -35,6 +36,7 @@ impl QueryFragment<Pg> for RescueQuery {
         select r.id from jobs.running r
         where (" [self.orphans => Bool] " or exists (select from dead))
           and (r.worker = any(array(select id from dead)) or r.worker <> all(array(select id from jobs.worker)))
+          and " {FlagsKnown("r")} "
         for update skip locked
     ))
     returning *
@@ -67,7 +69,8 @@ impl QueryFragment<Pg> for RescueQuery {
 )
 select j.id, j.verdict is not null, (select count(*) from woken),
        exists (select from judged where verdict is null and crashed >= " [self.suspect_at => Integer] ")
-       or exists (select from jobs.ready where crashes > 0 and crashes >= " [self.suspect_at => Integer] " and run_at <= now())
+       or exists (select from jobs.ready r where r.crashes > 0 and r.crashes >= " [self.suspect_at => Integer] " and r.run_at <= now()
+                  and " {FlagsKnown("r")} ")
 from (select) once left join judged j on true"
         )
     }

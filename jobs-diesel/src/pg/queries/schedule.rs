@@ -2,7 +2,7 @@
 //! that enqueues a tick; there is no leader.
 
 use chrono::{DateTime, Utc};
-use diesel::dsl::{delete, insert_into, now, update};
+use diesel::dsl::{delete, insert_into, not, now, update};
 use diesel::prelude::*;
 use diesel::upsert::excluded;
 use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl};
@@ -10,6 +10,7 @@ use jobs_core::NewJob;
 use jobs_core::storage::{DeclaredSchedule, StoredSchedule};
 
 use super::super::executor::insert_many;
+use crate::flags::FlagsKnown;
 use crate::pg::schema::schedule;
 
 pub(crate) async fn declare(
@@ -20,8 +21,13 @@ pub(crate) async fn declare(
     // Owned, because an async closure cannot yet borrow beside the connection and stay `Send`.
     let (declared, gone) = (declared.to_vec(), gone.to_vec());
     conn.transaction(async move |conn| {
-        delete(schedule::table.filter(schedule::name.eq_any(&gone))).execute(conn).await?;
-        for one in &declared {
+        delete(schedule::table.filter(schedule::name.eq_any(&gone)).filter(FlagsKnown("schedule")))
+            .execute(conn)
+            .await?;
+        // What a later version declares about a schedule is not this one's to change.
+        let newer = schedule::table.filter(not(FlagsKnown("schedule"))).select(schedule::name);
+        let newer: Vec<String> = newer.load(conn).await?;
+        for one in declared.iter().filter(|one| !newer.contains(&one.name)) {
             let row = (
                 schedule::name.eq(&one.name),
                 schedule::kind.eq(&one.name),
@@ -55,7 +61,20 @@ pub(crate) async fn declare(
 type Row = (String, String, String, String, String, DateTime<Utc>, bool);
 
 pub(crate) async fn schedules(conn: &mut AsyncPgConnection) -> QueryResult<(Vec<StoredSchedule>, DateTime<Utc>)> {
-    let rows: Vec<Row> = schedule::table.order(schedule::name).load(conn).await?;
+    let rows: Vec<Row> = schedule::table
+        .filter(FlagsKnown("schedule"))
+        .order(schedule::name)
+        .select((
+            schedule::name,
+            schedule::kind,
+            schedule::expression,
+            schedule::timezone,
+            schedule::catch_up,
+            schedule::last_tick,
+            schedule::paused,
+        ))
+        .load(conn)
+        .await?;
     let at: DateTime<Utc> = diesel::select(now.into_sql::<diesel::sql_types::Timestamptz>()).get_result(conn).await?;
     let schedules = rows
         .into_iter()
@@ -82,7 +101,7 @@ pub(crate) async fn tick(
     let (stored, jobs) = (stored.clone(), jobs.to_vec());
     conn.transaction(async move |conn| {
         let guard = schedule::table.find(&stored.name).filter(schedule::last_tick.eq(stored.last_tick));
-        let won = update(guard.filter(schedule::paused.eq(false)))
+        let won = update(guard.filter(schedule::paused.eq(false)).filter(FlagsKnown("schedule")))
             .set(schedule::last_tick.eq(last_tick))
             .execute(conn)
             .await?;

@@ -11,6 +11,7 @@ use diesel::sql_types::Bool;
 use jobs_core::storage::{Claim, Wanted, suspects_at_once};
 use jobs_core::{ClaimedJob, JobId, Lease, WorkerId};
 
+use crate::flags::FlagsKnown;
 use crate::sqlite::literal::{AVAILABLE, Literal, RUNNING};
 use crate::sqlite::queries::{lanes, workers};
 use crate::sqlite::schema::jobs_job;
@@ -67,6 +68,7 @@ fn claim_lane(
         .filter(READY.field(jobs_job::run_at).le(Now))
         .filter(READY.field(jobs_job::kind).eq_any(&*claim.kinds))
         .filter(READY.field(jobs_job::crashes).lt(i32::from(claim.suspect_at)))
+        .filter(FlagsKnown("ready"))
         .order((READY.field(jobs_job::run_at), READY.field(jobs_job::id)))
         .limit(i64::try_from(free).unwrap_or(i64::MAX))
         .select(READY.field(jobs_job::id));
@@ -103,6 +105,7 @@ pub(crate) fn claim_suspect(conn: &mut SqliteConnection, claim: &Claim) -> Query
         .filter(READY.field(jobs_job::run_at).le(Now))
         .filter(READY.field(jobs_job::queue).eq_any(queues))
         .filter(READY.field(jobs_job::kind).eq_any(&*claim.kinds))
+        .filter(FlagsKnown("ready"))
         .order((READY.field(jobs_job::priority).desc(), READY.field(jobs_job::run_at), READY.field(jobs_job::id)))
         .limit(1)
         .select(READY.field(jobs_job::id));

@@ -6,6 +6,7 @@ use diesel::SqliteConnection;
 use diesel::prelude::*;
 use jobs_core::storage::{Claim, Wanted};
 
+use crate::flags::FlagsKnown;
 use crate::sqlite::literal::AVAILABLE;
 use crate::sqlite::queries::lanes;
 use crate::sqlite::schema::jobs_job;
@@ -36,6 +37,7 @@ fn first_of_lane(conn: &mut SqliteConnection, claim: &Claim, queue: &str, priori
         .filter(jobs_job::priority.eq(priority))
         .filter(jobs_job::kind.eq_any(&*claim.kinds))
         .filter(jobs_job::crashes.lt(i32::from(claim.suspect_at)))
+        .filter(FlagsKnown("jobs_job"))
         .order((jobs_job::run_at, jobs_job::id))
         .select(jobs_job::run_at)
         .first(conn)

@@ -51,6 +51,7 @@ struct Row {
     worker: Option<Worker>,
     tags: Names,
     args: String,
+    flags: i32,
 }
 
 impl Row {
@@ -71,6 +72,7 @@ impl Row {
             worker: self.worker.map(|worker| worker.0),
             tags: self.tags.0,
             args: self.args,
+            flags: self.flags,
         }
     }
 }

@@ -4,7 +4,7 @@
 use diesel::SqliteConnection;
 use diesel::prelude::*;
 use jobs_core::storage::Operated;
-use jobs_core::{Failure, FailureKind, JobId, JobState, Retention};
+use jobs_core::{Failure, FailureKind, JobId, JobState, Retention, flags};
 
 use crate::sqlite::literal::{AVAILABLE, literal};
 use crate::sqlite::queries::failures;
@@ -16,10 +16,13 @@ use crate::sqlite::types::{State, Worker};
 pub(crate) fn retry(conn: &mut SqliteConnection, id: JobId) -> QueryResult<Operated> {
     let job = jobs_job::table.find(id.0);
     let found = job
-        .select((jobs_job::state, jobs_job::attempt, jobs_job::max_attempts))
-        .first::<(State, i32, i32)>(conn)
+        .select((jobs_job::state, jobs_job::flags, jobs_job::attempt, jobs_job::max_attempts))
+        .first::<(State, i32, i32, i32)>(conn)
         .optional()?;
-    let Some((State(state), attempt, max_attempts)) = found else { return Ok(Operated::NotFound) };
+    let Some((State(state), flags, attempt, max_attempts)) = found else { return Ok(Operated::NotFound) };
+    if !flags::are_known(flags) {
+        return Ok(Operated::Newer);
+    }
     if matches!(state, JobState::Running | JobState::Completed) {
         return Ok(Operated::Refused(state));
     }
@@ -41,7 +44,11 @@ pub(crate) fn retry(conn: &mut SqliteConnection, id: JobId) -> QueryResult<Opera
 /// Ends a waiting or running job. A running one is no longer under its lease, which is all its worker needs to know.
 pub(crate) fn cancel(conn: &mut SqliteConnection, id: JobId) -> QueryResult<Operated> {
     let job = jobs_job::table.find(id.0);
-    let Some(State(state)) = job.select(jobs_job::state).first(conn).optional()? else { return Ok(Operated::NotFound) };
+    let found = job.select((jobs_job::state, jobs_job::flags)).first(conn).optional()?;
+    let Some((State(state), flags)) = found else { return Ok(Operated::NotFound) };
+    if !flags::are_known(flags) {
+        return Ok(Operated::Newer);
+    }
     if state.is_finished() {
         return Ok(Operated::Refused(state));
     }

@@ -3,6 +3,7 @@
 use diesel::SqliteConnection;
 use diesel::prelude::*;
 
+use crate::flags::FlagsKnown;
 use crate::sqlite::queries::failures;
 use crate::sqlite::schema::jobs_job;
 use crate::sqlite::time::Now;
@@ -28,6 +29,7 @@ pub(crate) fn prune(conn: &mut SqliteConnection, limit: usize) -> QueryResult<us
 fn expired(conn: &mut SqliteConnection, limit: usize) -> QueryResult<Vec<i64>> {
     jobs_job::table
         .filter(jobs_job::expires_at.le(Now.nullable()))
+        .filter(FlagsKnown("jobs_job"))
         .order(jobs_job::expires_at)
         .limit(i64::try_from(limit).unwrap_or(i64::MAX))
         .select(jobs_job::id)

@@ -14,6 +14,7 @@ use diesel::sql_types::Bool;
 use jobs_core::storage::{RescuePolicy, Rescued};
 use jobs_core::{Failure, FailureKind, JobId, JobState, WorkerId};
 
+use crate::flags::FlagsKnown;
 use crate::sqlite::literal::{AVAILABLE, Literal, RUNNING, literal};
 use crate::sqlite::queries::failures;
 use crate::sqlite::schema::{jobs_job, jobs_worker};
@@ -27,7 +28,8 @@ pub(crate) fn suspects(conn: &mut SqliteConnection, policy: RescuePolicy) -> Que
         // As a bind it would not be the condition of the index.
         .filter(sql::<Bool>("crashes > 0"))
         .filter(jobs_job::crashes.ge(i32::from(policy.suspect_at())))
-        .filter(jobs_job::run_at.le(Now));
+        .filter(jobs_job::run_at.le(Now))
+        .filter(FlagsKnown("jobs_job"));
     diesel::select(exists(due)).get_result(conn)
 }
 
@@ -68,9 +70,9 @@ fn dead() -> _ {
 
 #[diesel::dsl::auto_type(no_type_alias)]
 fn orphans() -> _ {
-    let running: Literal = RUNNING;
+    let (running, known): (Literal, FlagsKnown) = (RUNNING, FlagsKnown("jobs_job"));
     let its_worker = jobs_worker::table.filter(jobs_worker::id.nullable().eq(jobs_job::worker));
-    jobs_job::table.filter(jobs_job::state.eq(running)).filter(not(exists(its_worker)))
+    jobs_job::table.filter(jobs_job::state.eq(running)).filter(not(exists(its_worker))).filter(known)
 }
 
 #[derive(Queryable, Selectable)]

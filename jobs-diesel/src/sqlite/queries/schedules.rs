@@ -2,21 +2,27 @@
 
 use chrono::{DateTime, Utc};
 use diesel::SqliteConnection;
+use diesel::dsl::not;
 use diesel::prelude::*;
 use jobs_core::CatchUp;
 use jobs_core::storage::{DeclaredSchedule, StoredSchedule};
 
+use crate::flags::FlagsKnown;
 use crate::sqlite::schema::jobs_schedule;
 use crate::sqlite::time::Now;
 use crate::sqlite::types::Instant;
 
 /// Stores the declared schedules and removes the pruned ones. Unchanged ones keep their last tick.
 pub(crate) fn declare(conn: &mut SqliteConnection, declared: &[DeclaredSchedule], prune: &[String]) -> QueryResult<()> {
-    for schedule in declared {
+    // What a later version declares about a schedule is not this one's to change.
+    let newer = jobs_schedule::table.filter(not(FlagsKnown("jobs_schedule"))).select(jobs_schedule::name);
+    let newer: Vec<String> = newer.load(conn)?;
+    for schedule in declared.iter().filter(|schedule| !newer.contains(&schedule.name)) {
         insert(conn, schedule)?;
         move_on_if_changed(conn, schedule)?;
     }
-    diesel::delete(jobs_schedule::table.filter(jobs_schedule::name.eq_any(prune))).execute(conn).map(drop)
+    let gone = jobs_schedule::table.filter(jobs_schedule::name.eq_any(prune)).filter(FlagsKnown("jobs_schedule"));
+    diesel::delete(gone).execute(conn).map(drop)
 }
 
 fn insert(conn: &mut SqliteConnection, schedule: &DeclaredSchedule) -> QueryResult<()> {
@@ -48,15 +54,19 @@ fn move_on_if_changed(conn: &mut SqliteConnection, schedule: &DeclaredSchedule) 
 
 /// All schedules by name, and the time.
 pub(crate) fn all(conn: &mut SqliteConnection) -> QueryResult<(Vec<StoredSchedule>, DateTime<Utc>)> {
-    let rows = jobs_schedule::table.order(jobs_schedule::name).select(jobs_schedule::all_columns).load::<(
-        String,
-        String,
-        String,
-        String,
-        String,
-        Instant,
-        bool,
-    )>(conn)?;
+    let rows = jobs_schedule::table
+        .filter(FlagsKnown("jobs_schedule"))
+        .order(jobs_schedule::name)
+        .select((
+            jobs_schedule::name,
+            jobs_schedule::kind,
+            jobs_schedule::expression,
+            jobs_schedule::timezone,
+            jobs_schedule::catch_up,
+            jobs_schedule::last_tick,
+            jobs_schedule::paused,
+        ))
+        .load::<(String, String, String, String, String, Instant, bool)>(conn)?;
     let now: Instant = diesel::select(Now).get_result(conn)?;
     let schedules = rows
         .into_iter()

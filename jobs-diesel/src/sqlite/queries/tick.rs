@@ -6,6 +6,7 @@ use diesel::prelude::*;
 use jobs_core::NewJob;
 use jobs_core::storage::StoredSchedule;
 
+use crate::flags::FlagsKnown;
 use crate::sqlite::queries::enqueue::Insert;
 use crate::sqlite::schema::jobs_schedule;
 use crate::sqlite::types::Instant;
@@ -19,7 +20,8 @@ pub(crate) fn tick(
     let where_it_was_seen = jobs_schedule::table
         .find(&schedule.name)
         .filter(jobs_schedule::last_tick.eq(Instant(schedule.last_tick)))
-        .filter(jobs_schedule::paused.eq(false));
+        .filter(jobs_schedule::paused.eq(false))
+        .filter(FlagsKnown("jobs_schedule"));
     let moved = diesel::update(where_it_was_seen).set(jobs_schedule::last_tick.eq(Instant(last_tick))).execute(conn)?;
     if moved == 0 {
         return Ok(false);
