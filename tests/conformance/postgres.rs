@@ -2,6 +2,7 @@
 //! what only PostgreSQL has to show.
 
 mod hostile_sql;
+mod publication;
 mod roles;
 
 use std::any::TypeId;

@@ -27,8 +27,9 @@ diesel::table! {
 }
 
 diesel::table! {
-    jobs.job_error (job_id) {
+    jobs.job_error (job_id, id) {
         job_id -> BigInt,
+        id -> BigInt,
         attempt -> SmallInt,
         at -> Timestamptz,
         kind -> Text,

@@ -42,7 +42,12 @@ create table jobs.ready (
     autovacuum_analyze_threshold = 50000
 );
 
-create index ready_claim on jobs.ready (queue, priority desc, run_at, id);
+-- It is unique, which costs nothing because `id` ends it, so that it can say in logical replication which row went: without an
+-- identity the first `create publication .. for all tables` would make every claim fail. (`replica identity full` needs an
+-- equality of `args`, which json does not have: the subscriber would stop.)
+create unique index ready_claim on jobs.ready (queue, priority desc, run_at, id);
+
+alter table jobs.ready replica identity using index ready_claim;
 
 -- Jobs that were in crashes: few, if any.
 create index ready_crashed on jobs.ready (crashes) where crashes > 0;
@@ -135,13 +140,13 @@ create trigger set_payload_aside before insert on jobs.ready
 -- One row per failed attempt.
 create table jobs.job_error (
     job_id bigint not null,
+    id bigint generated always as identity,
     attempt smallint not null,
     at timestamptz not null default now(),
     kind text not null,
-    message text not null
+    message text not null,
+    primary key (job_id, id)
 );
-
-create index job_error_job on jobs.job_error (job_id, at);
 
 -- One bit of 1024 for each of these queues. Different queues may share one: then an enqueue wakes somebody in vain.
 create function jobs.queue_filter(queues text[]) returns bit(1024)

@@ -86,7 +86,7 @@ pub(crate) async fn show(
     };
     let errors: Vec<(i16, String, String, DateTime<Utc>)> = job_error::table
         .filter(job_error::job_id.eq(id.0))
-        .order((job_error::at, job_error::attempt))
+        .order((job_error::at, job_error::id))
         .select((job_error::attempt, job_error::kind, job_error::message, job_error::at))
         .load(conn)
         .await?;
