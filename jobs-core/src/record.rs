@@ -54,7 +54,11 @@ pub struct AttemptError {
     pub kind: FailureKind,
     /// What happened.
     pub message: String,
-    /// When.
+    /// Who had claimed it; `None` if nobody had.
+    pub worker: Option<WorkerId>,
+    /// When it was claimed.
+    pub started_at: Option<DateTime<Utc>>,
+    /// When it failed.
     pub at: DateTime<Utc>,
 }
 

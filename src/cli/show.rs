@@ -55,7 +55,10 @@ fn human(job: &JobRecord, errors: &[AttemptError]) -> String {
     text.push_str("\nargs\n");
     text.push_str(&indented(&pretty(&job.args)));
     for error in errors {
-        text.push_str(&format!("\nattempt {} failed at {} ({})\n", error.attempt, time(error.at), error.kind));
+        text.push_str(&format!("\nattempt {} failed at {} ({})", error.attempt, time(error.at), error.kind));
+        text.extend(error.started_at.map(|at| format!(", claimed at {}", time(at))));
+        text.extend(error.worker.map(|worker| format!(" by worker {worker}")));
+        text.push('\n');
         text.push_str(&indented(&error.message));
     }
     text

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jobs_core::storage::Operated;
 use jobs_core::{FailureKind, Finish, JobState, Keep, Transition};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -44,6 +45,28 @@ pub(crate) async fn complete_with_nothing_kept_deletes_the_job_and_its_failures<
     assert!(enqueue(&f, job()).await > second.lease.job);
 }
 
+/// Who had each failed attempt, and since when.
+pub(crate) async fn a_failure_names_the_worker_and_the_start_of_its_attempt<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    let first = claimed(&f, worker, job()).await;
+    assert!(finish(db, first.lease, retry_in(Duration::ZERO)).await);
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    let dead = mortal(db).await;
+    let second = claim(db, dead, 1).await.remove(0);
+    rescue(db, POLICY).await;
+    let third = claim(db, worker, 1).await.remove(0);
+    assert_eq!(db.operator.cancel(third.lease.job).await.unwrap(), Operated::Done);
+    let told: Vec<_> =
+        failures(db, first.lease.job).await.iter().map(|e| (e.attempt, e.worker, e.started_at)).collect();
+    let attempts = [(1, worker, first.claimed_at), (2, dead, second.claimed_at), (3, worker, third.claimed_at)];
+    assert_eq!(told, attempts.map(|(attempt, worker, at)| (attempt, Some(worker), Some(at))));
+    let waiting = enqueue(&f, job()).await;
+    assert_eq!(db.operator.cancel(waiting).await.unwrap(), Operated::Done);
+    let told = failures(db, waiting).await;
+    assert_eq!((told[0].attempt, told[0].worker, told[0].started_at), (0, None, None));
+}
+
 pub(crate) async fn retry_waits_its_delay_and_records_the_failure<F: Fixture>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
@@ -72,7 +95,7 @@ pub(crate) async fn snooze_waits_and_gives_the_attempt_back<F: Fixture>(f: F) {
     assert!(close(record.run_at, now(db).await + HOUR));
     assert_eq!(failures(db, job.lease.job).await.len(), 0);
     for _ in 0..3 {
-        assert_eq!(db.operator.retry(job.lease.job).await.unwrap(), jobs_core::storage::Operated::Done);
+        assert_eq!(db.operator.retry(job.lease.job).await.unwrap(), Operated::Done);
         let again = claim(db, worker, 1).await.remove(0);
         assert_eq!((again.attempt, again.max_attempts), (1, 1));
         assert!(finish(db, again.lease, Transition::Snooze(HOUR)).await);

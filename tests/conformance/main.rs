@@ -89,6 +89,7 @@ conformance! {
         complete_keeps_the_job_as_long_as_it_is_told,
         complete_with_nothing_kept_deletes_the_job_and_its_failures,
         retry_waits_its_delay_and_records_the_failure,
+        a_failure_names_the_worker_and_the_start_of_its_attempt,
         snooze_waits_and_gives_the_attempt_back,
         release_goes_back_to_its_old_place_and_gives_the_attempt_back,
         cancel_and_discard_end_the_job_and_record_why,

@@ -31,7 +31,9 @@ diesel::table! {
         job_id -> BigInt,
         id -> BigInt,
         attempt -> SmallInt,
+        started_at -> Nullable<Timestamptz>,
         at -> Timestamptz,
+        worker -> Nullable<Uuid>,
         kind -> Text,
         message -> Text,
     }

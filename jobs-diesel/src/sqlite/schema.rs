@@ -30,6 +30,8 @@ diesel::table! {
         attempt -> Integer,
         kind -> Text,
         message -> Text,
+        started_at -> Nullable<BigInt>,
+        worker -> Nullable<Text>,
         at -> BigInt,
     }
 }

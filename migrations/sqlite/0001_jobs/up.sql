@@ -54,6 +54,9 @@ create table jobs_job_error (
     attempt integer not null,
     kind text not null,
     message text not null,
+    -- When the attempt was claimed and by whom; null where there was none, as when a waiting job is cancelled.
+    started_at integer,
+    worker text,
     at integer not null default (cast(round(unixepoch('subsec') * 1000) as integer) * 1000)
 ) strict;
 

@@ -142,7 +142,10 @@ create table jobs.job_error (
     job_id bigint not null,
     id bigint generated always as identity,
     attempt smallint not null,
+    -- When the attempt was claimed and by whom; null where there was none, as when a waiting job is cancelled.
+    started_at timestamptz,
     at timestamptz not null default now(),
+    worker uuid,
     kind text not null,
     message text not null,
     primary key (job_id, id)

@@ -3,6 +3,9 @@
 /// What goes with a job through every move, unchanged.
 pub(super) const CARRIED: &str = "enqueued_at, flags, priority, kind, queue, tags, args";
 
+/// What is written down about a failed attempt.
+pub(super) const ERROR: &str = "job_id, attempt, started_at, worker, kind, message";
+
 /// What `jobs.ready` has besides.
 pub(super) const READY: &str = "id, run_at, lease, attempt, max_attempts, crashes";
 

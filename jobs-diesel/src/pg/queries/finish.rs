@@ -12,7 +12,7 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use jobs_core::{Failure, Finish, Keep, Transition};
 use uuid::Uuid;
 
-use super::columns::{CARRIED, FINISHED, READY};
+use super::columns::{CARRIED, ERROR, FINISHED, READY};
 use super::complete::CompleteQuery;
 use super::wake::SOMEBODY_SLEEPS;
 use crate::pg::native::{native_query, seconds, sql};
@@ -102,8 +102,8 @@ impl QueryFragment<Pg> for FinishQuery<'_> {
            case when verb = 4 then attempt else attempt - 1 end, max_attempts, case when verb = 5 then 0 else crashes end, " CARRIED "
     from moved where verb >= 4
 ), recorded as (
-    insert into jobs.job_error (job_id, attempt, kind, message)
-    select id, attempt, failure_kind, message from moved where failure_kind is not null and keep is distinct from -1
+    insert into jobs.job_error (" ERROR ")
+    select id, attempt, claimed_at, worker, failure_kind, message from moved where failure_kind is not null and keep is distinct from -1
 ), forgotten as (
     delete from jobs.job_error e using moved m
     where e.job_id = m.id and (m.keep = -1 or e.attempt <= m.attempt - " [MAX_ERRORS_PER_JOB => Integer] ")

@@ -62,6 +62,30 @@ impl From<JobRow> for JobRecord {
     }
 }
 
+#[derive(Queryable, Selectable)]
+#[diesel(table_name = job_error, check_for_backend(diesel::pg::Pg))]
+struct ErrorRow {
+    attempt: i16,
+    kind: String,
+    message: String,
+    worker: Option<Uuid>,
+    started_at: Option<DateTime<Utc>>,
+    at: DateTime<Utc>,
+}
+
+impl From<ErrorRow> for AttemptError {
+    fn from(row: ErrorRow) -> Self {
+        Self {
+            attempt: row.attempt.unsigned_abs(),
+            kind: FailureKind::parse(&row.kind),
+            message: row.message,
+            worker: row.worker.map(WorkerId),
+            started_at: row.started_at,
+            at: row.at,
+        }
+    }
+}
+
 pub(crate) async fn list(conn: &mut AsyncPgConnection, filter: &JobFilter) -> QueryResult<Vec<JobRecord>> {
     let mut query = job::table.select(JobRow::as_select()).order(job::id.desc()).into_boxed();
     if let Some(state) = filter.state {
@@ -84,22 +108,13 @@ pub(crate) async fn show(
     let Some(row) = job::table.find(id.0).select(JobRow::as_select()).first(conn).await.optional()? else {
         return Ok(None);
     };
-    let errors: Vec<(i16, String, String, DateTime<Utc>)> = job_error::table
+    let errors: Vec<ErrorRow> = job_error::table
         .filter(job_error::job_id.eq(id.0))
         .order((job_error::at, job_error::id))
-        .select((job_error::attempt, job_error::kind, job_error::message, job_error::at))
+        .select(ErrorRow::as_select())
         .load(conn)
         .await?;
-    let errors = errors
-        .into_iter()
-        .map(|(attempt, kind, message, at)| AttemptError {
-            attempt: attempt.unsigned_abs(),
-            kind: FailureKind::parse(&kind),
-            message,
-            at,
-        })
-        .collect();
-    Ok(Some((row.into(), errors)))
+    Ok(Some((row.into(), errors.into_iter().map(ErrorRow::into).collect())))
 }
 
 type StatsRow = (String, String, i64, i64, i64, i64, i64, i64, Option<f64>);

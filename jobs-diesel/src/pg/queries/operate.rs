@@ -5,7 +5,7 @@ use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{BigInt, Double};
 
-use super::columns::{CARRIED, FINISHED, READY};
+use super::columns::{CARRIED, ERROR, FINISHED, READY};
 use super::wake::SOMEBODY_SLEEPS;
 use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};
@@ -62,10 +62,10 @@ impl QueryFragment<Pg> for CancelQuery {
     insert into jobs.finished (" FINISHED ", " CARRIED ")
     select id, run_at, claimed_at, now() + make_interval(secs => " [self.keep_seconds => Double] "), lease, 2, attempt, max_attempts, crashes, worker, " CARRIED "
     from (select * from waiting union all select * from running) job
-    returning id, attempt
+    returning id, attempt, claimed_at, worker
 ), recorded as (
-    insert into jobs.job_error (job_id, attempt, kind, message)
-    select id, attempt, 'cancelled', 'cancelled by an operator' from ended
+    insert into jobs.job_error (" ERROR ")
+    select id, attempt, claimed_at, worker, 'cancelled', 'cancelled by an operator' from ended
 )
 select count(*) from ended"
         )

@@ -10,7 +10,7 @@ use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{BigInt, Bool, Double, Integer, Nullable};
 
-use super::columns::{CARRIED, FINISHED, READY};
+use super::columns::{CARRIED, ERROR, FINISHED, READY};
 use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};
 
@@ -59,8 +59,8 @@ impl QueryFragment<Pg> for RescueQuery {
     select id, run_at, claimed_at, now() + make_interval(secs => " [self.keep_seconds => Double] "), lease, 3, attempt, max_attempts, crashed, worker, " CARRIED "
     from judged where verdict is not null
 ), recorded as (
-    insert into jobs.job_error (job_id, attempt, kind, message)
-    select j.id, j.attempt, 'crash',
+    insert into jobs.job_error (" ERROR ")
+    select j.id, j.attempt, j.claimed_at, j.worker, 'crash',
            'worker ' || j.worker || coalesce(' (process ' || d.pid || ' on ' || d.host || ', last heartbeat ' || d.heartbeat_at || ')', '')
                || ' died with the job' || coalesce('; discarded: ' || j.verdict, case when j.crashed >= " [self.suspect_at => Integer] " then '; next time it runs alone' else '' end)
     from judged j left join dead d on d.id = j.worker

@@ -7,18 +7,20 @@ use jobs_core::{AttemptError, Failure, FailureKind, JobId};
 
 use crate::sqlite::schema::{jobs_job, jobs_job_error};
 use crate::sqlite::time::Now;
-use crate::sqlite::types::{Instant, count};
+use crate::sqlite::types::{Instant, Worker, count};
 
 /// The most failures kept per job; older ones make room.
 const MAX_PER_JOB: i64 = 50;
 
-/// Records a failure of the job's present attempt.
+/// Records a failure of the job's present attempt. Before the job is moved: then nobody knows any more who had it.
 pub(crate) fn record(conn: &mut SqliteConnection, job: JobId, failure: &Failure) -> QueryResult<()> {
     let attempt = jobs_job::table.filter(jobs_job::id.eq(job.0)).select((
         jobs_job::id,
         jobs_job::attempt,
         failure.kind.as_str().into_sql::<Text>(),
         failure.message.as_str().into_sql::<Text>(),
+        jobs_job::claimed_at,
+        jobs_job::worker,
         Now,
     ));
     diesel::insert_into(jobs_job_error::table)
@@ -28,6 +30,8 @@ pub(crate) fn record(conn: &mut SqliteConnection, job: JobId, failure: &Failure)
             jobs_job_error::attempt,
             jobs_job_error::kind,
             jobs_job_error::message,
+            jobs_job_error::started_at,
+            jobs_job_error::worker,
             jobs_job_error::at,
         ))
         .execute(conn)?;
@@ -54,17 +58,33 @@ pub(crate) fn of(conn: &mut SqliteConnection, job: JobId) -> QueryResult<Vec<Att
     let rows = jobs_job_error::table
         .filter(jobs_job_error::job_id.eq(job.0))
         .order(jobs_job_error::id)
-        .select((jobs_job_error::attempt, jobs_job_error::kind, jobs_job_error::message, jobs_job_error::at))
-        .load::<(i32, String, String, Instant)>(conn)?;
-    Ok(rows
-        .into_iter()
-        .map(|(attempt, kind, message, at)| AttemptError {
-            attempt: count(attempt),
-            kind: FailureKind::parse(&kind),
-            message,
-            at: at.0,
-        })
-        .collect())
+        .select(Row::as_select())
+        .load(conn)?;
+    Ok(rows.into_iter().map(Row::into_error).collect())
+}
+
+#[derive(Queryable, Selectable)]
+#[diesel(table_name = jobs_job_error, check_for_backend(diesel::sqlite::Sqlite))]
+struct Row {
+    attempt: i32,
+    kind: String,
+    message: String,
+    worker: Option<Worker>,
+    started_at: Option<Instant>,
+    at: Instant,
+}
+
+impl Row {
+    fn into_error(self) -> AttemptError {
+        AttemptError {
+            attempt: count(self.attempt),
+            kind: FailureKind::parse(&self.kind),
+            message: self.message,
+            worker: self.worker.map(|worker| worker.0),
+            started_at: self.started_at.map(|at| at.0),
+            at: self.at.0,
+        }
+    }
 }
 
 /// Forgets the failures of jobs that go.

@@ -34,21 +34,26 @@ pub(crate) fn finish(conn: &mut SqliteConnection, batch: &[Finish]) -> QueryResu
 
 /// `false`: the lease is lost, nothing was written.
 pub(crate) fn finish_one(conn: &mut SqliteConnection, lease: Lease, transition: &Transition) -> QueryResult<bool> {
-    let moved = match transition {
-        Transition::Complete(Keep::Nothing)
-        | Transition::Cancel { keep: Keep::Nothing, .. }
-        | Transition::Discard { keep: Keep::Nothing, .. } => return delete(conn, lease),
-        Transition::Complete(keep) => end(conn, lease, JobState::Completed, *keep)?,
-        Transition::Cancel { keep, .. } => end(conn, lease, JobState::Cancelled, *keep)?,
-        Transition::Discard { keep, .. } => end(conn, lease, JobState::Discarded, *keep)?,
-        Transition::Retry { delay, .. } => wait_again(conn, lease, Some(after(*delay)), 0, false)?,
-        Transition::Snooze(delay) => wait_again(conn, lease, Some(after(*delay)), 1, true)?,
-        Transition::Release => wait_again(conn, lease, None, 1, false)?,
-    };
-    if let Some(failure) = transition.failure().filter(|_| moved) {
+    if let Transition::Complete(Keep::Nothing)
+    | Transition::Cancel { keep: Keep::Nothing, .. }
+    | Transition::Discard { keep: Keep::Nothing, .. } = transition
+    {
+        return delete(conn, lease);
+    }
+    if let Some(failure) = transition.failure() {
+        if !stands(conn, lease)? {
+            return Ok(false);
+        }
         failures::record(conn, lease.job, failure)?;
     }
-    Ok(moved)
+    match transition {
+        Transition::Complete(keep) => end(conn, lease, JobState::Completed, *keep),
+        Transition::Cancel { keep, .. } => end(conn, lease, JobState::Cancelled, *keep),
+        Transition::Discard { keep, .. } => end(conn, lease, JobState::Discarded, *keep),
+        Transition::Retry { delay, .. } => wait_again(conn, lease, Some(after(*delay)), 0, false),
+        Transition::Snooze(delay) => wait_again(conn, lease, Some(after(*delay)), 1, true),
+        Transition::Release => wait_again(conn, lease, None, 1, false),
+    }
 }
 
 /// Whether the lease stands.

@@ -52,6 +52,7 @@ pub(crate) fn cancel(conn: &mut SqliteConnection, id: JobId) -> QueryResult<Oper
     if state.is_finished() {
         return Ok(Operated::Refused(state));
     }
+    failures::record(conn, id, &Failure::new(FailureKind::Cancelled, "cancelled by an operator"))?;
     diesel::update(job)
         .set((
             jobs_job::state.eq(literal(JobState::Cancelled)),
@@ -59,6 +60,5 @@ pub(crate) fn cancel(conn: &mut SqliteConnection, id: JobId) -> QueryResult<Oper
             jobs_job::expires_at.eq(after(Retention::default().failed).nullable()),
         ))
         .execute(conn)?;
-    failures::record(conn, id, &Failure::new(FailureKind::Cancelled, "cancelled by an operator"))?;
     Ok(Operated::Done)
 }

@@ -52,11 +52,11 @@ pub(crate) fn rescue(conn: &mut SqliteConnection, policy: RescuePolicy) -> Query
         rescued.suspects |= is_suspect;
         let died = dead.iter().find(|worker| Some(worker.id.0) == orphan.worker_id());
         let failure = Failure::new(FailureKind::Crash, &orphan.obituary(died, verdict, is_suspect));
+        failures::record(conn, JobId(orphan.id), &failure)?;
         match verdict {
             Some(_) => discard(conn, orphan, crashes, policy)?,
             None => wait_again(conn, orphan, crashes)?,
         }
-        failures::record(conn, JobId(orphan.id), &failure)?;
         let list = if verdict.is_some() { &mut rescued.discarded } else { &mut rescued.returned };
         list.push(JobId(orphan.id));
     }
