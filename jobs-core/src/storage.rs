@@ -262,8 +262,9 @@ pub trait Storage: Send + Sync + 'static {
         Ok(Rescanned::Nothing)
     }
 
-    /// Applies transitions, all in one transaction, each only if its lease still stands. Returns the jobs moved;
-    /// the missing ones lost their lease.
+    /// Applies transitions, all in one transaction, each only if its lease still stands and nobody else has locked its row: it
+    /// never waits for a lock. Returns the jobs moved; the others lost their lease, or their row is locked:
+    /// [`leases`](Self::leases) tells which.
     async fn finish(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>>;
 
     /// The leases of this worker that stand: job and lease number. `among` says which jobs matter; others may be left out.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tracing::{Span, debug, error, info, info_span, warn};
 
+use crate::context::JobContext;
 use crate::error::StorageError;
 use crate::job::JobId;
 use crate::lease::{ClaimedJob, Lease, WorkerId};
@@ -61,6 +62,16 @@ pub(crate) fn lease_lost(lease: &Lease, kind: &str, verb: &str) {
         job.lease = lease.number,
         "job {}: the attempt lost its lease, its `{verb}` was refused",
         lease.job
+    );
+}
+
+pub(crate) fn row_locked(ctx: &JobContext, verb: &str, since: Duration) {
+    warn!(
+        job.id = ctx.id().0,
+        job.kind = ctx.kind(),
+        job.locked_seconds = since.as_secs_f64(),
+        "job {}: another session has locked its row in `running`; its `{verb}` is tried again until the lock is gone",
+        ctx.id()
     );
 }
 

@@ -24,6 +24,7 @@ const WAITING: usize = 4 * BATCH;
 /// What a shutdown waits for the last batch.
 const FLUSH: Duration = Duration::from_secs(10);
 
+#[derive(Clone)]
 pub(super) struct Report {
     pub(super) ctx: JobContext,
     pub(super) transition: Transition,
@@ -100,7 +101,7 @@ async fn run(shared: Arc<Shared>, mut reports: mpsc::Receiver<Report>) {
             }
         };
         if received == 0 {
-            return writer.try_again().await;
+            return writer.finish_up().await;
         }
         if flood {
             fill(&mut batch, &mut reports).await;

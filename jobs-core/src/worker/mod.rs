@@ -13,6 +13,7 @@ mod executor;
 mod fetcher;
 mod heartbeat;
 mod leases;
+mod locked;
 mod pace;
 mod panics;
 mod queues;

@@ -1,18 +1,21 @@
 //! What the completer does with a batch: it is written, however long the database is away. What the database refuses although
 //! it is there is set aside and tried again beside others: mostly all is refused for a while (a standby that is read-only, a
-//! right that is missing, a quota), and what handlers have done must not be undone for that.
+//! right that is missing, a quota), and what handlers have done must not be undone for that. What waits for a lock on its row
+//! is set aside, too ([`locked`](super::locked)).
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::Shared;
 use super::completer::{BATCH, Report};
+use super::locked::Locked;
 use crate::context::JobContext;
 use crate::crash_point::crash_point;
 use crate::error::{Failure, FailureKind, StorageError};
 use crate::job::JobId;
+use crate::lease::{Lease, WorkerId};
 use crate::outcome::{Finish, Keep, Transition};
 use crate::storage::StorageResult;
 use crate::telemetry::{self, Trouble};
@@ -44,6 +47,7 @@ pub(super) struct Writer {
     trouble: Trouble,
     /// Those that were not tried alone yet come first: they may be as good as any.
     aside: VecDeque<Refused>,
+    locked: Locked,
     /// Statements that were accepted.
     accepted: u64,
     pause: Duration,
@@ -55,7 +59,8 @@ pub(super) struct Writer {
 impl Writer {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         let (trouble, aside, again) = (Trouble::new("finish"), VecDeque::new(), Instant::now());
-        Self { shared, trouble, aside, accepted: 0, pause: FIRST_PAUSE, again, refused_in_a_row: 0 }
+        let locked = Locked::new();
+        Self { shared, trouble, aside, locked, accepted: 0, pause: FIRST_PAUSE, again, refused_in_a_row: 0 }
     }
 
     /// Whether to take in more.
@@ -65,18 +70,26 @@ impl Writer {
 
     /// Waits until what is set aside should be tried again; for ever, if there is nothing.
     pub(super) async fn until_again(&self) {
-        if self.aside.is_empty() {
-            return std::future::pending().await;
+        let refused = (!self.aside.is_empty()).then_some(self.again);
+        match refused.into_iter().chain(self.locked.again()).min() {
+            Some(again) => tokio::time::sleep_until(again.into()).await,
+            None => std::future::pending().await,
         }
-        tokio::time::sleep_until(self.again.into()).await;
     }
 
     /// Writes a batch. If it is refused, the others may be written without the one that cannot be.
     pub(super) async fn write(&mut self, reports: Vec<Report>) {
         crash_point(if reports.len() > 1 { "finish-batch" } else { "finish-one" });
-        if self.finish(&reports).await.is_ok() {
-            return crash_point("finished");
+        match self.finish(&reports).await {
+            Ok(locked) => {
+                locked.into_iter().for_each(|report| self.locked.add(report, Instant::now()));
+                crash_point("finished");
+            }
+            Err(_) => self.set_aside(reports).await,
         }
+    }
+
+    async fn set_aside(&mut self, reports: Vec<Report>) {
         let (one, none_before) = (reports.len() == 1, self.aside.is_empty());
         let (since, others) = (Instant::now(), self.accepted);
         let refused = reports.into_iter().map(|report| Refused { report, since, alone: 0, others });
@@ -91,8 +104,37 @@ impl Writer {
         }
     }
 
-    /// Tries again what was refused.
+    /// Tries again what is due.
     pub(super) async fn try_again(&mut self) {
+        if self.locked.again().is_some_and(|again| again <= Instant::now()) {
+            self.try_locked().await;
+        }
+        if !self.aside.is_empty() && self.again <= Instant::now() {
+            self.try_refused().await;
+        }
+    }
+
+    /// Nothing more will come: tries the refused once more, and the locked until their locks are gone.
+    pub(super) async fn finish_up(&mut self) {
+        self.try_refused().await;
+        while let Some(again) = self.locked.again() {
+            tokio::time::sleep_until(again.into()).await;
+            self.try_locked().await;
+        }
+    }
+
+    async fn try_locked(&mut self) {
+        let reports = self.locked.reports();
+        match self.finish(&reports).await {
+            Ok(still_locked) => self.locked.tried(&still_locked),
+            Err(_) => {
+                self.locked.tried(&[]);
+                self.set_aside(reports).await;
+            }
+        }
+    }
+
+    async fn try_refused(&mut self) {
         let (aside, accepted) = (std::mem::take(&mut self.aside), self.accepted);
         self.refused_in_a_row = 0;
         self.one_by_one(aside.into_iter()).await;
@@ -112,7 +154,13 @@ impl Writer {
         while self.refused_in_a_row < IN_A_ROW
             && let Some(mut one) = reports.next()
         {
-            let Err(problem) = self.finish(std::slice::from_ref(&one.report)).await else { continue };
+            let problem = match self.finish(std::slice::from_ref(&one.report)).await {
+                Ok(locked) => {
+                    locked.into_iter().for_each(|report| self.locked.add(report, one.since));
+                    continue;
+                }
+                Err(problem) => problem,
+            };
             if self.accepted > one.others {
                 (one.alone, one.others) = (one.alone + 1, self.accepted);
             }
@@ -130,8 +178,8 @@ impl Writer {
     }
 
     /// Writes these finishes as soon as the database is there: the heartbeat keeps the leases, and if it cannot, they are lost
-    /// and the finishes find nothing. An error is a refusal.
-    async fn finish(&mut self, reports: &[Report]) -> StorageResult<()> {
+    /// and the finishes find nothing. Answers those whose rows somebody has locked. An error is a refusal.
+    async fn finish(&mut self, reports: &[Report]) -> StorageResult<Vec<Report>> {
         let finish = |report: &Report| Finish { lease: report.ctx.lease(), transition: report.transition.clone() };
         let batch: Vec<Finish> = reports.iter().map(finish).collect();
         let mut pause = FIRST_PAUSE;
@@ -152,8 +200,33 @@ impl Writer {
         (self.refused_in_a_row, self.accepted) = (0, self.accepted + 1);
         // A finish whose reply was lost was written, and its repetition finds nothing: that is settled too.
         let repeated = pause > FIRST_PAUSE;
-        self.shared.written(reports, moved, repeated);
-        Ok(())
+        let standing = self.standing(&batch, &moved).await;
+        self.shared.written(reports, moved, &standing, repeated);
+        let locked = reports.iter().filter(|report| standing.contains(&report.ctx.lease())).cloned();
+        Ok(locked.map(|report| Report { may_be_settled: report.may_be_settled || repeated, ..report }).collect())
+    }
+
+    /// The leases that stand of those under which nothing was moved: somebody has locked their rows. Where the database does
+    /// not answer they may all stand; the next try tells.
+    async fn standing(&self, batch: &[Finish], moved: &[JobId]) -> HashSet<Lease> {
+        if moved.len() == batch.len() {
+            return HashSet::new();
+        }
+        let moved: HashSet<&JobId> = moved.iter().collect();
+        let mut missing: HashMap<WorkerId, HashSet<Lease>> = HashMap::new();
+        for Finish { lease, .. } in batch.iter().filter(|finish| !moved.contains(&finish.lease.job)) {
+            missing.entry(lease.worker).or_default().insert(*lease);
+        }
+        let mut standing = HashSet::new();
+        for (worker, mut leases) in missing {
+            let jobs: Vec<JobId> = leases.iter().map(|lease| lease.job).collect();
+            match self.shared.storage.leases(worker, Some(&jobs)).await {
+                Ok(stand) => leases.retain(|lease| stand.contains(&(lease.job, lease.number))),
+                Err(problem) => self.trouble.report(&problem),
+            }
+            standing.extend(leases);
+        }
+        standing
     }
 
     /// The database will not have this outcome. Running the job again and again would be worse than an end that people
@@ -164,6 +237,9 @@ impl Writer {
         let lease = ctx.lease();
         let finish = [Finish { lease, transition: Transition::Discard { failure, keep } }];
         let Ok(moved) = self.shared.storage.finish(&finish).await else { return false };
+        if !self.standing(&finish, &moved).await.is_empty() {
+            return false;
+        }
         telemetry::refused("finish", problem);
         self.refused_in_a_row = 0;
         if moved.is_empty() {
@@ -177,8 +253,9 @@ impl Writer {
 }
 
 impl Shared {
-    /// These of the finishes were written; under the leases of the others nothing ever will be.
-    fn written(&self, reports: &[Report], moved: Vec<JobId>, repeated: bool) {
+    /// These of the finishes were written, and nothing so far under the leases that stand; under those of the others nothing
+    /// ever will be.
+    fn written(&self, reports: &[Report], moved: Vec<JobId>, standing: &HashSet<Lease>, repeated: bool) {
         let all = moved.len() == reports.len();
         let moved: HashSet<JobId> = if all { HashSet::new() } else { moved.into_iter().collect() };
         let mut ended = Vec::with_capacity(reports.len());
@@ -186,6 +263,9 @@ impl Shared {
             if all || moved.contains(&ctx.id()) {
                 self.done(ctx, transition, *ran);
                 ended.push(ctx.lease());
+                continue;
+            }
+            if standing.contains(&ctx.lease()) {
                 continue;
             }
             if !may_be_settled && !repeated {

@@ -18,7 +18,7 @@ use super::native::sql;
 use super::queries::claim::ClaimQuery;
 use super::queries::complete::CompleteQuery;
 use super::queries::discover::DiscoverQuery;
-use super::queries::finish::FinishQuery;
+use super::queries::finish::{FinishQuery, FinishUnlockedQuery};
 use super::queries::live_queues::LiveQueuesQuery;
 use super::queries::next_due::NextDueQuery;
 use super::queries::rescan::RescanQuery;
@@ -117,6 +117,7 @@ async fn wrong_statistics_spoil_no_plan() {
             plan(&mut conn, "costs off", LiveQueuesQuery).await,
             plan(&mut conn, "costs off", CompleteQuery::new(&completed).unwrap()).await,
             plan(&mut conn, "costs off", FinishQuery::new(&snoozed)).await,
+            plan(&mut conn, "costs off", FinishUnlockedQuery(FinishQuery::new(&snoozed))).await,
         ] {
             let bad = |line: &&String| {
                 let table =

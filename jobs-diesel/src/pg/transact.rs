@@ -79,9 +79,9 @@ pub(crate) async fn transact(storage: &PgStorage, transaction: Transaction) -> T
             let transition = body(connection).await.map_err(Rollback::Handler)?;
             crash_point("transaction-finish");
             let finish = [Finish { lease, transition: transition.clone() }];
-            let moved = finish::finish(conn, &finish).await?;
+            let moved = finish::finish_in(conn, &finish).await?;
             crash_point("transaction-commit");
-            if moved.is_empty() { Err(Rollback::LeaseLost) } else { Ok(transition) }
+            if moved { Ok(transition) } else { Err(Rollback::LeaseLost) }
         }));
         let ended = tokio::select! {
             ended = &mut run => Some(ended),

@@ -17,6 +17,7 @@ mod decoding;
 mod enqueueing;
 mod floors;
 mod from_sql;
+mod locked_rows;
 mod lost_replies;
 mod order;
 mod outages;

@@ -17,6 +17,7 @@ mod kill_storm;
 mod live_job;
 mod load;
 mod lock_strength;
+mod locked_row;
 mod lost_notifications;
 mod mixed_versions;
 mod not_run;
@@ -79,6 +80,7 @@ const TESTS: &[(&str, Test)] = &[
     ("hostile-payloads", |arena| Box::pin(hostile_payloads::run(arena))),
     ("panics", |arena| Box::pin(panics::run(arena))),
     ("lock-strength", |arena| Box::pin(lock_strength::run(arena))),
+    ("locked-row", |arena| Box::pin(locked_row::run(arena))),
     ("plans", |arena| Box::pin(plans::run(arena))),
 ];
 

@@ -193,6 +193,13 @@ pub(super) const TWINS: &[Twin] = &[
         server: "",
     },
     Twin {
+        name: "waits-for-rows",
+        tests: &["locked-row"],
+        fault: "finishes wait for whoever has locked a row",
+        reworded: &[("r.worker = $3 and r.xmax = 0", "r.worker = $3"), ("offset 0 for update skip locked", "offset 0")],
+        server: "",
+    },
+    Twin {
         name: "other-order",
         tests: &["plans"],
         fault: "claims want an order that the index does not have",

@@ -1,5 +1,8 @@
 //! `complete`: `finish` for batches whose jobs all completed alike, as those of a healthy flood do. It carries one column
 //! where `finish` carries eight, and asks nothing about other ends: a third less work for the server.
+//!
+//! It leaves out rows that somebody has ever locked (`xmax`), because it would wait for a lock that is still held; `finish`
+//! looks at those. `for update skip locked` would do both at once and costs the server a tenth more for each job.
 
 use diesel::QueryResult;
 use diesel::pg::Pg;
@@ -41,10 +44,10 @@ impl CompleteQuery {
         Some(Self { ids, worker, number, keep })
     }
 
-    /// Moves the jobs out of `running`; the ids of those whose lease stood. The number of rows tells that all did; only
-    /// where it is smaller are the rows themselves asked for, by a second statement: one that answers with all ids takes
-    /// a tenth longer. A row that somebody else prunes or retries between the two counts as refused, which is a line in
-    /// the log and a look of the auditor.
+    /// Moves the jobs out of `running`; the ids of those whose lease stood and whose row nobody has locked. The number of
+    /// rows tells that all were moved; only where it is smaller are the rows themselves asked for, by a second statement:
+    /// one that answers with all ids takes a tenth longer. A row that somebody else prunes or retries between the two counts
+    /// as refused, which is a line in the log and a look of the auditor.
     pub(super) async fn complete(self, conn: &mut AsyncPgConnection) -> QueryResult<Vec<i64>> {
         let moved = RunQueryDsl::execute(&self, conn).await?;
         if moved == self.ids.len() {
@@ -64,7 +67,7 @@ impl QueryFragment<Pg> for CompleteQuery {
             out,
             "with moved as (
     delete from jobs.running r
-    where r.id = any(" [self.ids => Array<BigInt>] ") and r.lease = " [self.number => Integer] " and r.worker = " [self.worker.0 => SqlUuid] "
+    where r.id = any(" [self.ids => Array<BigInt>] ") and r.lease = " [self.number => Integer] " and r.worker = " [self.worker.0 => SqlUuid] " and r.xmax = 0
     returning r.*
 )
 insert into jobs.finished (" FINISHED ", " CARRIED ")

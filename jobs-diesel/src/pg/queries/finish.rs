@@ -3,6 +3,10 @@
 //! Each job is looked up by its id, in the order of the batch: `offset 0` keeps the planner from turning the loop around,
 //! which it would like to do whenever it has last seen `running` empty. Rows of `running` are never updated, so that
 //! the place found is the row's for as long as it exists.
+//!
+//! The worker's own finishes pass over rows that somebody has locked ([`FinishUnlockedQuery`]): one locked row would
+//! otherwise hold up all finishes of the process. Inside a handler's transaction the statement waits for the lock: only that
+//! handler waits.
 
 use diesel::QueryResult;
 use diesel::pg::Pg;
@@ -72,10 +76,9 @@ impl<'a> FinishQuery<'a> {
         self.failure_kinds.push(failure.map(|Failure { kind, .. }| kind.as_str()));
         self.messages.push(failure.map(|Failure { message, .. }| message.as_str()));
     }
-}
 
-impl QueryFragment<Pg> for FinishQuery<'_> {
-    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+    /// The statement; `lock` is what it does about the rows it is going to delete before it deletes them.
+    fn walk<'b>(&'b self, lock: &str, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         sql!(
             out,
             "with moved as (
@@ -87,7 +90,7 @@ impl QueryFragment<Pg> for FinishQuery<'_> {
             [self.failure_kinds => Array<Nullable<Text>>] ", " [self.messages => Array<Nullable<Text>>] ")
             as f (id, lease, worker, verb, delay, keep, failure_kind, message)
         cross join lateral (
-            select r.ctid from jobs.running r where r.id = f.id and r.lease = f.lease and r.worker = f.worker offset 0
+            select r.ctid from jobs.running r where r.id = f.id and r.lease = f.lease and r.worker = f.worker offset 0" lock "
         ) held
     ) f
     where r.ctid = f.ctid
@@ -118,15 +121,50 @@ select coalesce(array_agg(id) filter (where (select count(*) from woken) >= 0), 
     }
 }
 
-/// Moves these jobs out of `running`, with the statement that costs least; the ids of those whose lease stood.
-pub(crate) async fn finish(conn: &mut AsyncPgConnection, batch: &[Finish]) -> QueryResult<Vec<i64>> {
-    if let Some(complete) = CompleteQuery::new(batch) {
-        return complete.complete(conn).await;
+impl QueryFragment<Pg> for FinishQuery<'_> {
+    fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        self.walk("", out)
     }
-    // One row; but `get_result` answers with it before the statement is committed.
-    let moved: Vec<Vec<i64>> = FinishQuery::new(batch).load(conn).await?;
-    Ok(moved.into_iter().flatten().collect())
+}
+
+/// `finish` of the rows that nobody has locked.
+pub(crate) struct FinishUnlockedQuery<'a>(pub(crate) FinishQuery<'a>);
+
+impl QueryFragment<Pg> for FinishUnlockedQuery<'_> {
+    fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        self.0.walk(" for update skip locked", out)
+    }
+}
+
+/// Moves these jobs out of `running`, with the statements that cost least; the ids of those whose lease stood and whose row
+/// nobody has locked.
+pub(crate) async fn finish(conn: &mut AsyncPgConnection, batch: &[Finish]) -> QueryResult<Vec<i64>> {
+    let mut moved = complete(conn, batch).await?;
+    if moved.len() < batch.len() {
+        let rest: Vec<Finish> = batch.iter().filter(|one| !moved.contains(&one.lease.job.0)).cloned().collect();
+        // One row; but `get_result` answers with it before the statement is committed.
+        let rest: Vec<Vec<i64>> = FinishUnlockedQuery(FinishQuery::new(&rest)).load(conn).await?;
+        moved.extend(rest.into_iter().flatten());
+    }
+    Ok(moved)
+}
+
+/// The same inside the transaction of a handler, which waits for its own row.
+pub(crate) async fn finish_in(conn: &mut AsyncPgConnection, finish: &[Finish; 1]) -> QueryResult<bool> {
+    if !complete(conn, finish).await?.is_empty() {
+        return Ok(true);
+    }
+    let moved: Vec<i64> = FinishQuery::new(finish).get_result(conn).await?;
+    Ok(!moved.is_empty())
+}
+
+async fn complete(conn: &mut AsyncPgConnection, batch: &[Finish]) -> QueryResult<Vec<i64>> {
+    match CompleteQuery::new(batch) {
+        Some(query) => query.complete(conn).await,
+        None => Ok(Vec::new()),
+    }
 }
 
 // One row: five hundred of one column each would cost more than the finishes' own bookkeeping.
 native_query!(FinishQuery<'a> -> Array<BigInt>);
+native_query!(FinishUnlockedQuery<'a> -> Array<BigInt>);

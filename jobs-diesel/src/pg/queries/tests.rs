@@ -15,7 +15,7 @@ use super::claim_suspect::ClaimSuspectQuery;
 use super::complete::{CompleteQuery, CompletedQuery};
 use super::discover::DiscoverQuery;
 use super::enqueue::{EnqueueManyQuery, EnqueueQuery};
-use super::finish::FinishQuery;
+use super::finish::{FinishQuery, FinishUnlockedQuery};
 use super::live_queues::LiveQueuesQuery;
 use super::next_due::{NextDueQuery, NextDueRow};
 use super::operate::{CancelQuery, RetryQuery};
@@ -60,6 +60,7 @@ fn the_native_statements_are_the_reviewed_ones() {
     insta::assert_snapshot!("live_queues", text(&LiveQueuesQuery));
     insta::assert_snapshot!("rescan", text(&RescanQuery::new(&claim, &plan)));
     insta::assert_snapshot!("finish", text(&FinishQuery::new(&finish)));
+    insta::assert_snapshot!("finish_unlocked", text(&FinishUnlockedQuery(FinishQuery::new(&finish))));
     let complete = CompleteQuery::new(&completion(1)).unwrap();
     insta::assert_snapshot!("complete", text(&complete));
     insta::assert_snapshot!("completed", text(&CompletedQuery(&complete, 1)));

@@ -1,0 +1,130 @@
+//! Somebody else has locked the row of a running job: its finish waits, and nothing else does.
+
+use std::time::{Duration, Instant};
+
+use diesel::connection::TransactionManager as _;
+use diesel::{Connection as _, PgConnection};
+use jobs::{CompleteIn as _, FailureKind, JobContext, JobError, JobState, State, job};
+use support::{Db, Probe, Running, registry};
+
+const OTHERS: usize = 40;
+/// What the others may take. A statement that waits for the lock gives up after nine seconds.
+const AT_ONCE: Duration = Duration::from_secs(4);
+
+#[job]
+async fn held(ctx: &JobContext, State(probe): State<Probe>) {
+    probe.say(ctx, "began");
+    probe.pass().await;
+}
+
+#[job]
+async fn quick() {}
+
+/// How the handler reaches the database.
+#[derive(Clone)]
+struct Url(String);
+
+type Manager = <PgConnection as diesel::Connection>::TransactionManager;
+
+/// Completes its job in a transaction of its own, and then neither commits nor ends before the test lets it.
+#[job(timeout = "300ms", backoff = "fixed(1h)")]
+fn hangs(commits: bool, ctx: &JobContext, State(probe): State<Probe>, State(url): State<Url>) -> Result<(), JobError> {
+    let mut conn = PgConnection::establish(&url.0).map_err(JobError::new)?;
+    Manager::begin_transaction(&mut conn).map_err(JobError::new)?;
+    ctx.complete_in(&mut conn).map_err(JobError::new)?;
+    probe.say(ctx, "completed");
+    probe.pass_blocking();
+    if commits {
+        Manager::commit_transaction(&mut conn).map_err(JobError::new)?;
+    }
+    Ok(())
+}
+
+/// Enqueues others; they must end as if nothing were locked.
+async fn nobody_else_waits(db: &Db) {
+    let begun = Instant::now();
+    db.conn().await.enqueue_all((0..OTHERS).map(|_| Quick {})).await;
+    db.await_number(
+        OTHERS.try_into().unwrap(),
+        "select count(*) as number from jobs.job where kind = 'quick' and state = 'completed'",
+    )
+    .await;
+    assert!(begun.elapsed() < AT_ONCE, "took {:?}", begun.elapsed());
+}
+
+async fn a_locked_row_holds_up_its_own_job_and_no_other(db: Db) {
+    let (probe, mut events) = Probe::new();
+    let (waits, fails) = (db.enqueue(Held {}).await, db.enqueue(Held {}).await);
+    let worker = Running::start(db.worker(registry![Held, Quick]).state(probe).concurrency(4));
+    events.expect("began").await;
+    events.expect("began").await;
+    // One is only locked; the other is about to be cancelled, and then is not.
+    let (mut locker, mut other) = (db.conn().await, db.conn().await);
+    locker.execute(&format!("begin; select from jobs.running where id = {waits} for update")).await;
+    other.execute(&format!("begin; delete from jobs.running where id = {fails}")).await;
+    events.open(2);
+    nobody_else_waits(&db).await;
+    // Longer than the server lets a statement wait.
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    nobody_else_waits_again(&db).await;
+    assert_eq!(db.record(waits).await.state, JobState::Running);
+    locker.execute("commit").await;
+    other.execute("rollback").await;
+    db.await_state(waits, JobState::Completed).await;
+    db.await_state(fails, JobState::Completed).await;
+    let stats = worker.stop().await;
+    assert_eq!((stats.leases_lost, stats.completed), (0, 2 * OTHERS as u64 + 2));
+}
+
+async fn nobody_else_waits_again(db: &Db) {
+    db.execute("delete from jobs.finished where kind = 'quick'").await;
+    nobody_else_waits(db).await;
+}
+
+async fn a_row_that_was_deleted_behind_its_lock_is_a_lost_lease(db: Db) {
+    let (probe, mut events) = Probe::new();
+    let id = db.enqueue(Held {}).await;
+    let worker = Running::start(db.worker(registry![Held, Quick]).state(probe));
+    events.expect("began").await;
+    let mut locker = db.conn().await;
+    locker.execute(&format!("begin; delete from jobs.running where id = {id}")).await;
+    events.open(1);
+    nobody_else_waits(&db).await;
+    locker.execute("commit").await;
+    support::until("the lost lease", async || (worker.handle().stats().leases_lost == 1).then_some(())).await;
+    worker.stop().await;
+}
+
+async fn hangs_after_complete_in(db: Db, commits: bool) {
+    let (probe, mut events) = Probe::new();
+    let id = db.enqueue(Hangs { commits }).await;
+    let worker = db.worker(registry![Hangs, Quick]).state(probe).state(Url(db.url().to_owned())).concurrency(4);
+    let worker = Running::start(worker);
+    events.expect("completed").await;
+    // Its time is over meanwhile, and its finish meets the row that it has locked itself.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    nobody_else_waits(&db).await;
+    events.open(1);
+    if commits {
+        db.await_state(id, JobState::Completed).await;
+    } else {
+        db.await_state(id, JobState::Available).await;
+        assert_eq!(db.failures(id).await[0].kind, FailureKind::Timeout);
+    }
+    assert_eq!(worker.stop().await.leases_lost, 0);
+}
+
+async fn a_handler_that_hangs_after_complete_in_and_commits_holds_up_nobody(db: Db) {
+    hangs_after_complete_in(db, true).await;
+}
+
+async fn a_handler_that_hangs_after_complete_in_and_rolls_back_holds_up_nobody(db: Db) {
+    hangs_after_complete_in(db, false).await;
+}
+
+support::on_postgres! {
+    a_locked_row_holds_up_its_own_job_and_no_other,
+    a_row_that_was_deleted_behind_its_lock_is_a_lost_lease,
+    a_handler_that_hangs_after_complete_in_and_commits_holds_up_nobody,
+    a_handler_that_hangs_after_complete_in_and_rolls_back_holds_up_nobody,
+}

@@ -1,0 +1,105 @@
+//! Locked row: another session locks the row of a running job and keeps it, while the other slots finish theirs.
+//!
+//! Nobody waits but that job, and that one ends soon after the lock is gone, at its one attempt.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use chrono::{DateTime, Utc};
+use diesel_async::{AsyncConnection as _, AsyncPgConnection};
+use jobs::Enqueue as _;
+use tokio_postgres::Client;
+use torture::checker::Promise;
+use torture::history::{Fate, fault};
+use torture::workload::{Mix, Shape, Work, Workload, new_job};
+
+use super::arena::{Arena, History, START, Size, number, slack};
+use super::fleet::Fleet;
+use super::load::Load;
+use super::run::{Run, quantile};
+
+/// The jobs are as many as come in meanwhile; the faults are the locked rows.
+const SHORT: Size = Size { jobs: 0, faults: 2 };
+const LONG: Size = Size { jobs: 0, faults: 6 };
+/// How long a row is locked.
+const HOLD: Duration = Duration::from_secs(60);
+const HOLD_SHORT: Duration = Duration::from_secs(4);
+/// Numbers that no other job has.
+const HELD: i64 = 1_000_000;
+/// The locks, one after the other.
+const LOCKS: [&str; 2] = ["update", "key share"];
+/// From the last word of a handler to the end of its job.
+const FINISHED: Duration = Duration::from_secs(1);
+/// A locked one ends so soon after the lock is gone.
+const LET_GO: Duration = Duration::from_secs(2);
+const REST: Duration = Duration::from_secs(60);
+
+pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
+    let size = arena.size(SHORT, LONG);
+    let hold = if arena.short { HOLD_SHORT } else { HOLD };
+    let fleet = Fleet::start(arena, arena.worker_url(), History::Quick, &["--concurrency", "16"], 1).await?;
+    let load =
+        Load::start(arena.url(), Workload::new(arena.seed, Mix::default(), usize::MAX), Duration::from_millis(20));
+    let (conn, mut application) = (arena.connect().await?, AsyncPgConnection::establish(&arena.url()).await?);
+    let (mut held, mut let_go) = (Vec::new(), Vec::new());
+    for (place, lock) in (HELD..).zip(LOCKS.into_iter().cycle().take(size.faults)) {
+        let work = Work::new(place, Shape::Async).lasting(500);
+        let id = new_job(&work)?.enqueue(&mut application).await?;
+        held.push(work.enqueued(Some(id.0), Fate::Acknowledged));
+        fault(&conn, lock, None).await?;
+        let_go.push(hold_row(&conn, id.0, lock, hold).await?);
+    }
+    let mut ledger = load.stop().await?.ledger();
+    ledger.extend(held);
+    let drained = arena.at_rest(REST).await?;
+    let promise = Promise { no_attempt_consumed: true, ..Promise::default() };
+    let mut run = Run::judge(arena, &ledger, promise).await?;
+    run.load = format!("{}, a worker x 16 slots", run.load);
+    run.faults = size.faults;
+    run.expect(drained, || format!("not drained after {REST:?}"));
+    let (late, after) = waits(&run, &let_go);
+    let (seen, bar) = (quantile(&late, 1.0).unwrap_or_default(), (FINISHED + slack()).as_secs_f64());
+    run.expect(seen <= bar, || format!("the end of a job took {seen:.2} s to be written, and should {bar:.2} s"));
+    run.expect(after.len() == size.faults, || format!("{} locked jobs ended, of {}", after.len(), size.faults));
+    run.expect(after.iter().all(|after| *after >= 0.0), || "a locked job ended before its lock was gone".to_owned());
+    run.recovery = after;
+    run.expect_within(1.0, LET_GO + slack());
+    if drained {
+        fleet.stop().await?;
+    }
+    Ok(run)
+}
+
+/// Locks the row of this job as soon as it runs, for this long. Answers when it is let go.
+async fn hold_row(conn: &Client, id: i64, lock: &str, hold: Duration) -> Result<DateTime<Utc>> {
+    let begun = std::time::Instant::now();
+    while number(conn, &format!("select count(*) from jobs.running where id = {id}")).await? == 0 {
+        ensure!(begun.elapsed() < START, "job {id} does not start");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    conn.batch_execute("begin").await?;
+    let locked = conn.execute(&format!("select from jobs.running where id = {id} for {lock}"), &[]).await?;
+    ensure!(locked == 1, "job {id} ended before its row was locked");
+    tokio::time::sleep(hold).await;
+    let let_go = conn.query_one("select clock_timestamp()", &[]).await?.get(0);
+    conn.batch_execute("commit").await?;
+    Ok(let_go)
+}
+
+/// How long the ends of the others took to be written after their handlers had said their last word; how long after they
+/// were let go the locked ones ended.
+fn waits(run: &Run, let_go: &[DateTime<Utc>]) -> (Vec<f64>, Vec<f64>) {
+    let (mut late, mut after) = (Vec::new(), Vec::new());
+    for job in &run.record.jobs {
+        let Some(finished_at) = job.finished_at else { continue };
+        if let Some(place) = job.number.checked_sub(HELD).and_then(|place| usize::try_from(place).ok()) {
+            after.extend(let_go.get(place).map(|let_go| (finished_at - *let_go).as_seconds_f64()));
+            continue;
+        }
+        let said = run.record.events.iter().filter(|event| event.number == job.number && event.what == "ok");
+        if let Some(last) = said.map(|event| event.at).max() {
+            late.push((finished_at - last).as_seconds_f64());
+        }
+    }
+    (late, after)
+}
