@@ -2,7 +2,7 @@
 //!
 //! - Believed and not standing: an operator cancelled the job, or it was rescued from here by mistake. Its attempt is told
 //!   to stop, long before its finish would be refused. What was committed a moment ago does not stand either: its attempt
-//!   gets the time to hear of that.
+//!   gets the time to hear of that. A handler that completed its job in a transaction of its own may work on.
 //! - Standing and not believed: the reply to a claim was lost on its way. Nobody works on such a job, and as long as this
 //!   worker lives nobody would rescue it. It is given back. That is looked for when a claim failed; and now and then
 //!   without a reason, as a claim that was given up here may still be carried out there, after that look.

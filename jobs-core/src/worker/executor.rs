@@ -76,6 +76,8 @@ impl Executor {
                 }
                 Transition::Release
             }
+            // Committed with the handler's transaction, or lost; the job is given back only if it still stands under the lease.
+            Ended::Lost if ctx.is_completed_in() => Transition::Release,
             Ended::Lost | Ended::Transacted(Transacted::LeaseLost) => return self.shared.lost(&ctx, "finish"),
             Ended::GivenUp | Ended::Transacted(Transacted::Aborted) => Transition::Release,
             // A handler that was asked to stop and says so by an error did not fail.

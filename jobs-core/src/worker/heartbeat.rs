@@ -126,7 +126,7 @@ async fn beat(shared: &Shared, id: WorkerId, line: &mut Option<(WorkerId, Box<dy
 /// registration runs on the main runtime, whose pool must not hold connections of this one.
 async fn start_over(shared: &Arc<Shared>, main: &Handle, old: WorkerId) {
     shared.pulse.failed();
-    telemetry::declared_dead(old, shared.leases.lose(old));
+    telemetry::declared_dead(old, shared.leases.bury(old));
     let again = shared.clone();
     let registered = main.spawn(async move {
         let id = WorkerId::generate();

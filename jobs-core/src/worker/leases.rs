@@ -25,8 +25,17 @@ struct Held {
     leases: HashMap<Lease, JobContext, FxBuildHasher>,
     /// Ended here, and nothing was written under them.
     spent: HashSet<Lease, FxBuildHasher>,
+    /// Ids of this process that were declared dead: one for each time, which is rare.
+    dead: Vec<WorkerId>,
     /// The worker asks its handlers to stop.
     stopping: bool,
+}
+
+impl Held {
+    fn lose(&self, worker: WorkerId) -> usize {
+        let of_worker = self.leases.values().filter(|ctx| ctx.lease().worker == worker && !ctx.is_completed_in());
+        of_worker.map(|ctx| ctx.stop().lose()).count()
+    }
 }
 
 impl Leases {
@@ -37,13 +46,15 @@ impl Leases {
 
     /// Holds the leases of these jobs until [`end`](Self::end), and answers the jobs. A lease that is held already or is
     /// [spent](Self::spend) is left out: a crash of the database may forget a claim, whose commit did not wait for the disk,
-    /// and then the same lease is granted again. Whoever runs or ran under it must stay the only one.
+    /// and then the same lease is granted again. Whoever runs or ran under it must stay the only one. So is a lease of an id
+    /// that was [declared dead](Self::bury): the answer to its claim came too late.
     pub(crate) fn begin(&self, mut jobs: Vec<JobContext>) -> Vec<JobContext> {
         let mut held = self.lock();
         if held.stopping {
             jobs.iter().for_each(|ctx| ctx.stop().ask());
         }
-        let Held { leases, spent, .. } = &mut *held;
+        let Held { leases, spent, dead, .. } = &mut *held;
+        jobs.retain(|ctx| !dead.contains(&ctx.lease().worker));
         jobs.retain(|ctx| match leases.entry(ctx.lease()) {
             Entry::Vacant(place) if spent.is_empty() || !spent.contains(&ctx.lease()) => {
                 place.insert(ctx.clone());
@@ -84,18 +95,25 @@ impl Leases {
         self.lock().leases.len()
     }
 
-    /// This lease is lost.
+    /// This lease is lost. The attempt is told to stop, unless it has completed its job in a transaction of its own: then the
+    /// job is no longer under the lease because that was committed, and what the handler still does is its own affair.
     pub(crate) fn lose_one(&self, lease: &Lease) {
-        if let Some(ctx) = self.lock().leases.get(lease) {
+        if let Some(ctx) = self.lock().leases.get(lease).filter(|ctx| !ctx.is_completed_in()) {
             ctx.stop().lose();
         }
     }
 
-    /// All leases of this worker id are lost. Returns how many.
+    /// All leases of this worker id are lost, as [`lose_one`](Self::lose_one) says. Returns how many.
     pub(crate) fn lose(&self, worker: WorkerId) -> usize {
-        let held = self.lock();
-        let lost = held.leases.iter().filter(|(lease, _)| lease.worker == worker);
-        lost.map(|(_, ctx)| ctx.stop().lose()).count()
+        self.lock().lose(worker)
+    }
+
+    /// This worker id was declared dead: all its leases are lost, and none of it is [begun](Self::begin) any more. Returns
+    /// how many were lost.
+    pub(crate) fn bury(&self, worker: WorkerId) -> usize {
+        let mut held = self.lock();
+        held.dead.push(worker);
+        held.lose(worker)
     }
 
     /// Asks all handlers to stop, now and from now on.
@@ -171,5 +189,24 @@ mod tests {
         assert_eq!(leases.begin(vec![job(worker, 1)]).len(), 1, "nobody runs under it any more");
         leases.spend(&job(worker, 1).lease());
         assert_eq!(leases.begin(vec![job(worker, 1), job(worker, 3)]).len(), 1, "somebody ran under the first in vain");
+    }
+
+    #[test]
+    fn a_lease_of_an_id_that_was_declared_dead_is_not_begun() {
+        let (leases, worker) = (Leases::default(), WorkerId::generate());
+        let begun = leases.begin(vec![job(worker, 1)]);
+        assert_eq!(leases.bury(worker), 1);
+        assert!(begun[0].stop().is_lost());
+        assert_eq!(leases.begin(vec![job(worker, 2), job(WorkerId::generate(), 2)]).len(), 1, "only the other id's");
+    }
+
+    #[test]
+    fn an_attempt_that_has_completed_its_job_itself_is_left_alone() {
+        let (leases, worker) = (Leases::default(), WorkerId::generate());
+        let begun = leases.begin(vec![job(worker, 1)]);
+        begun[0].mark_completed_in();
+        leases.lose_one(&begun[0].lease());
+        assert_eq!((leases.lose(worker), leases.bury(worker)), (0, 0));
+        assert!(!begun[0].is_cancelled());
     }
 }

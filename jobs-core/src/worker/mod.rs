@@ -132,7 +132,8 @@ impl Shared {
         let claimed = jobs.len();
         let jobs = self.leases.begin(jobs.into_iter().map(context).collect());
         if jobs.len() < claimed {
-            // Its first holder may have been told that the lease is lost; then it is given back.
+            // Of a lease granted again the first holder may have been told that it is lost; then it is given back. The jobs of
+            // an id that was declared dead are rescued.
             self.doubt.store(true, Ordering::Release);
         }
         jobs

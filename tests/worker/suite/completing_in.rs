@@ -7,7 +7,7 @@ use diesel::{Connection as _, SqliteConnection};
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _, TransactionManager as _};
 use jobs::{CompleteIn as _, JobContext, JobError, JobState, State, job};
 use serde::{Deserialize, Serialize};
-use support::{Db, Running, registry};
+use support::{Db, Probe, Running, registry};
 
 /// How the handler reaches the database.
 #[derive(Clone)]
@@ -107,7 +107,43 @@ async fn an_error_after_a_rollback_is_the_failure(db: Db) {
     assert_eq!(after(&db, Then::RollbackAndFail).await, (JobState::Available, vec!["afterwards".to_owned()], 0));
 }
 
+/// Completes its job and works on for several looks of the reconciler.
+#[job(max_attempts = 2)]
+async fn works_on(ctx: &JobContext, State(url): State<Url>, State(probe): State<Probe>) -> Result<(), JobError> {
+    match url.0.strip_prefix("sqlite://") {
+        None => {
+            let mut conn = AsyncPgConnection::establish(&url.0).await.map_err(JobError::new)?;
+            conn.transaction(async |conn| ctx.complete_in(conn).await.map_err(diesel::result::Error::from)).await
+        }
+        Some(path) => {
+            let mut conn = SqliteConnection::establish(path).map_err(JobError::new)?;
+            conn.batch_execute("pragma busy_timeout = 10000").map_err(JobError::new)?;
+            conn.transaction(|conn| ctx.complete_in(conn).map_err(diesel::result::Error::from))
+        }
+    }
+    .map_err(JobError::new)?;
+    probe.say(ctx, "completed");
+    tokio::select! {
+        () = ctx.cancelled() => probe.say(ctx, "was told to stop"),
+        () = tokio::time::sleep(Duration::from_secs(3)) => probe.say(ctx, "did everything"),
+    }
+    Ok(())
+}
+
+async fn a_handler_that_works_on_after_its_commit_is_left_alone(db: Db) {
+    let (probe, mut events) = Probe::new();
+    let id = db.enqueue(WorksOn {}).await;
+    // The reconciler looks four times a second.
+    let worker = db.worker(registry![WorksOn]).state(Url(db.url().to_owned())).state(probe);
+    let worker = Running::start(worker.lease(Duration::from_secs(1)));
+    events.expect("completed").await;
+    db.await_state(id, JobState::Completed).await;
+    events.expect("did everything").await;
+    assert_eq!(worker.stop().await.leases_lost, 0);
+}
+
 support::on_each_database! {
+    a_handler_that_works_on_after_its_commit_is_left_alone,
     a_commit_finishes_the_job,
     a_rollback_fails_the_attempt_and_says_why,
     a_forgotten_commit_fails_the_attempt_and_says_why,

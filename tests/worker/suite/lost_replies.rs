@@ -23,6 +23,9 @@ struct Lossy {
     finishes: AtomicUsize,
     /// Carries the lost claims out only now, when the worker has long looked for what they may have left.
     late: Option<Duration>,
+    /// Holds back the answer to a claim that brought something until it is let go; once.
+    held_back: Option<Arc<Notify>>,
+    holds_back: Arc<AtomicBool>,
     /// Such a claim is on its way, and leaves no job for others.
     under_way: Arc<AtomicBool>,
     /// Refuses so many completions, whatever is tried;
@@ -40,6 +43,8 @@ impl Lossy {
             claims: claims.into(),
             finishes: finishes.into(),
             late: None,
+            held_back: None,
+            holds_back: Arc::default(),
             under_way: Arc::default(),
             refusals: 0.into(),
             refused: Vec::new(),
@@ -75,6 +80,12 @@ impl Storage for Lossy {
         }
         match self.inner.claim(claim).await? {
             nothing if nothing.is_empty() => Ok(nothing),
+            jobs if let Some(let_go) = &self.held_back
+                && !self.holds_back.swap(true, Ordering::SeqCst) =>
+            {
+                let_go.notified().await;
+                Ok(jobs)
+            }
             jobs => lost(&self.claims, jobs),
         }
     }
@@ -196,6 +207,26 @@ async fn a_claim_carried_out_long_after_it_was_given_up_keeps_no_job(db: Db) {
     five_jobs_run_once(db, 1, 0, Some(Duration::from_secs(2))).await;
 }
 
+/// What ran under a dead id could not be told to stop.
+async fn the_answer_to_a_claim_of_an_id_that_was_declared_dead_runs_nothing(db: Db) {
+    let (probe, mut events) = Probe::new();
+    let id = db.enqueue(Once {}).await;
+    let let_go = Arc::new(Notify::new());
+    let lossy = Lossy { held_back: Some(let_go.clone()), ..Lossy::losing(&db, 0, 0) };
+    let holds_back = lossy.holds_back.clone();
+    let worker = Worker::builder(Arc::new(lossy)).registry(registry![Once]).state(probe);
+    let worker = Running::start(worker.poll(Duration::from_millis(50)).lease(Duration::from_secs(1)));
+    support::until("the claim", async || holds_back.load(Ordering::SeqCst).then_some(())).await;
+    let first = db.record(id).await;
+    // As a rescue does that did not see the claim.
+    db.execute("delete from jobs.worker").await;
+    db.await_number(1, "select count(*) as number from jobs.worker").await;
+    let_go.notify_one();
+    let job = db.await_state(id, JobState::Completed).await;
+    assert_ne!(job.worker, first.worker, "the dead id's attempt has not run");
+    assert_eq!((worker.stop().await.leases_lost, events.rest().len()), (0, 1));
+}
+
 async fn a_finish_whose_answer_was_lost_is_not_a_lost_lease(db: Db) {
     five_jobs_run_once(db, 0, 2, None).await;
 }
@@ -263,4 +294,5 @@ support::on_each_database! {
     a_claim_whose_answer_was_lost_runs_all_the_same,
     a_claim_carried_out_long_after_it_was_given_up_keeps_no_job,
     a_finish_whose_answer_was_lost_is_not_a_lost_lease,
+    the_answer_to_a_claim_of_an_id_that_was_declared_dead_runs_nothing,
 }
