@@ -14,7 +14,7 @@
 //! - Beyond the free slots it goes on only up to the first job that must not be claimed ahead ([`Wanted::ahead`]).
 //! - The commit does not wait for the disk (`synchronous_commit`): a claim that a database crash forgets is an
 //!   available job again, and the lease refuses what its worker still writes. `set_config` inside the statement saves
-//!   the round trips of a `set local`.
+//!   the round trips of a `set local`. After an [`outage`](crate::pg::outage) it waits.
 //!
 //! What else was measured, alone, on one connection, 500 jobs a claim: jobs per second of the server's processor time
 //! (medians of 60 claims, variants in turns; "What we tried" in PERFORMANCE.md has more):
@@ -53,6 +53,7 @@ pub(crate) struct ClaimQuery<'a> {
     suspect_at: i32,
     scans: Scans<'a>,
     gate: Gate,
+    durable: bool,
 }
 
 impl<'a> ClaimQuery<'a> {
@@ -63,7 +64,12 @@ impl<'a> ClaimQuery<'a> {
         let (scans, gate) = (Scans::new(claim, plan), Gate::new(claim));
         let suspect_at = claim.suspect_at.into();
         let (worker, into_running) = (claim.worker, IntoRunning(claim.worker));
-        Self { worker, into_running, slots, totals, kinds: &claim.kinds, suspect_at, scans, gate }
+        Self { worker, into_running, slots, totals, kinds: &claim.kinds, suspect_at, scans, gate, durable: false }
+    }
+
+    /// Whether the commit waits for the disk.
+    pub(crate) fn durable(self, durable: bool) -> Self {
+        Self { durable, ..self }
     }
 }
 
@@ -94,7 +100,7 @@ impl QueryFragment<Pg> for ClaimQuery<'_> {
             limit wanted.total
         ) pick
         where (pick.place <= wanted.slots or pick.risks = 0)
-          and (select set_config('synchronous_commit', 'off', true)) is not null
+          and (" [self.durable => Bool] " or (select set_config('synchronous_commit', 'off', true)) is not null)
           and " {self.gate} "
           and exists (select from jobs.worker w where w.id = " [self.worker.0 => SqlUuid] ")
           and " NOT_PAUSED "
