@@ -88,6 +88,7 @@ short! {
         a_dropped_future_leaves_no_transaction_and_no_slot_behind: "cancelled-futures",
         what_nobody_should_enqueue_is_refused_or_fails_and_holds_nobody_up: "hostile-payloads",
         a_panic_costs_an_attempt_and_nothing_else: "panics",
+        a_job_that_crashes_the_server_uses_up_its_attempts: "backend-killer",
         a_locked_row_holds_up_its_own_job_and_no_other: "locked-row",
         no_statistics_spoil_a_plan: "plans",
     }
@@ -114,6 +115,7 @@ short! {
         hostile_payloads: "hostile-payloads" "--twins",
         panics: "panics" "--twins",
         lock_strength: "lock-strength" "--twins",
+        backend_killer: "backend-killer" "--twins",
         locked_row: "locked-row" "--twins",
         plans: "plans" "--twins",
     }

@@ -35,7 +35,9 @@ impl PgStorage {
     async fn claim_from(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
         let plan = self.levels(claim.worker, |levels| levels.plan(claim));
         let asked = Instant::now();
-        let rows: Vec<ClaimedRow> = run!(self, "claim", conn => ClaimQuery::new(claim, &plan).load(conn))?;
+        let durable = self.outage.is_recent();
+        let rows: Vec<ClaimedRow> =
+            run!(self, "claim", conn => ClaimQuery::new(claim, &plan).durable(durable).load(conn))?;
         let now = Instant::now();
         self.levels(claim.worker, |levels| {
             levels.lag.claimed(now - asked, rows.len(), now);

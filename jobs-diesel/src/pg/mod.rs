@@ -19,6 +19,7 @@ mod migrate;
 mod native;
 mod notify;
 mod operator;
+mod outage;
 mod queries;
 mod renamed;
 mod schema;
@@ -43,6 +44,7 @@ use jobs_core::{StorageError, WorkerId};
 use crate::database::Database;
 use connect::Connector;
 use levels::Levels;
+use outage::Outage;
 
 pub use schema::job;
 
@@ -69,6 +71,7 @@ pub(crate) struct PgStorage {
     handlers: Pool<AsyncPgConnection>,
     /// Of each worker on this storage.
     levels: Arc<Mutex<HashMap<WorkerId, Levels>>>,
+    outage: Arc<Outage>,
     #[cfg(feature = "postgres-sync")]
     blocking: transact::BlockingPool,
 }
@@ -122,6 +125,7 @@ impl PgStorage {
             // The application's statements are planned as its server is set up.
             handlers: pool(connector.clone(), handlers.max(1))?,
             levels: Arc::default(),
+            outage: Arc::default(),
             #[cfg(feature = "postgres-sync")]
             blocking: transact::blocking_pool(connector.for_libpq(), handlers.max(1)),
             connector,
@@ -146,24 +150,30 @@ impl PgStorage {
     }
 
     async fn connection(&self) -> StorageResult<Object<AsyncPgConnection>> {
-        self.own.get().await.map_err(no_connection)
+        self.own.get().await.map_err(no_connection).inspect_err(|_| self.outage.begin())
     }
 
     /// Ends a verb: an answer passes on. A connection that gave none in time is closed, not given back: nobody knows
     /// what it is still doing.
     fn settle<T>(
+        &self,
         verb: &'static str,
         conn: Object<AsyncPgConnection>,
         answer: Result<diesel::QueryResult<T>, tokio::time::error::Elapsed>,
     ) -> StorageResult<T> {
-        match answer {
+        let answer = match answer {
             Ok(answer) => answer.map_err(crate::error::storage_error),
             Err(_) => {
                 drop(Object::take(conn));
                 let problem = format!("{verb} got no answer within {} s", STATEMENT_LIMIT.as_secs());
                 Err(unavailable(std::io::Error::new(std::io::ErrorKind::TimedOut, problem)))
             }
-        }
+        };
+        answer.inspect_err(|problem| {
+            if problem.is_transient() {
+                self.outage.begin();
+            }
+        })
     }
 }
 
@@ -176,7 +186,7 @@ macro_rules! run {
             let $conn: &mut diesel_async::AsyncPgConnection = &mut pooled;
             tokio::time::timeout($crate::pg::STATEMENT_LIMIT, $work).await
         };
-        $crate::pg::PgStorage::settle($verb, pooled, answer)
+        $storage.settle($verb, pooled, answer)
     }};
 }
 

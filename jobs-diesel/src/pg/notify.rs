@@ -32,7 +32,10 @@ pub(crate) async fn listen(storage: &PgStorage, queues: &[String], wake: &Notify
         tokio::select! {
             () = stop.cancelled() => return,
             lasted = listen_once(storage, &served, wake) => match lasted {
-                Ok(End::Connection) => pause = FIRST_PAUSE,
+                Ok(End::Connection) => {
+                    storage.outage.begin();
+                    pause = FIRST_PAUSE;
+                }
                 Ok(End::Pooled) => {
                     tracing::info!(
                         "a pooler in transaction mode stands before the database, where nobody can listen: \

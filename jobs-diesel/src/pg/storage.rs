@@ -15,6 +15,7 @@ use jobs_core::{ClaimedJob, Finish, JobId, NewJob, StorageError, WorkerId};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::outage::Outage;
 use super::queries::claim::ClaimedRow;
 use super::queries::claim_suspect::ClaimSuspectQuery;
 use super::queries::prune::PruneQuery;
@@ -52,7 +53,7 @@ impl Storage for PgStorage {
 
     async fn open_heartbeat(&self, worker: WorkerId) -> StorageResult<Box<dyn Heartbeat>> {
         let conn = self.connector.connect().await.map_err(unavailable)?;
-        Ok(Box::new(PgHeartbeat { conn, worker }))
+        Ok(Box::new(PgHeartbeat { conn, worker, outage: self.outage.clone() }))
     }
 
     async fn claim(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
@@ -137,14 +138,17 @@ impl Storage for PgStorage {
 struct PgHeartbeat {
     conn: AsyncPgConnection,
     worker: WorkerId,
+    outage: Arc<Outage>,
 }
 
 #[async_trait]
 impl Heartbeat for PgHeartbeat {
     async fn beat(&mut self) -> StorageResult<bool> {
-        match tokio::time::timeout(STATEMENT_LIMIT, heartbeat::heartbeat(&mut self.conn, self.worker)).await {
-            Ok(answer) => answer.map_err(storage_error),
-            Err(elapsed) => Err::<bool, StorageError>(unavailable(elapsed)),
-        }
+        let answer =
+            match tokio::time::timeout(STATEMENT_LIMIT, heartbeat::heartbeat(&mut self.conn, self.worker)).await {
+                Ok(answer) => answer.map_err(storage_error),
+                Err(elapsed) => Err::<bool, StorageError>(unavailable(elapsed)),
+            };
+        answer.inspect_err(|_| self.outage.begin())
     }
 }

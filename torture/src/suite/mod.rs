@@ -1,6 +1,7 @@
 //! The tests, and the one way in which each is run: a database of its own, the test, the oracle, a row of the table.
 
 mod arena;
+mod backend_killer;
 mod black_hole;
 mod cancelled_futures;
 mod claim_race;
@@ -61,6 +62,7 @@ const TESTS: &[(&str, Test)] = &[
     ("zombies", |arena| Box::pin(zombies::run(arena))),
     ("unknown-commit", |arena| Box::pin(unknown_commit::run(arena))),
     ("database-crash", |arena| Box::pin(database_crash::run(arena))),
+    ("backend-killer", |arena| Box::pin(backend_killer::run(arena))),
     ("black-hole", |arena| Box::pin(black_hole::run(arena))),
     ("poison-pill", |arena| Box::pin(poison_pill::run(arena))),
     ("claim-race", |arena| Box::pin(claim_race::run(arena))),

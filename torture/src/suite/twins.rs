@@ -193,6 +193,16 @@ pub(super) const TWINS: &[Twin] = &[
         server: "",
     },
     Twin {
+        name: "forgets-claims",
+        tests: &["backend-killer"],
+        fault: "no claim ever waits for the disk",
+        reworded: &[(
+            "or (select set_config('synchronous_commit', 'off', true))",
+            "and false or (select set_config('synchronous_commit', 'off', true))",
+        )],
+        server: "",
+    },
+    Twin {
         name: "waits-for-rows",
         tests: &["locked-row"],
         fault: "finishes wait for whoever has locked a row",

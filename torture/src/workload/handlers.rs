@@ -110,6 +110,22 @@ pub async fn deadly(
     poison.take()
 }
 
+/// Takes the server down: one of its processes is killed, and the server ends all others. It writes nothing down before,
+/// as that would bring the commit of its claim to the disk; and where that is there already it comes back, hoping for
+/// better luck, for as long as its lease is one of the first.
+#[job(backoff = "fixed(20ms)")]
+pub async fn kills_backend(conn: &mut AsyncPgConnection, work: Work, ctx: &JobContext) -> anyhow::Result<Outcome> {
+    use diesel::sql_types::Bool;
+    use diesel_async::SimpleAsyncConnection as _;
+    let written = diesel::dsl::sql::<Bool>("pg_current_wal_flush_lsn() >= pg_current_wal_insert_lsn()");
+    let written: bool = diesel_async::RunQueryDsl::get_result(diesel::select(written), conn).await?;
+    if written && ctx.lease().number < 30 {
+        return Ok(Outcome::Snooze(SOON));
+    }
+    conn.batch_execute("copy (select 1) to program 'kill -9 $PPID'").await?;
+    bail!("number {}: the server survived", work.number)
+}
+
 /// Something to do for a worker that is to leave the other jobs alone.
 #[job(queue = "aside")]
 pub async fn nothing() {}

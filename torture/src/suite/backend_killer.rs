@@ -1,0 +1,107 @@
+//! Backend killer: a job that crashes the server right after its claim, before the claim is on the disk.
+//!
+//! The crash forgets the first claim, and the attempt with it. After that claims wait for the disk: the job uses up its
+//! attempts and is discarded. The others lose nothing.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use diesel_async::{AsyncConnection as _, AsyncPgConnection};
+use jobs::{Enqueue as _, Job as _, JobId, enqueue_all};
+use torture::checker::Promise;
+use torture::cluster::connect;
+use torture::history::{CRASH, Ending, Enqueued, Fate, fault};
+use torture::workload::handlers::KillsBackend;
+use torture::workload::{Shape, Work, new_job};
+
+use super::arena::{Arena, History, Size, slack};
+use super::fleet::Fleet;
+use super::run::Run;
+
+/// Other jobs for each killer, and killers.
+const SHORT: Size = Size { jobs: 20, faults: 1 };
+const LONG: Size = Size { jobs: 100, faults: 5 };
+const WORKERS: usize = 2;
+/// Attempts of a killer.
+const ATTEMPTS: u16 = 6;
+/// It crashes the server once for each, and once more for the claim that is forgotten.
+const CRASHES: usize = 7;
+/// What the others take: they are at work when the server crashes, and have nothing to write.
+const OTHERS_MILLIS: u64 = 1_500;
+/// Numbers that no other job has.
+const KILLERS: i64 = 1_000_000;
+/// When all others have started.
+const CALM: Duration = Duration::from_millis(600);
+const ENDS: Duration = Duration::from_secs(60);
+const REST: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_millis(50);
+
+pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
+    let size = arena.size(SHORT, LONG);
+    let args = ["--concurrency", "64", "--poll", "200ms"];
+    let fleet = Fleet::start(arena, arena.worker_url(), History::Durable, &args, WORKERS).await?;
+    let (mut ledger, mut crashes, mut took) = (Vec::new(), Vec::new(), Vec::new());
+    for place in 0..size.faults {
+        let from = i64::try_from(place * size.jobs)?;
+        ledger.extend(others(arena, from, size.jobs).await?);
+        tokio::time::sleep(CALM).await;
+        fault(&arena.connect().await?, CRASH, None).await?;
+        let (log, begun) = (arena.cluster.log_length()?, Instant::now());
+        let (id, killer) = killer(arena, KILLERS + i64::try_from(place)?).await?;
+        ledger.push(killer);
+        while !has_ended(arena, id).await && killed(arena, log)? <= CRASHES && begun.elapsed() < ENDS {
+            tokio::time::sleep(LOOK).await;
+        }
+        took.push(begun.elapsed().as_secs_f64());
+        crashes.push(killed(arena, log)?);
+        if crashes.iter().any(|crashes| *crashes > CRASHES) {
+            break;
+        }
+    }
+    let ended = crashes.iter().all(|crashes| (1..=CRASHES).contains(crashes));
+    // One that does not end would crash the server for ever.
+    let fleet = ended.then_some(fleet);
+    let drained = ended && arena.at_rest(REST).await?;
+    let mut run = Run::judge(arena, &ledger, Promise { claims_may_be_forgotten: true, ..Promise::default() }).await?;
+    run.load = format!("{}, {WORKERS} workers x 64 slots", run.load);
+    run.faults = crashes.iter().sum();
+    run.recovery = took;
+    run.expect(ended, || {
+        format!(
+            "killers with {ATTEMPTS} attempts crashed the server {crashes:?} times, and each should at most {CRASHES}"
+        )
+    });
+    run.expect(drained, || "not drained".to_owned());
+    run.expect_within(1.0, ENDS + slack());
+    if let Some(fleet) = fleet.filter(|_| drained) {
+        fleet.stop().await?;
+    }
+    Ok(run)
+}
+
+/// Enqueues jobs that do nothing wrong.
+async fn others(arena: &Arena<'_>, from: i64, jobs: usize) -> Result<Vec<Enqueued>> {
+    let works: Vec<Work> =
+        (from..).take(jobs).map(|number| Work::new(number, Shape::Async).lasting(OTHERS_MILLIS)).collect();
+    let mut application = AsyncPgConnection::establish(&arena.url()).await?;
+    let ids = enqueue_all(&mut application, works.iter().map(new_job).collect::<Result<Vec<_>, _>>()?).await?;
+    Ok(works.iter().zip(ids).map(|(work, id)| work.enqueued(Some(id.0), Fate::Acknowledged)).collect())
+}
+
+async fn killer(arena: &Arena<'_>, number: i64) -> Result<(JobId, Enqueued)> {
+    let mut application = AsyncPgConnection::establish(&arena.url()).await?;
+    let work = Work { max_attempts: ATTEMPTS, failures: ATTEMPTS, ..Work::new(number, Shape::Async) };
+    let id = KillsBackend { work: work.clone() }.max_attempts(ATTEMPTS).enqueue(&mut application).await?;
+    Ok((id, Enqueued { ends: Ending::Discarded, ..work.enqueued(Some(id.0), Fate::Acknowledged) }))
+}
+
+/// Whether this job has ended. A server that is away does not say.
+async fn has_ended(arena: &Arena<'_>, id: JobId) -> bool {
+    let Ok(conn) = connect(&arena.url()).await else { return false };
+    conn.query_opt("select from jobs.finished where id = $1", &[&id.0]).await.is_ok_and(|row| row.is_some())
+}
+
+/// How many of the server's processes were killed since its log had this length.
+fn killed(arena: &Arena<'_>, log: u64) -> Result<usize> {
+    Ok(arena.cluster.log_since(log)?.matches("was terminated by signal 9").count())
+}
