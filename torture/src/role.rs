@@ -16,6 +16,9 @@ pub(crate) const BEHIND: &str = "TORTURE_BEHIND";
 /// Set for a worker that every panic ends, as if it was built with `panic = "abort"`.
 pub(crate) const PANICS: &str = "TORTURE_PANICS";
 
+/// Set to a number for a worker that serves so many queues, `tenant-0` and so on.
+pub(crate) const QUEUES: &str = "TORTURE_QUEUES";
+
 /// What to be instead of the suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -62,6 +65,13 @@ async fn set_up(worker: WorkerBuilder) -> Result<WorkerBuilder> {
     if env::var_os(PANICS).is_some() {
         std::panic::set_hook(Box::new(|_| std::process::abort()));
     }
-    let worker = worker.state(Recorder::start(history)?);
+    let mut worker = worker.state(Recorder::start(history)?);
+    if let Ok(queues) = env::var(QUEUES) {
+        let queues: usize = queues.parse().with_context(|| format!("{QUEUES} is not a number"))?;
+        worker = worker.clear_queues();
+        for queue in (0..queues).map(|queue| format!("tenant-{queue}")) {
+            worker = worker.declare_queue(&queue).serve(queue);
+        }
+    }
     Ok(if env::var_os(BEHIND).is_some() { worker.registry(versions::before()) } else { worker })
 }

@@ -63,6 +63,11 @@ macro_rules! short {
 short! {
     alone by alone {
         a_forgotten_snapshot_slows_nothing_down: "pinned-snapshot",
+        open_writers_slow_nothing_down: "open-writer",
+        jobs_of_unknown_kinds_slow_nothing_down: "unknown-kinds",
+        a_thousand_queues_are_served_as_one: "many-queues",
+        an_uncommitted_bulk_slows_nothing_down: "uncommitted-bulk",
+        a_worker_that_starts_under_an_old_snapshot_works_at_once: "new-worker",
         a_workers_clock_changes_nothing: "clocks",
         deploys_lose_nothing_and_consume_no_attempt: "deploys",
         lost_notifications_cost_at_most_a_poll: "lost-notifications",
@@ -122,5 +127,6 @@ short! {
     // It is given away by how much slower it is than itself.
     broken_twins_noticed_alone_by by alone {
         pinned_snapshot: "pinned-snapshot" "--twins",
+        unknown_kinds: "unknown-kinds" "--twins",
     }
 }

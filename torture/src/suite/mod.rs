@@ -20,8 +20,11 @@ mod load;
 mod lock_strength;
 mod locked_row;
 mod lost_notifications;
+mod many_queues;
 mod mixed_versions;
+mod new_worker;
 mod not_run;
+mod open_writer;
 mod panics;
 mod pgbouncer;
 mod pinned_snapshot;
@@ -34,8 +37,11 @@ mod server_errors;
 mod slots;
 mod starvation;
 mod statements;
+mod steady;
 mod twins;
+mod uncommitted_bulk;
 mod unknown_commit;
+mod unknown_kinds;
 mod zombies;
 
 use std::future::Future;
@@ -71,6 +77,11 @@ const TESTS: &[(&str, Test)] = &[
     ("disk-full", |arena| Box::pin(disk_full::run(arena))),
     ("starvation", |arena| Box::pin(starvation::run(arena))),
     ("pinned-snapshot", |arena| Box::pin(pinned_snapshot::run(arena))),
+    ("open-writer", |arena| Box::pin(open_writer::run(arena))),
+    ("unknown-kinds", |arena| Box::pin(unknown_kinds::run(arena))),
+    ("many-queues", |arena| Box::pin(many_queues::run(arena))),
+    ("uncommitted-bulk", |arena| Box::pin(uncommitted_bulk::run(arena))),
+    ("new-worker", |arena| Box::pin(new_worker::run(arena))),
     ("cron", |arena| Box::pin(cron::run(arena))),
     ("clocks", |arena| Box::pin(clocks::run(arena))),
     ("fuzz", |arena| Box::pin(fuzz::run(arena))),

@@ -8,15 +8,15 @@ use std::time::Duration;
 use anyhow::Result;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection};
 use jobs::{IntoNewJob as _, Job as _, NewJob, enqueue_all};
-use tokio::time::{MissedTickBehavior, interval};
 use torture::checker::Promise;
-use torture::history::{Record, fault};
+use torture::history::fault;
+use torture::workload::Application;
 use torture::workload::handlers::Nothing;
-use torture::workload::{Application, Deed, Shape, Work};
 
 use super::arena::{Arena, History, Size};
 use super::fleet::Fleet;
 use super::run::{Run, quantile};
+use super::steady::{share_done, steady, waits};
 
 /// Jobs at the steady rate under the old snapshot, and jobs that were there just before, in thousands.
 const SHORT: Size = Size { jobs: 600, faults: 10 };
@@ -54,12 +54,12 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     fault(&arena.connect().await?, "a transaction is forgotten", None).await?;
     let mut conn = AsyncPgConnection::establish(&arena.url()).await?;
     for _ in 0..size.faults {
-        // In the lane of the others.
+        // At the priority of the others.
         let batch: Vec<NewJob> =
             (0..1_000).map(|_| Nothing {}.queue("default").into_new_job()).collect::<Result<_, _>>()?;
         enqueue_all(&mut conn, batch).await?;
     }
-    // And what somebody else put in and took out again, in the same lane.
+    // And what somebody else put in and took out again, at the same priority.
     arena.connect().await?.batch_execute(COME_AND_GONE).await?;
     drained &= arena.at_rest(REST).await?;
     let first = BASELINE + FOLLOW;
@@ -86,33 +86,4 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         fleet.stop().await?;
     }
     Ok(run)
-}
-
-/// Enqueues jobs of these numbers, so many a second.
-async fn steady(application: &mut Application, numbers: std::ops::Range<i64>, rate: f64) -> Result<()> {
-    let mut ticks = interval(Duration::from_secs_f64(1.0 / rate));
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
-    for number in numbers {
-        ticks.tick().await;
-        application.perform(&Deed::Single(Work::new(number, Shape::Async))).await?;
-    }
-    Ok(())
-}
-
-/// From the enqueue to the start of each of these.
-fn waits(record: &Record, numbers: std::ops::Range<i64>) -> Vec<f64> {
-    let jobs = record.jobs.iter().filter(|job| numbers.contains(&job.number));
-    let enqueued: std::collections::HashMap<i64, _> = jobs.map(|job| (job.number, job.enqueued_at)).collect();
-    let starts = record.events.iter().filter(|event| event.what == "start");
-    starts.filter_map(|start| Some((start.at - *enqueued.get(&start.number)?).as_seconds_f64())).collect()
-}
-
-/// The time in which these would have begun at the offered rate, as a part of the time in which they did.
-fn share_done(record: &Record, numbers: std::ops::Range<i64>, rate: f64) -> f64 {
-    let starts = record.events.iter().filter(|event| event.what == "start" && numbers.contains(&event.number));
-    let enqueued = record.jobs.iter().filter(|job| numbers.contains(&job.number)).map(|job| job.enqueued_at).min();
-    let Some((first, last)) = enqueued.zip(starts.map(|start| start.at).max()) else { return 0.0 };
-    #[expect(clippy::cast_precision_loss, reason = "a number of jobs")]
-    let offered = (numbers.end - numbers.start - 1) as f64 / rate;
-    offered / (last - first).as_seconds_f64()
 }

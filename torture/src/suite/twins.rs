@@ -122,7 +122,7 @@ pub(super) const TWINS: &[Twin] = &[
     },
     Twin {
         name: "no-floors",
-        tests: &["pinned-snapshot"],
+        tests: &["pinned-snapshot", "unknown-kinds"],
         fault: "every claim begins at the bottom",
         reworded: &[("r.run_at >= scan.floor", "r.run_at >= '-infinity'")],
         server: "",

@@ -1,0 +1,99 @@
+//! Many queues: a queue for each of a thousand tenants, all served by one worker; ten thousand, served by four.
+//!
+//! Jobs of any queue start promptly, and workers with nothing to do leave the server alone.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use diesel_async::{AsyncConnection as _, AsyncPgConnection};
+use jobs::{Enqueue as _, Job as _};
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+use tokio::time::{MissedTickBehavior, interval};
+use torture::checker::Promise;
+use torture::history::{Enqueued, Fate};
+use torture::process::{Process, Signal};
+use torture::workload::handlers::Ordinary;
+use torture::workload::{Shape, Work};
+
+use super::arena::{Arena, History, START, Size};
+use super::run::Run;
+use super::steady::{expect_prompt, server_load, waits};
+use crate::role::QUEUES;
+
+/// Jobs of each phase.
+const SHORT: Size = Size { jobs: 600, faults: 0 };
+const LONG: Size = Size { jobs: 30_000, faults: 0 };
+const RATE: f64 = 100.0;
+/// Workers and queues of each phase.
+const PHASES: [(usize, i64); 3] = [(1, 1), (1, 1_000), (4, 10_000)];
+const PROMPT: Duration = Duration::from_millis(40);
+const IDLE: f64 = 0.05;
+const WATCHED: Duration = Duration::from_secs(20);
+const SETTLE: Duration = Duration::from_secs(5);
+const REST: Duration = Duration::from_secs(60);
+
+pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
+    let jobs = i64::try_from(arena.size(SHORT, LONG).jobs)?;
+    let conn = arena.connect().await?;
+    let (mut ledger, mut loads, mut drained) = (Vec::new(), Vec::new(), true);
+    for (phase, (workers, queues)) in (0..).zip(PHASES) {
+        let mut workers = started(arena, workers, queues).await?;
+        ledger.extend(spread(arena, phase * jobs..(phase + 1) * jobs, queues).await?);
+        drained &= arena.at_rest(REST).await?;
+        tokio::time::sleep(SETTLE).await;
+        loads.push(server_load(&conn, if arena.short { WATCHED / 4 } else { WATCHED }).await?);
+        for worker in &mut workers {
+            worker.signal(Signal::TERM)?;
+            worker.ended(START).await?;
+        }
+    }
+    let promise = Promise { no_attempt_consumed: true, ..Promise::default() };
+    let mut run = Run::judge(arena, &ledger, promise).await?;
+    run.load = format!("{} at {RATE}/s in 1, 1,000 and 10,000 queues", run.load);
+    run.expect(drained, || format!("not drained after {REST:?}"));
+    let before = waits(&run.record, 0..jobs);
+    for ((phase, (_, queues)), load) in (0..).zip(PHASES).zip(loads) {
+        let seen = waits(&run.record, phase * jobs..(phase + 1) * jobs);
+        run.recovery.extend(&seen);
+        expect_prompt(&mut run, &format!("in {queues} queues"), &seen, &before, PROMPT);
+        run.expect(load <= IDLE, || {
+            format!("idle workers of {queues} queues take {:.1} % of a processor of the server", load * 100.0)
+        });
+    }
+    Ok(run)
+}
+
+async fn started(arena: &Arena<'_>, workers: usize, queues: i64) -> Result<Vec<Process>> {
+    let mut started = Vec::new();
+    for _ in 0..workers {
+        let number = queues.to_string();
+        started.push(arena.worker_with(
+            &arena.worker_url(),
+            History::Quick,
+            &["--concurrency", "2"],
+            &[(QUEUES, &number)],
+        )?);
+    }
+    for worker in &mut started {
+        worker.said("worker started", START).await?;
+    }
+    Ok(started)
+}
+
+/// Jobs at the steady rate, each in one of so many queues.
+async fn spread(arena: &Arena<'_>, numbers: std::ops::Range<i64>, queues: i64) -> Result<Vec<Enqueued>> {
+    let mut conn = AsyncPgConnection::establish(&arena.url()).await?;
+    let mut rng = StdRng::seed_from_u64(arena.seed);
+    let mut ticks = interval(Duration::from_secs_f64(1.0 / RATE));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+    let mut ledger = Vec::new();
+    for number in numbers {
+        ticks.tick().await;
+        let work = Work::new(number, Shape::Async);
+        let job = Ordinary { work: work.clone() }.queue(format!("tenant-{}", rng.random_range(0..queues)));
+        let id = job.enqueue(&mut conn).await?;
+        ledger.push(work.enqueued(Some(id.0), Fate::Acknowledged));
+    }
+    Ok(ledger)
+}

@@ -1,0 +1,83 @@
+//! Open writer: transactions that have written something stay open, so that nothing that is deleted from now on can be cleaned up:
+//! one of an application, a prepared one, and one of our own, whose handler takes its time. Jobs come and go meanwhile at a
+//! steady rate, after many more have.
+//!
+//! All of them are run as they come in, promptly.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use torture::checker::Promise;
+use torture::history::fault;
+use torture::workload::{Application, Deed, Shape, Work};
+
+use super::arena::{Arena, History, Size};
+use super::fleet::Fleet;
+use super::run::Run;
+use super::steady::{expect_prompt, share_done, steady, waits};
+
+/// Jobs at the steady rate beside the open transactions, and jobs that come and go just before, in thousands.
+const SHORT: Size = Size { jobs: 600, faults: 100 };
+const LONG: Size = Size { jobs: 300_000, faults: 300 };
+const BASELINE: i64 = 300;
+const SHORT_RATE: f64 = 100.0;
+const LONG_RATE: f64 = 500.0;
+const SHARE: f64 = 0.95;
+const PROMPT: Duration = Duration::from_millis(20);
+/// The number of the job whose handler holds a transaction open.
+const SLOW: i64 = 5_000_000;
+const REST: Duration = Duration::from_secs(60);
+
+pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
+    let size = arena.size(SHORT, LONG);
+    let rate = if arena.short { SHORT_RATE } else { LONG_RATE };
+    let args = ["--concurrency", "16", "--poll", "200ms"];
+    let fleet = Fleet::start(arena, arena.worker_url(), History::Quick, &args, 1).await?;
+    let mut application = Application::new(arena.url());
+    steady(&mut application, 0..BASELINE, rate).await?;
+    let mut drained = arena.at_rest(REST).await?;
+
+    let conn = arena.connect().await?;
+    fault(&conn, "transactions stay open", None).await?;
+    conn.batch_execute("create table public.import (row bigint)").await?;
+    let plain = arena.connect().await?;
+    plain.batch_execute("begin; insert into public.import values (1)").await?;
+    conn.batch_execute("begin; insert into public.import values (2); prepare transaction 'forgotten'").await?;
+    let numbers = BASELINE..BASELINE + i64::try_from(size.jobs)?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "milliseconds"
+    )]
+    let millis = (size.jobs as f64 / rate * 1000.0) as u64;
+    let slow = Work::new(SLOW, Shape::Transactional).lasting(millis);
+    application.perform(&Deed::Single(slow)).await?;
+    conn.batch_execute(&format!(
+        "begin;
+         insert into jobs.ready (kind, args) select 'nothing', '{{}}' from generate_series(1, {});
+         delete from jobs.ready where kind = 'nothing';
+         commit",
+        size.faults * 1000
+    ))
+    .await?;
+    steady(&mut application, numbers.clone(), rate).await?;
+    plain.batch_execute("commit").await?;
+    conn.batch_execute("commit prepared 'forgotten'").await?;
+    drained &= arena.at_rest(REST).await?;
+
+    let promise = Promise { no_attempt_consumed: true, ..Promise::default() };
+    let mut run = Run::judge(arena, &application.ledger(), promise).await?;
+    run.load = format!("{} at {rate}/s beside three open writers, after {},000", run.load, size.faults);
+    run.faults = 3;
+    run.expect(drained, || format!("not drained after {REST:?}"));
+    run.recovery = waits(&run.record, numbers.clone());
+    let (before, beside) = (waits(&run.record, 0..BASELINE), run.recovery.clone());
+    expect_prompt(&mut run, "beside open writers", &beside, &before, PROMPT);
+    let done = share_done(&run.record, numbers, rate);
+    run.expect(done >= SHARE, || format!("{:.0} % of the offered rate was done", done * 100.0));
+    if drained {
+        fleet.stop().await?;
+    }
+    Ok(run)
+}

@@ -1,0 +1,134 @@
+//! Unknown kinds: very many jobs that are due and that no worker here knows, at a higher, the same and a lower priority; four
+//! workers of the older version beside one of the newer; one that starts in front of all that.
+//!
+//! What is known starts promptly, and workers with nothing to do leave the server alone.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use diesel_async::{AsyncConnection as _, AsyncPgConnection};
+use jobs::Enqueue as _;
+use tokio::time::{MissedTickBehavior, interval};
+use torture::checker::Promise;
+use torture::history::{Enqueued, Fate, fault};
+use torture::process::Signal;
+use torture::workload::versions::Novel;
+use torture::workload::{Application, Shape, Work};
+
+use super::arena::{Arena, History, START, Size, number};
+use super::fleet::Fleet;
+use super::run::Run;
+use super::steady::{expect_prompt, server_load, steady, waits};
+use crate::role::BEHIND;
+
+/// Known jobs in each phase, and unknown ones at each priority, in thousands.
+const SHORT: Size = Size { jobs: 300, faults: 20 };
+const LONG: Size = Size { jobs: 6_000, faults: 1_000 };
+const RATE: f64 = 100.0;
+const OLDER: usize = 4;
+const ARGS: [&str; 4] = ["--concurrency", "8", "--poll", "200ms"];
+const NOVEL: i64 = 1_000_000;
+const PROMPT: Duration = Duration::from_millis(20);
+/// A worker that has just started gets this long to see where it is.
+const FIRST: Duration = Duration::from_secs(1);
+/// The part of a processor that idle workers may cost the server, and how long that is watched, after they have become idle.
+const IDLE: f64 = 0.05;
+const WATCHED: Duration = Duration::from_secs(20);
+const SETTLE: Duration = Duration::from_secs(5);
+const REST: Duration = Duration::from_secs(60);
+const UNKNOWN: &str = "kind = 'of_the_next_program'";
+
+pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
+    let size = arena.size(SHORT, LONG);
+    let known = i64::try_from(size.jobs)?;
+    let mut fleet = Fleet::start(arena, arena.worker_url(), History::Quick, &ARGS, 1).await?;
+    let conn = arena.connect().await?;
+    let mut application = Application::new(arena.url());
+    steady(&mut application, 0..known, RATE).await?;
+
+    // They come while it works.
+    fault(&conn, "jobs that nobody knows", None).await?;
+    for _ in 0..size.faults {
+        conn.batch_execute(
+            "insert into jobs.ready (kind, priority, args)
+             select 'of_the_next_program', priority, '{}' from generate_series(1, 1000), unnest('{7, 0, -7}'::smallint[]) priority",
+        )
+        .await?;
+    }
+    steady(&mut application, known..2 * known, RATE).await?;
+
+    // Nothing to do but for what nobody can do.
+    tokio::time::sleep(SETTLE).await;
+    let load = server_load(&conn, if arena.short { WATCHED / 4 } else { WATCHED }).await?;
+
+    // Another takes its place, in front of all that.
+    let mut first = fleet.replace(0)?;
+    first.signal(Signal::TERM)?;
+    fleet.at_work().await?;
+    tokio::time::sleep(FIRST).await;
+    steady(&mut application, 2 * known..3 * known, RATE).await?;
+
+    // Four older ones beside it, which do not know the kind that comes now.
+    let mut older = Vec::new();
+    for _ in 0..OLDER {
+        older.push(arena.worker_with(&arena.worker_url(), History::Quick, &ARGS, &[(BEHIND, "1")])?);
+    }
+    for worker in &mut older {
+        worker.said("worker started", START).await?;
+    }
+    let novel = novel(arena, known).await?;
+    let left = "select count(*) from jobs.job where finished_at is null and not ".to_owned() + UNKNOWN;
+    let begun = tokio::time::Instant::now();
+    while number(&conn, &left).await? > 0 && begun.elapsed() < REST {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let (open, touched) = (
+        number(&conn, &left).await?,
+        number(&conn, &format!("select count(*) from jobs.job where {UNKNOWN} and (state, lease) <> ('available', 0)"))
+            .await?,
+    );
+    for worker in &mut older {
+        worker.signal(Signal::TERM)?;
+        worker.ended(START).await?;
+    }
+    fleet.stop().await?;
+    first.ended(START).await?;
+    conn.batch_execute(&format!("delete from jobs.ready where {UNKNOWN}")).await?;
+
+    let mut ledger = application.ledger();
+    ledger.extend(novel);
+    let promise = Promise { no_attempt_consumed: true, ..Promise::default() };
+    let mut run = Run::judge(arena, &ledger, promise).await?;
+    run.load = format!("{} at {RATE}/s beside 3 x {},000 unknown", run.load, size.faults);
+    run.faults = 3;
+    run.expect(open == 0, || format!("{open} known jobs were not done after {REST:?}"));
+    run.expect(touched == 0, || format!("{touched} jobs of an unknown kind were touched"));
+    run.expect(load <= IDLE, || format!("an idle worker takes {:.1} % of a processor of the server", load * 100.0));
+    let before = waits(&run.record, 0..known);
+    let phases = [
+        ("behind unknown ones", known..2 * known),
+        ("of a worker that started behind unknown ones", 2 * known..3 * known),
+        ("that only one of five workers knows", NOVEL..NOVEL + known),
+    ];
+    for (what, numbers) in phases {
+        let seen = waits(&run.record, numbers);
+        run.recovery.extend(&seen);
+        expect_prompt(&mut run, what, &seen, &before, PROMPT);
+    }
+    Ok(run)
+}
+
+/// Jobs of the newer version's kind at the steady rate.
+async fn novel(arena: &Arena<'_>, jobs: i64) -> Result<Vec<Enqueued>> {
+    let mut conn = AsyncPgConnection::establish(&arena.url()).await?;
+    let mut ticks = interval(Duration::from_secs_f64(1.0 / RATE));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+    let mut ledger = Vec::new();
+    for number in NOVEL..NOVEL + jobs {
+        ticks.tick().await;
+        let work = Work::new(number, Shape::Async);
+        let id = Novel { work: work.clone() }.enqueue(&mut conn).await?;
+        ledger.push(work.enqueued(Some(id.0), Fate::Acknowledged));
+    }
+    Ok(ledger)
+}
