@@ -42,7 +42,7 @@ pub struct WorkerInfo {
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// The queue.
-    pub queue: String,
+    pub queue: Arc<str>,
     /// As many as it has free slots: these start at once.
     pub slots: usize,
     /// As many more to have in hand. These end before the first job that must not wait in the hands of a process that may
@@ -52,7 +52,7 @@ pub struct Wanted {
 
 impl Wanted {
     /// As many as there are free slots.
-    pub fn new(queue: impl Into<String>, slots: usize) -> Self {
+    pub fn new(queue: impl Into<Arc<str>>, slots: usize) -> Self {
         Self { queue: queue.into(), slots, ahead: 0 }
     }
 

@@ -33,7 +33,7 @@ pub(crate) async fn a_claim_leaves_them_alone<F: Fixture>(f: F) {
     for id in &newer {
         flag(&f, *id).await;
     }
-    assert_eq!(db.storage.next_due(&wants(worker, &[("default", 9)])).await.unwrap(), None);
+    assert_eq!(db.storage.next_due(&wants(worker, &[("default", 9)]), std::time::Duration::MAX).await.unwrap(), None);
     assert_eq!(claim(db, worker, 9).await.len(), 0);
     let known = enqueue(&f, job()).await;
     assert_eq!(ids(&claim(db, worker, 9).await), [known]);

@@ -68,7 +68,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
 
 /// All that this worker may claim.
 fn everything(shared: &Shared, insist: bool) -> Claim {
-    let wanted = shared.settings.queues.keys().map(|queue| Wanted::new(queue, 1)).collect();
+    let wanted = shared.settings.queues.keys().map(|queue| Wanted::new(queue.as_str(), 1)).collect();
     let suspect_at = shared.settings.rescue_policy(false).suspect_at();
     Claim { insist, suspect_at, ..Claim::new(*shared.id.borrow(), wanted, shared.registry.kinds()) }
 }

@@ -11,7 +11,7 @@ use super::{Shared, runner, suspect};
 use crate::crash_point::crash_point;
 use crate::error::StorageError;
 use crate::outcome::Transition;
-use crate::storage::{Claim, Rescanned, StorageResult, Wanted};
+use crate::storage::{Claim, Rescanned, StorageResult};
 use crate::telemetry::Trouble;
 
 /// A worker that has said that it sleeps looks again so soon, and then after twice the time: transactions that are about to commit
@@ -211,8 +211,7 @@ impl Fetcher {
         }
         loop {
             // A slot freed while the claim was under way has had its say there.
-            let asked_for = |now: &Wanted| claim.wanted.iter().any(|then| then.queue == now.queue);
-            if !self.shared.queues.wanted().iter().all(asked_for) {
+            if self.shared.queues.wants_others_than(&claim.wanted) {
                 return;
             }
             let poll = self.shared.settings.poll;

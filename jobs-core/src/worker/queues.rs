@@ -16,15 +16,18 @@ use crate::storage::Wanted;
 
 /// All queues of a worker, by name.
 pub(crate) struct Queues {
-    queues: BTreeMap<String, Arc<Queue>>,
+    queues: BTreeMap<Arc<str>, Arc<Queue>>,
+    all_in_hand: Arc<AtomicUsize>,
     stirred: Arc<Notify>,
 }
 
 /// One queue.
 pub(crate) struct Queue {
-    name: String,
+    name: Arc<str>,
     limit: usize,
     free: AtomicUsize,
+    /// Jobs in hand in all queues: with ten thousand of them nobody looks into each for nothing.
+    all_in_hand: Arc<AtomicUsize>,
     /// Best first.
     in_hand: Mutex<VecDeque<InHand>>,
     /// With this many left in hand it is time to claim more.
@@ -74,6 +77,7 @@ impl Queue {
     /// Claims bring jobs best first, and mostly worse ones than those in hand: the place of a new one is the last.
     fn take_in_hand(&self, new: InHand) {
         let mut in_hand = self.in_hand();
+        self.all_in_hand.fetch_add(1, atomic::Ordering::AcqRel);
         if in_hand.back().is_none_or(|last| last.rank <= new.rank) {
             return in_hand.push_back(new);
         }
@@ -85,6 +89,7 @@ impl Queue {
     pub(crate) fn next(&self) -> Option<JobContext> {
         let mut in_hand = self.in_hand();
         let next = in_hand.pop_front()?;
+        self.all_in_hand.fetch_sub(1, atomic::Ordering::AcqRel);
         if in_hand.len() == self.low.load(atomic::Ordering::Relaxed) {
             self.stirred.notify_one();
         }
@@ -99,11 +104,14 @@ impl Queue {
         }
         let one_less = |free: usize| free.checked_sub(1);
         self.free.fetch_update(atomic::Ordering::AcqRel, atomic::Ordering::Acquire, one_less).ok()?;
-        in_hand.pop_front().map(|next| (Slot(self.clone()), next.ctx))
+        let next = in_hand.pop_front()?;
+        self.all_in_hand.fetch_sub(1, atomic::Ordering::AcqRel);
+        Some((Slot(self.clone()), next.ctx))
     }
 
     fn wanted(&self) -> Option<Wanted> {
-        let (free, held) = (self.free.load(atomic::Ordering::Acquire), self.in_hand().len());
+        let held = if self.all_in_hand.load(atomic::Ordering::Acquire) == 0 { 0 } else { self.in_hand().len() };
+        let free = self.free.load(atomic::Ordering::Acquire);
         let ahead = self.pace.ahead(self.limit);
         self.low.store(ahead / 2, atomic::Ordering::Relaxed);
         if free == 0 && (ahead == 0 || held > ahead / 2) {
@@ -116,33 +124,48 @@ impl Queue {
 
 impl Queues {
     pub(crate) fn new(limits: &BTreeMap<String, usize>) -> Self {
-        let stirred = Arc::<Notify>::default();
+        let (stirred, all_in_hand) = (Arc::<Notify>::default(), Arc::<AtomicUsize>::default());
         let queue = |(name, limit): (&String, &usize)| {
+            let name: Arc<str> = name.as_str().into();
             let queue = Queue {
                 name: name.clone(),
                 limit: *limit,
                 free: AtomicUsize::new(*limit),
+                all_in_hand: all_in_hand.clone(),
                 in_hand: Mutex::default(),
                 low: AtomicUsize::new(0),
                 pace: Pace::default(),
                 stirred: stirred.clone(),
             };
-            (name.clone(), Arc::new(queue))
+            (name, Arc::new(queue))
         };
-        Self { queues: limits.iter().map(queue).collect(), stirred: stirred.clone() }
+        let queues = limits.iter().map(queue).collect();
+        Self { queues, all_in_hand: all_in_hand.clone(), stirred: stirred.clone() }
     }
 
+    /// Those that may have a job in hand.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Queue>> {
-        self.queues.values()
+        let none = self.all_in_hand.load(atomic::Ordering::Acquire) == 0;
+        self.queues.values().take(if none { 0 } else { usize::MAX })
     }
 
     pub(crate) fn len(&self) -> usize {
         self.queues.len()
     }
 
-    /// What to claim now: for free slots, and ahead of them.
+    /// What to claim now: for free slots, and ahead of them. In the order of their names.
     pub(crate) fn wanted(&self) -> Vec<Wanted> {
         self.queues.values().filter_map(|queue| queue.wanted()).collect()
+    }
+
+    /// Whether something is wanted now of a queue that is not among these, which were wanted before.
+    pub(crate) fn wants_others_than(&self, before: &[Wanted]) -> bool {
+        // Both are in the order of their names.
+        let mut before = before.iter().peekable();
+        self.queues.values().any(|queue| {
+            let was_wanted = before.next_if(|wanted| wanted.queue == queue.name).is_some();
+            !was_wanted && queue.wanted().is_some()
+        })
     }
 
     /// Takes claimed jobs in hand; answers those whose queue is not served.
@@ -162,16 +185,17 @@ impl Queues {
 
     /// Whether any job is in hand.
     pub(crate) fn any_in_hand(&self) -> bool {
-        self.queues.values().any(|queue| !queue.in_hand().is_empty())
+        self.all_in_hand.load(atomic::Ordering::Acquire) > 0
     }
 
     /// Takes the jobs of each queue out of hand that has held one for longer than this.
     pub(crate) fn overdue(&self, limit: Duration) -> Vec<JobContext> {
         let (mut overdue, now) = (Vec::new(), Instant::now());
-        for queue in self.queues.values() {
+        for queue in self.iter() {
             let mut in_hand = queue.in_hand();
             if in_hand.iter().any(|job| now.duration_since(job.since) >= limit) {
                 queue.pace.stalled();
+                self.all_in_hand.fetch_sub(in_hand.len(), atomic::Ordering::AcqRel);
                 overdue.extend(in_hand.drain(..).map(|job| job.ctx));
             }
         }

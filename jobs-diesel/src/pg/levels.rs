@@ -174,7 +174,7 @@ impl Levels {
         let mut plan = Plan { lag: self.lag.get(), ..Plan::default() };
         for (queue, wanted) in claim.wanted.iter().enumerate() {
             let begin = plan.scans.len();
-            let known = self.queues.get(&wanted.queue);
+            let known = self.queues.get(wanted.queue.as_ref());
             let oldest = known.and_then(|levels| self.oldest_of(levels, most));
             let mut above = ABOVE;
             let mut scan = |hi, lo, level: Option<&Level>| {
@@ -221,12 +221,12 @@ impl Levels {
     pub(crate) fn claimed(&mut self, claim: &Claim, plan: &Plan, jobs: &[Seen<'_>], clock: DateTime<Utc>, at: Instant) {
         let Some(behind) = self.behind(clock) else { return };
         for (wanted, scans) in claim.wanted.iter().zip(&plan.of_queue) {
-            let ours: Vec<&Seen<'_>> = jobs.iter().filter(|job| job.queue == wanted.queue).collect();
+            let ours: Vec<&Seen<'_>> = jobs.iter().filter(|job| job.queue == wanted.queue.as_ref()).collect();
             let Some(lowest) = ours.iter().map(|job| job.priority).min() else {
                 self.emptied(&wanted.queue, &plan.scans[scans.clone()], behind);
                 continue;
             };
-            let levels = self.queues.entry(wanted.queue.clone()).or_default();
+            let levels = self.queues.entry(wanted.queue.to_string()).or_default();
             for job in &ours {
                 let new = Level { floor: job.run_at, straggler: None, thorough: false, used: at };
                 levels.entry(job.priority).or_insert(new).used = at;
@@ -310,10 +310,10 @@ impl Levels {
     pub(crate) fn rescanned(&mut self, claim: &Claim, plan: &Plan, found: &[Straggler], at: Instant) {
         for scan in &plan.scans {
             let (Some(priority), Some(floor)) = (scan.level(), scan.floor) else { continue };
-            let queue = &claim.wanted[scan.queue].queue;
+            let queue = claim.wanted[scan.queue].queue.as_ref();
             let level = self.queues.get_mut(queue).and_then(|levels| levels.get_mut(&priority));
             let Some(level) = level else { continue };
-            match found.iter().find(|found| found.priority == priority && found.queue == *queue) {
+            match found.iter().find(|found| found.priority == priority && found.queue == queue) {
                 Some(found) => {
                     let this = Some((found.run_at, found.id));
                     level.thorough = level.straggler == this;

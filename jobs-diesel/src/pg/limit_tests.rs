@@ -70,7 +70,7 @@ async fn no_claim_brings_more_than_it_asked_for() {
         }
         let slots = rng.random_range(0..4);
         let ahead = rng.random_range(0..4);
-        let wanted = vec![Wanted { queue: "default".to_owned(), slots, ahead }];
+        let wanted = vec![Wanted { queue: "default".into(), slots, ahead }];
         let claim = Claim { insist: true, ..Claim::new(worker, wanted, ["k".to_owned()]) };
         let plan = storage.levels(worker, |levels| levels.plan_of_all(&claim, std::time::Instant::now()));
         let rows = join_all(claimers.iter_mut().map(|conn| async {

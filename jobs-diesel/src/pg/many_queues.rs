@@ -47,7 +47,7 @@ impl ManyQueues {
 
 /// Those that have jobs, if that is known.
 pub(crate) fn all_of<'a>(claim: &'a Claim, live: Option<&'a HashSet<String>>) -> impl Iterator<Item = &'a Wanted> {
-    claim.wanted.iter().filter(move |wanted| live.is_none_or(|live| live.contains(&wanted.queue)))
+    claim.wanted.iter().filter(move |wanted| live.is_none_or(|live| live.contains(wanted.queue.as_ref())))
 }
 
 #[cfg(test)]
@@ -62,7 +62,7 @@ mod tests {
     }
 
     fn names(claim: &Claim) -> Vec<&str> {
-        claim.wanted.iter().map(|wanted| wanted.queue.as_str()).collect()
+        claim.wanted.iter().map(|wanted| wanted.queue.as_ref()).collect()
     }
 
     #[test]

@@ -42,7 +42,7 @@ impl<F: Fixture> World<'_, F> {
 
     pub(super) fn ask(&self, ask: &Ask) -> Claim {
         let wanted = |(queue, slots, ahead): &(&str, usize, usize)| Wanted {
-            queue: (*queue).to_owned(),
+            queue: (*queue).into(),
             slots: *slots,
             ahead: *ahead,
         };

@@ -24,7 +24,7 @@ pub(crate) struct ClaimSuspectQuery<'a> {
 impl<'a> ClaimSuspectQuery<'a> {
     pub(crate) fn new(claim: &'a Claim) -> Self {
         let with_a_slot = claim.wanted.iter().filter(|wanted| wanted.slots > 0);
-        let queues = with_a_slot.map(|wanted| wanted.queue.as_str()).collect();
+        let queues = with_a_slot.map(|wanted| wanted.queue.as_ref()).collect();
         let (worker, into_running) = (claim.worker, IntoRunning(claim.worker));
         Self { worker, into_running, queues, kinds: &claim.kinds, suspect_at: claim.suspect_at.into() }
     }

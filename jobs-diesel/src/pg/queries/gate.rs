@@ -22,7 +22,7 @@ pub(super) struct Gate {
 impl Gate {
     /// Workers that want other queues first are in nobody's way.
     pub(super) fn new(claim: &Claim) -> Self {
-        Self { insist: claim.insist, places: places(claim.wanted.first().map_or("", |wanted| wanted.queue.as_str())) }
+        Self { insist: claim.insist, places: places(claim.wanted.first().map_or("", |wanted| wanted.queue.as_ref())) }
     }
 }
 

@@ -31,7 +31,7 @@ impl<'a> RescanQuery<'a> {
     /// `plan`: its levels.
     pub(crate) fn new(claim: &'a Claim, plan: &Plan) -> Self {
         Self {
-            queues: plan.scans.iter().map(|scan| claim.wanted[scan.queue].queue.as_str()).collect(),
+            queues: plan.scans.iter().map(|scan| claim.wanted[scan.queue].queue.as_ref()).collect(),
             priorities: plan.scans.iter().map(|scan| scan.hi).collect(),
             floors: plan.scans.iter().map(|scan| scan.floor).collect(),
             kinds: &claim.kinds,

@@ -33,7 +33,7 @@ impl<'a> Scans<'a> {
         let place = |at: usize| i32::try_from(at).unwrap_or(i32::MAX);
         Self {
             queues: Queues {
-                names: claim.wanted.iter().map(|wanted| wanted.queue.as_str()).collect(),
+                names: claim.wanted.iter().map(|wanted| wanted.queue.as_ref()).collect(),
                 // Arrays begin at 1.
                 firsts: plan.of_queue.iter().map(|range| place(range.start + 1)).collect(),
                 lasts: plan.of_queue.iter().map(|range| place(range.end)).collect(),

@@ -94,7 +94,7 @@ pub(crate) fn claim_suspect(conn: &mut SqliteConnection, claim: &Claim) -> Query
     let mut queues = Vec::new();
     for Wanted { queue, slots, .. } in &claim.wanted {
         if *slots > 0 && !lanes::is_paused(conn, queue)? {
-            queues.push(queue);
+            queues.push(&**queue);
         }
     }
     let best = READY
