@@ -20,11 +20,9 @@ pub use jobs_core::{
     StorageError, TestContext, Worker, WorkerBuilder, WorkerError, WorkerHandle, WorkerId, WorkerRecord, WorkerStats,
     storage,
 };
-#[cfg(feature = "postgres")]
-pub use jobs_diesel::pg;
 pub use jobs_diesel::{
     Backend, CompleteError, CompleteIn, DEFAULT_URL, Database, Enqueue, EnqueueError, Executor, MigrateError,
-    enqueue_all, migrate, migrations,
+    enqueue_all, job_view, migrate, migrations,
 };
 pub use jobs_macros::{Job, job};
 

@@ -41,6 +41,8 @@ pub struct JobRecord {
     pub tags: Vec<String>,
     /// The arguments, as JSON text.
     pub args: String,
+    /// The newest failure, in words.
+    pub last_error: Option<String>,
     /// The features of later versions that it uses, see [`flags`](crate::flags).
     pub flags: i32,
 }
@@ -71,8 +73,10 @@ pub struct KindStats {
     pub kind: String,
     /// Waiting and due.
     pub available: i64,
-    /// Waiting for their time: scheduled or retrying.
+    /// Waiting for their time, never failed.
     pub scheduled: i64,
+    /// Waiting for their time after a failed attempt.
+    pub retrying: i64,
     /// Under a lease.
     pub running: i64,
     /// Completed and still kept.

@@ -10,14 +10,19 @@ use serde::{Deserialize, Serialize};
 /// ```text
 ///            claim                finish
 /// available ───────▶ running ──────────────▶ completed | cancelled | discarded
-///     ▲                 │
-///     └─────────────────┘ retry, snooze, release, rescue
+///  ▲     ▲              │
+///  │ due └──────────────┤ release, rescue
+///  └─ scheduled, retrying ◀─┘ snooze, retry
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum JobState {
-    /// Waits for a worker, now or (as *scheduled* or *retrying*) at its `run_at`. Left by a claim or by an operator's cancel.
+    /// Due, and waits for a worker. Left by a claim or by an operator's cancel.
     Available,
+    /// Waits for its `run_at` and has never failed. Becomes available when the time comes, which no row has to say.
+    Scheduled,
+    /// Waits for its `run_at` after a failed attempt. Becomes available when the time comes.
+    Retrying,
     /// Under a worker's lease. Left by that lease's finish, or by a rescue when its worker is dead.
     Running,
     /// Ended well. Left only by the pruner.
@@ -30,17 +35,32 @@ pub enum JobState {
 
 impl JobState {
     /// Every state.
-    pub const ALL: [Self; 5] = [Self::Available, Self::Running, Self::Completed, Self::Cancelled, Self::Discarded];
+    pub const ALL: [Self; 7] = [
+        Self::Available,
+        Self::Scheduled,
+        Self::Retrying,
+        Self::Running,
+        Self::Completed,
+        Self::Cancelled,
+        Self::Discarded,
+    ];
 
     /// The name people and the view `jobs.job` use.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Available => "available",
+            Self::Scheduled => "scheduled",
+            Self::Retrying => "retrying",
             Self::Running => "running",
             Self::Completed => "completed",
             Self::Cancelled => "cancelled",
             Self::Discarded => "discarded",
         }
+    }
+
+    /// Whether the job waits, for a worker or for its time.
+    pub const fn is_waiting(self) -> bool {
+        matches!(self, Self::Available | Self::Scheduled | Self::Retrying)
     }
 
     /// Whether the job has ended.
@@ -63,7 +83,9 @@ impl fmt::Display for JobState {
 
 /// A word that names no state.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("{0:?} is not a job state; write one of available, running, completed, cancelled, discarded")]
+#[error(
+    "{0:?} is not a job state; write one of available, scheduled, retrying, running, completed, cancelled, discarded"
+)]
 pub struct UnknownState(String);
 
 impl FromStr for JobState {

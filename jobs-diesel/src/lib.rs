@@ -10,6 +10,7 @@ mod executor;
 #[cfg(any(feature = "sqlite", feature = "postgres-sync"))]
 mod fate;
 mod flags;
+mod job_view;
 pub mod migrations;
 #[cfg(feature = "postgres")]
 pub mod pg;

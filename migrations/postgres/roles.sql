@@ -1,7 +1,8 @@
 -- Two roles with the least they need, besides the owner of the schema `jobs`, who migrates:
 --
---   jobs_enqueuer  adds jobs, through Rust or jobs.enqueue(..). Of what is there it sees the ids and queues of waiting jobs and
---                  whether a worker sleeps; it reads no arguments, and takes back or changes nothing.
+--   jobs_enqueuer  adds jobs, through Rust or jobs.enqueue(..). Of what is there it sees what a page about a job shows: kind,
+--                  queue, state, attempts and times. It reads no arguments, tags or errors, which may hold what was not meant for
+--                  it, and takes back or changes nothing.
 --   jobs_worker    runs jobs, and looks after them: `run`, `check`, `list`, `show`, `retry`, `cancel`, `stats`. No DDL.
 --
 -- They are granted to the roles that log in, beside what those need of the application's own tables:
@@ -35,6 +36,8 @@ grant usage on schema jobs to jobs_enqueuer;
 grant usage on sequence jobs.job_id to jobs_enqueuer;
 grant insert (kind, queue, priority, run_at, max_attempts, tags, args), select (id, queue) on jobs.ready to jobs_enqueuer;
 grant select (idle, queue_filter) on jobs.worker to jobs_enqueuer;
+grant select (id, kind, queue, state, priority, attempt, max_attempts, run_at, enqueued_at, claimed_at, finished_at)
+    on jobs.job to jobs_enqueuer;
 
 -- Jobs are never updated, but `for update` asks for the right to update some column.
 grant usage on schema jobs to jobs_worker;

@@ -173,7 +173,7 @@ enum BackendName {
 
 #[derive(Debug, Args)]
 pub(super) struct ListArgs {
-    /// Only jobs in this state: available, running, completed, cancelled or discarded
+    /// Only jobs in this state: available, scheduled, retrying, running, completed, cancelled or discarded
     #[arg(long)]
     pub(super) state: Option<JobState>,
     /// Only jobs of this queue
@@ -245,6 +245,6 @@ mod tests {
     #[test]
     fn negative_ids_and_unknown_states_are_refused_in_words() {
         let error = Cli::try_parse_from(["worker", "list", "--state", "sleeping"]).unwrap_err().to_string();
-        assert!(error.contains("available, running, completed, cancelled, discarded"), "{error}");
+        assert!(error.contains("available, scheduled, retrying, running, completed, cancelled, discarded"), "{error}");
     }
 }

@@ -26,6 +26,7 @@ pub(super) struct Row<'a> {
     finished_at: Option<chrono::DateTime<chrono::Utc>>,
     worker: Option<jobs_core::WorkerId>,
     tags: &'a [String],
+    last_error: Option<&'a str>,
 }
 
 impl<'a> From<&'a JobRecord> for Row<'a> {
@@ -45,6 +46,7 @@ impl<'a> From<&'a JobRecord> for Row<'a> {
             finished_at: job.finished_at,
             worker: job.worker,
             tags: &job.tags,
+            last_error: job.last_error.as_deref(),
         }
     }
 }

@@ -67,7 +67,7 @@ async fn refuse_in_use(database: &Database) -> Result<(), CliError> {
     let (Ok(stats), Ok(workers)) = (database.operator.stats().await, database.operator.workers().await) else {
         return Ok(());
     };
-    let jobs: i64 = stats.iter().map(|kind| kind.available + kind.scheduled + kind.running).sum();
+    let jobs: i64 = stats.iter().map(|kind| kind.available + kind.scheduled + kind.retrying + kind.running).sum();
     let alive = workers.iter().filter(|worker| worker.alive).count();
     if jobs == 0 && alive == 0 {
         return Ok(());

@@ -28,7 +28,7 @@ pub(crate) async fn a_job_comes_out_as_it_went_in<F: Fixture>(f: F) {
         let job = record(f.database(), id).await;
         assert_eq!(
             (&*job.kind, &*job.queue, job.state, job.priority),
-            ("a", "mail", JobState::Available, -7),
+            ("a", "mail", JobState::Scheduled, -7),
             "{name}"
         );
         assert_eq!((job.attempt, job.max_attempts, job.crashes), (0, 3, 0), "{name}");

@@ -73,7 +73,7 @@ pub(crate) async fn retry_waits_its_delay_and_records_the_failure<F: Fixture>(f:
     let job = claimed(&f, worker, job()).await;
     assert!(finish(db, job.lease, retry_in(HOUR)).await);
     let (record, failures) = show(db, job.lease.job).await.unwrap();
-    assert_eq!((record.state, record.attempt, record.crashes), (JobState::Available, 1, 0));
+    assert_eq!((record.state, record.attempt, record.crashes), (JobState::Retrying, 1, 0));
     assert_eq!((record.worker, record.claimed_at, record.finished_at), (None, None, None));
     assert!(close(record.run_at, now(db).await + HOUR));
     assert_eq!(failures.len(), 1);
@@ -91,7 +91,7 @@ pub(crate) async fn snooze_waits_and_gives_the_attempt_back<F: Fixture>(f: F) {
     let job = claimed(&f, worker, with(|job| job.max_attempts = 1)).await;
     assert!(finish(db, job.lease, Transition::Snooze(HOUR)).await);
     let record = record(db, job.lease.job).await;
-    assert_eq!((record.state, record.attempt), (JobState::Available, 0));
+    assert_eq!((record.state, record.attempt), (JobState::Scheduled, 0));
     assert!(close(record.run_at, now(db).await + HOUR));
     assert_eq!(failures(db, job.lease.job).await.len(), 0);
     for _ in 0..3 {
@@ -154,7 +154,7 @@ pub(crate) async fn a_batch_moves_all_its_jobs<F: Fixture>(f: F) {
     expected.sort();
     assert_eq!(moved, expected);
     let stats = db.operator.stats().await.unwrap().remove(0);
-    assert_eq!((stats.completed, stats.scheduled, stats.available), (50, 100, 50));
+    assert_eq!((stats.completed, stats.scheduled, stats.retrying, stats.available), (50, 50, 50, 50));
     assert_eq!((stats.cancelled, stats.discarded, stats.running), (50, 50, 0));
     assert_eq!(db.storage.finish(&[]).await.unwrap(), []);
 }

@@ -52,8 +52,8 @@ pub(crate) async fn they_keep_their_flags_when_their_worker_moves_them<F: Fixtur
     let db = f.database();
     let worker = worker(db).await;
     for (transition, state) in [
-        (retry_in(HOUR), JobState::Available),
-        (Transition::Snooze(HOUR), JobState::Available),
+        (retry_in(HOUR), JobState::Retrying),
+        (Transition::Snooze(HOUR), JobState::Scheduled),
         (DONE, JobState::Completed),
         (discard(), JobState::Discarded),
     ] {

@@ -14,7 +14,7 @@ async fn every_state<F: Fixture>(f: &F) -> Vec<(&'static str, JobId, JobState)> 
     let worker = worker(db).await;
     let mut jobs = Vec::new();
     for (name, transition, end) in [
-        ("retrying", retry_in(HOUR), JobState::Available),
+        ("retrying", retry_in(HOUR), JobState::Retrying),
         ("completed", DONE, JobState::Completed),
         ("cancelled", cancel(), JobState::Cancelled),
         ("discarded", discard(), JobState::Discarded),
@@ -25,7 +25,7 @@ async fn every_state<F: Fixture>(f: &F) -> Vec<(&'static str, JobId, JobState)> 
     }
     jobs.push(("running", claimed(f, worker, job()).await.lease.job, JobState::Running));
     jobs.push(("available", enqueue(f, job()).await, JobState::Available));
-    jobs.push(("scheduled", enqueue(f, later(HOUR)).await, JobState::Available));
+    jobs.push(("scheduled", enqueue(f, later(HOUR)).await, JobState::Scheduled));
     jobs
 }
 
@@ -36,6 +36,7 @@ pub(crate) async fn show_knows_every_job_in_every_state<F: Fixture>(f: F) {
         assert_eq!((record.id, record.state), (id, state), "{name}");
         let failed = matches!(name, "retrying" | "cancelled" | "discarded");
         assert_eq!(failures.len(), usize::from(failed), "{name}");
+        assert_eq!(record.last_error, failures.last().map(|failure| failure.message.clone()), "{name}");
         assert_eq!(record.finished_at.is_some(), state.is_finished(), "{name}");
     }
     assert!(show(db, JobId(i64::MAX)).await.is_none());
@@ -145,7 +146,7 @@ pub(crate) async fn stats_count_each_state<F: Fixture>(f: F) {
     let names: Vec<_> = stats.iter().map(|row| (&*row.queue, &*row.kind)).collect();
     assert_eq!(names, [("default", "a"), ("default", "b"), ("mail", "a")]);
     let row = &stats[0];
-    assert_eq!((row.available, row.scheduled, row.running), (1, 2, 1));
+    assert_eq!((row.available, row.scheduled, row.retrying, row.running), (1, 1, 1, 1));
     assert_eq!((row.completed, row.cancelled, row.discarded), (1, 1, 1));
     assert!((0.04..30.0).contains(&row.oldest_wait_seconds.unwrap()), "{:?}", row.oldest_wait_seconds);
     assert_eq!((stats[2].available, stats[2].scheduled, stats[2].running), (1, 0, 0));

@@ -2,6 +2,7 @@
 //! what only PostgreSQL has to show.
 
 mod hostile_sql;
+mod joining;
 mod publication;
 mod roles;
 

@@ -108,7 +108,7 @@ pub(crate) async fn an_aborted_handler_leaves_nothing<F: Fixture>(f: F) {
         // A blocking handler goes on to its end; nothing of it is committed.
         let _ = held.go_on.send(());
         assert!(finish(db, job.lease, retry_in(HOUR)).await, "{}: the lease still stands", provided.0);
-        assert_eq!((effects(&f, provided.0).await, state(db, job.lease.job).await), (0, JobState::Available));
+        assert_eq!((effects(&f, provided.0).await, state(db, job.lease.job).await), (0, JobState::Retrying));
     }
 }
 
@@ -121,7 +121,7 @@ pub(crate) async fn a_snooze_commits_its_effects<F: Fixture>(f: F) {
         let ended = db.storage.transact(transaction(&provided, job.lease, act)).await;
         assert!(matches!(ended, Transacted::Committed(Transition::Snooze(_))), "{ended:?}");
         let record = record(db, job.lease.job).await;
-        assert_eq!((effects(&f, provided.0).await, record.state, record.attempt), (1, JobState::Available, 0));
+        assert_eq!((effects(&f, provided.0).await, record.state, record.attempt), (1, JobState::Scheduled, 0));
     }
 }
 

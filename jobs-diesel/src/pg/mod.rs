@@ -46,8 +46,6 @@ use connect::Connector;
 use levels::Levels;
 use outage::Outage;
 
-pub use schema::job;
-
 /// Connections for claims, finishes and maintenance. Handlers have others, so that they cannot starve these.
 const OWN_CONNECTIONS: usize = 4;
 

@@ -72,25 +72,4 @@ diesel::table! {
     }
 }
 
-diesel::table! {
-    /// The view that people read.
-    jobs.job (id) {
-        id -> BigInt,
-        kind -> Text,
-        queue -> Text,
-        state -> Text,
-        priority -> SmallInt,
-        attempt -> Integer,
-        max_attempts -> Integer,
-        crashes -> Integer,
-        run_at -> Timestamptz,
-        enqueued_at -> Timestamptz,
-        claimed_at -> Nullable<Timestamptz>,
-        finished_at -> Nullable<Timestamptz>,
-        worker -> Nullable<Uuid>,
-        lease -> Integer,
-        tags -> Array<Text>,
-        args -> Json,
-        flags -> Integer,
-    }
-}
+crate::job_view!(postgres);

@@ -2,6 +2,7 @@
 -- Locks: holds the file's write lock while it drops its own tables; touches no others.
 
 drop table jobs_job;
+drop view jobs_job_view;
 drop table jobs_job_error;
 drop table jobs_worker;
 drop table jobs_queue;

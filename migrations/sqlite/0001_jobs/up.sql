@@ -90,4 +90,15 @@ create table jobs_schedule (
     paused integer not null default 0 check (paused in (0, 1))
 ) strict, without rowid;
 
+-- One row per job for people, and to join with: the state says why a waiting job waits.
+create view jobs_job_view as
+select id, kind, queue,
+       case when state <> 'available' then state
+            when run_at <= (cast(round(unixepoch('subsec') * 1000) as integer) * 1000) then 'available'
+            when attempt > 0 then 'retrying' else 'scheduled' end as state,
+       priority, attempt, max_attempts, crashes, run_at, enqueued_at, claimed_at, finished_at, worker, lease, tags, args,
+       (select e.message from jobs_job_error e where e.job_id = jobs_job.id order by e.id desc limit 1) as last_error,
+       flags
+from jobs_job;
+
 insert into jobs_schema_migration (version, name) values (1, 'jobs');

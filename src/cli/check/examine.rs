@@ -91,7 +91,7 @@ pub(super) fn examine(
 }
 
 fn waiting(stats: &KindStats) -> i64 {
-    stats.available + stats.scheduled
+    stats.available + stats.scheduled + stats.retrying
 }
 
 fn unserved_queues(facts: &Facts, stats: &[KindStats], elsewhere: &BTreeSet<&str>) -> Vec<Finding> {
@@ -192,6 +192,7 @@ mod tests {
             kind: kind.to_owned(),
             available,
             scheduled,
+            retrying: 0,
             running: 0,
             completed: 9,
             cancelled: 9,

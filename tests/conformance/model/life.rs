@@ -69,6 +69,15 @@ impl Job {
         (Reverse(self.priority), self.run_at, id)
     }
 
+    /// The state as people see it, who are told why a job waits.
+    pub(super) fn seen(&self, now: DateTime<Utc>) -> JobState {
+        match self.state {
+            JobState::Available if self.run_at > now && self.attempt > 0 => JobState::Retrying,
+            JobState::Available if self.run_at > now => JobState::Scheduled,
+            state => state,
+        }
+    }
+
     /// Whether it waits for a worker, whenever.
     pub(super) fn waits(&self) -> bool {
         self.state == JobState::Available

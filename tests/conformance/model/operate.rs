@@ -14,7 +14,7 @@ impl Life {
         let Some(job) = self.jobs.get_mut(&id) else { return Operated::NotFound };
         match job.state {
             JobState::Running | JobState::Completed => Operated::Refused(job.state),
-            JobState::Available | JobState::Cancelled | JobState::Discarded => {
+            _ => {
                 job.wait_again(Some(now));
                 job.max_attempts = job.max_attempts.max(job.attempt + 1);
                 job.crashes = 0;
@@ -52,6 +52,7 @@ impl Life {
                 kind: job.kind.to_owned(),
                 available: 0,
                 scheduled: 0,
+                retrying: 0,
                 running: 0,
                 completed: 0,
                 cancelled: 0,
@@ -59,12 +60,13 @@ impl Life {
                 oldest_wait_seconds: None,
             });
             let waited = (self.now - job.run_at).as_seconds_f64();
-            let count = match job.state {
-                JobState::Available if waited >= 0.0 => {
+            let count = match job.seen(self.now) {
+                JobState::Available => {
                     row.oldest_wait_seconds = Some(row.oldest_wait_seconds.map_or(waited, |oldest| oldest.max(waited)));
                     &mut row.available
                 }
-                JobState::Available => &mut row.scheduled,
+                JobState::Scheduled => &mut row.scheduled,
+                JobState::Retrying => &mut row.retrying,
                 JobState::Running => &mut row.running,
                 JobState::Completed => &mut row.completed,
                 JobState::Cancelled => &mut row.cancelled,

@@ -115,7 +115,7 @@ fn the_enqueuer_can_enqueue_in_every_way_and_needs_each_grant() {
     run::<Postgres, _>(async |f: Postgres| {
         let roles = Roles::of(f).await;
         let mut clients = super::clients_of(&roles.url_as(&roles.enqueuer)).await;
-        roles.each_is_missed(&roles.enqueuer, 13, async || allowed::enqueueing(&roles, &mut clients).await).await;
+        roles.each_is_missed(&roles.enqueuer, 24, async || allowed::enqueueing(&roles, &mut clients).await).await;
     });
 }
 
@@ -161,7 +161,7 @@ fn a_missing_grant_is_said_with_what_to_run() {
         AsyncPgConnection::establish(&roles.f().url).await.unwrap().batch_execute(&revoke).await.unwrap();
         let refusals = [
             client.enqueue(crate::bench::job()).await.unwrap_err().to_string(),
-            roles.database_as(&roles.enqueuer).await.operator.stats().await.unwrap_err().to_string(),
+            roles.database_as(&roles.enqueuer).await.operator.workers().await.unwrap_err().to_string(),
         ];
         for refusal in refusals {
             assert!(refusal.contains("permission denied") && refusal.contains("migrate roles"), "{refusal}");

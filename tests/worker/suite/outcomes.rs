@@ -129,7 +129,7 @@ async fn waits(db: &Db, registry: jobs::Registry, ids: &[jobs::JobId]) -> Vec<Ti
     let mut waits = Vec::new();
     for id in ids {
         let (job, failures) = db.show(*id).await;
-        assert_eq!((job.state, job.attempt, failures.len()), (JobState::Available, 1, 1));
+        assert_eq!((job.state.is_waiting(), job.attempt, failures.len()), (true, 1, 1));
         waits.push(job.run_at - failures[0].at);
     }
     waits

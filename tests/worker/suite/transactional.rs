@@ -177,7 +177,7 @@ async fn effects_and_a_snooze_are_committed_together(db: Db, kind: Kind) {
     db.await_number(1, "select count(*) as number from effect").await;
     assert_eq!(worker.stop().await.snoozed, 1);
     let job = db.record(id).await;
-    assert_eq!((job.state, job.attempt), (JobState::Available, 0));
+    assert_eq!((job.state.is_waiting(), job.attempt), (true, 0));
 }
 
 async fn fails_with(db: Db, kind: Kind, then: Then, failure_kind: FailureKind, message: &str) {
@@ -187,7 +187,7 @@ async fn fails_with(db: Db, kind: Kind, then: Then, failure_kind: FailureKind, m
     db.await_number(1, "select count(*) as number from jobs.job_error").await;
     assert_eq!(worker.stop().await.retried, 1);
     let (job, failures) = db.show(id).await;
-    assert_eq!((job.state, job.attempt), (JobState::Available, 1));
+    assert_eq!((job.state.is_waiting(), job.attempt), (true, 1));
     assert_eq!(failures[0].kind, failure_kind, "{failures:?}");
     assert!(failures[0].message.contains(message), "{failures:?}");
     assert_eq!(db.effects("written").await, 0, "rolled back");
@@ -229,7 +229,7 @@ async fn a_timeout_rolls_back(db: Db, kind: Kind) {
     events.open(1);
     assert_eq!(worker.stop().await.retried, 1);
     let (job, failures) = db.show(id).await;
-    assert_eq!((job.state, job.attempt, failures[0].kind), (JobState::Available, 1, FailureKind::Timeout));
+    assert_eq!((job.state.is_waiting(), job.attempt, failures[0].kind), (true, 1, FailureKind::Timeout));
     assert_eq!(db.effects("written").await, 0, "rolled back");
 }
 

@@ -190,15 +190,18 @@ create table jobs.schedule (
     paused boolean not null default false
 );
 
--- One row per job, whatever table it stands in.
+-- One row per job, whatever table it stands in. Its columns stay what they are; later versions add some at the end.
 create view jobs.job as
 select id, kind, queue, state, priority, attempt::integer, max_attempts::integer, crashes::integer,
        run_at, enqueued_at, claimed_at, finished_at, worker, lease, coalesce(tags, '{}') as tags,
        -- Should somebody have deleted them: something that is never decoded, not a row that nobody can read.
-       coalesce(args, (select payload.args from jobs.payload where payload.job_id = id), 'null') as args,
+       coalesce(args, (select payload.args from jobs.payload where payload.job_id = job.id), 'null') as args,
+       (select e.message from jobs.job_error e where e.job_id = job.id order by e.id desc limit 1) as last_error,
        flags
 from (
-    select id, kind, queue, 'available'::text as state, priority, attempt, max_attempts, crashes, run_at, enqueued_at,
+    select id, kind, queue,
+           case when run_at <= now() then 'available' when attempt > 0 then 'retrying' else 'scheduled' end as state,
+           priority, attempt, max_attempts, crashes, run_at, enqueued_at,
            null::timestamptz as claimed_at, null::timestamptz as finished_at, null::uuid as worker, lease, tags, args, flags
     from jobs.ready
     union all
@@ -210,6 +213,26 @@ from (
            run_at, enqueued_at, claimed_at, finished_at, worker, lease, tags, args, flags
     from jobs.finished
 ) job;
+
+comment on view jobs.job is 'All jobs, one row each, whether they wait, run or have ended and are still kept. Read only.';
+comment on column jobs.job.id is 'What enqueueing answered. Unique, and larger for jobs that were enqueued later.';
+comment on column jobs.job.kind is 'The name of the job, which says what handles it.';
+comment on column jobs.job.queue is 'The queue.';
+comment on column jobs.job.state is 'available: due now. scheduled: due later, never failed. retrying: due later, after a failed attempt. running: under a lease of a worker. completed, cancelled, discarded: ended.';
+comment on column jobs.job.priority is 'Higher runs first, within a queue.';
+comment on column jobs.job.attempt is 'Attempts so far, the running one included.';
+comment on column jobs.job.max_attempts is 'Attempts after which a failure discards it.';
+comment on column jobs.job.crashes is 'How often a worker died with it.';
+comment on column jobs.job.run_at is 'When it is or was due.';
+comment on column jobs.job.enqueued_at is 'When it was enqueued.';
+comment on column jobs.job.claimed_at is 'When a worker took the newest attempt.';
+comment on column jobs.job.finished_at is 'When it ended.';
+comment on column jobs.job.worker is 'Who has or had the newest attempt: jobs.worker.id.';
+comment on column jobs.job.lease is 'How often it was claimed.';
+comment on column jobs.job.tags is 'Labels from enqueueing.';
+comment on column jobs.job.args is 'The arguments, as they were enqueued.';
+comment on column jobs.job.last_error is 'The newest failure in words. All of them are in jobs.job_error.';
+comment on column jobs.job.flags is 'Features of later versions that it uses, a bit each.';
 
 -- Wakes the sleeping workers of this queue when the transaction commits; silent while none sleeps, because NOTIFY takes a global
 -- lock. Silent, too, where `jobs.notify` is `off`: a transaction that notified cannot be prepared for a two-phase commit.

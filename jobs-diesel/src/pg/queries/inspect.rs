@@ -30,6 +30,7 @@ struct JobRow {
     worker: Option<Uuid>,
     tags: Vec<String>,
     args: RawJson,
+    last_error: Option<String>,
     flags: i32,
 }
 
@@ -57,6 +58,7 @@ impl From<JobRow> for JobRecord {
             worker: row.worker.map(WorkerId),
             tags: row.tags,
             args: String::from_utf8_lossy(&row.args.0).into_owned(),
+            last_error: row.last_error,
             flags: row.flags,
         }
     }
@@ -117,7 +119,7 @@ pub(crate) async fn show(
     Ok(Some((row.into(), errors.into_iter().map(ErrorRow::into).collect())))
 }
 
-type StatsRow = (String, String, i64, i64, i64, i64, i64, i64, Option<f64>);
+type StatsRow = (String, String, i64, i64, i64, i64, i64, i64, i64, Option<f64>);
 
 pub(crate) async fn stats(conn: &mut AsyncPgConnection) -> QueryResult<Vec<KindStats>> {
     let rows: Vec<StatsRow> = job::table
@@ -125,14 +127,15 @@ pub(crate) async fn stats(conn: &mut AsyncPgConnection) -> QueryResult<Vec<KindS
         .select((
             job::queue,
             job::kind,
-            sql::<BigInt>("count(*) filter (where state = 'available' and run_at <= now())"),
-            sql::<BigInt>("count(*) filter (where state = 'available' and run_at > now())"),
+            sql::<BigInt>("count(*) filter (where state = 'available')"),
+            sql::<BigInt>("count(*) filter (where state = 'scheduled')"),
+            sql::<BigInt>("count(*) filter (where state = 'retrying')"),
             sql::<BigInt>("count(*) filter (where state = 'running')"),
             sql::<BigInt>("count(*) filter (where state = 'completed')"),
             sql::<BigInt>("count(*) filter (where state = 'cancelled')"),
             sql::<BigInt>("count(*) filter (where state = 'discarded')"),
             sql::<Nullable<Double>>(
-                "extract(epoch from now() - min(run_at) filter (where state = 'available' and run_at <= now()))::float8",
+                "extract(epoch from now() - min(run_at) filter (where state = 'available'))::float8",
             ),
         ))
         .order((job::queue, job::kind))
@@ -140,19 +143,33 @@ pub(crate) async fn stats(conn: &mut AsyncPgConnection) -> QueryResult<Vec<KindS
         .await?;
     Ok(rows
         .into_iter()
-        .map(|(queue, kind, available, scheduled, running, completed, cancelled, discarded, oldest_wait_seconds)| {
-            KindStats {
+        .map(
+            |(
                 queue,
                 kind,
                 available,
                 scheduled,
+                retrying,
                 running,
                 completed,
                 cancelled,
                 discarded,
                 oldest_wait_seconds,
-            }
-        })
+            )| {
+                KindStats {
+                    queue,
+                    kind,
+                    available,
+                    scheduled,
+                    retrying,
+                    running,
+                    completed,
+                    cancelled,
+                    discarded,
+                    oldest_wait_seconds,
+                }
+            },
+        )
         .collect())
 }
 

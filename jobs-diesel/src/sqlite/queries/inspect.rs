@@ -7,34 +7,34 @@ use jobs_core::{AttemptError, JobId, JobRecord};
 
 use crate::sqlite::literal::literal;
 use crate::sqlite::queries::failures;
-use crate::sqlite::schema::jobs_job;
+use crate::sqlite::schema::job;
 use crate::sqlite::types::{Instant, Names, State, Worker, count};
 
 /// Jobs that match, newest first.
 pub(crate) fn list(conn: &mut SqliteConnection, filter: &JobFilter) -> QueryResult<Vec<JobRecord>> {
-    let mut jobs = jobs_job::table.select(Row::as_select()).into_boxed();
+    let mut jobs = job::table.select(Row::as_select()).into_boxed();
     if let Some(state) = filter.state {
-        jobs = jobs.filter(jobs_job::state.eq(literal(state)));
+        jobs = jobs.filter(job::state.eq(literal(state)));
     }
     if let Some(queue) = &filter.queue {
-        jobs = jobs.filter(jobs_job::queue.eq(queue));
+        jobs = jobs.filter(job::queue.eq(queue));
     }
     if let Some(kind) = &filter.kind {
-        jobs = jobs.filter(jobs_job::kind.eq(kind));
+        jobs = jobs.filter(job::kind.eq(kind));
     }
     let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
-    let rows = jobs.order(jobs_job::id.desc()).limit(limit).load(conn)?;
+    let rows = jobs.order(job::id.desc()).limit(limit).load(conn)?;
     Ok(rows.into_iter().map(Row::into_record).collect())
 }
 
 /// One job with its failures.
 pub(crate) fn show(conn: &mut SqliteConnection, id: JobId) -> QueryResult<Option<(JobRecord, Vec<AttemptError>)>> {
-    let row = jobs_job::table.find(id.0).select(Row::as_select()).first(conn).optional()?;
+    let row = job::table.find(id.0).select(Row::as_select()).first(conn).optional()?;
     row.map(|row| Ok((row.into_record(), failures::of(conn, id)?))).transpose()
 }
 
 #[derive(Queryable, Selectable)]
-#[diesel(table_name = jobs_job, check_for_backend(diesel::sqlite::Sqlite))]
+#[diesel(table_name = job, check_for_backend(diesel::sqlite::Sqlite))]
 struct Row {
     id: i64,
     kind: String,
@@ -51,6 +51,7 @@ struct Row {
     worker: Option<Worker>,
     tags: Names,
     args: String,
+    last_error: Option<String>,
     flags: i32,
 }
 
@@ -72,6 +73,7 @@ impl Row {
             worker: self.worker.map(|worker| worker.0),
             tags: self.tags.0,
             args: self.args,
+            last_error: self.last_error,
             flags: self.flags,
         }
     }

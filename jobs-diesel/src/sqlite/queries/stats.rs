@@ -12,6 +12,7 @@ use crate::sqlite::time::Now;
 pub(crate) fn stats(conn: &mut SqliteConnection) -> QueryResult<Vec<KindStats>> {
     let now: i64 = diesel::select(Now).get_result(conn)?;
     let due = || jobs_job::state.eq(AVAILABLE).and(jobs_job::run_at.le(now));
+    let later = || jobs_job::state.eq(AVAILABLE).and(jobs_job::run_at.gt(now));
     let in_state = |state| count(jobs_job::id).aggregate_filter(jobs_job::state.eq(literal(state)));
     let rows = jobs_job::table
         .group_by((jobs_job::queue, jobs_job::kind))
@@ -20,26 +21,30 @@ pub(crate) fn stats(conn: &mut SqliteConnection) -> QueryResult<Vec<KindStats>> 
             jobs_job::queue,
             jobs_job::kind,
             count(jobs_job::id).aggregate_filter(due()),
-            count(jobs_job::id).aggregate_filter(jobs_job::state.eq(AVAILABLE).and(jobs_job::run_at.gt(now))),
+            count(jobs_job::id).aggregate_filter(later().and(jobs_job::attempt.eq(0))),
+            count(jobs_job::id).aggregate_filter(later().and(jobs_job::attempt.gt(0))),
             in_state(JobState::Running),
             in_state(JobState::Completed),
             in_state(JobState::Cancelled),
             in_state(JobState::Discarded),
             min(jobs_job::run_at).aggregate_filter(due()),
         ))
-        .load::<(String, String, i64, i64, i64, i64, i64, i64, Option<i64>)>(conn)?;
+        .load::<(String, String, i64, i64, i64, i64, i64, i64, i64, Option<i64>)>(conn)?;
     Ok(rows
         .into_iter()
-        .map(|(queue, kind, available, scheduled, running, completed, cancelled, discarded, oldest)| KindStats {
-            queue,
-            kind,
-            available,
-            scheduled,
-            running,
-            completed,
-            cancelled,
-            discarded,
-            oldest_wait_seconds: oldest.map(|oldest| (now - oldest) as f64 / 1e6),
+        .map(|(queue, kind, available, scheduled, retrying, running, completed, cancelled, discarded, oldest)| {
+            KindStats {
+                queue,
+                kind,
+                available,
+                scheduled,
+                retrying,
+                running,
+                completed,
+                cancelled,
+                discarded,
+                oldest_wait_seconds: oldest.map(|oldest| (now - oldest) as f64 / 1e6),
+            }
         })
         .collect())
 }

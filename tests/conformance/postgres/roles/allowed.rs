@@ -56,6 +56,13 @@ pub(super) async fn enqueueing(roles: &Roles, clients: &mut Clients) -> Option<S
         step!(
             name,
             client.execute(
+                "select id, kind, queue, state, priority, attempt, max_attempts, run_at, enqueued_at, claimed_at, finished_at
+                 from jobs.job"
+            )
+        );
+        step!(
+            name,
+            client.execute(
                 "select jobs.enqueue(kind => 'a', args => to_json(repeat('x', 5000)), queue => 'q', priority => 1,
                      run_at => now() + interval '1 hour', max_attempts => 3, tags => array['tag'])"
             )

@@ -54,7 +54,9 @@ pub(super) const TO_BOTH: &[&str] = &[
 /// Seeing what others enqueued, taking it back, changing it, running it, and pretending that it was.
 pub(super) const TO_ENQUEUERS: &[&str] = &[
     "table jobs.job",
-    "select id from jobs.job",
+    "select args from jobs.job",
+    "select tags from jobs.job",
+    "select last_error from jobs.job",
     "select args from jobs.ready",
     "select kind from jobs.ready",
     "select run_at from jobs.ready",
@@ -148,7 +150,6 @@ pub(super) async fn verbs(db: &Database) {
     refused("show", operator.show(JobId(1)).await);
     refused("retry", operator.retry(JobId(1)).await);
     refused("cancel", operator.cancel(JobId(1)).await);
-    refused("stats", operator.stats().await);
     refused("workers", operator.workers().await);
     refused("migrate up", db.migrator.up().await);
     refused("migrate down", db.migrator.down().await);

@@ -1,0 +1,80 @@
+//! The macro that declares the view of all jobs in an application's own crate.
+
+/// Declares the view of all jobs as a table of your own crate, so that Diesel joins it with your tables.
+///
+/// Say which database it is: `postgres` for the view `jobs.job`, `sqlite` for `jobs_job_view`. Both are the module `job` then, with
+/// the same columns. Its states are the words of [`JobState`](jobs_core::JobState). SQLite's times are microseconds since 1970.
+///
+/// ```
+/// mod schema {
+///     diesel::table! {
+///         invoice (id) { id -> BigInt, job_id -> BigInt }
+///     }
+/// # macro_rules! job_view { ($($t:tt)*) => { jobs_diesel::job_view!($($t)*); } }
+/// # #[cfg(feature = "postgres")]
+///     job_view!(postgres); // jobs::job_view!
+/// # #[cfg(not(feature = "postgres"))]
+/// # job_view!(sqlite);
+///
+///     diesel::joinable!(invoice -> job (job_id));
+///     diesel::allow_tables_to_appear_in_same_query!(invoice, job);
+/// }
+///
+/// # use diesel::prelude::*;
+/// use schema::{invoice, job};
+/// let states = invoice::table.inner_join(job::table).select((invoice::id, job::state, job::last_error));
+/// ```
+#[macro_export]
+macro_rules! job_view {
+    (postgres) => {
+        diesel::table! {
+            /// All jobs, wherever they stand.
+            jobs.job (id) {
+                id -> BigInt,
+                kind -> Text,
+                queue -> Text,
+                state -> Text,
+                priority -> SmallInt,
+                attempt -> Integer,
+                max_attempts -> Integer,
+                crashes -> Integer,
+                run_at -> Timestamptz,
+                enqueued_at -> Timestamptz,
+                claimed_at -> Nullable<Timestamptz>,
+                finished_at -> Nullable<Timestamptz>,
+                worker -> Nullable<Uuid>,
+                lease -> Integer,
+                tags -> Array<Text>,
+                args -> Json,
+                last_error -> Nullable<Text>,
+                flags -> Integer,
+            }
+        }
+    };
+    (sqlite) => {
+        diesel::table! {
+            /// All jobs, wherever they stand.
+            #[sql_name = "jobs_job_view"]
+            job (id) {
+                id -> BigInt,
+                kind -> Text,
+                queue -> Text,
+                state -> Text,
+                priority -> SmallInt,
+                attempt -> Integer,
+                max_attempts -> Integer,
+                crashes -> Integer,
+                run_at -> BigInt,
+                enqueued_at -> BigInt,
+                claimed_at -> Nullable<BigInt>,
+                finished_at -> Nullable<BigInt>,
+                worker -> Nullable<Text>,
+                lease -> Integer,
+                tags -> Text,
+                args -> Text,
+                last_error -> Nullable<Text>,
+                flags -> Integer,
+            }
+        }
+    };
+}
