@@ -230,7 +230,7 @@ pub trait Storage: Send + Sync + 'static {
     /// Whether transactional handlers may ask for this connection type.
     fn provides(&self, connection: TypeId) -> bool;
 
-    /// Fails unless the schema is exactly this program's.
+    /// Fails unless this program can serve the schema: its own version, or a later one that says so.
     async fn check_schema(&self) -> StorageResult<()>;
 
     /// Makes the worker known; its heartbeat starts now.

@@ -89,7 +89,9 @@ impl From<CompleteError> for DieselError {
 #[non_exhaustive]
 pub enum MigrateError {
     /// The database knows migrations this program does not.
-    #[error("the database's schema of `jobs` is at version {found}, this program's is {known}: deploy a newer program")]
+    #[error(
+        "the database's schema of `jobs` is at version {found}, this program's is {known}, which it does not serve: deploy the newer program everywhere"
+    )]
     Newer {
         /// The newest version in the database.
         found: i32,

@@ -9,8 +9,11 @@ mod error;
 mod executor;
 #[cfg(any(feature = "sqlite", feature = "postgres-sync"))]
 mod fate;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod flags;
 mod job_view;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod ledger;
 pub mod migrations;
 #[cfg(feature = "postgres")]
 pub mod pg;

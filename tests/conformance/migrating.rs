@@ -72,6 +72,31 @@ pub(crate) async fn a_newer_schema_is_refused<F: Fixture>(f: F) {
     }
 }
 
+pub(crate) async fn a_newer_schema_that_serves_this_program_is_served<F: Fixture>(f: F) {
+    let (db, migrator) = (f.database(), &f.database().migrator);
+    let newest = migrator.known().last().unwrap().version;
+    let mut client = f.client().await;
+    let later = format!(
+        "insert into {} (version, name, oldest_program) values ({}, 'tomorrow', {newest})",
+        F::table("schema_migration"),
+        newest + 1
+    );
+    client.execute(&later).await.unwrap();
+    db.storage.check_schema().await.unwrap();
+    assert_eq!(versions(&migrator.up().await.unwrap()), NONE);
+    for (name, mut client) in f.clients().await {
+        client.migrate().await.unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+    claimed(&f, worker(db).await, job()).await;
+    // What it does not know it cannot take back.
+    let refusal = migrator.down().await.unwrap_err().to_string();
+    assert!(refusal.contains(&format!("version {}", newest + 1)), "{refusal}");
+    let next = newest + 1;
+    let further = format!("update {} set oldest_program = {next} where version = {next}", F::table("schema_migration"));
+    client.execute(&further).await.unwrap();
+    db.storage.check_schema().await.unwrap_err();
+}
+
 pub(crate) async fn concurrent_migrators_apply_each_version_once<F: Fixture>(_: F) {
     let f = F::empty().await;
     let mut migrators = Vec::new();

@@ -7,12 +7,12 @@ use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Bool};
 use diesel_async::{AsyncConnection, AsyncPgConnection};
 use futures_util::future::BoxFuture;
-use jobs_core::StorageError;
 use jobs_core::storage::StorageResult;
 
 use super::PgStorage;
 use super::schema::schema_migration;
 use crate::error::{MigrateError, storage_error};
+use crate::ledger::{self, Applied, missing, newest_applied};
 use crate::migrations::{Migration, Migrator, POSTGRES};
 
 /// Any number will do, as long as it stays the same.
@@ -31,38 +31,25 @@ struct Exists {
 
 const LEDGER_EXISTS: &str = "select to_regclass('jobs.schema_migration') is not null as exists";
 
-/// The newest version this program knows.
-pub(crate) fn newest() -> i32 {
-    POSTGRES.last().map_or(0, |migration| migration.version)
-}
-
-fn missing(applied: &[i32]) -> Result<Vec<&'static Migration>, MigrateError> {
-    match applied.last() {
-        Some(found) if *found > newest() => Err(MigrateError::Newer { found: *found, known: newest() }),
-        _ => Ok(POSTGRES.iter().filter(|migration| !applied.contains(&migration.version)).collect()),
-    }
-}
-
 fn failed(migration: &'static Migration, source: diesel::result::Error) -> MigrateError {
     MigrateError::Failed { version: migration.version, name: migration.name, source }
 }
 
 /// The ledger, ascending; empty where there is none.
-pub(crate) async fn applied<C: AsyncConnection<Backend = Pg>>(conn: &mut C) -> QueryResult<Vec<i32>> {
+pub(crate) async fn applied<C: AsyncConnection<Backend = Pg>>(conn: &mut C) -> QueryResult<Vec<Applied>> {
     use diesel_async::RunQueryDsl;
     let ledger: Exists = RunQueryDsl::get_result(diesel::sql_query(LEDGER_EXISTS), conn).await?;
     if !ledger.exists {
         return Ok(Vec::new());
     }
-    let versions = schema_migration::table.select(schema_migration::version).order(schema_migration::version);
-    RunQueryDsl::load(versions, conn).await
+    RunQueryDsl::load(schema_migration::table.order(schema_migration::version), conn).await
 }
 
 pub(crate) fn up<C: AsyncConnection<Backend = Pg>>(conn: &mut C) -> BoxFuture<'_, Result<Vec<i32>, MigrateError>> {
     Box::pin(async move {
         conn.transaction(async |conn| {
             diesel_async::RunQueryDsl::execute(diesel::select(pg_advisory_xact_lock(LOCK)), conn).await?;
-            let missing = missing(&applied(conn).await?)?;
+            let missing = missing(POSTGRES, &applied(conn).await?)?;
             for &migration in &missing {
                 conn.batch_execute(migration.up).await.map_err(|source| failed(migration, source))?;
             }
@@ -81,12 +68,10 @@ where
         diesel::select(pg_advisory_xact_lock(LOCK)).execute(conn)?;
         let ledger: Exists = diesel::sql_query(LEDGER_EXISTS).get_result(conn)?;
         let applied = match ledger.exists {
-            true => {
-                schema_migration::table.select(schema_migration::version).order(schema_migration::version).load(conn)?
-            }
+            true => schema_migration::table.order(schema_migration::version).load(conn)?,
             false => Vec::new(),
         };
-        let missing = missing(&applied)?;
+        let missing = missing(POSTGRES, &applied)?;
         for &migration in &missing {
             conn.batch_execute(migration.up).map_err(|source| failed(migration, source))?;
         }
@@ -98,11 +83,7 @@ fn down<C: AsyncConnection<Backend = Pg>>(conn: &mut C) -> BoxFuture<'_, Result<
     Box::pin(async move {
         conn.transaction(async |conn| {
             diesel_async::RunQueryDsl::execute(diesel::select(pg_advisory_xact_lock(LOCK)), conn).await?;
-            let applied = applied(conn).await?;
-            missing(&applied)?;
-            let Some(migration) = POSTGRES.iter().rev().find(|migration| applied.contains(&migration.version)) else {
-                return Ok(None);
-            };
+            let Some(migration) = newest_applied(POSTGRES, &applied(conn).await?)? else { return Ok(None) };
             conn.batch_execute(migration.down).await.map_err(|source| failed(migration, source))?;
             Ok(Some(migration.version))
         })
@@ -110,20 +91,9 @@ fn down<C: AsyncConnection<Backend = Pg>>(conn: &mut C) -> BoxFuture<'_, Result<
     })
 }
 
-/// One line that says what to do, unless the schema is exactly this program's.
-pub(crate) fn check(applied: &[i32]) -> StorageResult<()> {
-    let newest = newest();
-    let problem = match applied.last() {
-        None => "the tables of `jobs` are missing in this database; run `worker migrate`".to_owned(),
-        Some(found) if *found < newest => format!(
-            "the schema of `jobs` is at version {found}, this program needs {newest}; run this program's `worker migrate`"
-        ),
-        Some(found) if *found > newest => format!(
-            "the schema of `jobs` is at version {found}, this program knows only {newest}; deploy the newer program everywhere"
-        ),
-        Some(_) => return Ok(()),
-    };
-    Err(StorageError::Schema(problem))
+/// One line that says what to do, unless this program can serve the schema.
+pub(crate) fn check(rows: &[Applied]) -> StorageResult<()> {
+    ledger::check(POSTGRES, rows)
 }
 
 #[async_trait]
@@ -134,7 +104,8 @@ impl Migrator for PgStorage {
 
     async fn applied(&self) -> StorageResult<Vec<i32>> {
         let mut conn = self.connection().await?;
-        applied(&mut *conn).await.map_err(storage_error)
+        let ledger = applied(&mut *conn).await.map_err(storage_error)?;
+        Ok(ledger.iter().map(|applied| applied.version).collect())
     }
 
     async fn up(&self) -> StorageResult<Vec<&'static Migration>> {

@@ -68,7 +68,7 @@ diesel::table! {
 diesel::table! {
     jobs.schema_migration (version) {
         version -> Integer,
-        name -> Text,
+        oldest_program -> Nullable<Integer>,
     }
 }
 

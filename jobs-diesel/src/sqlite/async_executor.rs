@@ -8,6 +8,7 @@ use jobs_core::{InvalidJob, JobContext, JobId, NewJob};
 
 use crate::error::{CompleteError, EnqueueError, MigrateError};
 use crate::executor::{Executor, SqliteAsync};
+use crate::ledger::Applied;
 use crate::migrations::Migration;
 use crate::sqlite::migrate;
 use crate::sqlite::queries::complete::{self, Row};
@@ -87,9 +88,9 @@ where
     C: AsyncConnection<Backend = Sqlite>,
 {
     conn.batch_execute(ledger::LOCK).await?;
-    let applied: Vec<i32> = match ledger::exists().get_result::<i64>(conn).await? {
+    let applied: Vec<Applied> = match ledger::exists().get_result::<i64>(conn).await? {
         0 => Vec::new(),
-        _ => ledger::versions().load(conn).await?,
+        _ => ledger::rows().load(conn).await?,
     };
     let next = migrate::next(&applied)?;
     if let Some(migration) = next {

@@ -71,6 +71,7 @@ diesel::table! {
 diesel::table! {
     jobs_schema_migration (version) {
         version -> Integer,
+        oldest_program -> Nullable<Integer>,
     }
 }
 

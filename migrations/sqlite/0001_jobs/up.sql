@@ -8,7 +8,9 @@
 create table jobs_schema_migration (
     version integer primary key,
     name text not null,
-    applied_at integer not null default (cast(round(unixepoch('subsec') * 1000) as integer) * 1000)
+    applied_at integer not null default (cast(round(unixepoch('subsec') * 1000) as integer) * 1000),
+    -- The oldest version of the schema whose programs still work on this one; null if only its own do.
+    oldest_program integer
 ) strict;
 
 -- `autoincrement`, because an id that came back after its job was pruned would make an old lease fit a new job.
@@ -101,4 +103,4 @@ select id, kind, queue,
        flags
 from jobs_job;
 
-insert into jobs_schema_migration (version, name) values (1, 'jobs');
+insert into jobs_schema_migration (version, name, oldest_program) values (1, 'jobs', 1);

@@ -9,7 +9,9 @@ comment on schema jobs is 'Background jobs. Read jobs.job, write through jobs.en
 create table jobs.schema_migration (
     version integer primary key,
     name text not null,
-    applied_at timestamptz not null default now()
+    applied_at timestamptz not null default now(),
+    -- The oldest version of the schema whose programs still work on this one; null if only its own do.
+    oldest_program integer
 );
 
 create sequence jobs.job_id as bigint;
@@ -98,6 +100,11 @@ create table jobs.finished (
     queue text not null,
     tags text[],
     args json
+) with (
+    -- With the default, a fifth of a long history would be dead before anybody came.
+    autovacuum_vacuum_scale_factor = 0.02,
+    autovacuum_vacuum_threshold = 5000,
+    autovacuum_analyze_scale_factor = 0.05
 );
 
 create index finished_expiry on jobs.finished (expires_at) where expires_at is not null;
@@ -106,6 +113,9 @@ create index finished_expiry on jobs.finished (expires_at) where expires_at is n
 create table jobs.payload (
     job_id bigint primary key,
     args json not null
+) with (
+    autovacuum_vacuum_scale_factor = 0.02,
+    autovacuum_vacuum_threshold = 5000
 );
 
 -- Fires for large arguments, whoever inserts them, and for none at all in a job that was never claimed: right if they were
@@ -149,6 +159,9 @@ create table jobs.job_error (
     kind text not null,
     message text not null,
     primary key (job_id, id)
+) with (
+    autovacuum_vacuum_scale_factor = 0.02,
+    autovacuum_vacuum_threshold = 5000
 );
 
 -- One bit of 1024 for each of these queues. Different queues may share one: then an enqueue wakes somebody in vain.
@@ -171,7 +184,13 @@ create table jobs.worker (
     heartbeat_at timestamptz not null default now(),
     idle boolean not null default false,
     queue_filter bit(1024) not null generated always as (jobs.queue_filter(queues)) stored
-) with (fillfactor = 50);
+) with (
+    -- A few rows, each changed several times a second, and read by every enqueue.
+    fillfactor = 50,
+    autovacuum_vacuum_scale_factor = 0.0,
+    autovacuum_vacuum_threshold = 500,
+    autovacuum_vacuum_cost_delay = 0
+);
 
 -- Settings of queues at run time; a queue without a row has the defaults.
 create table jobs.queue (
@@ -292,4 +311,4 @@ begin
 end
 $$;
 
-insert into jobs.schema_migration (version, name) values (1, 'jobs');
+insert into jobs.schema_migration (version, name, oldest_program) values (1, 'jobs', 1);

@@ -16,8 +16,8 @@ pub(crate) fn exists() -> _ {
     sqlite_master::table.filter(sqlite_master::name.eq("jobs_schema_migration")).select(count_star())
 }
 
-/// The versions, ascending.
+/// Its rows, by version.
 #[auto_type(no_type_alias)]
-pub(crate) fn versions() -> _ {
-    jobs_schema_migration::table.order(jobs_schema_migration::version).select(jobs_schema_migration::version)
+pub(crate) fn rows() -> _ {
+    jobs_schema_migration::table.order(jobs_schema_migration::version)
 }
