@@ -3,6 +3,7 @@
 
 mod hostile_sql;
 mod joining;
+mod poisoned;
 mod publication;
 mod roles;
 

@@ -21,6 +21,7 @@ mod notify;
 mod operator;
 mod outage;
 mod queries;
+mod refused;
 mod renamed;
 mod schema;
 mod storage;

@@ -21,6 +21,7 @@ use super::queries::claim_suspect::ClaimSuspectQuery;
 use super::queries::prune::PruneQuery;
 use super::queries::rescue::RescueQuery;
 use super::queries::{finish, heartbeat, leases, schedule, worker};
+use super::refused::may_be_a_rows;
 use super::{PgStorage, STATEMENT_LIMIT, migrate, native, notify, run, transact, unavailable};
 use crate::error::storage_error;
 
@@ -57,12 +58,20 @@ impl Storage for PgStorage {
     }
 
     async fn claim(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
-        self.look_and_claim(claim).await
+        let mut claimed = self.look_and_claim(claim).await;
+        if claimed.as_ref().is_err_and(may_be_a_rows) && self.set_waiting_apart().await? {
+            claimed = self.look_and_claim(claim).await;
+        }
+        claimed
     }
 
     async fn claim_suspect(&self, claim: &Claim) -> StorageResult<Option<ClaimedJob>> {
-        let rows: Vec<ClaimedRow> = run!(self, "claim_suspect", conn => ClaimSuspectQuery::new(claim).load(conn))?;
-        Ok(rows.into_iter().next().map(|row| row.into_job(claim.worker)))
+        let mut rows: StorageResult<Vec<ClaimedRow>> =
+            run!(self, "claim_suspect", conn => ClaimSuspectQuery::new(claim).load(conn));
+        if rows.as_ref().is_err_and(may_be_a_rows) && self.set_waiting_apart().await? {
+            rows = run!(self, "claim_suspect", conn => ClaimSuspectQuery::new(claim).load(conn));
+        }
+        Ok(rows?.into_iter().next().map(|row| row.into_job(claim.worker)))
     }
 
     async fn next_due(&self, claim: &Claim, within: Duration) -> StorageResult<Option<Duration>> {
@@ -77,8 +86,11 @@ impl Storage for PgStorage {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let moved: Vec<i64> = run!(self, "finish", conn => finish::finish(conn, batch))?;
-        Ok(moved.into_iter().map(JobId).collect())
+        let mut moved: StorageResult<Vec<i64>> = run!(self, "finish", conn => finish::finish(conn, batch));
+        if moved.as_ref().is_err_and(may_be_a_rows) && self.set_finished_apart().await? {
+            moved = run!(self, "finish", conn => finish::finish(conn, batch));
+        }
+        Ok(moved?.into_iter().map(JobId).collect())
     }
 
     async fn leases(&self, worker: WorkerId, among: Option<&[JobId]>) -> StorageResult<Vec<(JobId, i32)>> {
@@ -91,13 +103,17 @@ impl Storage for PgStorage {
     }
 
     async fn rescue(&self, policy: RescuePolicy) -> StorageResult<Rescued> {
-        let query = RescueQuery {
+        let query = || RescueQuery {
             max_crashes: policy.max_crashes.into(),
             suspect_at: policy.suspect_at().into(),
             keep_seconds: native::seconds(policy.retention.failed),
             orphans: policy.orphans,
         };
-        let rows: Vec<(Option<i64>, Option<bool>, i64, bool)> = run!(self, "rescue", conn => query.load(conn))?;
+        let mut rows: StorageResult<Vec<RescuedRow>> = run!(self, "rescue", conn => query().load(conn));
+        if rows.as_ref().is_err_and(may_be_a_rows) && self.set_finished_apart().await? {
+            rows = run!(self, "rescue", conn => query().load(conn));
+        }
+        let rows = rows?;
         let mut rescued = Rescued::default();
         for (id, discarded, _, suspects) in rows {
             rescued.suspects = suspects;
@@ -134,6 +150,9 @@ impl Storage for PgStorage {
         notify::listen(self, queues, &wake, &stop).await;
     }
 }
+
+/// A job, whether it was discarded; what was woken; whether suspects are due.
+type RescuedRow = (Option<i64>, Option<bool>, i64, bool);
 
 struct PgHeartbeat {
     conn: AsyncPgConnection,

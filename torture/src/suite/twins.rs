@@ -83,7 +83,7 @@ pub(super) const TWINS: &[Twin] = &[
         name: "costly-return",
         tests: &["deploys"],
         fault: "a job that goes back has consumed an attempt",
-        reworded: &[("else attempt - 1 end", "else attempt end")],
+        reworded: &[("else greatest(attempt - 1, 0) end", "else attempt end")],
         server: "",
     },
     Twin {

@@ -23,7 +23,7 @@ create table jobs.ready (
     id bigint not null default nextval('jobs.job_id'),
     -- 'infinity' is a time to PostgreSQL and to nobody else: one such row would stop every claim that meets it.
     run_at timestamptz not null default clock_timestamp() check (run_at between '0001-01-01' and '9999-12-31'),
-    enqueued_at timestamptz not null default clock_timestamp(),
+    enqueued_at timestamptz not null default clock_timestamp() check (enqueued_at between '0001-01-01' and '9999-12-31'),
     lease integer not null default 0,
     -- Features of later versions that this job uses, a bit each. Whoever does not know a bit leaves the row alone.
     flags integer not null default 0,
@@ -179,7 +179,8 @@ create table jobs.worker (
     host text not null,
     pid integer not null,
     queues text[] not null,
-    lease interval not null,
+    -- One of thousands of years would break the sums of everybody who looks for dead workers.
+    lease interval not null check (lease between interval '0' and interval '3650 days'),
     started_at timestamptz not null default now(),
     heartbeat_at timestamptz not null default now(),
     idle boolean not null default false,
@@ -190,6 +191,18 @@ create table jobs.worker (
     autovacuum_vacuum_scale_factor = 0.0,
     autovacuum_vacuum_threshold = 500,
     autovacuum_vacuum_cost_delay = 0
+);
+
+-- Rows that the database refuses to move on, as one that repeats the id of another: set apart, so that all others go on.
+create table jobs.dead_letter (
+    number bigint generated always as identity primary key,
+    id bigint not null,
+    kind text not null,
+    queue text not null,
+    reason text not null,
+    at timestamptz not null default now(),
+    -- The whole row.
+    job json not null
 );
 
 -- Settings of queues at run time; a queue without a row has the defaults.

@@ -102,7 +102,7 @@ impl<'a> FinishQuery<'a> {
 ), returned as (
     insert into jobs.ready (" READY ", " CARRIED ")
     select id, coalesce(clock_timestamp() + make_interval(secs => delay), run_at), lease,
-           case when verb = 4 then attempt else attempt - 1 end, max_attempts, case when verb = 5 then 0 else crashes end, " CARRIED "
+           case when verb = 4 then attempt else greatest(attempt - 1, 0) end, max_attempts, case when verb = 5 then 0 else crashes end, " CARRIED "
     from moved where verb >= 4
 ), recorded as (
     insert into jobs.job_error (" ERROR ")

@@ -21,6 +21,7 @@ pub(crate) mod rescue;
 mod scan;
 pub(crate) mod schedule;
 pub(crate) mod session;
+pub(crate) mod set_apart;
 pub(crate) mod wake;
 pub(crate) mod worker;
 

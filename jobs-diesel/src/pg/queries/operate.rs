@@ -29,7 +29,7 @@ impl QueryFragment<Pg> for RetryQuery {
     returning id, lease, attempt, max_attempts, " CARRIED "
 ), returned as (
     insert into jobs.ready (id, lease, attempt, max_attempts, " CARRIED ")
-    select id, lease, attempt, greatest(max_attempts, least(attempt + 1, 32767)), " CARRIED "
+    select id, lease, least(attempt, 32766), greatest(max_attempts, least(attempt + 1, 32767)), " CARRIED "
     from (select * from ended union all select * from waiting) job
     returning queue
 )

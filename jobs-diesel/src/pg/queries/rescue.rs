@@ -48,7 +48,7 @@ impl QueryFragment<Pg> for RescueQuery {
     join (select worker, count(*) > 1 as in_company from jobs.running where worker = any(array(select worker from lost)) group by worker) crew
         using (worker)
     cross join lateral (
-        select case when in_company then greatest(crashes, least(crashes + 1, " [self.suspect_at => Integer] ")) else crashes + 1 end as crashed
+        select case when in_company then greatest(crashes, least(crashes + 1, " [self.suspect_at => Integer] ")) else least(crashes + 1, 32767) end as crashed
     ) count
 ), returned as (
     insert into jobs.ready (" READY ", " CARRIED ")

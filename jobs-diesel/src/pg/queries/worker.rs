@@ -11,13 +11,16 @@ use jobs_core::storage::WorkerInfo;
 
 use crate::pg::schema::worker;
 
+/// What the table admits.
+const LONGEST_LEASE: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
 pub(crate) async fn register(conn: &mut AsyncPgConnection, info: &WorkerInfo) -> QueryResult<()> {
     let row = (
         worker::id.eq(info.id.0),
         worker::host.eq(info.host.replace('\0', "")),
         worker::pid.eq(info.pid.cast_signed()),
         worker::queues.eq(&info.queues),
-        worker::lease.eq(interval(info.lease)),
+        worker::lease.eq(interval(info.lease.min(LONGEST_LEASE))),
     );
     insert_into(worker::table)
         .values(row)

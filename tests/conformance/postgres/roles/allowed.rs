@@ -36,7 +36,7 @@ async fn anew(roles: &Roles) -> WorkerId {
     owner
         .execute(
             "delete from jobs.ready; delete from jobs.running; delete from jobs.finished; delete from jobs.payload;
-         delete from jobs.job_error; delete from jobs.worker; delete from jobs.schedule",
+         delete from jobs.job_error; delete from jobs.dead_letter; delete from jobs.worker; delete from jobs.schedule",
         )
         .await
         .unwrap();
@@ -97,6 +97,12 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     let mut claimed = step!("claim", storage.claim(&Claim { insist: true, ..wanted(100) }));
     assert!(claimed.len() >= 6, "{}", claimed.len());
     step!("leases", storage.leases(id, None));
+
+    // One that cannot, because its id is that of a running job.
+    let repeated = claimed[0].lease.job;
+    let plant = format!("insert into jobs.ready (id, kind, queue, args) values ({repeated}, 'a', 'twice', '{{}}')");
+    f.client().await.execute(&plant).await.unwrap();
+    assert_eq!(step!("set_apart", storage.claim(&wants(id, &[("twice", 1)]))).len(), 0);
 
     // Each way it can go.
     let mut next = || claimed.pop().expect("enough were enqueued").lease;
