@@ -277,9 +277,9 @@ pub trait Storage: Send + Sync + 'static {
     /// knows which it was: they become suspects at most.
     async fn rescue(&self, policy: RescuePolicy) -> StorageResult<Rescued>;
 
-    /// Stores the schedules that code declares: new ones start now, changed ones go on from now. Those of `prune`,
-    /// kinds this program knows without a schedule, are removed.
-    async fn declare_schedules(&self, declared: &[DeclaredSchedule], prune: &[String]) -> StorageResult<()>;
+    /// Stores the schedules that code declares: new ones start now, changed ones go on from now. Others are left alone: a
+    /// newer program may have declared them.
+    async fn declare_schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<()>;
 
     /// All schedules, and the database's time.
     async fn schedules(&self) -> StorageResult<(Vec<StoredSchedule>, DateTime<Utc>)>;

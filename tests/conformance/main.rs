@@ -142,7 +142,7 @@ conformance! {
     scheduling {
         a_new_schedule_starts_now,
         an_unchanged_schedule_keeps_its_last_tick_and_a_changed_one_goes_on_from_now,
-        removed_schedules_are_pruned_and_others_stay,
+        schedules_that_are_not_declared_stay,
         concurrent_tickers_enqueue_a_tick_once,
         a_paused_schedule_does_not_tick,
     }

@@ -8,7 +8,7 @@ use jobs_diesel::Database;
 use crate::bench::*;
 use crate::fixture::Fixture;
 
-fn declared(name: &str) -> DeclaredSchedule {
+pub(crate) fn declared(name: &str) -> DeclaredSchedule {
     DeclaredSchedule {
         name: name.to_owned(),
         expression: "0 0 2 * * *".to_owned(),
@@ -21,14 +21,13 @@ async fn stored(db: &Database, name: &str) -> Option<StoredSchedule> {
     db.storage.schedules().await.unwrap().0.into_iter().find(|schedule| schedule.name == name)
 }
 
-async fn declare(db: &Database, schedules: &[DeclaredSchedule], prune: &[&str]) {
-    let prune: Vec<String> = prune.iter().map(|name| (*name).to_owned()).collect();
-    db.storage.declare_schedules(schedules, &prune).await.unwrap();
+async fn declare(db: &Database, schedules: &[DeclaredSchedule]) {
+    db.storage.declare_schedules(schedules).await.unwrap();
 }
 
 pub(crate) async fn a_new_schedule_starts_now<F: Fixture>(f: F) {
     let db = f.database();
-    declare(db, &[declared("nightly")], &[]).await;
+    declare(db, &[declared("nightly")]).await;
     let schedule = stored(db, "nightly").await.unwrap();
     assert_eq!(
         (&*schedule.kind, &*schedule.expression, &*schedule.timezone),
@@ -40,42 +39,43 @@ pub(crate) async fn a_new_schedule_starts_now<F: Fixture>(f: F) {
 
 pub(crate) async fn an_unchanged_schedule_keeps_its_last_tick_and_a_changed_one_goes_on_from_now<F: Fixture>(f: F) {
     let db = f.database();
-    declare(db, &[declared("nightly")], &[]).await;
+    declare(db, &[declared("nightly")]).await;
     let schedule = stored(db, "nightly").await.unwrap();
     let past = schedule.last_tick - TimeDelta::days(3);
     assert!(db.storage.tick(&schedule, past, &[]).await.unwrap());
-    declare(db, &[declared("nightly")], &[]).await;
+    declare(db, &[declared("nightly")]).await;
     assert_eq!(stored(db, "nightly").await.unwrap().last_tick, past);
     // How it catches up may change without losing what there is to catch up.
-    declare(db, &[DeclaredSchedule { catch_up: CatchUp::All, ..declared("nightly") }], &[]).await;
+    declare(db, &[DeclaredSchedule { catch_up: CatchUp::All, ..declared("nightly") }]).await;
     let schedule = stored(db, "nightly").await.unwrap();
     assert_eq!((schedule.last_tick, schedule.catch_up), (past, CatchUp::All));
     for changed in [
         DeclaredSchedule { expression: "0 0 3 * * *".to_owned(), ..declared("nightly") },
         DeclaredSchedule { timezone: "UTC".to_owned(), ..declared("nightly") },
     ] {
-        declare(db, &[declared("nightly")], &[]).await;
+        declare(db, &[declared("nightly")]).await;
         let schedule = stored(db, "nightly").await.unwrap();
         assert!(db.storage.tick(&schedule, past, &[]).await.unwrap());
-        declare(db, std::slice::from_ref(&changed), &[]).await;
+        declare(db, std::slice::from_ref(&changed)).await;
         let schedule = stored(db, "nightly").await.unwrap();
         assert_eq!((schedule.expression, schedule.timezone), (changed.expression, changed.timezone));
         assert!(close(schedule.last_tick, now(db).await));
     }
 }
 
-pub(crate) async fn removed_schedules_are_pruned_and_others_stay<F: Fixture>(f: F) {
+pub(crate) async fn schedules_that_are_not_declared_stay<F: Fixture>(f: F) {
     let db = f.database();
-    declare(db, &[declared("one"), declared("two"), declared("of another program")], &[]).await;
-    declare(db, &[declared("two")], &["one", "never there"]).await;
+    declare(db, &[declared("one"), declared("two"), declared("of another program")]).await;
+    declare(db, &[declared("two")]).await;
+    declare(db, &[]).await;
     let names: Vec<String> =
         db.storage.schedules().await.unwrap().0.into_iter().map(|schedule| schedule.name).collect();
-    assert_eq!(names, ["of another program", "two"]);
+    assert_eq!(names, ["of another program", "one", "two"]);
 }
 
 pub(crate) async fn concurrent_tickers_enqueue_a_tick_once<F: Fixture>(f: F) {
     let db = f.database();
-    declare(db, &[declared("a")], &[]).await;
+    declare(db, &[declared("a")]).await;
     for round in 0..5 {
         let schedule = stored(db, "a").await.unwrap();
         let tick = schedule.last_tick + TimeDelta::seconds(1);
@@ -97,7 +97,7 @@ pub(crate) async fn concurrent_tickers_enqueue_a_tick_once<F: Fixture>(f: F) {
 
 pub(crate) async fn a_paused_schedule_does_not_tick<F: Fixture>(f: F) {
     let db = f.database();
-    declare(db, &[declared("a")], &[]).await;
+    declare(db, &[declared("a")]).await;
     let schedule = stored(db, "a").await.unwrap();
     f.client().await.execute(&format!("update {} set paused = true", F::table("schedule"))).await.unwrap();
     assert!(!db.storage.tick(&schedule, schedule.last_tick + TimeDelta::seconds(1), &[job()]).await.unwrap());
@@ -105,6 +105,6 @@ pub(crate) async fn a_paused_schedule_does_not_tick<F: Fixture>(f: F) {
     assert_eq!((stored.paused, stored.last_tick), (true, schedule.last_tick));
     assert_eq!(db.operator.list(&JobFilter { limit: 100, ..JobFilter::default() }).await.unwrap().len(), 0);
     // A deploy does not start what an operator has stopped.
-    declare(db, &[declared("a")], &[]).await;
+    declare(db, &[declared("a")]).await;
     assert!(crate::scheduling::stored(db, "a").await.unwrap().paused);
 }

@@ -80,8 +80,8 @@ impl Storage for Timed {
         self.0.rescue(policy).await
     }
 
-    async fn declare_schedules(&self, declared: &[DeclaredSchedule], prune: &[String]) -> StorageResult<()> {
-        self.0.declare_schedules(declared, prune).await
+    async fn declare_schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<()> {
+        self.0.declare_schedules(declared).await
     }
 
     async fn schedules(&self) -> StorageResult<(Vec<StoredSchedule>, DateTime<Utc>)> {

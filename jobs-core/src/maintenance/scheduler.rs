@@ -1,5 +1,9 @@
 //! The scheduler: enqueues the due ticks of cron schedules. Any number of workers may run it: a tick belongs to the
 //! one whose guarded update of `last_tick` finds the row as it read it.
+//!
+//! A schedule ticks while a worker is there whose code declares it. No worker removes a row: one that its code does not
+//! declare may be that of a newer version, or of an older one whose workers are still there. So a schedule that was removed from
+//! the code ends with the last worker that declares it, and `check` names the row that is left.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,14 +28,15 @@ const MARGIN: Duration = Duration::from_millis(5);
 
 pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let trouble = Trouble::new("schedule");
-    let mut declared = false;
+    let declared = declared(&shared);
+    let mut is_declared = false;
     loop {
         let looked = async {
-            if !declared {
-                declare(&shared).await?;
-                declared = true;
+            if !is_declared {
+                shared.storage.declare_schedules(&declared).await?;
+                is_declared = true;
             }
-            look(&shared).await
+            look(&shared, &declared).await
         };
         let sleep = looked.await.unwrap_or_else(|problem| {
             trouble.report(&problem);
@@ -46,30 +51,37 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     }
 }
 
-/// Stores what the code declares; a kind of this program that has no schedule any more loses its row.
-async fn declare(shared: &Shared) -> StorageResult<()> {
-    let (mut declared, mut gone) = (Vec::new(), Vec::new());
-    for registration in shared.registry.iter() {
-        match registration.schedule {
-            Some(spec) => declared.push(DeclaredSchedule {
-                name: registration.kind.to_owned(),
-                expression: spec.expression.to_owned(),
-                timezone: spec.timezone.to_owned(),
-                catch_up: spec.catch_up,
-            }),
-            None => gone.push(registration.kind.to_owned()),
-        }
-    }
-    shared.storage.declare_schedules(&declared, &gone).await
+/// What the code declares.
+fn declared(shared: &Shared) -> Vec<DeclaredSchedule> {
+    let declared = |registration: &Registration| {
+        registration.schedule.map(|spec| DeclaredSchedule {
+            name: registration.kind.to_owned(),
+            expression: spec.expression.to_owned(),
+            timezone: spec.timezone.to_owned(),
+            catch_up: spec.catch_up,
+        })
+    };
+    shared.registry.iter().filter_map(declared).collect()
+}
+
+/// The kind's registration, if its ticks are this program's to enqueue: the schedule is declared here, or was added to the
+/// table by hand, under a name that is not its kind's.
+fn ticks_here<'a>(shared: &'a Shared, stored: &StoredSchedule) -> Option<&'a Registration> {
+    let registration = shared.registry.get(&stored.kind)?;
+    (stored.name != stored.kind || registration.schedule.is_some()).then_some(registration)
 }
 
 /// Enqueues what is due; returns how long nothing will be.
-async fn look(shared: &Shared) -> StorageResult<Duration> {
-    let (schedules, now) = shared.storage.schedules().await?;
+async fn look(shared: &Shared, declared: &[DeclaredSchedule]) -> StorageResult<Duration> {
+    let (mut schedules, mut now) = shared.storage.schedules().await?;
+    if declared.iter().any(|one| schedules.iter().all(|stored| stored.name != one.name)) {
+        // Somebody has removed it. Its code is still there.
+        shared.storage.declare_schedules(declared).await?;
+        (schedules, now) = shared.storage.schedules().await?;
+    }
     let mut sleep = if schedules.is_empty() { LONGEST_SLEEP_WITHOUT } else { LONGEST_SLEEP };
     for stored in schedules.iter().filter(|stored| !stored.paused) {
-        // A kind of another program's is that program's to run.
-        let Some(registration) = shared.registry.get(&stored.kind) else { continue };
+        let Some(registration) = ticks_here(shared, stored) else { continue };
         let schedule = match Schedule::parse(&stored.expression, &stored.timezone) {
             Ok(schedule) => schedule,
             Err(problem) => {

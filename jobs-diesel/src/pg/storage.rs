@@ -124,8 +124,8 @@ impl Storage for PgStorage {
         Ok(rescued)
     }
 
-    async fn declare_schedules(&self, declared: &[DeclaredSchedule], gone: &[String]) -> StorageResult<()> {
-        run!(self, "declare_schedules", conn => schedule::declare(conn, declared, gone))
+    async fn declare_schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<()> {
+        run!(self, "declare_schedules", conn => schedule::declare(conn, declared))
     }
 
     async fn schedules(&self) -> StorageResult<(Vec<StoredSchedule>, DateTime<Utc>)> {

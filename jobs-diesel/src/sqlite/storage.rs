@@ -124,9 +124,9 @@ impl Storage for SqliteStorage {
         Ok(nobody)
     }
 
-    async fn declare_schedules(&self, declared: &[DeclaredSchedule], pruned: &[String]) -> StorageResult<()> {
-        let (declared, pruned) = (declared.to_vec(), pruned.to_vec());
-        self.writer.write(move |conn| schedules::declare(conn, &declared, &pruned)).await
+    async fn declare_schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<()> {
+        let declared = declared.to_vec();
+        self.writer.write(move |conn| schedules::declare(conn, &declared)).await
     }
 
     async fn schedules(&self) -> StorageResult<(Vec<StoredSchedule>, DateTime<Utc>)> {

@@ -53,6 +53,8 @@ impl Finding {
 pub(super) struct Facts {
     kinds: BTreeSet<String>,
     queues: BTreeSet<String>,
+    /// Kinds with a schedule in their code.
+    schedules: BTreeSet<String>,
 }
 
 impl Facts {
@@ -61,6 +63,7 @@ impl Facts {
         Self {
             kinds: worker.registry().kinds().into_iter().collect(),
             queues: worker.queues().map(str::to_owned).collect(),
+            schedules: declared(worker.registry()),
         }
     }
 
@@ -70,8 +73,14 @@ impl Facts {
         Self {
             kinds: registry.kinds().into_iter().collect(),
             queues: registry.queues().into_iter().map(str::to_owned).collect(),
+            schedules: declared(&registry),
         }
     }
+}
+
+fn declared(registry: &Registry) -> BTreeSet<String> {
+    let with_schedule = registry.iter().filter(|registration| registration.schedule.is_some());
+    with_schedule.map(|registration| registration.kind.to_owned()).collect()
 }
 
 /// Everything that is wrong, errors and warnings in the order of the database's answers.
@@ -149,6 +158,15 @@ fn bad_schedule(facts: &Facts, schedule: &StoredSchedule) -> Option<Finding> {
             "correct or delete its row in the schedules' table; one declared in code comes back corrected with the next worker",
         ));
     }
+    if facts.kinds.contains(kind) && name == kind && !facts.schedules.contains(kind) {
+        return Some(Finding::warning(
+            "stale_schedule",
+            format!(
+                "schedule `{name}` is stored, and the code of this program does not declare it: only workers of another version run it"
+            ),
+            "if the schedule was removed from the code and no older worker is left, delete its row in the schedules' table",
+        ));
+    }
     (!facts.kinds.contains(kind)).then(|| {
         Finding::warning(
             "unserved_schedule",
@@ -183,7 +201,11 @@ mod tests {
     use super::*;
 
     fn facts() -> Facts {
-        Facts { kinds: ["send".to_owned()].into(), queues: ["mail".to_owned()].into() }
+        Facts {
+            kinds: ["send".to_owned(), "plain".to_owned()].into(),
+            queues: ["mail".to_owned()].into(),
+            schedules: ["send".to_owned()].into(),
+        }
     }
 
     fn stats(queue: &str, kind: &str, available: i64, scheduled: i64) -> KindStats {
@@ -262,6 +284,9 @@ mod tests {
         let never = "0 0 0 30 2 *";
         assert_eq!(codes(&[], &[], &[schedule("send", never, false)]), ["bad_schedule"]);
         assert_eq!(codes(&[], &[], &[schedule("old", "0 0 2 * * *", false)]), ["unserved_schedule"]);
+        assert_eq!(codes(&[], &[], &[schedule("plain", "0 0 2 * * *", false)]), ["stale_schedule"]);
+        let by_hand = StoredSchedule { name: "by hand".to_owned(), ..schedule("plain", "0 0 2 * * *", false) };
+        assert!(codes(&[], &[], &[by_hand]).is_empty());
         assert!(codes(&[], &[], &[schedule("send", never, true), schedule("send", "0 0 2 * * *", false)]).is_empty());
     }
 }

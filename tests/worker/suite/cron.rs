@@ -36,7 +36,7 @@ async fn three_workers_enqueue_each_tick_once(db: Db) {
         timezone: spec.timezone.to_owned(),
         catch_up: CatchUp::All,
     };
-    db.storage().declare_schedules(&[declared], &[]).await.unwrap();
+    db.storage().declare_schedules(&[declared]).await.unwrap();
     let from = db.number(STANDS).await;
     let workers = workers(&db, 3).await;
     let enough = "select (count(*) >= 5)::int::bigint as number from jobs.job where kind = 'every_second'";
@@ -91,22 +91,74 @@ async fn a_worker_that_drains_ticks_no_more(db: Db) {
     worker.ended().await;
 }
 
-async fn a_kind_that_lost_its_schedule_loses_its_row(db: Db) {
-    let stale = DeclaredSchedule {
-        name: "has_no_schedule".to_owned(),
+/// A schedule of this kind as another version of the program declares it.
+async fn declared_elsewhere(db: &Db, kind: &str) {
+    let elsewhere = DeclaredSchedule {
+        name: kind.to_owned(),
         expression: "* * * * * *".to_owned(),
         timezone: "UTC".to_owned(),
-        catch_up: CatchUp::Skip,
+        catch_up: CatchUp::All,
     };
-    db.storage().declare_schedules(&[stale], &[]).await.unwrap();
+    db.storage().declare_schedules(&[elsewhere]).await.unwrap();
+}
+
+/// The same kind, in the version of the program that gave it a schedule.
+mod newer {
+    #[jobs::job(cron = "* * * * * *", catch_up = "all")]
+    pub(super) async fn has_no_schedule() {}
+}
+
+const TICKS: &str = "select count(*) as number from jobs.job where kind = 'has_no_schedule'";
+const STORED: &str = "select count(*) as number from jobs.schedule where name = 'has_no_schedule'";
+
+async fn an_older_program_leaves_the_schedule_of_a_newer_one_alone(db: Db) {
+    let older = || Running::start(db.worker(registry![HasNoSchedule, EverySecond]).poll(Duration::from_millis(50)));
+    let newer = Running::start(db.worker(registry![newer::HasNoSchedule]).poll(Duration::from_millis(50)));
+    db.await_number(1, "select (count(*) >= 1)::int::bigint as number from jobs.job where kind = 'has_no_schedule'")
+        .await;
+    // It starts again, and has declared its own: it has looked.
+    let first = older();
+    db.await_number(1, "select count(*) as number from jobs.schedule where name = 'every_second'").await;
+    let so_far = db.number(TICKS).await;
+    db.await_number(
+        1,
+        &format!(
+            "select (count(*) > {so_far} + 1)::int::bigint as number from jobs.job where kind = 'has_no_schedule'"
+        ),
+    )
+    .await;
+    assert_eq!(db.number(STORED).await, 1);
+    // Alone it does not go on with what its code does not have.
+    newer.stop().await;
+    let so_far = db.number(TICKS).await;
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    assert_eq!((db.number(TICKS).await, db.number(STORED).await), (so_far, 1));
+    first.stop().await;
+}
+
+async fn a_schedule_that_was_removed_while_its_worker_runs_comes_back(db: Db) {
+    let worker = Running::start(db.worker(registry![EverySecond]).poll(Duration::from_millis(50)));
+    db.await_number(1, "select count(*) as number from jobs.schedule").await;
+    db.execute("delete from jobs.schedule").await;
+    db.await_number(1, "select count(*) as number from jobs.schedule").await;
+    worker.stop().await;
+}
+
+/// Under a name of its own: nobody's code declares it.
+async fn a_schedule_added_by_hand_ticks_wherever_its_kind_is_known(db: Db) {
+    declared_elsewhere(&db, "by hand").await;
+    db.execute("update jobs.schedule set kind = 'has_no_schedule'").await;
     let worker = Running::start(db.worker(registry![HasNoSchedule]).poll(Duration::from_millis(50)));
-    db.await_number(0, "select count(*) as number from jobs.schedule").await;
+    db.await_number(1, "select (count(*) >= 1)::int::bigint as number from jobs.job where kind = 'has_no_schedule'")
+        .await;
     worker.stop().await;
 }
 
 support::on_postgres! {
     three_workers_enqueue_each_tick_once,
     after_an_outage_each_schedule_catches_up_as_it_says,
-    a_kind_that_lost_its_schedule_loses_its_row,
+    an_older_program_leaves_the_schedule_of_a_newer_one_alone,
+    a_schedule_that_was_removed_while_its_worker_runs_comes_back,
+    a_schedule_added_by_hand_ticks_wherever_its_kind_is_known,
     a_worker_that_drains_ticks_no_more,
 }

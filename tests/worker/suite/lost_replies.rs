@@ -150,8 +150,8 @@ impl Storage for Lossy {
         self.inner.rescue(policy).await
     }
 
-    async fn declare_schedules(&self, declared: &[DeclaredSchedule], prune: &[String]) -> StorageResult<()> {
-        self.inner.declare_schedules(declared, prune).await
+    async fn declare_schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<()> {
+        self.inner.declare_schedules(declared).await
     }
 
     async fn schedules(&self) -> StorageResult<(Vec<StoredSchedule>, DateTime<Utc>)> {

@@ -2,7 +2,7 @@
 //! that enqueues a tick; there is no leader.
 
 use chrono::{DateTime, Utc};
-use diesel::dsl::{delete, insert_into, not, now, update};
+use diesel::dsl::{insert_into, not, now, update};
 use diesel::prelude::*;
 use diesel::upsert::excluded;
 use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl};
@@ -13,17 +13,10 @@ use super::super::executor::insert_many;
 use crate::flags::FlagsKnown;
 use crate::pg::schema::schedule;
 
-pub(crate) async fn declare(
-    conn: &mut AsyncPgConnection,
-    declared: &[DeclaredSchedule],
-    gone: &[String],
-) -> QueryResult<()> {
+pub(crate) async fn declare(conn: &mut AsyncPgConnection, declared: &[DeclaredSchedule]) -> QueryResult<()> {
     // Owned, because an async closure cannot yet borrow beside the connection and stay `Send`.
-    let (declared, gone) = (declared.to_vec(), gone.to_vec());
+    let declared = declared.to_vec();
     conn.transaction(async move |conn| {
-        delete(schedule::table.filter(schedule::name.eq_any(&gone)).filter(FlagsKnown("schedule")))
-            .execute(conn)
-            .await?;
         // What a later version declares about a schedule is not this one's to change.
         let newer = schedule::table.filter(not(FlagsKnown("schedule"))).select(schedule::name);
         let newer: Vec<String> = newer.load(conn).await?;

@@ -12,8 +12,8 @@ use crate::sqlite::schema::jobs_schedule;
 use crate::sqlite::time::Now;
 use crate::sqlite::types::Instant;
 
-/// Stores the declared schedules and removes the pruned ones. Unchanged ones keep their last tick.
-pub(crate) fn declare(conn: &mut SqliteConnection, declared: &[DeclaredSchedule], prune: &[String]) -> QueryResult<()> {
+/// Stores the declared schedules. Unchanged ones keep their last tick.
+pub(crate) fn declare(conn: &mut SqliteConnection, declared: &[DeclaredSchedule]) -> QueryResult<()> {
     // What a later version declares about a schedule is not this one's to change.
     let newer = jobs_schedule::table.filter(not(FlagsKnown("jobs_schedule"))).select(jobs_schedule::name);
     let newer: Vec<String> = newer.load(conn)?;
@@ -21,8 +21,7 @@ pub(crate) fn declare(conn: &mut SqliteConnection, declared: &[DeclaredSchedule]
         insert(conn, schedule)?;
         move_on_if_changed(conn, schedule)?;
     }
-    let gone = jobs_schedule::table.filter(jobs_schedule::name.eq_any(prune)).filter(FlagsKnown("jobs_schedule"));
-    diesel::delete(gone).execute(conn).map(drop)
+    Ok(())
 }
 
 fn insert(conn: &mut SqliteConnection, schedule: &DeclaredSchedule) -> QueryResult<()> {

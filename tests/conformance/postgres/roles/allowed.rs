@@ -153,8 +153,8 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
         timezone: "UTC".into(),
         catch_up: CatchUp::Last,
     };
-    step!("declare_schedules", storage.declare_schedules(&[declared("0 0 2 * * *")], &[]));
-    step!("declare_schedules", storage.declare_schedules(&[declared("0 0 3 * * *")], &["gone".into()]));
+    step!("declare_schedules", storage.declare_schedules(&[declared("0 0 2 * * *")]));
+    step!("declare_schedules", storage.declare_schedules(&[declared("0 0 3 * * *")]));
     let (schedules, now) = step!("schedules", storage.schedules());
     assert!(step!("tick", storage.tick(&schedules[0], now, &[crate::bench::job(), large()])));
 

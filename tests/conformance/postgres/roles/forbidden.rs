@@ -142,7 +142,7 @@ pub(super) async fn verbs(db: &Database) {
     refused("complete", storage.finish(&[Finish { lease, transition: DONE }]).await);
     refused("leases", storage.leases(id, None).await);
     refused("rescue", storage.rescue(POLICY).await);
-    refused("declare_schedules", storage.declare_schedules(&[], &["nightly".into()]).await);
+    refused("declare_schedules", storage.declare_schedules(&[crate::scheduling::declared("nightly")]).await);
     refused("schedules", storage.schedules().await);
     refused("prune", storage.prune(1).await);
     refused("set_idle", storage.set_idle(id, true).await);
