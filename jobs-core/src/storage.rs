@@ -174,6 +174,20 @@ pub struct RescuePolicy {
     /// Also free jobs whose worker is not on the list at all, because a claim met the rescue of its worker. That takes a
     /// look at every running job.
     pub orphans: bool,
+    /// The worker that rescues; `None` for somebody who has no heartbeat.
+    pub rescuer: Option<Rescuer>,
+}
+
+/// What a worker that rescues knows about its own heartbeat. If its own row looks older than that, the clock of the database
+/// has moved or the database stood still, and the rows of all others look older, too: then nobody is declared dead.
+#[derive(Clone, Copy, Debug)]
+pub struct Rescuer {
+    /// Its id.
+    pub worker: WorkerId,
+    /// The time of its newest beat, by the database's clock.
+    pub beat: DateTime<Utc>,
+    /// The most that this beat may be old, by the worker's own clock.
+    pub age: Duration,
 }
 
 impl RescuePolicy {
@@ -212,13 +226,17 @@ pub struct Rescued {
     pub discarded: Vec<JobId>,
     /// Whether suspects are due, from this rescue or from an earlier one; of whatever queue and kind, served here or not.
     pub suspects: bool,
+    /// Some rows were locked, and their jobs are still to be freed: as [orphans](RescuePolicy::orphans).
+    pub left_behind: bool,
+    /// The row of the [`Rescuer`] itself looked too old: nobody was declared dead.
+    pub held_off: bool,
 }
 
 /// A worker's own line to the database, alive on a thread of its own.
 #[async_trait]
 pub trait Heartbeat: Send {
-    /// Says that the worker lives. `false`: it was declared dead, and all its leases are gone.
-    async fn beat(&mut self) -> StorageResult<bool>;
+    /// Says that the worker lives; answers the database's time. `None`: it was declared dead, and all its leases are gone.
+    async fn beat(&mut self) -> StorageResult<Option<DateTime<Utc>>>;
 }
 
 /// What the worker needs of a database.

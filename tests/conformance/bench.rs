@@ -68,8 +68,12 @@ pub(crate) fn context(job: &ClaimedJob) -> JobContext {
     JobContext::new(job.clone(), CancellationToken::new(), Arc::new(States::default()))
 }
 
-pub(crate) const POLICY: RescuePolicy =
-    RescuePolicy { max_crashes: 3, retention: Retention { completed: HOUR, failed: HOUR }, orphans: true };
+pub(crate) const POLICY: RescuePolicy = RescuePolicy {
+    max_crashes: 3,
+    retention: Retention { completed: HOUR, failed: HOUR },
+    orphans: true,
+    rescuer: None,
+};
 
 /// Puts a worker on the list whose lease lasts this long.
 pub(crate) async fn worker_for(db: &Database, lease: Duration) -> WorkerId {

@@ -190,5 +190,6 @@ pub(crate) async fn names_of_schedules_zones_hosts_and_queues_served_come_back_o
         assert_eq!((workers.len(), &workers[0].host, &workers[0].queues), (1, name, &storable));
         db.storage.deregister(id).await.unwrap();
     }
+    f.client().await.execute(&format!("delete from {}", F::table("schedule"))).await.unwrap();
     assert_eq!(shape(&f).await, before);
 }

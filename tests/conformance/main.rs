@@ -109,10 +109,12 @@ conformance! {
         a_refused_finish_writes_nothing,
         a_cancelled_job_refuses_its_worker,
         lease_numbers_never_fall,
+        the_idempotency_key_stays_whatever_becomes_of_the_job_and_comes_once,
     }
     rescuing {
         a_dead_workers_jobs_wait_again_with_a_crash_counted,
         a_live_workers_jobs_are_left_alone,
+        a_rescuer_whose_own_row_is_too_old_declares_nobody_dead,
         a_heartbeat_keeps_a_worker_alive,
         a_job_that_crashed_too_often_is_discarded,
         a_job_without_attempts_left_is_discarded,

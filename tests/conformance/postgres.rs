@@ -3,6 +3,7 @@
 
 mod hostile_sql;
 mod joining;
+mod locked;
 mod poisoned;
 mod publication;
 mod roles;

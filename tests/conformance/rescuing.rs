@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jobs_core::storage::{Claim, RescuePolicy, Rescued, Wanted};
+use jobs_core::storage::{Claim, RescuePolicy, Rescued, Rescuer, Wanted};
 use jobs_core::{FailureKind, JobId, JobState, Transition, WorkerId};
+
+use jobs_diesel::Database;
 
 use crate::bench::*;
 use crate::fixture::Fixture;
@@ -34,6 +36,39 @@ pub(crate) async fn a_dead_workers_jobs_wait_again_with_a_crash_counted<F: Fixtu
     assert_eq!(again.iter().map(|job| job.attempt).collect::<Vec<_>>(), [2, 2, 2]);
 }
 
+/// Where a rescue needs a free lock it may leave it to the next.
+async fn holds_off(db: &Database, policy: RescuePolicy) {
+    for _ in 0..200 {
+        let rescued = db.storage.rescue(policy).await.unwrap();
+        assert!(rescued.returned.is_empty() && rescued.discarded.is_empty(), "{rescued:?}");
+        if rescued.held_off {
+            return;
+        }
+    }
+    panic!("the rescuer does not notice");
+}
+
+pub(crate) async fn a_rescuer_whose_own_row_is_too_old_declares_nobody_dead<F: Fixture>(f: F) {
+    let db = f.database();
+    let (rescuer, dead) = (worker(db).await, worker(db).await);
+    let lost = claimed(&f, dead, job()).await;
+    let mut heartbeat = db.storage.open_heartbeat(rescuer).await.unwrap();
+    let beat = heartbeat.beat().await.unwrap().unwrap();
+    let policy = |beat| {
+        let rescuer = Rescuer { worker: rescuer, beat, age: Duration::from_secs(60) };
+        RescuePolicy { rescuer: Some(rescuer), ..POLICY }
+    };
+    // The clock steps: both look dead.
+    f.client().await.execute(&F::passed(3 * HOUR)).await.unwrap();
+    holds_off(db, policy(beat)).await;
+    // The same, where the rescuer takes its row for as old as it is.
+    let stepped = beat - chrono::TimeDelta::hours(3);
+    holds_off(db, policy(stepped)).await;
+    assert_eq!(record(db, lost.lease.job).await.state, JobState::Running);
+    let beat = heartbeat.beat().await.unwrap().unwrap();
+    assert_eq!(rescue(db, policy(beat)).await.returned, [lost.lease.job]);
+}
+
 pub(crate) async fn a_live_workers_jobs_are_left_alone<F: Fixture>(f: F) {
     let db = f.database();
     let (alive, dead) = (worker(db).await, mortal(db).await);
@@ -54,7 +89,7 @@ pub(crate) async fn a_heartbeat_keeps_a_worker_alive<F: Fixture>(f: F) {
     let job = claimed(&f, worker, job()).await;
     let begun = now(db).await;
     while now(db).await < begun + 2 * lease {
-        assert!(heartbeat.beat().await.unwrap());
+        assert!(heartbeat.beat().await.unwrap().is_some());
         assert_eq!(db.storage.rescue(POLICY).await.unwrap(), Rescued::default());
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
@@ -186,7 +221,7 @@ pub(crate) async fn a_zombies_finish_is_refused_and_its_heartbeat_says_no<F: Fix
     let mut heartbeat = db.storage.open_heartbeat(zombie).await.unwrap();
     let old = claimed(&f, zombie, job()).await;
     rescue(db, POLICY).await;
-    assert!(!heartbeat.beat().await.unwrap());
+    assert!(heartbeat.beat().await.unwrap().is_none());
     assert!(!finish(db, old.lease, DONE).await);
     assert_eq!(claim(db, zombie, 1).await.len(), 0);
     let new = claim(db, worker(db).await, 1).await.remove(0);

@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::pause;
 use crate::crash_point::crash_point;
+use crate::storage::{RescuePolicy, Rescuer};
 use crate::telemetry::{self, Trouble};
 use crate::worker::Shared;
 
@@ -15,6 +16,7 @@ const ORPHANS_EVERY: u64 = 12;
 
 pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let trouble = Trouble::new("rescue");
+    let mut left_behind = false;
     for round in 0u64.. {
         if !pause(shared.settings.sweep(), &stop).await {
             return;
@@ -24,11 +26,19 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
         if shared.pulse.failed_within(shared.settings.lease) {
             continue;
         }
-        let policy = shared.settings.rescue_policy((round + 1).is_multiple_of(ORPHANS_EVERY));
+        let Some(beat) = shared.pulse.steady() else { continue };
+        let age = beat.sent.elapsed() + shared.settings.beat();
+        let rescuer = Some(Rescuer { worker: *shared.id.borrow(), beat: beat.at, age });
+        let orphans = left_behind || (round + 1).is_multiple_of(ORPHANS_EVERY);
+        let policy = RescuePolicy { rescuer, ..shared.settings.rescue_policy(orphans) };
         crash_point("rescue");
         match shared.storage.rescue(policy).await {
             Ok(rescued) => {
                 telemetry::rescued(&rescued);
+                left_behind = rescued.left_behind;
+                if rescued.held_off {
+                    shared.pulse.failed();
+                }
                 if !rescued.returned.is_empty() {
                     crash_point("rescued");
                     shared.wake.notify_one();

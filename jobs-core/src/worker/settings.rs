@@ -35,7 +35,7 @@ impl Settings {
 
     /// What becomes of the jobs of dead workers.
     pub(crate) fn rescue_policy(&self, orphans: bool) -> RescuePolicy {
-        RescuePolicy { max_crashes: self.max_crashes, retention: self.retention, orphans }
+        RescuePolicy { max_crashes: self.max_crashes, retention: self.retention, orphans, rescuer: None }
     }
 
     /// `default=16, mail=4`, for the log.

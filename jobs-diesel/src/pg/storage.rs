@@ -108,6 +108,9 @@ impl Storage for PgStorage {
             suspect_at: policy.suspect_at().into(),
             keep_seconds: native::seconds(policy.retention.failed),
             orphans: policy.orphans,
+            worker: policy.rescuer.map(|rescuer| rescuer.worker.0),
+            beat: policy.rescuer.map(|rescuer| rescuer.beat),
+            age: policy.rescuer.map_or(0.0, |rescuer| native::seconds(rescuer.age)),
         };
         let mut rows: StorageResult<Vec<RescuedRow>> = run!(self, "rescue", conn => query().load(conn));
         if rows.as_ref().is_err_and(may_be_a_rows) && self.set_finished_apart().await? {
@@ -115,8 +118,8 @@ impl Storage for PgStorage {
         }
         let rows = rows?;
         let mut rescued = Rescued::default();
-        for (id, discarded, _, suspects) in rows {
-            rescued.suspects = suspects;
+        for (id, discarded, _, suspects, left_behind, held_off) in rows {
+            (rescued.suspects, rescued.left_behind, rescued.held_off) = (suspects, left_behind, held_off);
             if let (Some(id), Some(discarded)) = (id, discarded) {
                 if discarded { &mut rescued.discarded } else { &mut rescued.returned }.push(JobId(id));
             }
@@ -152,7 +155,7 @@ impl Storage for PgStorage {
 }
 
 /// A job, whether it was discarded; what was woken; whether suspects are due.
-type RescuedRow = (Option<i64>, Option<bool>, i64, bool);
+type RescuedRow = (Option<i64>, Option<bool>, i64, bool, bool, bool);
 
 struct PgHeartbeat {
     conn: AsyncPgConnection,
@@ -162,11 +165,11 @@ struct PgHeartbeat {
 
 #[async_trait]
 impl Heartbeat for PgHeartbeat {
-    async fn beat(&mut self) -> StorageResult<bool> {
+    async fn beat(&mut self) -> StorageResult<Option<DateTime<Utc>>> {
         let answer =
             match tokio::time::timeout(STATEMENT_LIMIT, heartbeat::heartbeat(&mut self.conn, self.worker)).await {
                 Ok(answer) => answer.map_err(storage_error),
-                Err(elapsed) => Err::<bool, StorageError>(unavailable(elapsed)),
+                Err(elapsed) => Err::<_, StorageError>(unavailable(elapsed)),
             };
         answer.inspect_err(|_| self.outage.begin())
     }

@@ -163,7 +163,7 @@ struct SqliteHeartbeat {
 
 #[async_trait]
 impl Heartbeat for SqliteHeartbeat {
-    async fn beat(&mut self) -> StorageResult<bool> {
+    async fn beat(&mut self) -> StorageResult<Option<DateTime<Utc>>> {
         let worker = self.worker;
         self.writer.write_lazily(move |conn| beat::beat(conn, worker)).await
     }

@@ -39,7 +39,7 @@ impl<F: Fixture> World<'_, F> {
         let worker = self.worker(who);
         let mut heartbeat = answered("open_heartbeat", self.db.storage.open_heartbeat(worker).await)?;
         let beaten = answered("beat", heartbeat.beat().await)?;
-        agree("whether the worker is on the list", &self.life.beat(worker), &beaten)
+        agree("whether the worker is on the list", &self.life.beat(worker), &beaten.is_some())
     }
 
     pub(super) async fn rescue(&mut self, max_crashes: u16, orphans: bool) -> Result<(), Divergence> {

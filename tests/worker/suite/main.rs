@@ -8,6 +8,7 @@ mod bad_input;
 mod bustle;
 mod canary;
 mod cancelling;
+mod clock_steps;
 mod completing_in;
 mod context;
 mod crashes;

@@ -3,12 +3,19 @@
 //! The worker's row and its jobs go together, so a worker that comes back finds itself unregistered and its leases
 //! refused. A running row whose worker has no row at all (a claim that raced with the rescue) is freed too.
 //!
+//! Rows that somebody has locked are passed over, and told of: the next rescue looks for them.
+//!
+//! Nobody is dead whose row only looks old because the database's clock stepped, or because the database stood still while
+//! beats waited for it: the rescuer's own row would look as old, or have changed since the statement was sent.
+//!
 //! Of jobs that were with one worker nobody knows which one killed it: only one that was alone is discarded for crashes.
 
+use chrono::{DateTime, Utc};
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
-use diesel::sql_types::{BigInt, Bool, Double, Integer, Nullable};
+use diesel::sql_types::{BigInt, Bool, Double, Integer, Nullable, Timestamptz, Uuid as SqlUuid};
+use uuid::Uuid;
 
 use super::columns::{CARRIED, ERROR, FINISHED, READY};
 use crate::flags::FlagsKnown;
@@ -20,22 +27,35 @@ pub(crate) struct RescueQuery {
     pub(crate) keep_seconds: f64,
     /// Without it the running jobs are looked at only when a worker is dead.
     pub(crate) orphans: bool,
+    /// The worker that rescues, the time of its newest beat, and the most that this may be old, in seconds.
+    pub(crate) worker: Option<Uuid>,
+    pub(crate) beat: Option<DateTime<Utc>>,
+    pub(crate) age: f64,
 }
+
+/// Running jobs whose worker is dead, or on no list. In front of it goes whether to look for the latter at all.
+const WITHOUT_WORKER: &str = " or exists (select from dead))
+          and (r.worker = any(array(select id from dead)) or r.worker <> all(array(select id from jobs.worker)))";
 
 impl QueryFragment<Pg> for RescueQuery {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         sql!(
             out,
-            "with dead as (
+            "with own as (
+    select heartbeat_at = rescuer.beat as is_known, heartbeat_at >= greatest(rescuer.beat, now() - make_interval(secs => " [self.age => Double] ")) as is_young
+    from jobs.worker, (select " [self.worker => Nullable<SqlUuid>] " as id, " [self.beat => Nullable<Timestamptz>] " as beat) rescuer
+    where worker.id = rescuer.id
+), dead as (
     delete from jobs.worker where id = any(array(
-        select id from jobs.worker where heartbeat_at < now() - lease for update skip locked
+        select id from jobs.worker
+        where (" [self.worker => Nullable<SqlUuid>] " is null or exists (select from own where is_known and is_young))
+          and heartbeat_at < now() - lease for update skip locked
     ))
     returning id, host, pid, heartbeat_at
 ), lost as (
     delete from jobs.running where id = any(array(
         select r.id from jobs.running r
-        where (" [self.orphans => Bool] " or exists (select from dead))
-          and (r.worker = any(array(select id from dead)) or r.worker <> all(array(select id from jobs.worker)))
+        where (" [self.orphans => Bool] WITHOUT_WORKER "
           and " {FlagsKnown("r")} "
         for update skip locked
     ))
@@ -70,10 +90,13 @@ impl QueryFragment<Pg> for RescueQuery {
 select j.id, j.verdict is not null, (select count(*) from woken),
        exists (select from judged where verdict is null and crashed >= " [self.suspect_at => Integer] ")
        or exists (select from jobs.ready r where r.crashes > 0 and r.crashes >= " [self.suspect_at => Integer] " and r.run_at <= now()
-                  and " {FlagsKnown("r")} ")
+                  and " {FlagsKnown("r")} "),
+       (select count(*) from jobs.running r
+        where (" [self.orphans => Bool] WITHOUT_WORKER " and " {FlagsKnown("r")} ") > (select count(*) from lost),
+       " [self.worker => Nullable<SqlUuid>] " is not null and not exists (select from own where is_young)
 from (select) once left join judged j on true"
         )
     }
 }
 
-native_query!(RescueQuery -> (Nullable<BigInt>, Nullable<Bool>, BigInt, Bool));
+native_query!(RescueQuery -> (Nullable<BigInt>, Nullable<Bool>, BigInt, Bool, Bool, Bool));

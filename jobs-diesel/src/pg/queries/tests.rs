@@ -68,7 +68,15 @@ fn the_native_statements_are_the_reviewed_ones() {
     insta::assert_snapshot!("enqueue_many", text(&EnqueueManyQuery::new(std::slice::from_ref(&job))));
     insta::assert_snapshot!(
         "rescue",
-        text(&RescueQuery { max_crashes: 3, suspect_at: 2, keep_seconds: 1.0, orphans: true })
+        text(&RescueQuery {
+            max_crashes: 3,
+            suspect_at: 2,
+            keep_seconds: 1.0,
+            orphans: true,
+            worker: None,
+            beat: None,
+            age: 0.0
+        })
     );
     insta::assert_snapshot!("prune", text(&PruneQuery { limit: 1 }));
     insta::assert_snapshot!("retry", text(&RetryQuery { id: 1 }));

@@ -18,7 +18,7 @@ use crate::flags::FlagsKnown;
 use crate::sqlite::literal::{AVAILABLE, Literal, RUNNING, literal};
 use crate::sqlite::queries::failures;
 use crate::sqlite::schema::{jobs_job, jobs_worker};
-use crate::sqlite::time::{Now, after};
+use crate::sqlite::time::{Now, after, micros};
 use crate::sqlite::types::{Instant, Worker};
 
 /// Whether suspects are due. Only reads.
@@ -38,7 +38,21 @@ pub(crate) fn is_needed(conn: &mut SqliteConnection) -> QueryResult<bool> {
     Ok(diesel::select(exists(dead())).get_result(conn)? || diesel::select(exists(orphans())).get_result(conn)?)
 }
 
+/// Whether the rescuer's own row looks older than it can be: the clock stepped, or this machine slept. Later beats than the
+/// one it knows of are none of the signs: a rescue takes its time here.
+fn holds_off(conn: &mut SqliteConnection, policy: RescuePolicy) -> QueryResult<bool> {
+    let Some(rescuer) = policy.rescuer else { return Ok(false) };
+    let own = jobs_worker::table
+        .filter(jobs_worker::id.eq(Worker(rescuer.worker)))
+        .filter(jobs_worker::heartbeat_at.ge(Instant(rescuer.beat)))
+        .filter((jobs_worker::heartbeat_at + micros(rescuer.age)).ge(Now));
+    Ok(!diesel::select(exists(own)).get_result::<bool>(conn)?)
+}
+
 pub(crate) fn rescue(conn: &mut SqliteConnection, policy: RescuePolicy) -> QueryResult<Rescued> {
+    if holds_off(conn, policy)? {
+        return Ok(Rescued { held_off: true, ..Rescued::default() });
+    }
     let dead: Vec<DeadWorker> = diesel::delete(dead()).returning(DeadWorker::as_returning()).get_results(conn)?;
     let orphans: Vec<Orphan> = orphans().order(jobs_job::id).select(Orphan::as_select()).load(conn)?;
     let mut rescued = Rescued::default();

@@ -1,0 +1,47 @@
+//! The database's clock steps by more than a lease: all heartbeats look old, and nobody is dead.
+
+use std::time::Duration;
+
+use jobs::{JobContext, JobState, State, job};
+use support::{Db, Probe, Running, registry};
+
+const LEASE: Duration = Duration::from_secs(2);
+
+#[job]
+async fn held(ctx: &JobContext, State(probe): State<Probe>) {
+    probe.say(ctx, "began");
+    probe.pass().await;
+}
+
+#[job(queue = "aside")]
+async fn aside() {}
+
+async fn a_clock_that_steps_rescues_no_job_of_a_living_worker(db: Db) {
+    let (probe, mut events) = Probe::new();
+    let id = db.enqueue(Held {}).await;
+    let busy = Running::start(db.worker(registry![Held]).state(probe).lease(LEASE));
+    events.expect("began").await;
+    let rescuer = jobs::Worker::builder(db.again().await.storage).registry(registry![Aside]).lease(LEASE);
+    let rescuer = Running::start(rescuer);
+    db.await_number(2, "select count(*) as number from jobs.worker").await;
+    // Both have beaten often enough to rescue.
+    tokio::time::sleep(LEASE).await;
+    // What a step of an hour does to every row; and now and then to those that have beaten since.
+    let step = match db.is_postgres() {
+        true => "update jobs.worker set heartbeat_at = heartbeat_at - interval '1 hour'",
+        false => "update jobs.worker set heartbeat_at = heartbeat_at - 3600000000",
+    };
+    for _ in 0..8 {
+        db.execute(step).await;
+        tokio::time::sleep(Duration::from_millis(730)).await;
+    }
+    events.open(1);
+    let job = db.await_state(id, JobState::Completed).await;
+    assert_eq!((job.attempt, job.crashes), (1, 0));
+    assert_eq!(busy.stop().await.leases_lost, 0);
+    rescuer.stop().await;
+}
+
+support::on_each_database! {
+    a_clock_that_steps_rescues_no_job_of_a_living_worker,
+}
