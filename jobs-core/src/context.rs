@@ -128,9 +128,11 @@ impl JobContext {
         self.0.job.claimed_at
     }
 
-    /// A key for outside systems that ignore repetitions: the same over all attempts of this job, different for every other.
+    /// A key for outside systems that ignore repetitions: the same over all attempts of this job, retries by operators
+    /// included, different for every other. Ids come again, in another database behind the same outside system, after a
+    /// restore or in a schema made anew; so the time of the enqueue, in microseconds, is part of it.
     pub fn idempotency_key(&self) -> String {
-        format!("job-{}", self.id())
+        format!("job-{}-{}", self.id(), self.enqueued_at().timestamp_micros())
     }
 
     /// A number that grows with every lease of this job: an outside system that keeps the largest number seen and

@@ -166,3 +166,37 @@ pub(crate) async fn lease_numbers_never_fall<F: Fixture>(f: F) {
         lease = next;
     }
 }
+
+pub(crate) async fn the_idempotency_key_stays_whatever_becomes_of_the_job_and_comes_once<F: Fixture>(f: F) {
+    let db = f.database();
+    let first = claimed(&f, worker(db).await, job()).await;
+    let (id, key) = (first.lease.job, context(&first).idempotency_key());
+    assert_eq!(key, format!("job-{id}-{}", record(db, id).await.enqueued_at.timestamp_micros()));
+    let (mut lease, stays) = (first.lease, async |lease, transition| {
+        assert!(finish(db, lease, transition).await);
+        if !matches!(record(db, id).await.state, JobState::Available) {
+            assert_eq!(db.operator.retry(id).await.unwrap(), Operated::Done);
+        }
+        let again = claim(db, worker(db).await, 1).await.remove(0);
+        assert_eq!(context(&again).idempotency_key(), key);
+        again.lease
+    });
+    for transition in
+        [retry_in(Duration::ZERO), Transition::Snooze(Duration::ZERO), Transition::Release, cancel(), discard()]
+    {
+        lease = stays(lease, transition).await;
+    }
+    // An operator's retry of a job that waits, and a rescue.
+    assert!(finish(db, lease, Transition::Release).await);
+    assert_eq!(db.operator.retry(id).await.unwrap(), Operated::Done);
+    assert_eq!(ids(&claim(db, mortal(db).await, 1).await), [id]);
+    assert_eq!(rescue(db, POLICY).await.returned, [id]);
+    let again = claim(db, worker(db).await, 1).await.remove(0);
+    assert_eq!(context(&again).idempotency_key(), key);
+    // The tables are made anew, and the id comes again.
+    db.migrator.down().await.unwrap();
+    db.migrator.up().await.unwrap();
+    let other = claimed(&f, worker(db).await, job()).await;
+    assert_eq!(other.lease.job, id);
+    assert_ne!(context(&other).idempotency_key(), key);
+}
