@@ -3,8 +3,9 @@
 use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 use tokio_util::sync::CancellationToken;
@@ -71,6 +72,10 @@ struct Inner {
     states: Arc<States>,
     keep: Keep,
     completed_in: AtomicBool,
+    /// When the handler was called.
+    started: OnceLock<Instant>,
+    /// That it takes unusually long was said.
+    long: AtomicBool,
 }
 
 impl JobContext {
@@ -85,7 +90,15 @@ impl JobContext {
     }
 
     fn with(job: ClaimedJob, stop: Stop, states: Arc<States>, keep: Keep) -> Self {
-        Self(Arc::new(Inner { job, stop, states, keep, completed_in: AtomicBool::new(false) }))
+        Self(Arc::new(Inner {
+            job,
+            stop,
+            states,
+            keep,
+            completed_in: false.into(),
+            started: OnceLock::new(),
+            long: false.into(),
+        }))
     }
 
     /// The job's id, the same over all its attempts.
@@ -154,6 +167,22 @@ impl JobContext {
     /// The token behind [`cancelled`](Self::cancelled), to hand on.
     pub fn cancellation_token(&self) -> CancellationToken {
         self.0.stop.token().clone()
+    }
+
+    /// The handler is called now.
+    pub(crate) fn start(&self, now: Instant) {
+        // Only once: each lease has a context of its own.
+        let _ = self.0.started.set(now);
+    }
+
+    /// How long the handler has run, if it was called.
+    pub(crate) fn running(&self) -> Option<Duration> {
+        self.0.started.get().map(Instant::elapsed)
+    }
+
+    /// Whether this is the first time that the attempt is called long.
+    pub(crate) fn call_long(&self) -> bool {
+        !self.0.long.swap(true, Ordering::Relaxed)
     }
 
     pub(crate) fn stop(&self) -> &Stop {

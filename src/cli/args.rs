@@ -66,6 +66,9 @@ pub(super) struct RunArgs {
     /// How long after its last heartbeat a worker counts as dead and its jobs go to others; at least 1s [env: JOBS_LEASE] [default: 30s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse_positive, help_heading = "Options of run")]
     pub(super) lease: Option<Duration>,
+    /// How long one attempt may take where its kind does not say [env: JOBS_TIMEOUT] [default: unlimited]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_positive, help_heading = "Options of run")]
+    pub(super) timeout: Option<Duration>,
     /// How many workers may die with a job before it is discarded; the last time it runs alone in its process [env: JOBS_MAX_CRASHES] [default: 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Options of run")]
     pub(super) max_crashes: Option<u16>,
@@ -205,13 +208,14 @@ pub(super) fn positive(text: &str) -> Result<usize, String> {
 impl RunArgs {
     /// Whether nothing was given.
     pub(super) fn is_empty(&self) -> bool {
-        let Self { queues, concurrency, connections, poll, grace, lease, max_crashes } = self;
+        let Self { queues, concurrency, connections, poll, grace, lease, timeout, max_crashes } = self;
         queues.is_none()
             && concurrency.is_none()
             && connections.is_none()
             && poll.is_none()
             && grace.is_none()
             && lease.is_none()
+            && timeout.is_none()
             && max_crashes.is_none()
     }
 }

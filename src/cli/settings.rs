@@ -32,7 +32,7 @@ pub(super) fn log_directives(env: Environment<'_>) -> Result<Option<String>, Cli
 
 /// The worker's options, completed from the environment.
 pub(super) fn run(args: &RunArgs, env: Environment<'_>) -> Result<RunArgs, CliError> {
-    let RunArgs { queues, concurrency, connections, poll, grace, lease, max_crashes } = args;
+    let RunArgs { queues, concurrency, connections, poll, grace, lease, timeout, max_crashes } = args;
     Ok(RunArgs {
         queues: pick(queues.clone(), env, "JOBS_QUEUES", QueueList::parse)?,
         concurrency: pick(*concurrency, env, "JOBS_CONCURRENCY", args::positive)?,
@@ -40,6 +40,7 @@ pub(super) fn run(args: &RunArgs, env: Environment<'_>) -> Result<RunArgs, CliEr
         poll: pick(*poll, env, "JOBS_POLL", duration::parse_positive)?,
         grace: pick(*grace, env, "JOBS_GRACE", duration::parse)?,
         lease: pick(*lease, env, "JOBS_LEASE", duration::parse_positive)?,
+        timeout: pick(*timeout, env, "JOBS_TIMEOUT", duration::parse_positive)?,
         max_crashes: pick(*max_crashes, env, "JOBS_MAX_CRASHES", crashes)?,
     })
 }
@@ -101,6 +102,7 @@ mod tests {
             ("JOBS_POLL", "30"),
             ("JOBS_GRACE", "soon"),
             ("JOBS_LEASE", "0s"),
+            ("JOBS_TIMEOUT", "0s"),
             ("JOBS_MAX_CRASHES", "70000"),
         ] {
             let error = run(&RunArgs::default(), &with(&[(name, value)])).unwrap_err();

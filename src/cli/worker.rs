@@ -38,7 +38,7 @@ pub(super) async fn build(
 }
 
 fn configure(mut builder: WorkerBuilder, settings: &RunArgs) -> WorkerBuilder {
-    let RunArgs { queues, concurrency, connections: _, poll, grace, lease, max_crashes } = settings;
+    let RunArgs { queues, concurrency, connections: _, poll, grace, lease, timeout, max_crashes } = settings;
     if let Some(concurrency) = concurrency {
         builder = builder.concurrency(*concurrency);
     }
@@ -50,6 +50,9 @@ fn configure(mut builder: WorkerBuilder, settings: &RunArgs) -> WorkerBuilder {
     }
     if let Some(lease) = lease {
         builder = builder.lease(*lease);
+    }
+    if let Some(timeout) = timeout {
+        builder = builder.timeout(*timeout);
     }
     if let Some(max_crashes) = max_crashes {
         builder = builder.max_crashes(*max_crashes);

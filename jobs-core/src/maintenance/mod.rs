@@ -7,9 +7,11 @@
 //! | auditor | as often | tells attempts whose lease is gone to stop, gives back leases nobody knows of |
 //! | rescanner | 1 s, idle two polls; at most 10 s where it takes long | finds jobs that came to where claims do not look |
 //! | scheduler | the next tick, at most 5 s | enqueues due ticks |
+//! | long attempts | 10 s | logs attempts that take far longer than their kind's usually do |
 //! | pruner | 60 s, the first time 5 s after the start | deletes finished jobs whose time has come |
 
 mod auditor;
+mod long_attempts;
 mod pruner;
 mod rescanner;
 mod rescuer;
@@ -39,6 +41,7 @@ pub(crate) fn start(shared: &Arc<Shared>) -> Maintenance {
     services.spawn(auditor::run(shared.clone(), stop.clone()));
     tokio::spawn(rescanner::run(shared.clone()));
     services.spawn(scheduler::run(shared.clone(), stop.clone()));
+    services.spawn(long_attempts::run(shared.clone(), stop.clone()));
     services.spawn(pruner::run(shared.clone(), stop.clone()));
     services.close();
     Maintenance { services, stop }

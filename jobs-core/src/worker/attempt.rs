@@ -84,7 +84,8 @@ pub(super) async fn run(
     }
 }
 
-/// The fast way, for handlers without a time limit: nothing is spawned.
+/// The fast way, for handlers without a time limit of their own: nothing is spawned. The worker's limit ends one that yields;
+/// a task for each short job would cost more than that is worth.
 async fn on_this_task(
     shared: &Shared,
     registration: &Registration,
@@ -177,7 +178,7 @@ fn decision(
 /// Ready when the attempt must end without its handler.
 async fn over(shared: &Shared, registration: &Registration, ctx: &JobContext) -> Ended {
     let time = async {
-        match registration.options.timeout {
+        match registration.options.timeout.or(shared.settings.timeout) {
             Some(limit) => {
                 tokio::time::sleep(limit).await;
                 limit

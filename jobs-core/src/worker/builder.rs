@@ -23,6 +23,7 @@ pub struct WorkerBuilder {
     poll: Duration,
     grace: Duration,
     lease: Duration,
+    timeout: Option<Duration>,
     max_crashes: u16,
     retention: Retention,
 }
@@ -48,6 +49,7 @@ impl WorkerBuilder {
             poll: Settings::POLL,
             grace: Settings::GRACE,
             lease: Settings::LEASE,
+            timeout: None,
             max_crashes: Settings::MAX_CRASHES,
             retention: Retention::default(),
         }
@@ -116,6 +118,13 @@ impl WorkerBuilder {
         self
     }
 
+    /// How long one attempt may take where its kind does not say. An async handler that never yields notices such a limit only
+    /// when it does yield; with a `timeout` of its own its kind's handler is left behind. Default: unlimited.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
     /// A job whose worker died with it this often is discarded; the last time it runs alone in its process, so that it pays for
     /// nobody else. Default: 3.
     pub fn max_crashes(mut self, max_crashes: u16) -> Self {
@@ -141,6 +150,9 @@ impl WorkerBuilder {
         if self.poll < Duration::from_millis(1) {
             return invalid(format!("a poll interval of {:?} would never pause; use at least 1ms", self.poll));
         }
+        if self.timeout.is_some_and(|timeout| timeout.is_zero()) {
+            return invalid("a timeout of 0 would end every attempt at once; use at least 1ms".to_owned());
+        }
         if self.max_crashes == 0 {
             return invalid("max_crashes = 0 would discard every job; use at least 1".to_owned());
         }
@@ -165,6 +177,7 @@ impl WorkerBuilder {
             poll: self.poll,
             grace: self.grace,
             lease: self.lease,
+            timeout: self.timeout,
             max_crashes: self.max_crashes,
             retention: self.retention,
         };

@@ -51,8 +51,12 @@ impl Executor {
         }
         crash_point("start");
         let started = Instant::now();
+        ctx.start(started);
         let (ended, slot) = attempt::run(&self.shared, registration, &ctx, slot).await;
         crash_point("ended");
+        if matches!(ended, Ended::Handled(Ok(_)) | Ended::Transacted(Transacted::Committed(_))) {
+            self.shared.usual.ended(registration.kind, started.elapsed());
+        }
         self.conclude(registration, ctx, ended, started.elapsed()).await;
         slot
     }

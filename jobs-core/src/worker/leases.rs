@@ -3,6 +3,7 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rustc_hash::FxBuildHasher;
 use tokio::sync::Notify;
@@ -89,6 +90,11 @@ impl Leases {
     /// What is held now.
     pub(crate) fn held(&self) -> Vec<Lease> {
         self.lock().leases.keys().copied().collect()
+    }
+
+    /// The attempts whose handlers run, and for how long they have.
+    pub(crate) fn running(&self) -> Vec<(JobContext, Duration)> {
+        self.lock().leases.values().filter_map(|ctx| Some((ctx.clone(), ctx.running()?))).collect()
     }
 
     pub(crate) fn count(&self) -> usize {

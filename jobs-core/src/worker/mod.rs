@@ -22,6 +22,7 @@ mod settings;
 mod shutdown;
 mod stats;
 mod suspect;
+mod usual;
 mod writer;
 
 use std::sync::Arc;
@@ -45,6 +46,7 @@ pub(crate) use heartbeat::Pulse;
 pub(crate) use settings::Settings;
 pub use shutdown::WorkerHandle;
 pub use stats::WorkerStats;
+use usual::Usual;
 
 use completer::Completer;
 use leases::Leases;
@@ -117,6 +119,8 @@ pub(crate) struct Shared {
     /// The storage's hints that there is work.
     pub(crate) hint: Arc<Notify>,
     pub(crate) counters: Counters,
+    /// What attempts usually take.
+    pub(crate) usual: Usual,
     /// Runners.
     pub(crate) executors: TaskTracker,
 }
@@ -173,6 +177,7 @@ impl Worker {
         Self {
             shared: Arc::new(Shared {
                 storage,
+                usual: Usual::new(&registry),
                 registry,
                 states: Arc::new(states),
                 settings,

@@ -13,6 +13,8 @@ pub(crate) struct Settings {
     pub(crate) poll: Duration,
     pub(crate) grace: Duration,
     pub(crate) lease: Duration,
+    /// For kinds that have none of their own.
+    pub(crate) timeout: Option<Duration>,
     pub(crate) max_crashes: u16,
     pub(crate) retention: Retention,
 }

@@ -22,7 +22,8 @@ fn queues_of(jobs: &[NewJob]) -> Vec<&str> {
     queues
 }
 
-/// Inserts all jobs; more than one chunk only inside a transaction of its own (or a savepoint of the caller's).
+/// Inserts all jobs and wakes workers, in one transaction: the caller's, or one of its own. More than one chunk only inside a
+/// savepoint of the caller's.
 pub(crate) fn insert_many<C>(conn: &mut C, jobs: Vec<NewJob>) -> BoxFuture<'_, QueryResult<Vec<JobId>>>
 where
     C: AsyncConnection<Backend = Pg>,
@@ -30,10 +31,16 @@ where
     Box::pin(async move {
         match jobs.len() {
             0 => Ok(Vec::new()),
-            1..=CHUNK => insert_chunks(conn, &jobs).await,
+            1..=CHUNK if is_in_transaction::<C>(conn) => insert_chunks(conn, &jobs).await,
             _ => conn.transaction(async move |conn| insert_chunks(conn, &jobs).await).await,
         }
     })
+}
+
+fn is_in_transaction<C: AsyncConnection<Backend = Pg>>(conn: &mut C) -> bool {
+    use diesel_async::TransactionManager as _;
+    let status = C::TransactionManager::transaction_manager_status_mut(conn);
+    status.transaction_depth().is_ok_and(|depth| depth.is_some())
 }
 
 async fn insert_chunks<C>(conn: &mut C, jobs: &[NewJob]) -> QueryResult<Vec<JobId>>
@@ -79,9 +86,7 @@ where
     fn complete(&mut self, ctx: &JobContext) -> BoxFuture<'_, Result<(), CompleteError>> {
         let ctx = ctx.clone();
         Box::pin(async move {
-            use diesel_async::TransactionManager as _;
-            let status = C::TransactionManager::transaction_manager_status_mut(self);
-            if !status.transaction_depth().is_ok_and(|depth| depth.is_some()) {
+            if !is_in_transaction::<C>(self) {
                 return Err(CompleteError::NoTransaction);
             }
             let finish = [ctx.completion()];
@@ -119,6 +124,11 @@ mod sync {
         Ok(ids)
     }
 
+    fn is_in_transaction<C: LoadConnection<Backend = Pg>>(conn: &mut C) -> bool {
+        let status = C::TransactionManager::transaction_manager_status_mut(conn);
+        status.transaction_depth().is_ok_and(|depth| depth.is_some())
+    }
+
     impl<C> Executor<PgSync> for C
     where
         C: LoadConnection<Backend = Pg>,
@@ -139,15 +149,14 @@ mod sync {
             let jobs = jobs?;
             let inserted = match jobs.len() {
                 0 => Ok(Vec::new()),
-                1..=CHUNK => insert_chunks(self, &jobs),
+                1..=CHUNK if is_in_transaction(self) => insert_chunks(self, &jobs),
                 _ => self.transaction(|conn| insert_chunks(conn, &jobs)),
             };
             Ok(inserted?)
         }
 
         fn complete(&mut self, ctx: &JobContext) -> Result<(), CompleteError> {
-            let status = C::TransactionManager::transaction_manager_status_mut(self);
-            if !status.transaction_depth().is_ok_and(|depth| depth.is_some()) {
+            if !is_in_transaction(self) {
                 return Err(CompleteError::NoTransaction);
             }
             let finish = [ctx.completion()];

@@ -113,7 +113,37 @@ async fn a_handler_that_never_yields_is_recorded_while_others_go_on(db: Db) {
     assert_eq!(worker.stop().await.completed, others.len() as u64 + 1);
 }
 
+/// Without a limit of its own.
+#[job(max_attempts = 1)]
+async fn hangs(ctx: &JobContext, State(probe): State<Probe>) {
+    probe.say(ctx, "hangs");
+    std::future::pending::<()>().await;
+}
+
+#[job(max_attempts = 1, timeout = "1h")]
+async fn has_its_own(ctx: &JobContext, State(probe): State<Probe>) {
+    probe.say(ctx, "has its own");
+    tokio::time::sleep(Duration::from_millis(900)).await;
+}
+
+async fn the_workers_timeout_holds_where_the_kind_has_none(db: Db) {
+    let (probe, mut events) = Probe::new();
+    let worker = db.worker(registry![Hangs, HasItsOwn]).state(probe).timeout(Duration::from_millis(300));
+    let worker = Running::start(worker);
+    let own = db.enqueue(HasItsOwn {}).await;
+    events.expect("has its own").await;
+    let hangs = db.enqueue(Hangs {}).await;
+    events.expect("hangs").await;
+    db.await_state(hangs, JobState::Discarded).await;
+    let failures = db.failures(hangs).await;
+    assert_eq!(failures[0].kind, FailureKind::Timeout);
+    assert!(failures[0].message.contains("300ms"), "{failures:?}");
+    db.await_state(own, JobState::Completed).await;
+    worker.stop().await;
+}
+
 support::on_each_database! {
+    the_workers_timeout_holds_where_the_kind_has_none,
     an_async_handler_is_stopped_and_recorded,
     a_handler_that_timed_out_runs_its_destructors,
     a_blocking_handler_is_recorded_and_keeps_its_slot_until_it_ends,

@@ -1,0 +1,24 @@
+//! Looks for attempts that take far longer than their kind's usually do, and logs each once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::pause;
+use crate::telemetry;
+use crate::worker::Shared;
+
+const EVERY: Duration = Duration::from_secs(10);
+
+pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
+    while pause(EVERY, &stop).await {
+        for (ctx, running) in shared.leases.running() {
+            if let Some(usual) = shared.usual.is_exceeded(ctx.kind(), running)
+                && ctx.call_long()
+            {
+                telemetry::long_attempt(&ctx, running, usual);
+            }
+        }
+    }
+}

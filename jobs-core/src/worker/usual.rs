@@ -1,0 +1,86 @@
+//! What attempts of each kind usually take, so that one that takes far longer can be logged: a handler that hangs in a living
+//! process keeps its lease, and nobody else would tell.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::registry::Registry;
+
+/// How much one attempt moves the mean: one part of so many.
+const WEIGHT: u64 = 16;
+/// An attempt is long from so many times the usual on,
+const TIMES: u32 = 20;
+/// if it takes this long at least.
+const LEAST: Duration = Duration::from_secs(60);
+/// Where no attempt of the kind has ended here yet, it is long from here on.
+const UNKNOWN: Duration = Duration::from_secs(3600);
+
+/// A moving mean for each kind, in microseconds; zero while nothing is known.
+pub(crate) struct Usual(HashMap<&'static str, AtomicU64>);
+
+impl Usual {
+    pub(crate) fn new(registry: &Registry) -> Self {
+        Self(registry.iter().map(|registration| (registration.kind, AtomicU64::new(0))).collect())
+    }
+
+    /// An attempt of this kind ended well after so long.
+    pub(crate) fn ended(&self, kind: &str, ran: Duration) {
+        let Some(mean) = self.0.get(kind) else { return };
+        let ran = u64::try_from(ran.as_micros()).unwrap_or(u64::MAX / WEIGHT).clamp(1, u64::MAX / WEIGHT);
+        let old = mean.load(Ordering::Relaxed);
+        let new = if old == 0 { ran } else { (old * (WEIGHT - 1) / WEIGHT).saturating_add(ran / WEIGHT).max(1) };
+        // Two that end at the same moment may count as one.
+        mean.store(new, Ordering::Relaxed);
+    }
+
+    /// What attempts of this kind usually take.
+    fn usual(&self, kind: &str) -> Option<Duration> {
+        let mean = self.0.get(kind)?.load(Ordering::Relaxed);
+        (mean > 0).then(|| Duration::from_micros(mean))
+    }
+
+    /// Whether an attempt of this kind that has run for so long is far beyond the usual; with the usual, if that is known.
+    pub(crate) fn is_exceeded(&self, kind: &str, running: Duration) -> Option<Option<Duration>> {
+        let usual = self.usual(kind);
+        let limit = usual.map_or(UNKNOWN, |usual| usual.saturating_mul(TIMES).max(LEAST));
+        (running > limit).then_some(usual)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn after(ran: &[Duration]) -> Usual {
+        let usual = Usual([("k", AtomicU64::new(0))].into());
+        ran.iter().for_each(|ran| usual.ended("k", *ran));
+        usual
+    }
+
+    #[test]
+    fn an_attempt_is_long_from_twenty_times_the_usual_and_a_minute_on() {
+        let slow = after(&[SECOND * 10; 50]);
+        assert!(slow.is_exceeded("k", SECOND * 190).is_none());
+        assert!(slow.is_exceeded("k", SECOND * 210).is_some());
+        let quick = after(&[Duration::from_nanos(300); 50]);
+        assert!(quick.is_exceeded("k", SECOND * 59).is_none());
+        assert!(quick.is_exceeded("k", SECOND * 61).is_some());
+    }
+
+    #[test]
+    fn where_nothing_is_known_an_hour_is_long() {
+        assert!(after(&[]).is_exceeded("k", SECOND * 3590).is_none());
+        assert_eq!(after(&[]).is_exceeded("k", SECOND * 3610), Some(None));
+        assert!(after(&[]).is_exceeded("never heard of", SECOND * 3610).is_some());
+    }
+
+    #[test]
+    fn the_mean_follows_and_endless_attempts_do_not_break_it() {
+        let usual = after(&[[SECOND; 50], [SECOND * 100; 50]].concat());
+        assert!(usual.usual("k").is_some_and(|mean| mean > SECOND * 80 && mean <= SECOND * 100));
+        assert!(after(&[Duration::MAX; 50]).usual("k").is_some());
+    }
+}
