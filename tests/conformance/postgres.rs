@@ -1,6 +1,7 @@
 //! PostgreSQL: a database of its own per test, cloned from a migrated template on a server that belongs to the tests; and
 //! what only PostgreSQL has to show.
 
+mod atomic;
 mod hostile_sql;
 mod joining;
 mod locked;
