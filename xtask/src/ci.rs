@@ -4,12 +4,13 @@ use std::{path::Path, time::Instant};
 
 use anyhow::{Context, Result};
 
-use crate::{doc, features, lint, test};
+use crate::{doc, features, lint, test, versions};
 
 type Step = fn(&Path) -> Result<()>;
 
 const STEPS: &[(&str, Step)] = &[
     ("test", |root| test::run(root, &test::Options::default())),
+    ("versions", |root| versions::run(root, &versions::Options::default())),
     ("lint", lint::run),
     ("features", features::run),
     ("doc", doc::run),

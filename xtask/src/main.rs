@@ -13,6 +13,7 @@ mod pg;
 mod test;
 mod tidy;
 mod torture;
+mod versions;
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -30,6 +31,8 @@ struct Cli {
 enum Verb {
     /// Run all tests on real databases, after doing all the set-up they need
     Test(test::Options),
+    /// Run the conformance suite on every supported major version of PostgreSQL
+    Versions(versions::Options),
     /// Check formatting, clippy, dependencies and the house rules
     Lint,
     /// Check the house rules over the files in git
@@ -38,7 +41,7 @@ enum Verb {
     Features,
     /// Build the documentation, warnings denied
     Doc,
-    /// Run test, lint, features and doc, in that order
+    /// Run test, versions, lint, features and doc, in that order
     Ci,
     /// Measure everything beside hand-written SQL, and write PERFORMANCE.md's tables and charts
     Bench(bench::Options),
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
     let root = root();
     let done = match Cli::parse().command {
         Verb::Test(options) => test::run(&root, &options),
+        Verb::Versions(options) => versions::run(&root, &options),
         Verb::Lint => lint::run(&root),
         Verb::Tidy => tidy::run(&root),
         Verb::Features => features::run(&root),

@@ -24,7 +24,7 @@ pub(crate) fn run(root: &Path, verb: &Verb) -> Result<()> {
     let cluster = Cluster::open(root.join(cluster::TESTS), &postgres)?;
     match verb {
         Verb::Start => {
-            let port = cluster.start()?;
+            let port = cluster.start("")?;
             cluster.keep(true)?;
             println!("{}", Server::url(port));
         }

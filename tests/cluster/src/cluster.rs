@@ -38,15 +38,16 @@ impl Cluster {
         &self.server
     }
 
-    /// Makes sure that it runs, counts us as a user of it, and returns its port.
-    pub fn start(&self) -> Result<u16> {
+    /// Makes sure that it runs, counts us as a user of it, and returns its port. One that is started has these further lines
+    /// in its settings.
+    pub fn start(&self, settings: &str) -> Result<u16> {
         self.change.lock()?;
         self.users.lock_shared()?;
         let port = match self.server.running()? {
             Some(port) => port,
             None => {
                 self.server.prepare()?;
-                self.server.launch(None, "")?
+                self.server.launch(None, settings)?
             }
         };
         self.change.unlock()?;

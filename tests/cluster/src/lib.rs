@@ -23,7 +23,7 @@ use anyhow::{Result, bail};
 
 pub use self::{
     cluster::Cluster,
-    server::{Server, Stop},
+    server::{Server, Stop, place},
     session::Session,
 };
 

@@ -212,6 +212,12 @@ impl Server {
     }
 }
 
+/// A directory that the server's user can enter: this one, or one of our own, noted in it.
+pub fn place(desk: &Path) -> Result<PathBuf> {
+    fs::create_dir_all(desk).with_context(|| format!("cannot make {}", desk.display()))?;
+    home(desk, &Owner::find()?)
+}
+
 /// The desk; or, if the server's user cannot get there (a private home directory) or it is too deep for a socket's
 /// name, a directory of our own among the temporary ones, noted on the desk.
 fn home(desk: &Path, owner: &Owner) -> Result<PathBuf> {

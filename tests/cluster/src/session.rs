@@ -33,6 +33,11 @@ type Shared = Arc<Mutex<Option<Cluster>>>;
 impl Session {
     /// Starts the cluster, unless it runs.
     pub fn begin(desk: PathBuf, postgres: &Postgres) -> Result<Self> {
+        Self::begin_with(desk, postgres, "")
+    }
+
+    /// The same, with these further lines in its settings.
+    pub fn begin_with(desk: PathBuf, postgres: &Postgres, settings: &str) -> Result<Self> {
         let shared = Shared::default();
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot listen for signals")?;
         let interrupted = Arc::<AtomicBool>::default();
@@ -45,7 +50,7 @@ impl Session {
             }
         });
         let cluster = Cluster::open(desk, postgres)?;
-        let port = cluster.start()?;
+        let port = cluster.start(settings)?;
         let ca = cluster.server().authority();
         *shared.lock().unwrap_or_else(PoisonError::into_inner) = Some(cluster);
         Ok(Self { port, ca, cluster: shared, interrupted })

@@ -1,0 +1,220 @@
+//! `cargo xtask versions`: the conformance suite, and what is checked of PostgreSQL's plans, on every supported major version.
+//!
+//! The servers are those of `postgresql/package.json`, with the checksums of its lock file: npm fetches them, runs nothing of
+//! theirs, and is not asked again while they are there. Each runs in a process of its own, a `cargo xtask versions --only`.
+
+use std::{
+    fs, io,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    thread,
+    time::Instant,
+};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use cluster::{Postgres, Session};
+use serde::Deserialize;
+
+use crate::run::{capture, cargo, run as execute};
+
+const VERSIONS: [&str; 5] = ["14", "15", "16", "17", "18"];
+const PACKAGE: &str = include_str!("../postgresql/package.json");
+const LOCK: &str = include_str!("../postgresql/package-lock.json");
+/// What is tested is what statements do, not what survives a crash.
+const SETTINGS: &str = "fsync = off\nsynchronous_commit = off\n";
+const FIX: &str = "run it alone on this version with: cargo xtask versions --only VERSION";
+
+#[derive(Args, Default)]
+pub(crate) struct Options {
+    /// On this major version alone
+    #[arg(long, value_name = "VERSION", value_parser = VERSIONS)]
+    only: Option<String>,
+}
+
+pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
+    let desk = root.join("target/pg-versions");
+    let servers = match fetch(&desk)? {
+        Ok(servers) => servers,
+        Err(why) => {
+            let versions = VERSIONS.join(", ");
+            eprintln!("SKIPPED: NOTHING was tested on PostgreSQL {versions}: their servers cannot be had here: {why}");
+            return Ok(());
+        }
+    };
+    let programs = build(root)?;
+    match &options.only {
+        Some(version) => test(root, &desk, &servers, version, &programs),
+        None => side_by_side(root),
+    }
+}
+
+/// The directory with the packages of all versions; or why they cannot be had.
+fn fetch(desk: &Path) -> Result<Result<PathBuf, String>> {
+    if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
+        return Ok(Err("the packages are for Linux on x86-64".to_owned()));
+    }
+    // Where the server's user can get.
+    let within = cluster::place(desk)?.join("npm");
+    let (packages, complete) = (within.join("node_modules"), within.join("complete"));
+    if fs::read_to_string(&complete).is_ok_and(|lock| lock == LOCK) {
+        return Ok(Ok(packages));
+    }
+    if within.exists() {
+        fs::remove_dir_all(&within)?;
+    }
+    fs::create_dir(&within).with_context(|| format!("cannot make {}", within.display()))?;
+    fs::write(within.join("package.json"), PACKAGE)?;
+    fs::write(within.join("package-lock.json"), LOCK)?;
+    let mut npm = Command::new("npm");
+    npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=1", "--fetch-timeout=60000"]);
+    if let Err(problem) = capture(npm.current_dir(&within), "install Node.js and npm, and let npm reach its registry") {
+        let problem = format!("{problem:#}");
+        if problem.contains("EINTEGRITY") {
+            bail!("a package is not the one that was looked at\n{problem}");
+        }
+        return Ok(Err(problem));
+    }
+    for version in VERSIONS {
+        link(&packages.join(version))?;
+    }
+    fs::write(complete, LOCK)?;
+    Ok(Ok(packages))
+}
+
+/// A symbolic link of a package, which npm's format cannot hold: both are paths within it.
+#[derive(Deserialize)]
+struct Link {
+    source: PathBuf,
+    target: PathBuf,
+}
+
+/// Makes the symbolic links that the package lists.
+fn link(package: &Path) -> Result<()> {
+    let list = package.join("native/pg-symlinks.json");
+    let text = fs::read_to_string(&list).with_context(|| format!("cannot read {}", list.display()))?;
+    for Link { source, target } in serde_json::from_str::<Vec<Link>>(&text)? {
+        match symlink(package.join(source), package.join(&target)) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(error).with_context(|| format!("cannot make the link {}", target.display()));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// A test program, and the directory it runs in.
+struct Program {
+    file: PathBuf,
+    package: PathBuf,
+    /// The tests that are PostgreSQL's.
+    tests: &'static str,
+}
+
+#[derive(Deserialize)]
+struct Artifact {
+    executable: Option<PathBuf>,
+    manifest_path: PathBuf,
+    target: Target,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+}
+
+/// Builds as `cargo xtask test` does, so that after it nothing is left to do.
+fn build(root: &Path) -> Result<Vec<Program>> {
+    let mut command = cargo(root);
+    command.args(["test", "--workspace", "--all-features", "--lib", "--test", "conformance", "--no-run"]);
+    command.args(["--quiet", "--message-format", "json-render-diagnostics"]);
+    let said = capture(&mut command, "correct the errors that the compiler names above")?;
+    // Lines about other things have no such fields.
+    let artifacts = said.lines().filter_map(|line| serde_json::from_str::<Artifact>(line).ok());
+    let programs: Vec<Program> = artifacts
+        .filter_map(|Artifact { executable, manifest_path, target }| {
+            let tests = match &*target.name {
+                "conformance" => "postgres",
+                "jobs_diesel" => "pg::",
+                _ => return None,
+            };
+            Some(Program { file: executable?, package: manifest_path.parent()?.to_path_buf(), tests })
+        })
+        .collect();
+    if programs.len() != 2 {
+        bail!("cargo built {} of the 2 test programs\n  to fix: read its output: {said}", programs.len());
+    }
+    Ok(programs)
+}
+
+/// Runs PostgreSQL's tests on one version.
+fn test(root: &Path, desk: &Path, servers: &Path, version: &str, programs: &[Program]) -> Result<()> {
+    let bin = servers.join(version).join("native/bin");
+    let postgres = Postgres { bin, libpq: cluster::ensure()?.libpq };
+    let session = Session::begin_with(desk.join(version), &postgres, SETTINGS)?;
+    for program in programs {
+        let mut command = Command::new(&program.file);
+        command.arg(program.tests).arg("--quiet").current_dir(root.join(&program.package));
+        command.env_remove("DATABASE_URL").env("JOBS_TEST_DATABASE_URL", session.url());
+        execute(
+            command.env("JOBS_TEST_CA", session.ca()).env("JOBS_TEST_PG_BIN", &postgres.bin),
+            &FIX.replace("VERSION", version),
+        )?;
+        session.check()?;
+    }
+    Ok(())
+}
+
+/// Runs them on all versions, and tells of each in a line, or in full if it failed.
+fn side_by_side(root: &Path) -> Result<()> {
+    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    let run = |version| {
+        let begun = Instant::now();
+        let mut command = Command::new(&program);
+        let output = command.current_dir(root).args(["versions", "--only", version]).output();
+        (version, output, begun.elapsed())
+    };
+    let ended: Vec<_> = thread::scope(|scope| {
+        let threads: Vec<_> = VERSIONS.iter().map(|version| scope.spawn(move || run(*version))).collect();
+        threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+    });
+    let mut passed = 0;
+    for (version, output, time) in &ended {
+        let Output { status, stdout, stderr } = output.as_ref().map_err(|error| anyhow::anyhow!("{error}"))?;
+        let verdict = if status.success() { "passed" } else { "FAILED" };
+        eprintln!("PostgreSQL {version}: {verdict} after {:.1} s", time.as_secs_f64());
+        if status.success() {
+            passed += 1;
+        } else {
+            eprintln!("{}{}", String::from_utf8_lossy(stdout), String::from_utf8_lossy(stderr));
+        }
+    }
+    if passed < VERSIONS.len() {
+        bail!(
+            "the tests failed on {} of {} versions of PostgreSQL\n  to fix: {FIX}",
+            VERSIONS.len() - passed,
+            VERSIONS.len()
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_version_has_a_package_and_a_checksum() {
+        let package: serde_json::Value = serde_json::from_str(PACKAGE).unwrap();
+        let lock: serde_json::Value = serde_json::from_str(LOCK).unwrap();
+        for version in VERSIONS {
+            let wanted = package["dependencies"][version].as_str().unwrap();
+            assert!(wanted.contains(&format!("@{version}.")), "{wanted}");
+            let locked = &lock["packages"][format!("node_modules/{version}")];
+            assert!(wanted.ends_with(locked["version"].as_str().unwrap()), "{wanted}");
+            assert!(locked["integrity"].as_str().unwrap().starts_with("sha512-"));
+        }
+    }
+}
