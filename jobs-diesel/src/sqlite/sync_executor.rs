@@ -8,9 +8,9 @@ use jobs_core::{InvalidJob, JobContext, JobId, NewJob};
 
 use crate::error::{CompleteError, EnqueueError, MigrateError};
 use crate::executor::{Executor, SqliteSync};
-use crate::sqlite::migrate;
 use crate::sqlite::queries::complete::{self, Row};
 use crate::sqlite::queries::enqueue::Insert;
+use crate::sqlite::migrate;
 
 impl<C: LoadConnection<Backend = Sqlite>> Executor<SqliteSync> for C {
     type Output<'c, T, E>
@@ -21,18 +21,22 @@ impl<C: LoadConnection<Backend = Sqlite>> Executor<SqliteSync> for C {
         E: Send + 'static;
 
     fn insert_one(&mut self, job: Result<NewJob, InvalidJob>) -> Result<JobId, EnqueueError> {
-        Ok(JobId(Insert::one(&job?).get_result(self)?))
+        // `get_result` stops at the row. The statement would end in a way that hides a commit that fails, and after which
+        // SQLite moves nothing from the write-ahead log into the file.
+        let ids = Insert::one(&job?).load(self)?;
+        ids.into_iter().next().map(JobId).ok_or_else(|| diesel::result::Error::NotFound.into())
     }
 
     fn insert_all(&mut self, jobs: Result<Vec<NewJob>, InvalidJob>) -> Result<Vec<JobId>, EnqueueError> {
         let jobs = jobs?;
-        self.transaction(|conn| {
+        let ids = self.transaction(|conn| {
             let mut ids = Vec::with_capacity(jobs.len());
             for insert in Insert::all(&jobs) {
                 ids.extend(Insert::in_order(insert.load(conn)?));
             }
-            Ok(ids)
-        })
+            Ok::<_, EnqueueError>(ids)
+        })?;
+        Ok(ids)
     }
 
     fn complete(&mut self, ctx: &JobContext) -> Result<(), CompleteError> {

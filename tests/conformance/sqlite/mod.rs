@@ -1,5 +1,6 @@
 //! SQLite: a file in a directory of its own per test, and what only SQLite has to show.
 
+mod commits;
 mod joining;
 mod locks;
 mod processes;
