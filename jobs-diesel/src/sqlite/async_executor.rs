@@ -10,10 +10,10 @@ use crate::error::{CompleteError, EnqueueError, MigrateError};
 use crate::executor::{Executor, SqliteAsync};
 use crate::ledger::Applied;
 use crate::migrations::Migration;
-use crate::sqlite::migrate;
 use crate::sqlite::queries::complete::{self, Row};
 use crate::sqlite::queries::enqueue::Insert;
 use crate::sqlite::queries::ledger;
+use crate::sqlite::{hint, migrate};
 
 impl<C: AsyncConnection<Backend = Sqlite>> Executor<SqliteAsync> for C {
     type Output<'c, T, E>
@@ -26,14 +26,19 @@ impl<C: AsyncConnection<Backend = Sqlite>> Executor<SqliteAsync> for C {
     fn insert_one(&mut self, job: Result<NewJob, InvalidJob>) -> BoxFuture<'_, Result<JobId, EnqueueError>> {
         Box::pin(async move {
             let job = job?;
-            Ok(JobId(Insert::one(&job).get_result(self).await?))
+            // `load` reads to the end of the statement, which is where it commits.
+            let ids: Vec<i64> = Insert::one(&job).load(self).await?;
+            hint::enqueued();
+            ids.into_iter().next().map(JobId).ok_or_else(|| diesel::result::Error::NotFound.into())
         })
     }
 
     fn insert_all(&mut self, jobs: Result<Vec<NewJob>, InvalidJob>) -> BoxFuture<'_, Result<Vec<JobId>, EnqueueError>> {
         Box::pin(async move {
             let jobs = jobs?;
-            self.transaction(async |conn| insert_all(conn, &jobs).await).await
+            let ids = self.transaction(async |conn| insert_all(conn, &jobs).await).await?;
+            hint::enqueued();
+            Ok(ids)
         })
     }
 

@@ -18,6 +18,7 @@
 mod async_executor;
 pub(crate) mod bench;
 mod connect;
+mod hint;
 mod listen;
 mod literal;
 mod migrate;

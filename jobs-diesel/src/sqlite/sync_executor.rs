@@ -10,7 +10,7 @@ use crate::error::{CompleteError, EnqueueError, MigrateError};
 use crate::executor::{Executor, SqliteSync};
 use crate::sqlite::queries::complete::{self, Row};
 use crate::sqlite::queries::enqueue::Insert;
-use crate::sqlite::migrate;
+use crate::sqlite::{hint, migrate};
 
 impl<C: LoadConnection<Backend = Sqlite>> Executor<SqliteSync> for C {
     type Output<'c, T, E>
@@ -24,6 +24,7 @@ impl<C: LoadConnection<Backend = Sqlite>> Executor<SqliteSync> for C {
         // `get_result` stops at the row. The statement would end in a way that hides a commit that fails, and after which
         // SQLite moves nothing from the write-ahead log into the file.
         let ids = Insert::one(&job?).load(self)?;
+        hint::enqueued();
         ids.into_iter().next().map(JobId).ok_or_else(|| diesel::result::Error::NotFound.into())
     }
 
@@ -36,6 +37,7 @@ impl<C: LoadConnection<Backend = Sqlite>> Executor<SqliteSync> for C {
             }
             Ok::<_, EnqueueError>(ids)
         })?;
+        hint::enqueued();
         Ok(ids)
     }
 

@@ -2,14 +2,27 @@
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;
+use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::sql_types::Integer;
+use diesel::sqlite::Sqlite;
 
-#[derive(QueryableByName)]
-struct Row {
-    #[diesel(sql_type = Integer)]
-    data_version: i32,
+/// Prepared once: it is asked a hundred times a second.
+#[derive(QueryId)]
+struct DataVersion;
+
+impl QueryFragment<Sqlite> for DataVersion {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Sqlite>) -> QueryResult<()> {
+        out.push_sql("pragma data_version");
+        Ok(())
+    }
 }
 
+impl Query for DataVersion {
+    type SqlType = Integer;
+}
+
+impl<C> RunQueryDsl<C> for DataVersion {}
+
 pub(crate) fn data_version(conn: &mut SqliteConnection) -> QueryResult<i32> {
-    diesel::sql_query("pragma data_version").get_result::<Row>(conn).map(|row| row.data_version)
+    DataVersion.get_result(conn)
 }
