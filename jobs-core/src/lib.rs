@@ -4,6 +4,7 @@
 mod argument;
 mod context;
 mod crash_point;
+mod cron_problem;
 mod error;
 pub mod flags;
 mod handler;

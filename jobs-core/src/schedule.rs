@@ -15,6 +15,8 @@ use chrono_tz::Tz;
 use croner::Cron;
 use croner::parser::{CronParser, Seconds};
 
+use crate::cron_problem;
+
 /// The most ticks one look enqueues under `catch_up = "all"`; the next look goes on from there.
 const MAX_TICKS_PER_LOOK: usize = 1000;
 
@@ -78,12 +80,12 @@ pub struct ScheduleSpec {
 pub enum InvalidSchedule {
     /// The expression does not parse.
     #[error(
-        "cron expression {expression:?}: {problem}; write `sec min hour day month weekday`, such as \"0 0 2 * * *\" for every night at two"
+        "cron expression {expression:?}: {problem}; the form is `sec min hour day month weekday`, such as \"0 0 2 * * *\" for every night at two"
     )]
     Expression {
         /// As given.
         expression: String,
-        /// What the parser says.
+        /// Which field, and what is wrong with it.
         problem: String,
     },
     /// It parses, but no such day exists.
@@ -128,10 +130,10 @@ impl Schedule {
     /// ```
     pub fn parse(expression: &str, timezone: &str) -> Result<Self, InvalidSchedule> {
         let zone = timezone.parse().map_err(|_| InvalidSchedule::Timezone(timezone.to_owned()))?;
-        let cron =
-            CronParser::builder().seconds(Seconds::Optional).build().parse(expression).map_err(|e| {
-                InvalidSchedule::Expression { expression: expression.to_owned(), problem: e.to_string() }
-            })?;
+        let cron = CronParser::builder().seconds(Seconds::Optional).build().parse(expression).map_err(|e| {
+            let problem = cron_problem::problem(expression).unwrap_or_else(|| e.to_string());
+            InvalidSchedule::Expression { expression: expression.to_owned(), problem }
+        })?;
         let schedule = Self { cron, zone };
         // A fixed start: whether an expression ever fires must not depend on when it is asked.
         match schedule.next_after(DateTime::UNIX_EPOCH) {

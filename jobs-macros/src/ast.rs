@@ -9,12 +9,16 @@ use syn::{
     Signature, Token, Type, TypeImplTrait, TypeInfer, TypeReference, Visibility,
 };
 
+use crate::place;
+
 /// A function as far as the macro looks into it. Its body stays unread: it is the compiler's business.
 pub(crate) struct Function {
     pub(crate) attrs: Vec<Attribute>,
     pub(crate) vis: Visibility,
     pub(crate) sig: Signature,
     pub(crate) params: Vec<Param>,
+    /// Whether it stands in an `impl` or a `trait`, where no struct can be written.
+    pub(crate) associated: bool,
 }
 
 /// What a parameter gets when the job runs.
@@ -67,21 +71,25 @@ impl Parse for Function {
             .iter()
             .map(|input| match input {
                 FnArg::Typed(param) => Param::of(param).unwrap_or_else(Param::Refused),
-                FnArg::Receiver(receiver) => Param::Refused(syn::Error::new_spanned(
-                    receiver,
-                    "a job is a free function: take what it needs as arguments, or write `#[derive(Job)]` and `impl Handle` for the type",
-                )),
+                // `validate` says why.
+                FnArg::Receiver(receiver) => {
+                    Param::Refused(syn::Error::new_spanned(receiver, "not a parameter of a job"))
+                }
             })
             .collect();
-        Ok(Self { attrs, vis, sig, params })
+        let associated = sig.receiver().is_some() || place::is_associated(&sig);
+        Ok(Self { attrs, vis, sig, params, associated })
     }
 }
 
-impl Function {
-    /// The struct cannot be written where methods stand.
-    pub(crate) fn is_method(&self) -> bool {
-        self.sig.receiver().is_some()
-    }
+/// What is said of a function that belongs to an `impl` or a `trait`.
+pub(crate) fn free_function(sig: &Signature) -> String {
+    let (ident, asyncness) = (&sig.ident, if sig.asyncness.is_some() { "async " } else { "" });
+    format!(
+        "a job is a free function, and `{ident}` stands in an `impl` or a `trait`\n\
+         write `#[job] {asyncness}fn {ident}(..)` beside the block, with what it needs as arguments and as `State<T>`;\n\
+         or make the type itself the job: `#[derive(Job)]` above it, and `impl Handle` with `async fn handle(self, ctx: JobContext)`"
+    )
 }
 
 impl Param {

@@ -5,7 +5,8 @@ use chrono::DateTime;
 use chrono_tz::{TZ_VARIANTS, Tz};
 use croner::parser::{CronParser, Seconds};
 
-use crate::names::nearest;
+use crate::cron_problem::problem;
+use crate::nearest::nearest;
 
 /// Whether the zone exists.
 pub(crate) fn zone(timezone: &str) -> Result<Tz, String> {
@@ -20,10 +21,11 @@ pub(crate) fn zone(timezone: &str) -> Result<Tz, String> {
 
 /// Whether the expression parses and ever fires in this zone.
 pub(crate) fn check(expression: &str, zone: Tz) -> Result<(), String> {
-    let cron = CronParser::builder().seconds(Seconds::Optional).build().parse(expression).map_err(|problem| {
+    let cron = CronParser::builder().seconds(Seconds::Optional).build().parse(expression).map_err(|refusal| {
+        let problem = problem(expression).unwrap_or_else(|| refusal.to_string());
         format!(
             "cron expression {expression:?}: {problem}\n\
-             write `sec min hour day month weekday`, such as \"0 0 2 * * *\" for every night at two"
+             the form is `sec min hour day month weekday`, such as \"0 0 2 * * *\" for every night at two"
         )
     })?;
     match cron.find_next_occurrence(&DateTime::UNIX_EPOCH.with_timezone(&zone), false) {
@@ -55,6 +57,15 @@ mod tests {
             "* * * *",
             "0 0 0 1 1 * 2020",
             "0 0 0 1 1 * 1969",
+            "0 9-17/2 * jan,JUL mon#2",
+            "0 0 15W * ?",
+            "0 0 LW * 5L",
+            "0 0 * * +MON",
+            "0 0 * * 7",
+            "0 22-2 * * *",
+            "5/10 * * * *",
+            "*/0 * * * *",
+            "0 0 2 * * MO",
         ];
         let zones = ["UTC", "Europe/Paris", "America/St_Johns", "europe/paris", "CET", "Nowhere", ""];
         let mut refused = 0;
@@ -63,6 +74,12 @@ mod tests {
                 let here = super::zone(name).and_then(|zone| super::check(expression, zone));
                 let there = Schedule::parse(expression, name);
                 assert_eq!(here.is_ok(), there.is_ok(), "{expression:?} in {name:?}: {here:?}, {there:?}");
+                if let (Err(here), Err(InvalidSchedule::Expression { problem, .. })) = (&here, &there) {
+                    assert!(here.contains(problem), "{here:?}, {problem:?}");
+                }
+                if there.is_ok() && !expression.starts_with('@') {
+                    assert_eq!(super::problem(expression), None, "{expression:?}");
+                }
                 let never = matches!(there, Err(InvalidSchedule::NeverFires(_)));
                 assert_eq!(here.is_err_and(|m| m.contains("never fires")), never, "{expression:?} in {name:?}");
                 refused += usize::from(there.is_err());

@@ -15,7 +15,7 @@ pub(crate) fn function(
     error: &syn::Error,
 ) -> TokenStream {
     let error = error.to_compile_error();
-    let Some(Plan { name, kind, shared, .. }) = plan.filter(|_| !function.is_method()) else { return error };
+    let Some(Plan { name, kind, shared, .. }) = plan.filter(|_| !function.associated) else { return error };
     let vis = &function.vis;
     // Types that name the function's generics mean nothing outside of it.
     let known = function.sig.generics.params.is_empty();

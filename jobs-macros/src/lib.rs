@@ -7,13 +7,16 @@
 mod ast;
 mod attr;
 mod cron;
+mod cron_problem;
 mod duration;
 mod errors;
 mod expand;
 mod fallback;
 mod krate;
 mod names;
+mod nearest;
 mod options;
+mod place;
 #[cfg(test)]
 mod tests;
 mod validate;

@@ -1,4 +1,4 @@
-//! Names made out of names, and the name somebody probably meant.
+//! Names made out of names.
 
 /// `send_welcome` → `SendWelcome`.
 pub(crate) fn upper_camel(snake: &str) -> String {
@@ -30,36 +30,9 @@ pub(crate) fn snake(camel: &str) -> String {
     snake
 }
 
-/// The candidate nearest to `written`, if one is near enough to be what was meant.
-pub(crate) fn nearest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let written = written.to_lowercase();
-    candidates
-        .into_iter()
-        .map(|candidate| (distance(&written, &candidate.to_lowercase()), candidate))
-        .filter(|(distance, candidate)| *distance <= candidate.chars().count() / 3)
-        .min()
-        .map(|(_, candidate)| candidate)
-}
-
-/// How many letters must be added, removed or replaced (Levenshtein), row by row.
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (i, letter) in from.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &other) in to.iter().enumerate() {
-            let replaced = diagonal + usize::from(letter != other);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[to.len()]
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{nearest, snake, upper_camel};
+    use super::{snake, upper_camel};
 
     #[test]
     fn functions_name_structs() {
@@ -85,17 +58,6 @@ mod tests {
             ("Already_Split", "already_split"),
         ] {
             assert_eq!(snake(name), kind);
-        }
-    }
-
-    #[test]
-    fn a_slip_finds_its_word_and_another_word_none() {
-        let options = ["queue", "priority", "timeout", "kind"];
-        for (written, meant) in [("quue", "queue"), ("Priority", "priority"), ("time_out", "timeout")] {
-            assert_eq!(nearest(written, options), Some(meant));
-        }
-        for written in ["color", "retries", "x", ""] {
-            assert_eq!(nearest(written, options), None, "{written:?}");
         }
     }
 }

@@ -7,8 +7,9 @@ use proc_macro2::Span;
 use syn::{Expr, ExprLit, ExprPath, ExprUnary, Ident, Lit, LitStr, UnOp};
 
 use crate::attr::Entry;
+use crate::duration;
 use crate::errors::Errors;
-use crate::{duration, names};
+use crate::nearest::nearest;
 
 /// The longest kind or queue, in bytes; the same as `jobs_core` accepts at run time.
 const MAX_NAME_BYTES: usize = 200;
@@ -109,7 +110,7 @@ impl Options {
 
 fn unknown(name: &Ident, target: Target) -> syn::Error {
     let known: Vec<&str> = KNOWN.into_iter().filter(|known| target == Target::Function || *known != "name").collect();
-    let hint = match names::nearest(&name.to_string(), known.iter().copied()) {
+    let hint = match nearest(&name.to_string(), known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("the options are `{}`", known.join("`, `")),
     };

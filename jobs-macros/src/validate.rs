@@ -4,7 +4,7 @@ use syn::ext::IdentExt;
 use syn::visit::Visit;
 use syn::{Attribute, Data, Fields, Generics, Ident, LitStr, ReturnType, Signature, Type, TypeImplTrait};
 
-use crate::ast::{Declaration, Function, Param};
+use crate::ast::{Declaration, Function, Param, free_function};
 use crate::errors::Errors;
 use crate::options::Options;
 use crate::{cron, names};
@@ -24,6 +24,14 @@ pub(crate) struct Plan {
 /// Checks a function; answers a plan that holds only if no objection was made.
 pub(crate) fn function(function: &mut Function, options: Options, errors: &mut Errors) -> Option<Plan> {
     let ident = function.sig.ident.clone();
+    // Whatever else there is to say can wait until it stands elsewhere.
+    if function.associated {
+        match function.sig.receiver() {
+            Some(receiver) => errors.at(receiver, free_function(&function.sig)),
+            None => errors.at(&ident, free_function(&function.sig)),
+        }
+        return None;
+    }
     signature(&function.sig, errors);
     let mut connections = 0;
     for (param, input) in function.params.iter_mut().zip(&function.sig.inputs) {

@@ -1,0 +1,129 @@
+//! What is wrong with a cron expression that the parser refused: which field, which value, what is allowed. The parser's own
+//! words name none of them. The macros read this file too (`jobs-macros/src/cron_problem.rs` links here), so that the
+//! compiler and the worker say the same.
+
+struct Field {
+    name: &'static str,
+    least: u32,
+    most: u32,
+    /// From `least` on.
+    words: &'static [&'static str],
+    /// Other letters and signs that the parser understands in this field.
+    signs: &'static str,
+}
+
+const fn field(name: &'static str, least: u32, most: u32) -> Field {
+    Field { name, least, most, words: &[], signs: "" }
+}
+
+const FIELDS: [Field; 7] = [
+    field("second", 0, 59),
+    field("minute", 0, 59),
+    field("hour", 0, 23),
+    Field { signs: "LW?", ..field("day of the month", 1, 31) },
+    Field {
+        words: &["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"],
+        ..field("month", 1, 12)
+    },
+    Field { words: &["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"], signs: "L#?+", ..field("weekday", 0, 7) },
+    field("year", 1, 5000),
+];
+
+/// The first problem of an expression, or `None` where only the parser knows.
+pub(crate) fn problem(expression: &str) -> Option<String> {
+    let written: Vec<&str> = expression.split_whitespace().collect();
+    match written.len() {
+        // Those of the classic form have no seconds.
+        5 => find(&FIELDS[1..6], &written),
+        6 | 7 => find(&FIELDS, &written),
+        0 => Some("it is empty".to_owned()),
+        1 if expression.contains('@') => {
+            Some(format!("{expression:?} is not one of @hourly, @daily, @weekly, @monthly and @yearly"))
+        }
+        count => Some(format!("it has {count} field{} instead of five or six", if count == 1 { "" } else { "s" })),
+    }
+}
+
+fn find(fields: &[Field], written: &[&str]) -> Option<String> {
+    fields.iter().zip(written).find_map(|(field, text)| text.split(',').find_map(|part| field.objection(part)))
+}
+
+impl Field {
+    fn objection(&self, part: &str) -> Option<String> {
+        let Self { name, .. } = self;
+        let (span, step) = match part.split_once('/') {
+            Some((span, step)) => (span, Some(step)),
+            None => (part, None),
+        };
+        if span.is_empty() {
+            return step.map(|step| format!("{name} {part:?} lacks what it steps through; write \"*/{step}\""));
+        }
+        if let Some(step) = step {
+            if !step.parse::<u32>().is_ok_and(|step| step > 0) {
+                return Some(format!("{name} {part:?} has the step {step:?}; a step is a whole number from 1"));
+            }
+            if !span.contains(['*', '-', '?']) {
+                let most = self.most;
+                return Some(format!("{name} {part:?} has a step without a range; write \"{span}-{most}/{step}\""));
+            }
+        }
+        match span.split_once('-') {
+            Some((from, to)) => {
+                let objection = self.value(from).err().or_else(|| self.value(to).err());
+                objection.or_else(|| match (self.value(from), self.value(to)) {
+                    (Ok(Some(first)), Ok(Some(last))) if first > last => {
+                        Some(format!("{name} {part:?} runs backwards; write two ranges, separated by a comma"))
+                    }
+                    _ => None,
+                })
+            }
+            None => self.value(span).err(),
+        }
+    }
+
+    /// The number that a value means; none where it has signs of which only the parser knows the meaning.
+    fn value(&self, text: &str) -> Result<Option<u32>, String> {
+        let Self { name, least, most, words, signs } = self;
+        let upper = text.to_uppercase();
+        if let Some(place) = words.iter().position(|word| *word == upper) {
+            return Ok(u32::try_from(place).ok().map(|place| place + least));
+        }
+        let range = || match words {
+            [first, .., last] => format!("write {least} to {most}, or {first} to {last}"),
+            _ => format!("write {least} to {most}"),
+        };
+        match text.parse::<u32>() {
+            Ok(number) if (*least..=*most).contains(&number) => Ok(Some(number)),
+            Ok(_) => Err(format!("{name} {text} is out of range; {}", range())),
+            Err(_) if text == "*" || upper.contains(|c| signs.contains(c)) => Ok(None),
+            Err(_) => Err(format!("{name} {text:?} is not understood; {}", range())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::problem;
+
+    #[test]
+    fn the_field_the_value_and_the_range_are_named() {
+        for (expression, expected) in [
+            ("0 0 25 * * *", "hour 25 is out of range; write 0 to 23"),
+            ("61 * * * *", "minute 61 is out of range; write 0 to 59"),
+            ("0 0 2 0 * *", "day of the month 0 is out of range; write 1 to 31"),
+            ("0 0 2 * 1,13 *", "month 13 is out of range; write 1 to 12, or JAN to DEC"),
+            ("0 0 2 * * 8", "weekday 8 is out of range; write 0 to 7, or SUN to SAT"),
+            ("0 0 2 * * MO", "weekday \"MO\" is not understood; write 0 to 7, or SUN to SAT"),
+            ("0 0 2am * * *", "hour \"2am\" is not understood; write 0 to 23"),
+            ("0 22-2 * * *", "hour \"22-2\" runs backwards; write two ranges, separated by a comma"),
+            ("0 9-24 * * *", "hour 24 is out of range; write 0 to 23"),
+            ("*/0 * * * *", "minute \"*/0\" has the step \"0\"; a step is a whole number from 1"),
+            ("5/10 * * * *", "minute \"5/10\" has a step without a range; write \"5-59/10\""),
+            ("every night", "it has 2 fields instead of five or six"),
+            ("", "it is empty"),
+            ("@dayly", "\"@dayly\" is not one of @hourly, @daily, @weekly, @monthly and @yearly"),
+        ] {
+            assert_eq!(problem(expression).as_deref(), Some(expected), "{expression:?}");
+        }
+    }
+}
