@@ -107,9 +107,10 @@ pub struct JobError {
 }
 
 impl JobError {
-    /// Wraps an error, to be retried after the job's backoff.
-    pub fn new(error: impl Into<anyhow::Error>) -> Self {
-        Self::from_any(error)
+    /// Wraps an error, to be retried after the job's backoff: any `std::error::Error`, an `anyhow::Error` or a
+    /// `Box<dyn Error + Send + Sync>`.
+    pub fn new<M>(error: impl IntoJobError<M>) -> Self {
+        error.into_job_error()
     }
 
     /// An error that is only a message.
@@ -142,14 +143,6 @@ impl JobError {
         }
     }
 
-    /// Wraps an error; a `JobError` inside an `anyhow::Error` keeps its word.
-    pub(crate) fn from_any(error: impl Into<anyhow::Error>) -> Self {
-        match error.into().downcast::<Self>() {
-            Ok(error) => error,
-            Err(source) => Self::of_kind(FailureKind::Error, source),
-        }
-    }
-
     pub(crate) fn of_kind(kind: FailureKind, source: anyhow::Error) -> Self {
         Self { source, kind, next: Next::Backoff }
     }
@@ -178,21 +171,59 @@ impl std::error::Error for JobError {
     }
 }
 
-/// Says on a `Result` what should follow its error.
-pub trait ResultExt<T> {
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The errors a handler may return. `M` is inferred: without it the impl for `Box<dyn Error + Send + Sync>` would overlap
+/// the other one, because `anyhow` might learn to convert from it.
+#[diagnostic::on_unimplemented(
+    message = "a job cannot fail with `{Self}`",
+    note = "an error is a `std::error::Error + Send + Sync + 'static`, `anyhow::Error`, `Box<dyn Error + Send + Sync>` or `JobError`"
+)]
+pub trait IntoJobError<M> {
+    /// Brings the error to its common form. A `JobError` inside keeps what it says about the next attempt, except where
+    /// an `anyhow::Error` holds it and went into a box: `anyhow` hides its type there.
+    fn into_job_error(self) -> JobError;
+}
+
+/// Errors that `anyhow` converts.
+#[derive(Debug)]
+pub enum ByAnyhow {}
+
+/// Errors in a box, which `anyhow` does not convert by `From`.
+#[derive(Debug)]
+pub enum Boxed {}
+
+#[diagnostic::do_not_recommend]
+impl<E: Into<anyhow::Error>> IntoJobError<ByAnyhow> for E {
+    fn into_job_error(self) -> JobError {
+        self.into().downcast().unwrap_or_else(|source| JobError::of_kind(FailureKind::Error, source))
+    }
+}
+
+impl IntoJobError<Boxed> for BoxError {
+    fn into_job_error(self) -> JobError {
+        match self.downcast::<JobError>() {
+            Ok(error) => *error,
+            Err(source) => JobError::of_kind(FailureKind::Error, anyhow::Error::from_boxed(source)),
+        }
+    }
+}
+
+/// Says on a `Result` what should follow its error. `M` is inferred.
+pub trait ResultExt<T, M> {
     /// See [`JobError::fatal`].
     fn fatal(self) -> Result<T, JobError>;
     /// See [`JobError::retry_in`].
     fn retry_in(self, delay: Duration) -> Result<T, JobError>;
 }
 
-impl<T, E: Into<anyhow::Error>> ResultExt<T> for Result<T, E> {
+impl<T, E: IntoJobError<M>, M> ResultExt<T, M> for Result<T, E> {
     fn fatal(self) -> Result<T, JobError> {
-        self.map_err(|error| JobError::from_any(error).fatal())
+        self.map_err(|error| error.into_job_error().fatal())
     }
 
     fn retry_in(self, delay: Duration) -> Result<T, JobError> {
-        self.map_err(|error| JobError::from_any(error).retry_in(delay))
+        self.map_err(|error| error.into_job_error().retry_in(delay))
     }
 }
 
@@ -251,12 +282,28 @@ mod tests {
     #[test]
     fn a_job_error_keeps_its_word_through_anyhow() {
         let inside: anyhow::Error = JobError::msg("x").fatal().into();
-        assert!(JobError::from_any(inside).is_fatal());
+        assert!(JobError::new(inside).is_fatal());
+    }
+
+    #[test]
+    fn a_job_error_keeps_its_word_in_a_box() {
+        let inside: BoxError = JobError::msg("x").fatal().into();
+        assert!(JobError::new(inside).is_fatal());
+    }
+
+    #[test]
+    fn a_boxed_error_is_stored_with_its_causes() {
+        let error: BoxError = anyhow::Error::msg("connection refused").context("could not reach the mailer").into();
+        assert_eq!(JobError::new(error).to_failure().message, "could not reach the mailer: connection refused");
+        let text: Result<(), BoxError> = Err("no such card".into());
+        let error = text.fatal().unwrap_err();
+        assert!(error.is_fatal());
+        assert_eq!(error.to_failure().message, "no such card");
     }
 
     #[test]
     fn causes_are_part_of_the_stored_message() {
         let error = anyhow::Error::msg("connection refused").context("could not reach the mailer");
-        assert_eq!(JobError::from_any(error).to_failure().message, "could not reach the mailer: connection refused");
+        assert_eq!(JobError::new(error).to_failure().message, "could not reach the mailer: connection refused");
     }
 }

@@ -25,7 +25,7 @@ mod testing;
 mod worker;
 
 pub use context::{JobContext, State, States, TypeKey};
-pub use error::{Failure, FailureKind, JobError, MAX_FAILURE_BYTES, ResultExt, StorageError};
+pub use error::{Failure, FailureKind, IntoJobError, JobError, MAX_FAILURE_BYTES, ResultExt, StorageError};
 pub use handler::{AnyConnection, Handle, Handler, Registered, Registration};
 pub use job::{Job, JobId, JobOptions, Retain};
 pub use lease::{ClaimedJob, Lease, WorkerId};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::error::{Failure, FailureKind, JobError};
+use crate::error::{Failure, FailureKind, IntoJobError, JobError};
 use crate::job::{JobOptions, Retain};
 use crate::lease::Lease;
 
@@ -20,41 +20,41 @@ pub enum Outcome {
 /// What every handler comes down to.
 pub type Handled = Result<Outcome, JobError>;
 
-/// The return types a handler may have.
+/// The return types a handler may have. `M` is inferred; see [`IntoJobError`](crate::error::IntoJobError).
 #[diagnostic::on_unimplemented(
     message = "a job cannot return `{Self}`",
     label = "not a job's return type",
     note = "return `()`, `Outcome`, `Result<(), E>` or `Result<Outcome, E>`",
-    note = "where `E` is a `std::error::Error + Send + Sync + 'static`, `anyhow::Error` or `JobError`"
+    note = "where `E` is a `std::error::Error + Send + Sync + 'static`, `anyhow::Error`, `Box<dyn Error + Send + Sync>` or `JobError`"
 )]
-pub trait IntoHandled {
+pub trait IntoHandled<M> {
     /// Brings the answer to its common form.
     fn into_handled(self) -> Handled;
 }
 
-impl IntoHandled for () {
+impl IntoHandled<()> for () {
     fn into_handled(self) -> Handled {
         Ok(Outcome::Complete)
     }
 }
 
-impl IntoHandled for Outcome {
+impl IntoHandled<()> for Outcome {
     fn into_handled(self) -> Handled {
         Ok(self)
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl<E: Into<anyhow::Error>> IntoHandled for Result<(), E> {
+impl<E: IntoJobError<M>, M> IntoHandled<M> for Result<(), E> {
     fn into_handled(self) -> Handled {
-        self.map(|()| Outcome::Complete).map_err(JobError::from_any)
+        self.map(|()| Outcome::Complete).map_err(E::into_job_error)
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl<E: Into<anyhow::Error>> IntoHandled for Result<Outcome, E> {
+impl<E: IntoJobError<M>, M> IntoHandled<M> for Result<Outcome, E> {
     fn into_handled(self) -> Handled {
-        self.map_err(JobError::from_any)
+        self.map_err(E::into_job_error)
     }
 }
 

@@ -54,7 +54,7 @@ use proc_macro::TokenStream;
 /// # Return types
 ///
 /// `()`, `Outcome`, `Result<(), E>` or `Result<Outcome, E>`, where `E` is a `std::error::Error + Send + Sync + 'static`,
-/// `anyhow::Error` or `JobError`.
+/// `anyhow::Error`, `Box<dyn Error + Send + Sync>` or `JobError`.
 ///
 /// # Options
 ///

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use jobs::__private::{AsyncJobConnection, BlockingJobConnection};
-use jobs::{JobContext, JobError, Outcome, Registered, State, job};
+use jobs::{JobContext, JobError, Outcome, Registered, ResultExt as _, State, job};
 use jobs_core::{Handler, States, TypeKey};
 use serde_json::json;
 
@@ -142,6 +142,40 @@ struct OwnError;
 #[job]
 fn answers_an_error() -> Result<(), OwnError> {
     Err(OwnError)
+}
+
+#[job]
+fn answers_a_box(fatal: bool) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    if fatal {
+        // As `?` does it.
+        Err(JobError::msg("no use").fatal())?;
+    }
+    Err("later")?;
+    Ok(())
+}
+
+#[job]
+async fn answers_a_box_later() -> Result<Outcome, Box<dyn std::error::Error + Send + Sync + 'static>> {
+    Err(OwnError)?;
+    Ok(Outcome::Complete)
+}
+
+#[job]
+fn makes_a_box_fatal() -> Result<(), JobError> {
+    let failed: Result<(), Box<dyn std::error::Error + Send + Sync>> = Err(OwnError.into());
+    failed.fatal()
+}
+
+#[tokio::test]
+async fn an_error_in_a_box_is_an_error() {
+    let none = States::default;
+    let fatal = run::<AnswersABox>(&json!({"fatal": true}), none()).await.unwrap_err();
+    assert!(fatal.is_fatal(), "{fatal}");
+    let error = run::<AnswersABox>(&json!({"fatal": false}), none()).await.unwrap_err();
+    assert_eq!((error.to_string().as_str(), error.is_fatal()), ("later", false));
+    assert_eq!(run::<AnswersABoxLater>(&json!({}), none()).await.unwrap_err().to_string(), "of its own");
+    let error = run::<MakesABoxFatal>(&json!({}), none()).await.unwrap_err();
+    assert_eq!((error.to_string().as_str(), error.is_fatal()), ("of its own", true));
 }
 
 #[tokio::test]

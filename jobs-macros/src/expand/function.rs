@@ -86,7 +86,7 @@ fn handler(private: &TokenStream, function: &Function, plan: &Plan, transactiona
     let body = quote_spanned! {here=>
         #unused
         let job = ctx.decode::<#job>()?;
-        <#returns as #private::IntoHandled>::into_handled(#answer)
+        <#returns as #private::IntoHandled<_>>::into_handled(#answer)
     };
     match (is_async, transactional) {
         (true, false) => quote_spanned! {here=>

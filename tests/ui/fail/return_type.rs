@@ -15,4 +15,9 @@ fn error_of_text() -> Result<(), String> {
     Ok(())
 }
 
+#[job]
+fn error_that_cannot_cross_threads() -> Result<(), Box<dyn std::error::Error>> {
+    Ok(())
+}
+
 fn main() {}
