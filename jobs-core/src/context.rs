@@ -15,6 +15,7 @@ use crate::job::JobId;
 use crate::lease::{ClaimedJob, Lease};
 use crate::outcome::{Finish, Keep, Retention, Transition};
 use crate::stop::Stop;
+use crate::undecodable::mismatch;
 
 /// A type and its name, for messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -43,22 +44,35 @@ pub struct State<T>(pub T);
 
 /// The values handlers share, one per type.
 #[derive(Clone, Default)]
-pub struct States(HashMap<TypeId, Arc<dyn Any + Send + Sync>>);
+pub struct States(HashMap<TypeId, Given>);
+
+#[derive(Clone)]
+struct Given {
+    type_name: &'static str,
+    value: Arc<dyn Any + Send + Sync>,
+}
 
 impl States {
     /// Adds or replaces the value of its type.
     pub fn insert<T: Send + Sync + 'static>(&mut self, value: T) {
-        self.0.insert(TypeId::of::<T>(), Arc::new(value));
+        self.0.insert(TypeId::of::<T>(), Given { type_name: type_name::<T>(), value: Arc::new(value) });
     }
 
     /// The value of this type.
     pub fn get<T: Send + Sync + 'static>(&self) -> Option<&T> {
-        self.0.get(&TypeId::of::<T>())?.downcast_ref()
+        self.0.get(&TypeId::of::<T>())?.value.downcast_ref()
     }
 
     /// Whether a value of this type is there.
     pub fn contains(&self, key: TypeKey) -> bool {
         self.0.contains_key(&key.id)
+    }
+
+    /// The types' names, sorted.
+    pub(crate) fn names(&self) -> Vec<&'static str> {
+        let mut names: Vec<_> = self.0.values().map(|given| given.type_name).collect();
+        names.sort_unstable();
+        names
     }
 }
 
@@ -218,7 +232,7 @@ impl JobContext {
     #[doc(hidden)]
     pub fn decode<T: serde::de::DeserializeOwned>(&self) -> Result<T, JobError> {
         serde_json::from_slice(&self.0.job.args).map_err(|error| {
-            let mismatch = mismatch_without_values(&error);
+            let mismatch = mismatch::<T>(&self.0.job.args, &error);
             JobError::of_kind(
                 FailureKind::Undecodable,
                 anyhow::Error::msg(format!(
@@ -250,21 +264,5 @@ impl JobContext {
 impl fmt::Debug for JobContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.0.job, f)
-    }
-}
-
-/// serde's messages quote the values they object to, and arguments must not reach logs or error tables. Those that a type
-/// makes itself may have them anywhere.
-fn mismatch_without_values(error: &serde_json::Error) -> String {
-    const SERDES: [&str; 5] =
-        ["invalid type: ", "invalid value: ", "invalid length ", "unknown variant ", "unknown field "];
-    let text = error.to_string();
-    let place = format!("at line {} column {}", error.line(), error.column());
-    let is_serdes = SERDES.iter().any(|start| text.starts_with(start));
-    match text.rfind(", expected ").filter(|_| is_serdes) {
-        Some(at) => text[at + 2..].to_owned(),
-        None if text.starts_with("missing field") || text.starts_with("duplicate field") => text,
-        None if error.is_data() => format!("unexpected value {place}"),
-        None => format!("not valid JSON {place}"),
     }
 }

@@ -11,6 +11,7 @@ mod handler;
 mod job;
 mod lease;
 mod maintenance;
+mod missing_state;
 mod new_job;
 mod outcome;
 mod record;
@@ -22,6 +23,7 @@ mod stop;
 pub mod storage;
 mod telemetry;
 mod testing;
+mod undecodable;
 mod worker;
 
 pub use context::{JobContext, State, States, TypeKey};

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::error::{Failure, FailureKind, IntoJobError, JobError};
 use crate::job::{JobOptions, Retain};
 use crate::lease::Lease;
+use crate::retry;
 
 /// What a handler answers when nothing failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -193,12 +194,16 @@ pub fn decide(attempt: Attempt<'_>, handled: Handled, jitter: f64) -> Transition
         }
         Err(error) => {
             let failure = error.to_failure();
-            if error.is_fatal() || attempt.attempt >= attempt.max_attempts {
-                Transition::Discard { failure, keep: failed }
-            } else {
-                let delay = error.delay().unwrap_or_else(|| attempt.options.backoff.wait(attempt.attempt, jitter));
-                Transition::Retry { delay, failure }
+            let undecodable = failure.kind == FailureKind::Undecodable;
+            let last = if undecodable { retry::UNDECODABLE_ATTEMPTS } else { u16::MAX }.min(attempt.max_attempts);
+            if error.is_fatal() || attempt.attempt >= last {
+                return Transition::Discard { failure, keep: failed };
             }
+            let delay = error.delay().unwrap_or_else(|| match undecodable {
+                true => retry::undecodable_wait(attempt.attempt, jitter),
+                false => attempt.options.backoff.wait(attempt.attempt, jitter),
+            });
+            Transition::Retry { delay, failure }
         }
     }
 }
@@ -239,6 +244,26 @@ mod tests {
     fn retry_in_does_not_grant_further_attempts() {
         let in_a_minute = JobError::msg("x").retry_in(Duration::from_secs(60));
         assert!(matches!(decided(3, Err(in_a_minute)), Transition::Discard { .. }));
+    }
+
+    #[test]
+    fn undecodable_arguments_have_few_attempts_that_outlast_a_deployment() {
+        let undecodable = || JobError::of_kind(FailureKind::Undecodable, anyhow::Error::msg("x"));
+        let decided = |attempt, max_attempts| {
+            let options = options();
+            let attempt = Attempt { attempt, max_attempts, options: &options, retention: Retention::default() };
+            decide(attempt, Err(undecodable()), 0.0)
+        };
+        let mut waited = Duration::ZERO;
+        for attempt in 1..5 {
+            let Transition::Retry { delay, .. } = decided(attempt, 25) else { panic!("attempt {attempt}") };
+            waited += delay;
+        }
+        assert!(waited > Duration::from_secs(3000), "{waited:?}");
+        assert!(
+            matches!(decided(5, 25), Transition::Discard { failure, .. } if failure.kind == FailureKind::Undecodable)
+        );
+        assert!(matches!(decided(2, 2), Transition::Discard { .. }), "a job's own limit holds, too");
     }
 
     #[test]

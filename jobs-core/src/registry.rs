@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::context::States;
 use crate::handler::{Registered, Registration};
+use crate::missing_state;
 use crate::schedule::{InvalidSchedule, Schedule};
 
 /// The kinds a worker can run.
@@ -34,10 +35,7 @@ pub enum RegistryError {
         second: String,
     },
     /// A handler takes a state the worker does not have.
-    #[error(
-        "job `{kind}` ({location}) takes State<{state}>, which this worker was not given; give it one with \
-         `.state(..)`, in the function named by `jobs::worker!(.., setup = ..)` or on your own builder"
-    )]
+    #[error("job `{kind}` ({location}) takes State<{state}>, which this worker was not given ({given}); {advice}")]
     MissingState {
         /// The kind.
         kind: &'static str,
@@ -45,6 +43,10 @@ pub enum RegistryError {
         location: &'static str,
         /// The type.
         state: &'static str,
+        /// What it was given.
+        given: String,
+        /// What to write.
+        advice: String,
     },
     /// A handler asks for a connection this database does not have.
     #[error(
@@ -139,7 +141,8 @@ impl Registry {
         }
         for &Registration { kind, location, states: takes, connection, schedule, .. } in self.iter() {
             if let Some(state) = takes.iter().map(|key| key()).find(|key| !states.contains(*key)) {
-                return Err(RegistryError::MissingState { kind, location, state: state.name });
+                let (given, advice) = missing_state::explain(state.name, &states.names());
+                return Err(RegistryError::MissingState { kind, location, state: state.name, given, advice });
             }
             if let Some(asked) = connection.map(|key| key()).filter(|key| !provides(key.id)) {
                 return Err(RegistryError::WrongConnection { kind, location, connection: asked.name, database });

@@ -48,6 +48,23 @@ impl Backoff {
     }
 }
 
+/// Attempts of a job whose arguments this program cannot decode. Not one: while a new version is rolled out, workers of the
+/// older one meet arguments that only newer ones can read, and a version that cannot read older ones is rolled back. Not as
+/// many as others have: what nobody can read needs a person, who is told sooner.
+pub(crate) const UNDECODABLE_ATTEMPTS: u16 = 5;
+
+/// The wait after such an attempt, from 1. Together they outlast a deployment and its roll-back.
+pub(crate) fn undecodable_wait(attempt: u16, jitter: f64) -> Duration {
+    let seconds = match attempt {
+        0 | 1 => 15,
+        2 => 60,
+        3 => 600,
+        _ => 3600,
+    };
+    // Jobs that failed together do not come back together.
+    Duration::from_secs(seconds).mul_f64(0.75 + jitter.clamp(0.0, 1.0) / 4.0)
+}
+
 impl Default for Backoff {
     fn default() -> Self {
         Self::DEFAULT

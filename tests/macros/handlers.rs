@@ -97,7 +97,7 @@ async fn a_missing_state_fails_the_job_and_names_the_type() {
 async fn arguments_that_do_not_fit_fail_the_job_before_it_runs() {
     let error = run::<Asynchronous>(&json!({"to": 3}), states()).await.unwrap_err();
     let message = error.to_string();
-    assert!(message.contains("`asynchronous`") && message.contains("expected a string"), "{message}");
+    assert!(message.contains("`asynchronous`") && message.contains("`to`: expected a string"), "{message}");
 }
 
 #[test]

@@ -1,0 +1,140 @@
+//! Why stored arguments do not fit their type: which argument, and what was expected, without a word of what was found.
+//! Arguments must not reach logs or error tables, and serde's messages quote the values they object to.
+
+use serde::de::{DeserializeOwned, Deserializer, Error as _, Visitor, value};
+
+/// What is said about the arguments `args`, which are no `T`.
+pub(crate) fn mismatch<T: DeserializeOwned>(args: &[u8], error: &serde_json::Error) -> String {
+    let text = without_values(error);
+    match argument_at(args, error).filter(|key| fields::<T>().contains(&key.as_str())) {
+        Some(name) => format!("`{name}`: {text}"),
+        None => text,
+    }
+}
+
+/// Messages that a type makes itself may have values anywhere; of serde's own it is known where.
+fn without_values(error: &serde_json::Error) -> String {
+    const SERDES: [&str; 5] =
+        ["invalid type: ", "invalid value: ", "invalid length ", "unknown variant ", "unknown field "];
+    let text = error.to_string();
+    let place = format!("at line {} column {}", error.line(), error.column());
+    let is_serdes = SERDES.iter().any(|start| text.starts_with(start));
+    match text.rfind(", expected ").filter(|_| is_serdes) {
+        Some(at) => text[at + 2..].to_owned(),
+        None if text.starts_with("missing field") || text.starts_with("duplicate field") => text,
+        None if error.is_data() => format!("unexpected value {place}"),
+        None => format!("not valid JSON {place}"),
+    }
+}
+
+/// The key of the outermost object in whose value the error is. It may be data, as a map's are: only compared, not shown.
+fn argument_at(args: &[u8], error: &serde_json::Error) -> Option<String> {
+    if !error.is_data() || error.line() == 0 {
+        return None;
+    }
+    let before: usize = args.split_inclusive(|byte| *byte == b'\n').take(error.line() - 1).map(<[u8]>::len).sum();
+    let read = args.get(..before + error.column()).unwrap_or(args);
+    let (mut depth, mut key, mut string, mut quote) = (0, None, &[][..], None);
+    let mut bytes = read.iter().enumerate();
+    while let Some((at, byte)) = bytes.next() {
+        match (byte, quote) {
+            (b'\\', Some(_)) => drop(bytes.next()),
+            (b'"', Some(start)) => (string, quote) = (&read[start..at], None),
+            (_, Some(_)) => {}
+            (b'"', None) => quote = Some(at + 1),
+            (b'{' | b'[', None) => depth += 1,
+            (b'}' | b']', None) => depth -= 1,
+            (b':', None) if depth == 1 => key = Some(string),
+            _ => {}
+        }
+    }
+    // At its end the object as a whole is meant.
+    key.filter(|_| depth > 0).map(|key| String::from_utf8_lossy(key).into_owned())
+}
+
+/// The names of a struct's fields, which are the program's own words.
+fn fields<T: DeserializeOwned>() -> &'static [&'static str] {
+    let mut fields: &[&str] = &[];
+    // Always an error: it only asks.
+    let _ = T::deserialize(Ask(&mut fields));
+    fields
+}
+
+struct Ask<'a>(&'a mut &'static [&'static str]);
+
+impl<'de> Deserializer<'de> for Ask<'_> {
+    type Error = value::Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Self::Error> {
+        Err(value::Error::custom("no value"))
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Self::Error> {
+        *self.0 = fields;
+        self.deserialize_any(visitor)
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[expect(dead_code, reason = "only decoded")]
+    struct Charge {
+        card: String,
+        cents: i64,
+        #[serde(default)]
+        address: Option<Address>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[expect(dead_code, reason = "only decoded")]
+    struct Address {
+        street: Vec<String>,
+    }
+
+    fn said<T: DeserializeOwned + std::fmt::Debug>(args: &str) -> String {
+        mismatch::<T>(args.as_bytes(), &serde_json::from_str::<T>(args).unwrap_err())
+    }
+
+    #[test]
+    fn the_argument_and_what_was_expected_are_named() {
+        for (args, expected) in [
+            (r#"{"card": 4111222233334444, "cents": 5}"#, "`card`: expected a string"),
+            (r#"{"cents": "secret", "card": "x"}"#, "`cents`: expected i64"),
+            (r#"{"card": "a\"b:{", "cents": 5.5}"#, "`cents`: expected i64"),
+            (r#"{"card": "x", "cents": null}"#, "`cents`: expected i64"),
+            ("{\"card\":\n\"x\",\n\n\"cents\": [\"secret\"]}", "`cents`: expected i64"),
+            (r#"{"card": "x", "cents": 1, "address": {"street": ["secret", 7]}}"#, "`address`: expected a string"),
+            (r#"{"card": "secret"}"#, "missing field `cents`"),
+            (r#"["secret", "x"]"#, "expected i64"),
+            (r#""secret""#, "expected struct Charge"),
+            ("{secret", "not valid JSON"),
+        ] {
+            let text = said::<Charge>(args);
+            assert!(text.starts_with(expected), "{args}: {text}");
+            assert!(!text.contains("secret") && !text.contains("4111"), "{args}: {text}");
+        }
+    }
+
+    #[test]
+    fn keys_that_are_data_are_not_shown() {
+        let text = said::<HashMap<String, i64>>(r#"{"secret": "secret"}"#);
+        assert!(text.starts_with("expected i64"), "{text}");
+    }
+}
