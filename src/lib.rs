@@ -15,10 +15,10 @@ pub mod prelude;
 
 pub use jobs_core::{
     AttemptError, Backoff, CatchUp, Failure, FailureKind, Handle, Handled, IntoNewJob, InvalidJob, InvalidSchedule,
-    Job, JobBuilder, JobContext, JobError, JobId, JobOptions, JobRecord, JobState, KindStats, Lease, NewJob, Outcome,
-    Registered, Registration, Registry, RegistryError, ResultExt, Retain, Retention, RunAt, Schedule, State,
-    StorageError, TestContext, Worker, WorkerBuilder, WorkerError, WorkerHandle, WorkerId, WorkerRecord, WorkerStats,
-    storage,
+    Job, JobBuilder, JobContext, JobError, JobId, JobOptions, JobRecord, JobState, KindStats, Lease, NewJob, NoRuntime,
+    Outcome, Registered, Registration, Registry, RegistryError, ResultExt, Retain, Retention, RunAt, Schedule, State,
+    StorageError, TestContext, UnknownQueue, Worker, WorkerBuilder, WorkerError, WorkerHandle, WorkerId, WorkerRecord,
+    WorkerStats, storage,
 };
 pub use jobs_diesel::{
     Backend, CompleteError, CompleteIn, DEFAULT_URL, Database, Enqueue, EnqueueError, Executor, MigrateError,

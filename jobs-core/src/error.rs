@@ -261,6 +261,30 @@ pub enum StorageError {
     Config(String),
 }
 
+/// Nothing drives futures that wait for time, sockets or threads. Without this check the first of them panics.
+#[derive(thiserror::Error)]
+#[error(
+    "no tokio runtime is running here, and the worker and its database connections need one: write `#[tokio::main]` above \
+     `async fn main`, or call this inside `tokio::runtime::Runtime::new()?.block_on(..)`"
+)]
+#[non_exhaustive]
+pub struct NoRuntime;
+
+debug_as_display!(NoRuntime);
+
+impl NoRuntime {
+    /// Fails outside of a runtime.
+    pub fn check() -> Result<(), Self> {
+        tokio::runtime::Handle::try_current().map(drop).map_err(|_| Self)
+    }
+}
+
+impl From<NoRuntime> for StorageError {
+    fn from(error: NoRuntime) -> Self {
+        Self::Config(error.to_string())
+    }
+}
+
 impl StorageError {
     /// Whether the same call may succeed later without anybody changing anything.
     pub fn is_transient(&self) -> bool {

@@ -12,6 +12,7 @@ mod job;
 mod lease;
 mod maintenance;
 mod missing_state;
+mod nearest;
 mod new_job;
 mod outcome;
 mod record;
@@ -27,7 +28,7 @@ mod undecodable;
 mod worker;
 
 pub use context::{JobContext, State, States, TypeKey};
-pub use error::{Failure, FailureKind, IntoJobError, JobError, MAX_FAILURE_BYTES, ResultExt, StorageError};
+pub use error::{Failure, FailureKind, IntoJobError, JobError, MAX_FAILURE_BYTES, NoRuntime, ResultExt, StorageError};
 pub use handler::{AnyConnection, Handle, Handler, Registered, Registration};
 pub use job::{Job, JobId, JobOptions, Retain};
 pub use lease::{ClaimedJob, Lease, WorkerId};
@@ -39,7 +40,7 @@ pub use retry::Backoff;
 pub use schedule::{CatchUp, Due, InvalidSchedule, MISSED_AFTER, Schedule, ScheduleSpec};
 pub use state::{JobState, UnknownState};
 pub use testing::TestContext;
-pub use worker::{Worker, WorkerBuilder, WorkerError, WorkerHandle, WorkerStats};
+pub use worker::{UnknownQueue, Worker, WorkerBuilder, WorkerError, WorkerHandle, WorkerStats};
 
 #[doc(hidden)]
 pub mod __private {

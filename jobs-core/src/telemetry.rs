@@ -12,6 +12,7 @@ use crate::job::JobId;
 use crate::lease::{ClaimedJob, Lease, WorkerId};
 use crate::outcome::Transition;
 use crate::storage::{Rescued, WorkerInfo};
+use crate::worker::UnknownQueue;
 
 pub(crate) fn job_span(job: &ClaimedJob) -> Span {
     info_span!(
@@ -26,6 +27,15 @@ pub(crate) fn job_span(job: &ClaimedJob) -> Span {
 
 pub(crate) fn worker_started(info: &WorkerInfo, queues: &str) {
     info!(worker.id = %info.id, worker.pid = info.pid, worker.queues = queues, "worker started");
+}
+
+pub(crate) fn unknown_queue(queue: &UnknownQueue, kinds: &[String]) {
+    let (name, hint, kinds) = (&queue.name, queue.hint(), kinds.join(", "));
+    warn!(
+        worker.queue = name,
+        "queue `{name}` is served, and no job of this program goes there by default; {hint}. Jobs of these kinds run there if \
+         they name it when they are enqueued: {kinds}. If it is meant, say so: `.declare_queue({name:?})`"
+    );
 }
 
 pub(crate) fn worker_draining(in_flight: usize, grace: Duration) {

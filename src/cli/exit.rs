@@ -87,7 +87,7 @@ impl From<WorkerError> for CliError {
     fn from(error: WorkerError) -> Self {
         let exit = match &error {
             WorkerError::Storage(error) => Exit::from(error),
-            WorkerError::UnknownQueue { .. } | WorkerError::Setting(_) => Exit::Usage,
+            WorkerError::Setting(_) => Exit::Usage,
             _ => Exit::Failed,
         };
         Self::new(exit, error.to_string())

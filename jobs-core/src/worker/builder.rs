@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::settings::Settings;
-use super::{Worker, WorkerError};
+use super::{UnknownQueue, Worker, WorkerError};
 use crate::context::States;
 use crate::outcome::Retention;
 use crate::registry::Registry;
@@ -68,7 +68,9 @@ impl WorkerBuilder {
     }
 
     /// Serves this queue, running at most `concurrency` of its jobs at the same time. Naming one queue means serving
-    /// only the named ones. Default: every queue that a registered job goes to.
+    /// only the named ones. Default: every queue that a registered job goes to. A queue that no job goes to by default is
+    /// served, too, because jobs may name it when they are enqueued, from code or SQL; the worker warns of it when it
+    /// starts, unless it was [declared](Self::declare_queue).
     pub fn queue(mut self, name: impl Into<String>, concurrency: usize) -> Self {
         self.queues.insert(name.into(), Some(concurrency));
         self
@@ -86,8 +88,8 @@ impl WorkerBuilder {
         self
     }
 
-    /// Says that a queue exists although no job goes there by default, because jobs name it when they are enqueued;
-    /// serving it is then no typing error.
+    /// Says that a queue exists although no job goes there by default, because jobs name it when they are enqueued.
+    /// Serving it is then no typing error, and the worker starts without a warning.
     pub fn declare_queue(mut self, name: impl Into<String>) -> Self {
         self.declared.insert(name.into());
         self
@@ -159,10 +161,10 @@ impl WorkerBuilder {
         let known: BTreeSet<&str> =
             registry.queues().into_iter().chain(self.declared.iter().map(String::as_str)).collect();
         let mut queues = BTreeMap::new();
+        let mut unknown = Vec::new();
         for (queue, concurrency) in &self.queues {
             if !known.contains(queue.as_str()) {
-                let known = Vec::from_iter(known).join(", ");
-                return Err(WorkerError::UnknownQueue { queue: queue.clone(), known });
+                unknown.push(UnknownQueue::new(queue, &known));
             }
             queues.insert(queue.clone(), concurrency.unwrap_or(self.concurrency));
         }
@@ -181,6 +183,6 @@ impl WorkerBuilder {
             max_crashes: self.max_crashes,
             retention: self.retention,
         };
-        Ok(Worker::new(storage, registry, self.states, settings))
+        Ok(Worker::new(storage, registry, self.states, settings, unknown))
     }
 }

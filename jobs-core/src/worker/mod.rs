@@ -22,6 +22,7 @@ mod settings;
 mod shutdown;
 mod stats;
 mod suspect;
+mod unknown_queue;
 mod usual;
 mod writer;
 
@@ -33,7 +34,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::context::{JobContext, States};
 use crate::crash_point::crash_point;
-use crate::error::StorageError;
+use crate::error::{NoRuntime, StorageError};
 use crate::job::Retain;
 use crate::lease::{ClaimedJob, WorkerId};
 use crate::maintenance;
@@ -46,13 +47,14 @@ pub(crate) use heartbeat::Pulse;
 pub(crate) use settings::Settings;
 pub use shutdown::WorkerHandle;
 pub use stats::WorkerStats;
-use usual::Usual;
+pub use unknown_queue::UnknownQueue;
 
 use completer::Completer;
 use leases::Leases;
 use queues::Queues;
 use shutdown::Phases;
 use stats::Counters;
+use usual::Usual;
 
 /// Why a worker did not start.
 #[derive(thiserror::Error)]
@@ -61,17 +63,9 @@ pub enum WorkerError {
     /// The registered jobs cannot be run.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// A queue that no job names.
-    #[error(
-        "queue `{queue}` is not the queue of any registered job (known: {known}); correct the name, or, if jobs name it when \
-         they are enqueued, declare it with `.declare_queue({queue:?})` in the worker's set-up"
-    )]
-    UnknownQueue {
-        /// The queue asked for.
-        queue: String,
-        /// The queues of registered jobs.
-        known: String,
-    },
+    /// Nothing drives the worker's futures.
+    #[error(transparent)]
+    NoRuntime(#[from] NoRuntime),
     /// A setting out of bounds.
     #[error("{0}")]
     Setting(String),
@@ -88,6 +82,7 @@ crate::debug_as_display!(WorkerError);
 /// A worker that is ready to run.
 pub struct Worker {
     shared: Arc<Shared>,
+    unknown_queues: Vec<UnknownQueue>,
 }
 
 /// What the steps share.
@@ -172,9 +167,16 @@ impl Worker {
         WorkerBuilder::new(storage)
     }
 
-    fn new(storage: Arc<dyn Storage>, registry: Registry, states: States, settings: Settings) -> Self {
+    fn new(
+        storage: Arc<dyn Storage>,
+        registry: Registry,
+        states: States,
+        settings: Settings,
+        unknown_queues: Vec<UnknownQueue>,
+    ) -> Self {
         let queues = Queues::new(&settings.queues);
         Self {
+            unknown_queues,
             shared: Arc::new(Shared {
                 storage,
                 usual: Usual::new(&registry),
@@ -215,6 +217,17 @@ impl Worker {
         self.shared.settings.queues.keys().map(String::as_str)
     }
 
+    /// The queues it serves although no registered job goes there by default and nobody declared them, sorted.
+    pub fn unknown_queues(&self) -> &[UnknownQueue] {
+        &self.unknown_queues
+    }
+
+    /// The same for a caller that says it in its own words: the worker then says nothing.
+    #[doc(hidden)]
+    pub fn take_unknown_queues(&mut self) -> Vec<UnknownQueue> {
+        std::mem::take(&mut self.unknown_queues)
+    }
+
     /// Runs until `signal` is ready or the handle says so, then drains: no more claims, running jobs get the grace
     /// period, what is unfinished goes back without losing an attempt.
     pub async fn run_until(self, signal: impl Future<Output = ()>) -> Result<(), WorkerError> {
@@ -230,9 +243,13 @@ impl Worker {
     }
 
     async fn run(self, until_empty: bool, signal: impl Future<Output = ()>) -> Result<(), WorkerError> {
+        NoRuntime::check()?;
         panics::install_hook();
         let shared = self.shared;
         shared.storage.check_schema().await?;
+        for queue in &self.unknown_queues {
+            telemetry::unknown_queue(queue, &shared.registry.kinds());
+        }
         let info = shared.info();
         shared.storage.register(&info).await?;
         crash_point("registered");

@@ -42,11 +42,6 @@ on_each_database! {
         db.run(&["migrate"]).exited(4).complained(&["version 99"]);
     }
 
-    fn an_unknown_queue_is_a_typing_error(db) {
-        let db = db.migrated();
-        db.run(&["--queues", "mial=3"]).exited(2).complained(&["mial", "default, mail"]);
-    }
-
     fn a_lease_too_short_to_keep_is_refused(db) {
         let db = db.migrated();
         db.run(&["--lease", "20ms"]).exited(2).complained(&["lease", "1s"]);

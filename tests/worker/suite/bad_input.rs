@@ -1,6 +1,10 @@
 //! What people get wrong: each mistake has a message that names it and says what to do, and none repeats a secret.
 
-use jobs::{Database, IntoNewJob as _, Job as _, JobError, JobState, NewJob, Registry, StorageError, job};
+use std::future::Future as _;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use jobs::{Database, IntoNewJob as _, Job as _, JobError, JobState, NewJob, Registry, State, StorageError, job};
 use support::{Db, registry};
 
 #[job]
@@ -68,12 +72,55 @@ async fn a_missing_an_older_and_a_newer_schema_stop_the_worker_with_one_line(db:
     assert!(error.contains("version 0") && error.contains("worker migrate"), "{error}");
 }
 
-async fn an_unknown_queue_is_refused_with_the_known_ones(db: Db) {
-    let error = db.worker(registry![Fine]).queue("defualt", 4).build().unwrap_err().to_string();
-    for part in ["`defualt`", "known: default", "declare_queue(\"defualt\")"] {
-        assert!(error.contains(part), "{error}");
+async fn an_unknown_queue_is_served_and_known_to_be_unknown(db: Db) {
+    let worker = db.worker(registry![Fine]).queue("defualt", 4).queue("default", 4).build().unwrap();
+    let [unknown] = worker.unknown_queues() else { panic!("{:?}", worker.unknown_queues()) };
+    assert_eq!((&*unknown.name, unknown.near.as_deref()), ("defualt", Some("default")));
+    assert!(unknown.hint().contains("did you mean `default`?"), "{}", unknown.hint());
+
+    let id = db.enqueue(Fine {}.queue("adhoc")).await;
+    let worker = db.worker(registry![Fine]).queue("adhoc", 4).build().unwrap();
+    assert_eq!(worker.run_until_empty().await.unwrap().completed, 1);
+    assert_eq!(db.record(id).await.state, JobState::Completed);
+
+    let worker = db.worker(registry![Fine]).declare_queue("adhoc").queue("adhoc", 4).build().unwrap();
+    assert!(worker.unknown_queues().is_empty());
+}
+
+async fn a_worker_without_a_runtime_says_so_and_panics_nowhere(db: Db) {
+    let worker = db.worker(registry![Fine]).build().unwrap();
+    let poll = move || {
+        let mut running = std::pin::pin!(worker.run_until_empty());
+        match running.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(ended) => ended.unwrap_err().to_string(),
+            Poll::Pending => "it runs".to_owned(),
+        }
+    };
+    let error = std::thread::spawn(poll).join().unwrap();
+    assert!(error.contains("no tokio runtime") && error.contains("#[tokio::main]"), "{error}");
+}
+
+#[derive(Clone)]
+struct Mailer;
+
+#[job]
+async fn mail(State(mailer): State<Mailer>) {
+    let Mailer = mailer;
+}
+
+async fn a_state_given_as_another_type_is_named_with_what_to_write(db: Db) {
+    let error = |builder: jobs::WorkerBuilder| builder.build().unwrap_err().to_string();
+    let worker = || db.worker(registry![Mail]);
+    let said = error(worker().state(Arc::new(Mailer)).state(7_u8));
+    for part in
+        ["`mail`", "bad_input.rs:", "State<", "it was given alloc::sync::Arc<", "u8", "take State<Arc<Mailer>> instead"]
+    {
+        assert!(said.contains(part), "{part}: {said}");
     }
-    db.worker(registry![Fine]).declare_queue("adhoc").queue("adhoc", 4).build().unwrap();
+    let said = error(worker().state(&Mailer));
+    assert!(said.contains("take State<&Mailer> instead, or give the Mailer itself"), "{said}");
+    assert!(error(worker()).contains("it was given no state at all"), "{}", error(worker()));
+    worker().state(Mailer).build().unwrap();
 }
 
 async fn a_kind_registered_twice_is_refused_with_both_places(db: Db) {
@@ -163,7 +210,9 @@ fn a_debug_view_of_a_database_or_a_job_shows_no_secret() {
 support::on_postgres! {
     wrong_urls_are_refused_and_no_message_has_the_password,
     a_missing_an_older_and_a_newer_schema_stop_the_worker_with_one_line,
-    an_unknown_queue_is_refused_with_the_known_ones,
+    an_unknown_queue_is_served_and_known_to_be_unknown,
+    a_worker_without_a_runtime_says_so_and_panics_nowhere,
+    a_state_given_as_another_type_is_named_with_what_to_write,
     a_kind_registered_twice_is_refused_with_both_places,
     a_worker_without_jobs_is_refused_and_says_what_to_write,
     settings_out_of_bounds_are_refused,
