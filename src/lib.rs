@@ -21,8 +21,8 @@ pub use jobs_core::{
     WorkerStats, storage,
 };
 pub use jobs_diesel::{
-    Backend, CompleteError, CompleteIn, DEFAULT_URL, Database, Enqueue, EnqueueError, Executor, MigrateError,
-    enqueue_all, job_view, migrate, migrations,
+    Backend, CompleteError, CompleteIn, Database, Enqueue, EnqueueError, Executor, MigrateError, enqueue_all, job_view,
+    migrate, migrations,
 };
 pub use jobs_macros::{Job, job};
 

@@ -21,7 +21,7 @@ pub mod pg;
 pub mod sqlite;
 
 pub use connection::{AsyncJobConnection, BlockingJobConnection};
-pub use database::{Backend, DEFAULT_URL, Database};
+pub use database::{Backend, Database};
 pub use enqueue::{CompleteIn, Enqueue, enqueue_all, migrate};
 pub use error::{CompleteError, EnqueueError, MigrateError};
 pub use executor::Executor;

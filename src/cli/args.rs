@@ -9,9 +9,11 @@ use jobs_core::JobState;
 use jobs_diesel::Backend;
 
 use super::bench::{BenchArgs, WorkArgs};
+use super::duration;
+use super::exit::{self, CliError};
 use super::logging::LogFormat;
 use super::queues::QueueList;
-use super::{duration, exit};
+use super::url::Chosen;
 
 /// Runs background jobs, and looks after them.
 ///
@@ -31,7 +33,8 @@ pub(super) struct Cli {
 #[derive(Debug, Args)]
 pub(super) struct GlobalArgs {
     /// The database: postgres://user@host/name or sqlite://path/to/file.db. Other users of the machine can
-    /// read command lines: a URL with a password belongs into the variable [env: DATABASE_URL] [default: sqlite://jobs.db]
+    /// read command lines: a URL with a password belongs into the variable, in the environment or in a file .env
+    /// [env: DATABASE_URL] [default: sqlite://jobs.db in a program built for SQLite alone]
     #[arg(long, global = true, value_name = "URL", help_heading = "Options of all commands")]
     pub(super) database_url: Option<String>,
     /// How log lines look; RUST_LOG says which there are [env: JOBS_LOG_FORMAT] [default: pretty]
@@ -46,6 +49,7 @@ pub(super) struct GlobalArgs {
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct RunArgs {
     /// Serve these queues only, each with so many jobs at once: mail=10,default=50. A name alone gets --concurrency.
+    /// A queue that only SQL or your enqueueing code names is served, too; the log then says what was found in it
     /// [env: JOBS_QUEUES] [default: every queue the program's jobs name]
     #[arg(long, value_name = "QUEUES", value_parser = QueueList::parse, help_heading = "Options of run")]
     pub(super) queues: Option<QueueList>,
@@ -158,12 +162,27 @@ pub(super) struct BackendArgs {
 }
 
 impl BackendArgs {
-    /// The backend given, or the URL's.
-    pub(super) fn resolve(self, url: &str) -> jobs_core::storage::StorageResult<Backend> {
-        match self.backend {
-            Some(BackendName::Postgres) => Ok(Backend::Postgres),
-            Some(BackendName::Sqlite) => Ok(Backend::Sqlite),
-            None => Backend::of(url),
+    /// The backend given, the URL's, or the only one of this program.
+    pub(super) fn resolve(self, chosen: Option<&Chosen>) -> Result<Backend, CliError> {
+        match (self.backend, chosen, Backend::built_in()) {
+            (Some(BackendName::Postgres), _, _) => Ok(Backend::Postgres),
+            (Some(BackendName::Sqlite), _, _) => Ok(Backend::Sqlite),
+            (None, Some(chosen), _) => Ok(Backend::of(&chosen.url)?),
+            (None, None, [only]) => Ok(*only),
+            (None, None, _) => Err(CliError::usage(
+                "whose SQL is meant is not known: write --backend postgres or --backend sqlite, or set DATABASE_URL",
+            )),
+        }
+    }
+}
+
+impl Command {
+    /// Whether it does its work in the database.
+    pub(super) fn needs_database(&self) -> bool {
+        match self {
+            Self::Migrations { action: MigrationsAction::Copy { .. } } => false,
+            Self::Migrate { action } => !matches!(action, Some(MigrateAction::Sql(_) | MigrateAction::Roles)),
+            _ => true,
         }
     }
 }

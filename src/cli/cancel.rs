@@ -7,7 +7,7 @@ use super::operate::{Answer, report};
 use super::{App, database};
 
 pub(super) async fn cancel(app: &App<'_>, ids: &[i64]) -> Result<Exit, CliError> {
-    let database = database::open(&app.url, database::NO_HANDLERS).await?;
+    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
     let mut answers = Vec::with_capacity(ids.len());
     for &id in ids {
         let operated = database.operator.cancel(JobId(id)).await?;

@@ -18,7 +18,8 @@ struct Report {
 
 pub(super) async fn check(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError> {
     let settings = settings::run(args, app.env)?;
-    let App { url, json, setup, .. } = app;
+    let url = app.url()?.to_owned();
+    let App { json, setup, .. } = app;
     let database = database::open(&url, worker::handlers(&settings)).await?;
 
     let mut findings = Vec::new();

@@ -30,7 +30,7 @@ pub(super) fn explain(error: &CliError, url: &str) -> String {
 
 /// Where a URL points, without user, password and parameters. `None` where the parts cannot be told apart for sure:
 /// a password may hold an unescaped `/`, `?` or `@`.
-fn place(url: &str) -> Option<String> {
+pub(super) fn place(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("://")?;
     if scheme == "sqlite" {
         return Some(rest.split('?').next().unwrap_or(rest).to_owned());

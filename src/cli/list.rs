@@ -53,7 +53,7 @@ impl<'a> From<&'a JobRecord> for Row<'a> {
 
 pub(super) async fn list(app: &App<'_>, args: ListArgs) -> Result<Exit, CliError> {
     let filter = JobFilter { state: args.state, queue: args.queue, kind: args.kind, limit: args.limit };
-    let jobs = database::open(&app.url, database::NO_HANDLERS).await?.operator.list(&filter).await?;
+    let jobs = database::open(app.url()?, database::NO_HANDLERS).await?.operator.list(&filter).await?;
     let rows: Vec<Row<'_>> = jobs.iter().map(Row::from).collect();
     output::print(app.json, &rows, || human(&jobs, filter.limit))?;
     Ok(Exit::Fine)

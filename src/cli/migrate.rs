@@ -36,7 +36,7 @@ pub(super) fn known(backend: Backend) -> &'static [Migration] {
 }
 
 async fn up(app: &App<'_>) -> Result<Exit, CliError> {
-    let database = database::open(&app.url, database::NO_HANDLERS).await?;
+    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
     let applied = database.migrator.up().await?;
     let versions: Vec<Version> = applied.iter().map(|m| Version::of(m, true)).collect();
     output::print(app.json, &versions, || {
@@ -49,7 +49,7 @@ async fn up(app: &App<'_>) -> Result<Exit, CliError> {
 }
 
 async fn down(app: &App<'_>, yes: bool) -> Result<Exit, CliError> {
-    let database = database::open(&app.url, database::NO_HANDLERS).await?;
+    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
     if !yes && !database.migrator.applied().await?.is_empty() {
         refuse_in_use(&database).await?;
     }
@@ -80,7 +80,7 @@ async fn refuse_in_use(database: &Database) -> Result<(), CliError> {
 }
 
 async fn status(app: &App<'_>) -> Result<Exit, CliError> {
-    let database = database::open(&app.url, database::NO_HANDLERS).await?;
+    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
     let (known, applied) = (database.migrator.known(), database.migrator.applied().await?);
     let mut versions: Vec<Version> = known.iter().map(|m| Version::of(m, applied.contains(&m.version))).collect();
     // A newer program was here: its versions are in the ledger, and this one has no names for them.
@@ -106,7 +106,7 @@ fn sql(app: &App<'_>, backend: BackendArgs) -> Result<Exit, CliError> {
         up: &'static str,
         down: &'static str,
     }
-    let known = known(backend.resolve(&app.url)?);
+    let known = known(backend.resolve(app.chosen.as_ref())?);
     let all: Vec<Sql> =
         known.iter().map(|m| Sql { version: m.version, name: m.name, up: m.up, down: m.down }).collect();
     output::print(app.json, &all, || {

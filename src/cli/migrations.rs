@@ -25,7 +25,11 @@ struct Folder {
 
 pub(super) fn migrations(app: &App<'_>, action: &MigrationsAction) -> Result<Exit, CliError> {
     let MigrationsAction::Copy { dir, backend } = action;
-    let folders = copy(dir, backend.resolve(&app.url)?)?;
+    let backend = backend.resolve(app.chosen.as_ref())?;
+    if !app.json {
+        output::complain(&format!("the schema for {backend}"));
+    }
+    let folders = copy(dir, backend)?;
     output::print(app.json, &folders, || {
         let word = |written| if written { "wrote" } else { "unchanged" };
         folders.iter().map(|folder| format!("{:<9}  {}\n", word(folder.written), folder.path.display())).collect()
@@ -62,7 +66,7 @@ fn plan(dir: &Path, backend: Backend, migration: &Migration) -> Result<Folder, C
             Ok(found) if found == *text => {}
             Ok(_) => {
                 return Err(CliError::failed(format!(
-                    "{} differs from this program's for {backend:?}; nothing was written. Move it away and copy again to get the \
+                    "{} differs from this program's for {backend}; nothing was written. Move it away and copy again to get the \
                      original, or name the other database: --backend",
                     file.display()
                 )));

@@ -3,6 +3,9 @@
 //!
 //! `worker` alone runs jobs; `worker help` names the other commands. Every command takes `--database-url` and `--json`.
 //!
+//! Variables are also read from the nearest file `.env`, here or above; what the environment has wins. That changes the
+//! environment of the process, so a program with a `main` of its own calls this before it starts threads.
+//!
 //! | exit code | meaning |
 //! |--:|---|
 //! | 0 | fine; also a worker that was asked to stop and did |
@@ -16,6 +19,7 @@ mod bench;
 mod cancel;
 mod check;
 mod database;
+mod dotenv;
 mod duration;
 mod exit;
 mod list;
@@ -31,20 +35,24 @@ mod settings;
 mod show;
 mod signals;
 mod stats;
+mod unknown_queues;
+mod url;
 mod worker;
 
 use std::error::Error;
 use std::io::{self, IsTerminal as _};
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
 use jobs_core::WorkerBuilder;
-use jobs_diesel::DEFAULT_URL;
+use jobs_diesel::Backend;
 
 use self::args::{Cli, Command, MigrateAction};
 use self::exit::{CliError, Exit};
 use self::settings::Environment;
+use self::url::Chosen;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -53,10 +61,23 @@ type Setup = Box<dyn FnOnce(WorkerBuilder) -> Pin<Box<dyn Future<Output = Result
 
 /// One invocation: what every command may need.
 struct App<'a> {
-    url: String,
+    chosen: Option<Chosen>,
+    env_file: Option<PathBuf>,
     json: bool,
     env: Environment<'a>,
     setup: Option<Setup>,
+}
+
+impl App<'_> {
+    /// The database.
+    fn chosen(&self) -> Result<&Chosen, CliError> {
+        self.chosen.as_ref().ok_or_else(|| url::unset(self.env_file.as_deref(), Backend::built_in()))
+    }
+
+    /// The database's URL.
+    fn url(&self) -> Result<&str, CliError> {
+        Ok(&self.chosen()?.url)
+    }
 }
 
 /// The whole program: reads the command line and the environment, does what they say, answers the exit code.
@@ -88,15 +109,14 @@ where
 fn start(setup: Option<Setup>) -> ExitCode {
     let cli = parse();
     let env: Environment<'_> = &|name| std::env::var_os(name);
-    let url = match settings::database_url(&cli.global, env) {
-        Ok(Some(url)) => url,
-        Ok(None) => {
-            output::complain(&format!("note: DATABASE_URL is not set: the database is {DEFAULT_URL}"));
-            DEFAULT_URL.to_owned()
-        }
+    let chosen = dotenv::load(settings::DATABASE_URL)
+        .and_then(|file| Ok((url::choose(&cli.global, env, file.as_ref(), Backend::built_in())?, file)));
+    let (chosen, file) = match chosen {
+        Ok(chosen) => chosen,
         Err(error) => return fail(&format!("error: {error}"), error.exit),
     };
-    let app = App { url: url.clone(), json: cli.global.json, env, setup };
+    let url = chosen.as_ref().map(|chosen| chosen.url.clone()).unwrap_or_default();
+    let app = App { chosen, env_file: file.map(|file| file.path), json: cli.global.json, env, setup };
     match dispatch(cli, app) {
         Ok(exit) => exit.into(),
         Err(error) => fail(&database::explain(&error, &url), error.exit),
@@ -142,6 +162,7 @@ fn dispatch(cli: Cli, app: App<'_>) -> Result<Exit, CliError> {
     let format = settings::log_format(&cli.global, app.env)?;
     let colours = io::stderr().is_terminal();
     logging::install(format, colours, settings::log_directives(app.env)?.as_deref(), level)?;
+    say_database(&command, &app)?;
 
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -151,6 +172,19 @@ fn dispatch(cli: Cli, app: App<'_>) -> Result<Exit, CliError> {
     // A handler that never returns must not keep a stopped worker alive.
     runtime.shutdown_background();
     answer
+}
+
+/// Says which database a command is about to use. Answers for machines stand alone.
+fn say_database(command: &Command, app: &App<'_>) -> Result<(), CliError> {
+    if !command.needs_database() {
+        return Ok(());
+    }
+    let chosen = app.chosen()?;
+    // `run` logs it once it hears signals, and the load test's workers have a parent that said it.
+    if !app.json && !matches!(command, Command::Run(_) | Command::BenchWorker(_)) {
+        output::complain(&format!("using {chosen}"));
+    }
+    Ok(())
 }
 
 async fn execute(command: Command, app: App<'_>) -> Result<Exit, CliError> {

@@ -3,19 +3,24 @@
 use super::args::RunArgs;
 use super::exit::{CliError, Exit};
 use super::signals::Signals;
-use super::{App, database, settings, worker};
+use super::{App, database, settings, unknown_queues, worker};
 
 /// Runs until a signal. A database that is away at start-up ends the process at once: a wrong URL must be seen, and
 /// a supervisor starts it again. Once the worker runs, it survives such outages by itself.
 pub(super) async fn run(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError> {
     let settings = settings::run(args, app.env)?;
+    let chosen = app.chosen()?;
     // Before anything slow: a signal during start-up must not be lost.
     let mut signals =
         Signals::install().map_err(|error| CliError::failed(format!("listening for signals: {error}")))?;
+    tracing::info!("using {chosen}");
+    let url = chosen.url.clone();
     let started = async {
-        let database = database::open(&app.url, worker::handlers(&settings)).await?;
+        let database = database::open(&url, worker::handlers(&settings)).await?;
         database.storage.check_schema().await?;
-        worker::build(database.storage, app.setup, &settings).await
+        let mut worker = worker::build(database.storage, app.setup, &settings).await?;
+        unknown_queues::say(&mut worker, &*database.operator).await;
+        Ok::<_, CliError>(worker)
     };
     let worker = tokio::select! {
         worker = started => worker?,

@@ -13,7 +13,7 @@ use super::queues::QueueList;
 pub(super) type Environment<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
 /// The variable that names the database.
-const DATABASE_URL: &str = "DATABASE_URL";
+pub(super) const DATABASE_URL: &str = "DATABASE_URL";
 
 /// The database's URL. Never printed: it may hold a password.
 pub(super) fn database_url(args: &GlobalArgs, env: Environment<'_>) -> Result<Option<String>, CliError> {

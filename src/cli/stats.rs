@@ -16,7 +16,7 @@ struct Stats {
 }
 
 pub(super) async fn stats(app: &App<'_>) -> Result<Exit, CliError> {
-    let database = database::open(&app.url, database::NO_HANDLERS).await?;
+    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
     let stats = Stats { kinds: database.operator.stats().await?, workers: database.operator.workers().await? };
     output::print(app.json, &stats, || format!("{}\n{}", kinds(&stats.kinds), workers(&stats.workers)))?;
     Ok(Exit::Fine)

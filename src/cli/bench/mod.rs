@@ -67,8 +67,8 @@ pub(super) async fn bench(app: &App<'_>, args: &BenchArgs) -> Result<Exit, CliEr
     check_place(&args.svg)?;
     let mut signals =
         Signals::install().map_err(|error| CliError::failed(format!("listening for signals: {error}")))?;
-    let ground = jobs_diesel::bench::ground(&app.url).await?;
-    let fleet = Fleet::new(&app.url, concurrency);
+    let ground = jobs_diesel::bench::ground(app.url()?).await?;
+    let fleet = Fleet::new(app.url()?, concurrency);
 
     let found = tokio::select! {
         biased;

@@ -22,7 +22,7 @@ const GRACE: Duration = Duration::from_secs(1);
 const PROBES_AT_ONCE: usize = 8;
 
 pub(in crate::cli) async fn work(app: &App<'_>, args: &WorkArgs) -> Result<Exit, CliError> {
-    let storage = jobs_diesel::bench::storage(&app.url).await?;
+    let storage = jobs_diesel::bench::storage(app.url()?).await?;
     let worker = Worker::builder(storage)
         .registry(Registry::new().with::<Noop>().with::<Probe>())
         .queue(LOAD, args.concurrency)

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use jobs_core::storage::StoredSchedule;
-use jobs_core::{KindStats, Registry, Schedule, Worker, WorkerRecord};
+use jobs_core::{KindStats, Registry, Schedule, UnknownQueue, Worker, WorkerRecord};
 use serde::Serialize;
 
 use crate::cli::output::{count, printable};
@@ -53,6 +53,7 @@ impl Finding {
 pub(super) struct Facts {
     kinds: BTreeSet<String>,
     queues: BTreeSet<String>,
+    unknown: Vec<UnknownQueue>,
     /// Kinds with a schedule in their code.
     schedules: BTreeSet<String>,
 }
@@ -63,6 +64,7 @@ impl Facts {
         Self {
             kinds: worker.registry().kinds().into_iter().collect(),
             queues: worker.queues().map(str::to_owned).collect(),
+            unknown: worker.unknown_queues().to_vec(),
             schedules: declared(worker.registry()),
         }
     }
@@ -73,6 +75,7 @@ impl Facts {
         Self {
             kinds: registry.kinds().into_iter().collect(),
             queues: registry.queues().into_iter().map(str::to_owned).collect(),
+            unknown: Vec::new(),
             schedules: declared(&registry),
         }
     }
@@ -93,6 +96,7 @@ pub(super) fn examine(
     let served_elsewhere: BTreeSet<&str> =
         workers.iter().filter(|w| w.alive).flat_map(|w| &w.queues).map(String::as_str).collect();
     let mut findings = unserved_queues(facts, stats, &served_elsewhere);
+    findings.extend(unknown_queues(facts, stats));
     findings.extend(unserved_kinds(facts, stats, &served_elsewhere));
     findings.extend(schedules.iter().filter_map(|schedule| bad_schedule(facts, schedule)));
     findings.extend(nobody_works(stats, workers));
@@ -112,16 +116,30 @@ fn unserved_queues(facts: &Facts, stats: &[KindStats], elsewhere: &BTreeSet<&str
         Finding::error(
             "unserved_queue",
             format!("{} in queue `{queue}`, which neither these options nor a live worker serve", that_wait(jobs, "")),
-            format!(
-                "serve it: `--queues {queue}`, beside the others (the set-up function declares a queue that no job names: \
-                 `.declare_queue({queue:?})`), or start a worker that does"
-            ),
+            format!("serve it: `--queues {queue}`, beside the others, or start a worker that does"),
         )
     };
     queues.into_iter().map(finding).collect()
 }
 
 /// A kind nobody knows is left alone by every worker. In queues that other workers serve, they may know it.
+/// Queues that are served, hold nothing, and are named by no job of this program.
+fn unknown_queues(facts: &Facts, stats: &[KindStats]) -> Vec<Finding> {
+    let empty = |queue: &&UnknownQueue| !stats.iter().any(|s| s.queue == queue.name && waiting(s) + s.running > 0);
+    let finding = |queue: &UnknownQueue| {
+        Finding::warning(
+            "unknown_queue",
+            format!("queue `{}` is served, holds no job, and no job of this program goes there by default", queue.name),
+            format!(
+                "{}; if it is meant, declare it in the set-up function: `.declare_queue({:?})`",
+                queue.hint(),
+                queue.name
+            ),
+        )
+    };
+    facts.unknown.iter().filter(empty).map(finding).collect()
+}
+
 fn unserved_kinds(facts: &Facts, stats: &[KindStats], elsewhere: &BTreeSet<&str>) -> Vec<Finding> {
     let ours = |queue: &str| facts.queues.contains(queue) || !elsewhere.contains(queue);
     let unserved = |s: &&KindStats| waiting(s) > 0 && !facts.kinds.contains(&s.kind) && ours(&s.queue);
@@ -205,6 +223,7 @@ mod tests {
             kinds: ["send".to_owned(), "plain".to_owned()].into(),
             queues: ["mail".to_owned()].into(),
             schedules: ["send".to_owned()].into(),
+            unknown: Vec::new(),
         }
     }
 

@@ -22,7 +22,7 @@ fn folders_are_written_once_and_found_again() {
     let folder = only_folder(scratch.path());
     assert_eq!(folder.file_name().unwrap().to_str().unwrap(), "2026-01-01-000001_jobs_0001_jobs");
     assert!(fs::read_to_string(folder.join("up.sql")).unwrap().contains("create schema jobs;"));
-    assert!(fs::read_to_string(folder.join("down.sql")).unwrap().contains("drop schema jobs"));
+    assert!(fs::read_to_string(folder.join("down.sql")).unwrap().contains("drop schema jobs;"));
 
     assert!(copy(scratch.path(), &["--backend", "postgres"]).succeeded().stdout.starts_with("unchanged"));
     let report = copy(scratch.path(), &["--backend", "postgres", "--json"]).succeeded().json();
@@ -42,15 +42,17 @@ fn the_url_decides_between_the_backends() {
 #[test]
 fn files_that_differ_are_never_overwritten() {
     let scratch = Scratch::new();
-    copy(scratch.path(), &[]).succeeded();
+    copy(scratch.path(), &["--backend", "sqlite"]).succeeded();
     let up = only_folder(scratch.path()).join("up.sql");
     fs::write(&up, "-- mine").unwrap();
-    copy(scratch.path(), &[]).exited(1).complained(&["up.sql", "differs", "nothing was written"]);
+    copy(scratch.path(), &["--backend", "sqlite"]).exited(1).complained(&["up.sql", "differs", "nothing was written"]);
     assert_eq!(fs::read_to_string(&up).unwrap(), "-- mine");
 }
 
 #[test]
 fn a_directory_that_is_not_there_is_named() {
     let scratch = Scratch::new();
-    copy(&scratch.path().join("migratons"), &[]).exited(1).complained(&["migratons", "not a directory"]);
+    copy(&scratch.path().join("migratons"), &["--backend", "sqlite"])
+        .exited(1)
+        .complained(&["migratons", "not a directory"]);
 }

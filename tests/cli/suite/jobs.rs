@@ -110,6 +110,7 @@ on_each_database! {
         let db = db.migrated();
         db.enqueue(Greet { name: "x".to_owned() });
         let run = db.run_into_closed_pipe(&["list"]);
-        assert_eq!((run.code, &*run.stderr), (0, ""), "{run:#?}");
+        assert_eq!((run.code, run.stderr.lines().count()), (0, 1), "{run:#?}");
+        assert!(run.stderr.starts_with("using "), "{run:#?}");
     }
 }

@@ -6,7 +6,7 @@ use crate::support::{Db, worker};
 const NOBODY: &str = "postgres://me:s3cret@127.0.0.1:1/app";
 
 #[test]
-fn an_unreachable_server_ends_every_command_with_3_and_one_line() {
+fn an_unreachable_server_ends_every_command_with_3_and_one_line_of_error() {
     let id = ["7"];
     for args in [&["run"][..], &["check"], &["migrate"], &["migrate", "status"], &["list"], &["stats"]] {
         unreachable(args);
@@ -19,7 +19,9 @@ fn an_unreachable_server_ends_every_command_with_3_and_one_line() {
 fn unreachable(args: &[&str]) {
     let run = worker("fixture-worker").args(args).env("DATABASE_URL", NOBODY).run();
     let run = run.exited(3).complained(&["database app at 127.0.0.1:1", "refused"]).never_said("s3cret");
-    assert_eq!((run.stderr.lines().count(), &*run.stdout), (1, ""), "{run:#?}");
+    // After the one that names the database.
+    assert_eq!((run.stderr.lines().count(), &*run.stdout), (2, ""), "{run:#?}");
+    assert!(run.stderr.lines().last().unwrap().starts_with("error: "), "{run:#?}");
 }
 
 on_each_database! {
@@ -61,7 +63,7 @@ fn a_worker_without_jobs_says_how_to_link_them() {
 
 #[test]
 fn a_missing_state_is_named_with_the_job_that_takes_it() {
-    refused("stateless-worker", &["`greet`", "Greeting", ".state(..)"]);
+    refused("stateless-worker", &["`greet`", "Greeting", "given no state at all", ".state(..)"]);
 }
 
 #[test]

@@ -120,6 +120,37 @@ impl Db {
         }
     }
 
+    /// Runs a migration's file as Diesel does, in one transaction; `allowed` says that it may delete jobs.
+    pub(crate) fn migrate_with(&self, sql: &str, allowed: bool) -> Result<(), String> {
+        match &self.home {
+            Home::Sqlite { .. } => {
+                let mut conn = self.sqlite_connection();
+                if allowed {
+                    conn.batch_execute("create table jobs_allow_drop (yes)").unwrap();
+                }
+                conn.transaction(|conn| conn.batch_execute(sql)).map_err(|error| error.to_string())
+            }
+            Home::Postgres { .. } => runtime().block_on(async {
+                let (address, parameters) = self.url.split_once('?').unwrap_or((&self.url, ""));
+                let allow = if allowed { "&options=-c%20jobs.allow_drop%3Don" } else { "" };
+                let options = format!("{parameters}{allow}");
+                let url = format!("{address}?{}", options.trim_start_matches('&'));
+                let mut conn = AsyncPgConnection::establish(&url).await.unwrap();
+                conn.transaction(async |conn| conn.batch_execute(sql).await)
+                    .await
+                    .map_err(|error: diesel::result::Error| error.to_string())
+            }),
+        }
+    }
+
+    /// The URL with a password, which the test's server does not ask for.
+    pub(crate) fn url_with_password(&self) -> String {
+        match &self.home {
+            Home::Sqlite { .. } => self.url.clone(),
+            Home::Postgres { .. } => self.url.replacen('@', ":s3cret@", 1),
+        }
+    }
+
     /// Runs SQL on PostgreSQL that lasts until the database goes, on a thread of its own.
     pub(crate) fn execute_on_and_on(&self, sql: &'static str) {
         let url = self.url.clone();

@@ -1,0 +1,137 @@
+//! Which database is meant, and who says so.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use jobs_diesel::Backend;
+
+use super::args::GlobalArgs;
+use super::database::place;
+use super::dotenv::EnvFile;
+use super::exit::CliError;
+use super::settings::{self, DATABASE_URL, Environment};
+
+/// Where a program that was built with SQLite alone keeps its jobs if nobody says otherwise.
+const DEFAULT_URL: &str = "sqlite://jobs.db";
+
+/// A database's URL. Not for printing: it may hold a password.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Chosen {
+    pub(super) url: String,
+    source: Source,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Source {
+    Option,
+    Environment,
+    File(PathBuf),
+    Default,
+}
+
+/// The database named by the option, the environment or `.env`. Without any, a program that was built with SQLite alone
+/// uses a file; one with PostgreSQL in it must not begin to fill a file that nobody looks into.
+pub(super) fn choose(
+    args: &GlobalArgs,
+    env: Environment<'_>,
+    file: Option<&EnvFile>,
+    built: &[Backend],
+) -> Result<Option<Chosen>, CliError> {
+    let source = match (&args.database_url, file) {
+        (Some(_), _) => Source::Option,
+        (None, Some(file)) if file.names_database => Source::File(file.path.clone()),
+        (None, _) => Source::Environment,
+    };
+    let chosen = settings::database_url(args, env)?.map(|url| Chosen { url, source });
+    let default = || Chosen { url: DEFAULT_URL.to_owned(), source: Source::Default };
+    Ok(chosen.or_else(|| (built == [Backend::Sqlite]).then(default)))
+}
+
+/// What is said where no database is named.
+pub(super) fn unset(file: Option<&Path>, built: &[Backend]) -> CliError {
+    let looked = match file {
+        Some(file) => format!("neither in the environment nor in {}", file.display()),
+        None => "and there is no file .env here or above".to_owned(),
+    };
+    let also = match built.contains(&Backend::Sqlite) {
+        true => format!(
+            "; this program can use SQLite, too: {DATABASE_URL}={DEFAULT_URL} is a file in the working directory"
+        ),
+        false => String::new(),
+    };
+    CliError::usage(format!(
+        "no database is named: {DATABASE_URL} is not set, {looked}. Write {DATABASE_URL}={} into the environment or into \
+         .env{also}",
+        Backend::Postgres.form()
+    ))
+}
+
+impl fmt::Display for Chosen {
+    /// For people, without the password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let backend = Backend::of(&self.url).ok();
+        match (backend, place(&self.url)) {
+            (Some(Backend::Sqlite), Some(place)) => write!(f, "the SQLite file {place}")?,
+            (_, Some(place)) => f.write_str(&place)?,
+            (Some(backend), None) => write!(f, "the {backend} database of the URL")?,
+            (None, None) => f.write_str("the database of the URL")?,
+        }
+        match &self.source {
+            Source::Option => f.write_str(" (--database-url)"),
+            Source::Environment => write!(f, " ({DATABASE_URL})"),
+            Source::File(path) => write!(f, " ({DATABASE_URL} in {})", path.display()),
+            Source::Default => write!(f, " (the default: {DATABASE_URL} is not set)"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::*;
+
+    const BOTH: &[Backend] = &[Backend::Postgres, Backend::Sqlite];
+
+    fn chosen(
+        option: Option<&str>,
+        variable: Option<&'static str>,
+        file: Option<&EnvFile>,
+        built: &[Backend],
+    ) -> String {
+        let args = GlobalArgs { database_url: option.map(str::to_owned), log: None, json: false };
+        let env = move |name: &str| variable.filter(|_| name == DATABASE_URL).map(OsString::from);
+        choose(&args, &env, file, built).unwrap().map_or_else(|| "none".to_owned(), |chosen| chosen.to_string())
+    }
+
+    #[test]
+    fn who_names_the_database_is_said_and_the_password_is_not() {
+        let file = EnvFile { path: "/app/.env".into(), names_database: true };
+        let url = "postgres://me:s3cret@db/app";
+        assert_eq!(chosen(Some(url), Some("sqlite://x"), Some(&file), BOTH), "database app at db (--database-url)");
+        assert_eq!(chosen(None, Some(url), None, BOTH), "database app at db (DATABASE_URL)");
+        assert_eq!(chosen(None, Some(url), Some(&file), BOTH), "database app at db (DATABASE_URL in /app/.env)");
+        assert_eq!(
+            chosen(None, Some("postgres://me:s3/cret@db/app"), None, BOTH),
+            "the PostgreSQL database of the URL (DATABASE_URL)"
+        );
+    }
+
+    #[test]
+    fn only_a_program_with_sqlite_alone_falls_back_to_a_file() {
+        let default = "the SQLite file jobs.db (the default: DATABASE_URL is not set)";
+        assert_eq!(chosen(None, None, None, &[Backend::Sqlite]), default);
+        for built in [BOTH, &[Backend::Postgres], &[]] {
+            assert_eq!(chosen(None, None, None, built), "none", "{built:?}");
+        }
+    }
+
+    #[test]
+    fn who_names_none_is_told_what_to_write() {
+        let postgres = unset(None, &[Backend::Postgres]).to_string();
+        assert!(postgres.contains("DATABASE_URL=postgres://") && postgres.contains("no file .env"), "{postgres}");
+        assert!(!postgres.to_lowercase().contains("sqlite"), "{postgres}");
+        let both = unset(Some(Path::new("/app/.env")), BOTH).to_string();
+        assert!(both.contains("DATABASE_URL=sqlite://jobs.db") && both.contains("nor in /app/.env"), "{both}");
+    }
+}

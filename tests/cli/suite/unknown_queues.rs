@@ -1,0 +1,48 @@
+//! Queues that no code names: served, and said to be.
+
+use background::Job as _;
+use fixture_app::Greet;
+use std::time::Duration;
+
+on_each_database! {
+    fn a_queue_known_only_from_sql_is_served_with_a_note(db) {
+        let db = db.migrated();
+        let id = db.enqueue(Greet { name: "x".to_owned() }.queue("bulk"));
+        let mut worker = db.start(&["--queues", "bulk=5"]);
+        worker.await_line("found waiting greet. These kinds may run there: charge, greet, wait");
+        db.await_state(id, "completed");
+        worker.signal("TERM");
+        let run = worker.ended(Duration::from_secs(30)).succeeded();
+        assert!(!run.stderr.contains("WARN"), "{run:#?}");
+    }
+
+    fn a_typing_error_is_warned_of(db) {
+        let db = db.migrated();
+        let mut worker = db.start(&["--queues", "mial=3,default,adhoc"]);
+        worker.await_line("did you mean `mail`?");
+        worker.await_line("worker started");
+        worker.signal("TERM");
+        let run = worker.ended(Duration::from_secs(30)).succeeded();
+        // `adhoc` is declared in the set-up.
+        let warnings: Vec<_> = run.stderr.lines().filter(|line| line.contains("WARN")).collect();
+        assert_eq!(warnings.len(), 1, "{run:#?}");
+        assert!(warnings[0].contains("`mial`") && warnings[0].contains("adhoc, default, mail"), "{run:#?}");
+    }
+
+    fn jobs_that_this_program_cannot_run_are_named(db) {
+        let db = db.migrated();
+        let table = db.waiting_table();
+        db.execute(&format!("insert into {table} (kind, queue, args) values ('other', 'bulk', '{{}}')"));
+        let mut worker = db.start(&["--queues", "bulk"]);
+        worker.await_line("found waiting only other, which this program has no handler for");
+    }
+
+    fn check_warns_of_it_before_a_deploy(db) {
+        let db = db.migrated();
+        let text = db.run(&["check", "--queues", "mial=3,mail,default"]).succeeded().stdout;
+        assert!(text.contains("queue `mial` is served, holds no job") && text.contains("did you mean `mail`?"), "{text}");
+        db.enqueue(Greet { name: "x".to_owned() }.queue("bulk"));
+        let text = db.run(&["check", "--queues", "bulk,mail,default"]).succeeded().stdout;
+        assert!(!text.contains("bulk"), "{text}");
+    }
+}
