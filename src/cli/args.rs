@@ -128,9 +128,9 @@ pub(super) enum MigrateAction {
     Up,
     /// Revert the newest version. Reverting the first one deletes all jobs
     Down {
-        /// Although jobs wait or run, or workers are alive
+        /// Delete the jobs that wait or run, and do not mind workers that are alive
         #[arg(long)]
-        yes: bool,
+        delete_jobs: bool,
     },
     /// Say which versions are applied
     Status,

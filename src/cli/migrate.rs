@@ -1,6 +1,6 @@
 //! `migrate`: the schema up, down, its status, its SQL, and that of its roles.
 
-use jobs_diesel::migrations::{Migration, POSTGRES, POSTGRES_ROLES, SQLITE};
+use jobs_diesel::migrations::{LiveJobs, Migration, POSTGRES, POSTGRES_ROLES, SQLITE};
 use jobs_diesel::{Backend, Database};
 use serde::Serialize;
 
@@ -20,7 +20,8 @@ struct Version {
 pub(super) async fn migrate(app: &App<'_>, action: MigrateAction) -> Result<Exit, CliError> {
     match action {
         MigrateAction::Up => up(app).await,
-        MigrateAction::Down { yes } => down(app, yes).await,
+        MigrateAction::Down { delete_jobs: true } => down(app, LiveJobs::Delete).await,
+        MigrateAction::Down { delete_jobs: false } => down(app, LiveJobs::Keep).await,
         MigrateAction::Status => status(app).await,
         MigrateAction::Sql(backend) => sql(app, backend),
         MigrateAction::Roles => roles(app),
@@ -48,12 +49,12 @@ async fn up(app: &App<'_>) -> Result<Exit, CliError> {
     Ok(Exit::Fine)
 }
 
-async fn down(app: &App<'_>, yes: bool) -> Result<Exit, CliError> {
+async fn down(app: &App<'_>, live: LiveJobs) -> Result<Exit, CliError> {
     let database = database::open(app.url()?, database::NO_HANDLERS).await?;
-    if !yes && !database.migrator.applied().await?.is_empty() {
+    if live == LiveJobs::Keep && !database.migrator.applied().await?.is_empty() {
         refuse_in_use(&database).await?;
     }
-    let reverted = database.migrator.down().await?;
+    let reverted = database.migrator.down(live).await?;
     let versions: Vec<Version> = reverted.iter().map(|m| Version::of(m, false)).collect();
     output::print(app.json, &versions, || {
         reverted.map_or_else(|| "nothing to revert\n".to_owned(), |m| format!("reverted {}\n", label(m)))
@@ -63,7 +64,7 @@ async fn down(app: &App<'_>, yes: bool) -> Result<Exit, CliError> {
 
 /// Jobs that nobody has run yet are not thrown away by a slip.
 async fn refuse_in_use(database: &Database) -> Result<(), CliError> {
-    // A schema of another program's making cannot be looked into, and then is not for this program to judge.
+    // A schema of another program's making cannot be looked into; its own SQL refuses what would delete jobs.
     let (Ok(stats), Ok(workers)) = (database.operator.stats().await, database.operator.workers().await) else {
         return Ok(());
     };
@@ -73,7 +74,7 @@ async fn refuse_in_use(database: &Database) -> Result<(), CliError> {
         return Ok(());
     }
     Err(CliError::failed(format!(
-        "{} (waiting or running) and {} need these tables; let them drain, stop them, and try again, or say --yes",
+        "{} (waiting or running) and {} need these tables; let them drain, stop them and try again, or pass --delete-jobs",
         output::count(jobs, "job"),
         output::count(i64::try_from(alive).unwrap_or(i64::MAX), "live worker"),
     )))

@@ -58,7 +58,7 @@ fn copy(dir: &Path, backend: Backend) -> Result<Vec<Folder>, CliError> {
 
 /// What there is to do for one version. Files that differ are somebody's work: they are never overwritten.
 fn plan(dir: &Path, backend: Backend, migration: &Migration) -> Result<Folder, CliError> {
-    let path = dir.join(folder_name(migration));
+    let path = dir.join(migration.folder());
     let files = [(path.join("up.sql"), migration.up), (path.join("down.sql"), migration.down)];
     let mut written = false;
     for (file, text) in &files {
@@ -76,29 +76,4 @@ fn plan(dir: &Path, backend: Backend, migration: &Migration) -> Result<Folder, C
         }
     }
     Ok(Folder { path, written, files })
-}
-
-/// The folder's name. Diesel orders by its time stamp, which is when the version was made: the same on every copy.
-fn folder_name(migration: &Migration) -> String {
-    format!("{}_jobs_{:04}_{}", migration.created, migration.version, migration.name)
-}
-
-#[cfg(test)]
-mod tests {
-    use jobs_diesel::migrations::{POSTGRES, SQLITE};
-
-    use super::*;
-
-    #[test]
-    fn folders_are_named_as_diesel_names_them_and_sort_by_version() {
-        for migrations in [POSTGRES, SQLITE] {
-            let names: Vec<String> = migrations.iter().map(folder_name).collect();
-            assert!(names.is_sorted(), "{names:?}");
-            for name in names {
-                let stamp = &name[..17];
-                assert!(chrono::NaiveDateTime::parse_from_str(stamp, "%Y-%m-%d-%H%M%S").is_ok(), "{name}");
-                assert!(name[17..].starts_with("_jobs_0"), "{name}");
-            }
-        }
-    }
 }

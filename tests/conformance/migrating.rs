@@ -2,6 +2,7 @@
 
 use jobs_core::StorageError;
 use jobs_diesel::MigrateError;
+use jobs_diesel::migrations::LiveJobs;
 
 use crate::bench::*;
 use crate::fixture::Fixture;
@@ -23,12 +24,16 @@ pub(crate) async fn up_down_and_up_again<F: Fixture>(_: F) {
         assert_eq!(versions(&migrator.up().await.unwrap()), NONE);
         db.storage.check_schema().await.unwrap();
         claimed(&f, worker(db).await, job()).await;
+        // One job runs.
+        let refusal = migrator.down(LiveJobs::Keep).await.unwrap_err().to_string();
+        assert!(refusal.contains("would delete") && refusal.contains("--delete-jobs"), "{refusal}");
+        assert_eq!(migrator.applied().await.unwrap(), known);
         for left in (0..known.len()).rev() {
-            assert_eq!(migrator.down().await.unwrap().unwrap().version, known[left]);
+            assert_eq!(migrator.down(LiveJobs::Delete).await.unwrap().unwrap().version, known[left]);
             assert_eq!(migrator.applied().await.unwrap(), known[..left]);
             assert!(db.storage.check_schema().await.is_err());
         }
-        assert!(migrator.down().await.unwrap().is_none());
+        assert!(migrator.down(LiveJobs::Keep).await.unwrap().is_none());
     }
 }
 
@@ -57,7 +62,7 @@ pub(crate) async fn a_newer_schema_is_refused<F: Fixture>(f: F) {
     for error in [
         f.database().storage.check_schema().await.unwrap_err(),
         migrator.up().await.unwrap_err(),
-        migrator.down().await.unwrap_err(),
+        migrator.down(LiveJobs::Keep).await.unwrap_err(),
     ] {
         let text = error.to_string();
         assert!(matches!(error, StorageError::Schema(_)), "{error:?}");
@@ -124,6 +129,6 @@ pub(crate) async fn every_kind_of_connection_migrates<F: Fixture>(_: F) {
         client.migrate().await.unwrap();
         f.database().storage.check_schema().await.unwrap();
         client.enqueue(job()).await.unwrap();
-        while f.database().migrator.down().await.unwrap().is_some() {}
+        while f.database().migrator.down(LiveJobs::Delete).await.unwrap().is_some() {}
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use axum_app::MIGRATIONS;
 use diesel_async::AsyncMigrationHarness;
-use diesel_migrations::MigrationHarness as _;
+use diesel_migrations::{FileBasedMigrations, MigrationHarness as _};
 
 use crate::support::{Db, Process};
 
@@ -50,6 +50,50 @@ async fn diesel_reverts_and_repeats_them_all() {
     let left = "select count(*) from pg_tables where schemaname in ('jobs', 'public') and tablename !~ '^__diesel'";
     assert_eq!(db.number(left).await, 0);
     assert_eq!(harness.run_pending_migrations(MIGRATIONS).unwrap().len(), applied.len());
+}
+
+/// `diesel migration redo` and `revert` mean the application's newest migration, also where the jobs came last.
+#[tokio::test(flavor = "multi_thread")]
+async fn in_an_older_application_the_last_migration_stays_its_own() {
+    let (db, dir) = (Db::empty().await, tempfile::tempdir().unwrap());
+    let write = |folder: &str, up: &str, down: &str| {
+        let folder = dir.path().join(folder);
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("up.sql"), up).unwrap();
+        fs::write(folder.join("down.sql"), down).unwrap();
+    };
+    // As `diesel setup` writes it, and one from the first year of Diesel.
+    write("00000000000000_diesel_initial_setup", "select 1", "select 1");
+    write("2015-12-01-120000_letters", "create table letters (id bigint)", "drop table letters");
+    let run = async || {
+        let found = FileBasedMigrations::from_path(dir.path()).unwrap();
+        let mut harness = AsyncMigrationHarness::new(db.conn().await);
+        let names = harness.run_pending_migrations(found).unwrap();
+        names.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(run().await, ["00000000000000", "20151201120000"]);
+
+    let args = ["migrations", "copy", dir.path().to_str().unwrap(), "--backend", "postgres"];
+    Process::start(env!("CARGO_BIN_EXE_worker"), "", &args, &[]).succeeded().await;
+    assert_eq!(run().await, ["00000000000001"]);
+    db.run("select jobs.enqueue('waits')").await;
+    let found = FileBasedMigrations::from_path(dir.path()).unwrap();
+    let mut harness = AsyncMigrationHarness::new(db.conn().await);
+    assert_eq!(harness.revert_last_migration(found.clone()).unwrap().to_string(), "20151201120000");
+    assert_eq!(db.number("select count(*) as number from jobs.ready").await, 1);
+    assert_eq!(run().await, ["20151201120000"]);
+    // `redo --all` comes to the jobs, and stops at them.
+    let refusal = harness.revert_all_migrations(found).unwrap_err().to_string();
+    assert!(refusal.contains("1 waiting and 0 running"), "{refusal}");
+    assert_eq!(db.number("select count(*) as number from jobs.ready").await, 1);
+
+    // In a new application they come before whatever uses them.
+    let db = Db::empty().await;
+    write("2026-01-01-000000_uses_them", "create view waiting as select id from jobs.ready", "drop view waiting");
+    let mut harness = AsyncMigrationHarness::new(db.conn().await);
+    let found = FileBasedMigrations::from_path(dir.path()).unwrap();
+    let names: Vec<_> = harness.run_pending_migrations(found).unwrap().iter().map(ToString::to_string).collect();
+    assert_eq!(names, ["00000000000000", "00000000000001", "20151201120000", "20260101000000"]);
 }
 
 #[tokio::test]

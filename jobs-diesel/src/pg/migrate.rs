@@ -13,7 +13,7 @@ use super::PgStorage;
 use super::schema::schema_migration;
 use crate::error::{MigrateError, storage_error};
 use crate::ledger::{self, Applied, missing, newest_applied};
-use crate::migrations::{Migration, Migrator, POSTGRES};
+use crate::migrations::{LiveJobs, Migration, Migrator, POSTGRES};
 
 /// Any number will do, as long as it stays the same.
 const LOCK: i64 = 0x6a6f_6273_6d69_6772;
@@ -30,6 +30,9 @@ struct Exists {
 }
 
 const LEDGER_EXISTS: &str = "select to_regclass('jobs.schema_migration') is not null as exists";
+
+/// What each `down.sql` asks for before it deletes jobs that wait or run.
+const ALLOW_DROP: &str = "set local jobs.allow_drop = 'on'";
 
 fn failed(migration: &'static Migration, source: diesel::result::Error) -> MigrateError {
     MigrateError::Failed { version: migration.version, name: migration.name, source }
@@ -79,11 +82,17 @@ where
     })
 }
 
-fn down<C: AsyncConnection<Backend = Pg>>(conn: &mut C) -> BoxFuture<'_, Result<Option<i32>, MigrateError>> {
+fn down<C: AsyncConnection<Backend = Pg>>(
+    conn: &mut C,
+    live: LiveJobs,
+) -> BoxFuture<'_, Result<Option<i32>, MigrateError>> {
     Box::pin(async move {
         conn.transaction(async |conn| {
             diesel_async::RunQueryDsl::execute(diesel::select(pg_advisory_xact_lock(LOCK)), conn).await?;
             let Some(migration) = newest_applied(POSTGRES, &applied(conn).await?)? else { return Ok(None) };
+            if live == LiveJobs::Delete {
+                conn.batch_execute(ALLOW_DROP).await?;
+            }
             conn.batch_execute(migration.down).await.map_err(|source| failed(migration, source))?;
             Ok(Some(migration.version))
         })
@@ -114,9 +123,9 @@ impl Migrator for PgStorage {
         Ok(POSTGRES.iter().filter(|migration| versions.contains(&migration.version)).collect())
     }
 
-    async fn down(&self) -> StorageResult<Option<&'static Migration>> {
+    async fn down(&self, live: LiveJobs) -> StorageResult<Option<&'static Migration>> {
         let mut conn = self.connection().await?;
-        let version = down::<AsyncPgConnection>(&mut conn).await?;
+        let version = down::<AsyncPgConnection>(&mut conn, live).await?;
         Ok(POSTGRES.iter().find(|migration| Some(migration.version) == version))
     }
 }

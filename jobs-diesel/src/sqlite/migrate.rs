@@ -10,9 +10,12 @@ use jobs_core::storage::StorageResult;
 
 use crate::error::{MigrateError, storage_error};
 use crate::ledger::{self, Applied, missing, newest_applied};
-use crate::migrations::{Migration, Migrator, SQLITE};
+use crate::migrations::{LiveJobs, Migration, Migrator, SQLITE};
 use crate::sqlite::queries::ledger as statements;
 use crate::sqlite::slot::Slot;
+
+/// What each `down.sql` looks for before it deletes jobs that wait or run: SQLite has no settings.
+const ALLOW_DROP: &str = "create table if not exists jobs_allow_drop (yes integer)";
 
 /// Moves a file from version to version.
 pub(super) struct SqliteMigrator {
@@ -34,8 +37,8 @@ impl Migrator for SqliteMigrator {
         self.writer.run(|conn| up(conn).map_err(Into::into)).await
     }
 
-    async fn down(&self) -> StorageResult<Option<&'static Migration>> {
-        self.writer.run(|conn| conn.transaction(down).map_err(Into::into)).await
+    async fn down(&self, live: LiveJobs) -> StorageResult<Option<&'static Migration>> {
+        self.writer.run(move |conn| conn.transaction(|conn| down(conn, live)).map_err(Into::into)).await
     }
 }
 
@@ -57,9 +60,12 @@ fn step<C: LoadConnection<Backend = Sqlite>>(conn: &mut C) -> Result<Option<&'st
     Ok(next)
 }
 
-fn down(conn: &mut SqliteConnection) -> Result<Option<&'static Migration>, MigrateError> {
+fn down(conn: &mut SqliteConnection, live: LiveJobs) -> Result<Option<&'static Migration>, MigrateError> {
     conn.batch_execute(statements::LOCK)?;
     let Some(migration) = newest_applied(SQLITE, &applied(conn)?)? else { return Ok(None) };
+    if live == LiveJobs::Delete {
+        conn.batch_execute(ALLOW_DROP)?;
+    }
     conn.batch_execute(migration.down).map_err(|source| failed(migration, source))?;
     Ok(Some(migration))
 }

@@ -1,12 +1,38 @@
--- Removes everything of jobs, waiting jobs included, and nothing else: where a table of the application has come to
--- stand in the schema, as the search path of a role named `jobs` makes it, this fails and reverts nothing.
+-- Removes everything of jobs, and nothing else: where a table of the application has come to stand in the schema, as the
+-- search path of a role named `jobs` makes it, this fails and reverts nothing.
+--
+-- Refuses while jobs wait or run, because it would delete them, unless the setting jobs.allow_drop says so:
+--   worker migrate down --delete-jobs
+--   PGOPTIONS='-c jobs.allow_drop=on' diesel migration revert
+--   set jobs.allow_drop = 'on';    -- in psql, before this
+--
+-- One statement, so that psql, which goes on after an error, does not go on with the rest.
 -- Locks: access exclusive on the tables of this schema only.
 
-drop function jobs.enqueue(text, json, text, integer, timestamptz, integer, text[]);
-drop function jobs.wake(text);
-drop view jobs.job;
-drop table jobs.ready, jobs.running, jobs.finished, jobs.payload, jobs.job_error, jobs.dead_letter, jobs.worker, jobs.queue, jobs.schedule, jobs.schema_migration;
-drop function jobs.set_payload_aside();
-drop function jobs.queue_filter(text[]);
-drop sequence jobs.job_id;
-drop schema jobs;
+do $$
+declare
+    waiting bigint;
+    running bigint;
+begin
+    -- Before the look, so that nobody enqueues after it.
+    lock table jobs.ready, jobs.running in access exclusive mode;
+    if lower(coalesce(current_setting('jobs.allow_drop', true), '')) not in ('on', 'true', 'yes', '1') then
+        select count(*) into waiting from jobs.ready;
+        select count(*) into running from jobs.running;
+        if waiting + running > 0 then
+            raise exception 'jobs: % waiting and % running, which this would delete. Let workers finish them or cancel them; to delete them, '
+                'use `worker migrate down --delete-jobs`, or PGOPTIONS=''-c jobs.allow_drop=on'' with diesel, or `set jobs.allow_drop = ''on''` in psql',
+                waiting, running using errcode = 'object_in_use';
+        end if;
+    end if;
+
+    drop function jobs.enqueue(text, json, text, integer, timestamptz, integer, text[]);
+    drop function jobs.wake(text);
+    drop view jobs.job;
+    drop table jobs.ready, jobs.running, jobs.finished, jobs.payload, jobs.job_error, jobs.dead_letter, jobs.worker, jobs.queue, jobs.schedule, jobs.schema_migration;
+    drop function jobs.set_payload_aside();
+    drop function jobs.queue_filter(text[]);
+    drop sequence jobs.job_id;
+    drop schema jobs;
+end
+$$;

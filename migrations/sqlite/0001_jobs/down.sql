@@ -1,5 +1,26 @@
--- Removes everything of jobs, waiting jobs included.
+-- Removes everything of jobs.
+--
+-- Refuses while jobs wait or run, because it would delete them, unless a table named jobs_allow_drop says so (SQLite has no
+-- settings); it goes with the others:
+--   worker migrate down --delete-jobs
+--   sqlite3 app.db 'create table jobs_allow_drop (yes)', then diesel migration revert
+--
+-- By hand only in a transaction and with an end at the first error, as diesel does it: sqlite3 -bail.
 -- Locks: holds the file's write lock while it drops its own tables; touches no others.
+
+create temp table jobs_drop_guard (live integer);
+
+create temp trigger jobs_drop_guard_refuses before insert on jobs_drop_guard when new.live > 0 begin
+    select raise(abort, 'jobs: jobs wait or run, and this would delete them. Let workers finish them or cancel them; to delete them, use `worker migrate down --delete-jobs`, or `create table jobs_allow_drop (yes)` and revert again');
+end;
+
+insert into temp.jobs_drop_guard
+select count(*) from main.jobs_job
+where state in ('available', 'running')
+    and not exists (select 1 from main.sqlite_master where type = 'table' and name = 'jobs_allow_drop');
+
+drop table temp.jobs_drop_guard;
+drop table if exists main.jobs_allow_drop;
 
 drop table jobs_job;
 drop view jobs_job_view;

@@ -20,7 +20,7 @@ fn folders_are_written_once_and_found_again() {
     let scratch = Scratch::new();
     assert!(copy(scratch.path(), &["--backend", "postgres"]).succeeded().stdout.starts_with("wrote"));
     let folder = only_folder(scratch.path());
-    assert_eq!(folder.file_name().unwrap().to_str().unwrap(), "2026-01-01-000001_jobs_0001_jobs");
+    assert_eq!(folder.file_name().unwrap().to_str().unwrap(), "0000-00-00-000001_jobs_0001_jobs");
     assert!(fs::read_to_string(folder.join("up.sql")).unwrap().contains("create schema jobs;"));
     assert!(fs::read_to_string(folder.join("down.sql")).unwrap().contains("drop schema jobs;"));
 

@@ -99,6 +99,6 @@ fn sql_to_print_or_copy_needs_a_url_or_the_backends_name() {
     let run = worker("fixture-worker").args(["migrations", "copy", "."]).in_dir(scratch.path()).run().succeeded();
     run.complained(&["the schema for PostgreSQL"]);
     // Both must not be confused.
-    let up = scratch.path().join("2026-01-01-000001_jobs_0001_jobs/up.sql");
+    let up = scratch.path().join("0000-00-00-000001_jobs_0001_jobs/up.sql");
     assert!(fs::read_to_string(up).unwrap().contains("create schema jobs;"));
 }

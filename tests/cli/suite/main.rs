@@ -9,6 +9,7 @@ mod bench;
 mod check;
 mod copy;
 mod dotenv;
+mod down;
 mod jobs;
 mod options;
 mod roles;

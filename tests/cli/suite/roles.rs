@@ -26,7 +26,7 @@ fn the_printed_roles_enqueue_and_work() {
     process.signal("TERM");
     let said = process.ended(Duration::from_secs(20)).succeeded().never_said("permission denied").stderr;
     as_role(&runner, &["show", &id.to_string()]).run().succeeded();
-    as_role(&runner, &["migrate", "down", "--yes"]).run().exited(1).complained(&["must be owner"]);
+    as_role(&runner, &["migrate", "down", "--delete-jobs"]).run().exited(1).complained(&["must be owner"]);
 
     db.execute(&format!("drop owned by {enqueuer}, {runner}; drop role {enqueuer}, {runner}"));
     assert!(said.contains("worker stopped"), "{said}");

@@ -19,9 +19,9 @@ on_each_database! {
         let db = db.migrated();
         db.enqueue(Greet { name: "x".to_owned() });
         let refused = db.run(&["migrate", "down"]).exited(1);
-        refused.complained(&["1 job (waiting or running) and 0 live workers", "--yes"]);
+        refused.complained(&["1 job (waiting or running) and 0 live workers", "--delete-jobs"]);
         db.run(&["stats"]).succeeded();
-        assert!(db.run(&["migrate", "down", "--yes"]).succeeded().stdout.contains("reverted 0001_jobs"));
+        assert!(db.run(&["migrate", "down", "--delete-jobs"]).succeeded().stdout.contains("reverted 0001_jobs"));
     }
 
     fn answers_for_machines_name_versions(db) {

@@ -8,6 +8,7 @@ use diesel::QueryableByName;
 use diesel::sql_types::Text;
 use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
 use jobs_diesel::Database;
+use jobs_diesel::migrations::LiveJobs;
 
 use super::{Postgres, admin, admin_at_the_end};
 use crate::fixture::run;
@@ -147,7 +148,8 @@ fn the_worker_changes_no_schema_and_forges_nothing() {
         let mut conn = roles.connection_as(&roles.worker).await;
         forbidden::statements(&mut conn, forbidden::TO_BOTH).await;
         forbidden::statements(&mut conn, forbidden::TO_WORKERS).await;
-        let refusal = roles.database_as(&roles.worker).await.migrator.down().await.unwrap_err().to_string();
+        let refusal =
+            roles.database_as(&roles.worker).await.migrator.down(LiveJobs::Keep).await.unwrap_err().to_string();
         assert!(refusal.contains("must be owner"), "{refusal}");
     });
 }

@@ -4,6 +4,7 @@ use diesel_async::{AsyncPgConnection, SimpleAsyncConnection};
 use jobs_core::storage::{JobFilter, StorageResult, WorkerInfo};
 use jobs_core::{Finish, JobId, Lease, StorageError, WorkerId};
 use jobs_diesel::Database;
+use jobs_diesel::migrations::LiveJobs;
 
 use crate::bench::*;
 
@@ -152,7 +153,7 @@ pub(super) async fn verbs(db: &Database) {
     refused("cancel", operator.cancel(JobId(1)).await);
     refused("workers", operator.workers().await);
     refused("migrate up", db.migrator.up().await);
-    refused("migrate down", db.migrator.down().await);
+    refused("migrate down", db.migrator.down(LiveJobs::Keep).await);
 }
 
 fn refused<T>(verb: &str, answer: StorageResult<T>) {
