@@ -79,7 +79,7 @@ async fn a_worker_tells_no_secret_whatever_becomes_of_its_jobs(db: Db) {
             // The second asks for what is most talkative by name.
             &[("SECRET", STATE), ("RUST_LOG", "trace,tokio_postgres::query=trace,[job]=trace")],
         );
-        let open = "select count(*) as number from jobs.job where state in ('available', 'running')";
+        let open = "select count(*) as number from jobs.job where finished_at is null";
         db.await_number(0, open).await;
         worker.signal("TERM");
         let ended = worker.ended(Duration::from_secs(20));

@@ -62,8 +62,15 @@ impl Frame {
         if !matches!(self.kind(), b'P' | b'Q') {
             return None;
         }
-        let (place, length) = (self.bytes.windows(from.len()).position(|text| text == from.as_bytes())?, from.len());
-        let body = [&self.bytes[5..place], to.as_bytes(), &self.bytes[place + length..]].concat();
+        let (mut body, mut rest, mut found) = (Vec::with_capacity(self.bytes.len()), &self.bytes[5..], false);
+        while let Some(place) = rest.windows(from.len()).position(|text| text == from.as_bytes()) {
+            body.extend([&rest[..place], to.as_bytes()].concat());
+            (rest, found) = (&rest[place + from.len()..], true);
+        }
+        if !found {
+            return None;
+        }
+        body.extend(rest);
         Some(Self::new(self.kind(), &body))
     }
 

@@ -42,6 +42,7 @@ mod twins;
 mod uncommitted_bulk;
 mod unknown_commit;
 mod unknown_kinds;
+mod upgrade;
 mod zombies;
 
 use std::future::Future;
@@ -90,6 +91,7 @@ const TESTS: &[(&str, Test)] = &[
     ("live-job", |arena| Box::pin(live_job::run(arena))),
     ("cancelled-futures", |arena| Box::pin(cancelled_futures::run(arena))),
     ("mixed-versions", |arena| Box::pin(mixed_versions::run(arena))),
+    ("upgrade", |arena| Box::pin(upgrade::run(arena))),
     ("hostile-payloads", |arena| Box::pin(hostile_payloads::run(arena))),
     ("panics", |arena| Box::pin(panics::run(arena))),
     ("lock-strength", |arena| Box::pin(lock_strength::run(arena))),

@@ -179,6 +179,13 @@ pub(super) const TWINS: &[Twin] = &[
         server: "",
     },
     Twin {
+        name: "takes-all-flags",
+        tests: &["upgrade"],
+        fault: "claims take jobs of a later version, whose columns they do not know",
+        reworded: &[("(r.flags & ~0) = 0", "true")],
+        server: "",
+    },
+    Twin {
         name: "looks-into-arguments",
         tests: &["hostile-payloads"],
         fault: "claims take the arguments for what PostgreSQL can take apart",
