@@ -130,6 +130,24 @@ impl JobError {
         self
     }
 
+    /// Whether the handler said what should follow: neither is guessed nor tried again at once what somebody decided.
+    #[doc(hidden)]
+    pub fn has_a_word(&self) -> bool {
+        self.next != Next::Backoff
+    }
+
+    /// The error and what caused it, outermost first.
+    #[doc(hidden)]
+    pub fn causes(&self) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
+        self.source.chain()
+    }
+
+    /// Adds what is known about it, before the error itself.
+    #[doc(hidden)]
+    pub fn noted(self, note: impl fmt::Display + fmt::Debug + Send + Sync + 'static) -> Self {
+        Self { source: self.source.context(note), ..self }
+    }
+
     /// Whether no further attempt follows.
     pub fn is_fatal(&self) -> bool {
         self.next == Next::Never

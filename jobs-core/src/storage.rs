@@ -90,12 +90,14 @@ impl Claim {
 }
 
 /// A body that runs on the runtime.
-pub type AsyncBody = Box<dyn for<'c> FnOnce(AnyConnection<'c>) -> BoxFuture<'c, Result<Transition, JobError>> + Send>;
+pub type AsyncBody =
+    Arc<dyn for<'c> Fn(AnyConnection<'c>) -> BoxFuture<'c, Result<Transition, JobError>> + Send + Sync>;
 
 /// A body that runs on the blocking pool.
-pub type BlockingBody = Box<dyn for<'c> FnOnce(AnyConnection<'c>) -> Result<Transition, JobError> + Send>;
+pub type BlockingBody = Arc<dyn for<'c> Fn(AnyConnection<'c>) -> Result<Transition, JobError> + Send + Sync>;
 
-/// What a handler's body does with the connection of its transaction.
+/// What a handler's body does with the connection of its transaction. It may be called again, in another transaction.
+#[derive(Clone)]
 pub enum Body {
     /// Runs on the runtime.
     Async(AsyncBody),
@@ -104,6 +106,7 @@ pub enum Body {
 }
 
 /// A transactional attempt: which connection, which lease, what to run.
+#[derive(Clone)]
 pub struct Transaction {
     /// The connection type the handler asked for; one the storage provides.
     pub connection: TypeId,
@@ -124,9 +127,17 @@ pub enum Transacted {
     LeaseLost,
     /// The handler failed: everything is rolled back, the lease still stands.
     RolledBack(JobError),
+    /// Another transaction was in the way (a serialization failure, a deadlock, a lock that was not to be had): everything is
+    /// rolled back, the lease was not touched, and the same may succeed at once.
+    Conflict {
+        /// What it was, in words that hold no value of anybody's, with the database's code.
+        what: &'static str,
+        /// What failed because of it.
+        error: JobError,
+    },
     /// `abort` fired: everything is or will be rolled back.
     Aborted,
-    /// There was no connection to begin with; the handler was not called.
+    /// There was no connection to begin with, or it did not begin; the handler was not called.
     NotBegun(StorageError),
     /// The database failed before or during the commit. The transaction may have been committed; a fenced finish tells.
     Unknown(StorageError),

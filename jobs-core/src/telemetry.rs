@@ -102,6 +102,11 @@ pub(crate) fn unknown_commit(id: JobId, problem: &StorageError) {
     warn!(job.id = id.0, "job {id}: the database failed around the commit ({problem}); the lease decides what holds");
 }
 
+pub(crate) fn conflict(lease: Lease, run: u32, what: &str) {
+    let id = lease.job;
+    info!(job.id = id.0, job.run = run, "job {id}: run {run} of this attempt was rolled back by {what}");
+}
+
 pub(crate) fn declared_dead(old: WorkerId, jobs: usize) {
     error!(
         worker.id = %old,

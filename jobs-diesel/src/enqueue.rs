@@ -47,6 +47,9 @@ pub trait CompleteIn {
     /// Completes the job inside the transaction that `conn` is in: its effects and the completion commit together or
     /// not at all. Fails with [`CompleteError::LeaseLost`] if the attempt may not finish the job any more; let the
     /// error roll the transaction back.
+    ///
+    /// End the transaction before the handler returns, by a commit or a rollback. `PREPARE TRANSACTION` is not supported: the
+    /// worker would take the job for not completed, and whatever moves it waits for the prepared transaction's end.
     fn complete_in<'c, C, M>(&self, conn: &'c mut C) -> C::Output<'c, (), CompleteError>
     where
         C: Executor<M> + 'c;

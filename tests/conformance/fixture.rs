@@ -2,6 +2,7 @@
 
 use std::any::TypeId;
 use std::future::Future;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use jobs_core::storage::Body;
@@ -67,18 +68,23 @@ pub(crate) type Provided = (&'static str, TypeId, fn(Act) -> Body);
 /// What a transactional handler of the tests does: writes an effect, waits if told, and answers.
 pub(crate) struct Act {
     pub(crate) effect: &'static str,
-    pub(crate) hold: Option<Hold>,
+    pub(crate) hold: Mutex<Option<Hold>>,
     pub(crate) answer: Result<Transition, &'static str>,
 }
 
 impl Act {
     pub(crate) fn new(effect: &'static str, answer: Result<Transition, &'static str>) -> Self {
-        Self { effect, hold: None, answer }
+        Self { effect, hold: Mutex::default(), answer }
+    }
+
+    /// The first run is held, if any.
+    pub(crate) fn hold(&self) -> Option<Hold> {
+        self.hold.lock().unwrap().take()
     }
 
     /// The answer as a handler gives it.
-    pub(crate) fn answer(self) -> Result<Transition, JobError> {
-        self.answer.map_err(JobError::msg)
+    pub(crate) fn answer(&self) -> Result<Transition, JobError> {
+        self.answer.clone().map_err(JobError::msg)
     }
 }
 

@@ -10,6 +10,7 @@ mod publication;
 mod roles;
 
 use std::any::TypeId;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -198,8 +199,10 @@ impl Drop for Postgres {
     }
 }
 
-fn act(mut act: Act) -> Body {
-    Body::Async(Box::new(move |conn| {
+fn act(act: Act) -> Body {
+    let act = Arc::new(act);
+    Body::Async(Arc::new(move |conn| {
+        let act = act.clone();
         Box::pin(async move {
             let conn = conn.downcast_mut::<AsyncPgConnection>().expect("the connection that was asked for");
             diesel::sql_query("insert into effect (name) values ($1)")
@@ -207,7 +210,7 @@ fn act(mut act: Act) -> Body {
                 .execute(conn)
                 .await
                 .unwrap();
-            if let Some(hold) = act.hold.take() {
+            if let Some(hold) = act.hold() {
                 hold.started.send(()).unwrap();
                 let _ = hold.go_on.await;
             }
@@ -217,13 +220,13 @@ fn act(mut act: Act) -> Body {
 }
 
 #[cfg(feature = "postgres-sync")]
-fn act_sync(mut act: Act) -> Body {
-    Body::Blocking(Box::new(move |conn| {
+fn act_sync(act: Act) -> Body {
+    Body::Blocking(Arc::new(move |conn| {
         let conn = conn.downcast_mut::<diesel::PgConnection>().expect("the connection that was asked for");
         let insert =
             diesel::sql_query("insert into effect (name) values ($1)").bind::<diesel::sql_types::Text, _>(act.effect);
         diesel::RunQueryDsl::execute(insert, conn).unwrap();
-        if let Some(hold) = act.hold.take() {
+        if let Some(hold) = act.hold() {
             hold.started.send(()).unwrap();
             let _ = hold.go_on.blocking_recv();
         }

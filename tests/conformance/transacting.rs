@@ -1,6 +1,7 @@
 //! A handler inside the transaction that finishes its job, on every connection type the storage provides.
 
 use std::any::TypeId;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use jobs_core::storage::{Operated, Transacted, Transaction};
@@ -59,7 +60,7 @@ pub(crate) async fn a_lease_lost_while_the_handler_runs_rolls_everything_back<F:
     for provided in F::provided() {
         let job = claimed(&f, worker, job()).await;
         let (hold, held) = hold();
-        let act = Act { hold: Some(hold), ..Act::new(provided.0, Ok(DONE)) };
+        let act = Act { hold: Mutex::new(Some(hold)), ..Act::new(provided.0, Ok(DONE)) };
         let running = tokio::spawn({
             let (db, transaction) = (f.database().clone(), transaction(&provided, job.lease, act));
             async move { db.storage.transact(transaction).await }
@@ -93,7 +94,7 @@ pub(crate) async fn an_aborted_handler_leaves_nothing<F: Fixture>(f: F) {
     for provided in F::provided() {
         let job = claimed(&f, worker, job()).await;
         let (hold, held) = hold();
-        let act = Act { hold: Some(hold), ..Act::new(provided.0, Ok(DONE)) };
+        let act = Act { hold: Mutex::new(Some(hold)), ..Act::new(provided.0, Ok(DONE)) };
         let transaction = transaction(&provided, job.lease, act);
         let abort = transaction.abort.clone();
         let running = tokio::spawn({

@@ -2,6 +2,7 @@
 //! when its time, its lease or the worker's grace is over. A plain handler runs on the runner's own task; one that has a
 //! time limit must be left behind even if it never yields, so it gets a task.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -10,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, Span};
 
 use super::queues::Slot;
-use super::{Shared, panics};
+use super::{Shared, conflicts, panics};
 use crate::context::JobContext;
 use crate::error::{JobError, StorageError};
 use crate::handler::{Handler, Registration};
@@ -65,21 +66,24 @@ pub(super) async fn run(
         }
         Handler::AsyncTransactional(handle) => {
             let (decided, ctx_of_body) = (decision(shared, registration, ctx), ctx.clone());
-            let body = Body::Async(Box::new(move |connection| {
-                Box::pin(async move {
-                    panics::caught(async move { handle(connection, ctx_of_body).await }).await.map(decided)
-                })
+            let body = Body::Async(Arc::new(move |connection| {
+                let (decided, ctx) = (decided.clone(), ctx_of_body.clone());
+                Box::pin(
+                    async move { panics::caught(async move { handle(connection, ctx).await }).await.map(&decided) },
+                )
             }));
-            in_a_transaction(shared, registration, ctx, Some(slot), body).await
+            in_a_transaction(shared, registration, ctx, Arc::new(slot), body).await
         }
         Handler::BlockingTransactional(handle) => {
             let (decided, ctx_of_body) = (decision(shared, registration, ctx), ctx.clone());
-            let body = Body::Blocking(Box::new(move |connection| {
-                // The handler may outlive its transaction: the slot goes with it.
-                let _slot = slot;
-                panics::caught_blocking(|| handle(connection, ctx_of_body)).map(decided)
+            let slot = Arc::new(slot);
+            let slot_of_body = slot.clone();
+            let body = Body::Blocking(Arc::new(move |connection| {
+                // The handler may outlive its transaction: the slot is not free before it has ended.
+                let _slot = &slot_of_body;
+                panics::caught_blocking(|| handle(connection, ctx_of_body.clone())).map(&decided)
             }));
-            in_a_transaction(shared, registration, ctx, None, body).await
+            in_a_transaction(shared, registration, ctx, slot, body).await
         }
     }
 }
@@ -132,16 +136,21 @@ async fn in_a_transaction(
     shared: &Shared,
     registration: &Registration,
     ctx: &JobContext,
-    slot: Option<Slot>,
+    slot: Arc<Slot>,
     body: Body,
 ) -> (Ended, Option<Slot>) {
     let Some(connection) = registration.connection else {
-        return (Ended::Handled(Err(JobError::msg("a transactional job without a connection"))), slot);
+        drop(body);
+        return (Ended::Handled(Err(JobError::msg("a transactional job without a connection"))), Arc::into_inner(slot));
     };
     let abort = CancellationToken::new();
     let transaction = Transaction { connection: connection().id, lease: ctx.lease(), body, abort: abort.clone() };
     let storage = shared.storage.clone();
-    let transacted = async move { (Ended::Transacted(storage.transact(transaction).await), slot) };
+    let transacted = async move {
+        let transacted = conflicts::transact(&*storage, transaction).await;
+        // A blocking handler that was left behind still holds it.
+        (Ended::Transacted(transacted), Arc::into_inner(slot))
+    };
     let mut transacted = tokio::spawn(transacted.in_current_span());
     let ended = tokio::select! {
         biased;
@@ -169,7 +178,7 @@ fn decision(
     shared: &Shared,
     registration: &Registration,
     ctx: &JobContext,
-) -> impl FnOnce(Outcome) -> crate::outcome::Transition + Send + use<> {
+) -> impl Fn(Outcome) -> crate::outcome::Transition + Clone + Send + Sync + use<> {
     let retention = shared.settings.retention;
     let (attempt, max_attempts, options) = (ctx.attempt(), ctx.max_attempts(), registration.options);
     move |outcome| decide(Attempt { attempt, max_attempts, options: &options, retention }, Ok(outcome), 0.0)

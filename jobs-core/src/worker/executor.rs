@@ -85,7 +85,11 @@ impl Executor {
             Ended::Lost | Ended::Transacted(Transacted::LeaseLost) => return self.shared.lost(&ctx, "finish"),
             Ended::GivenUp | Ended::Transacted(Transacted::Aborted) => Transition::Release,
             // A handler that was asked to stop and says so by an error did not fail.
-            Ended::Handled(Err(_)) | Ended::Transacted(Transacted::RolledBack(_)) if stopping => Transition::Release,
+            Ended::Handled(Err(_)) | Ended::Transacted(Transacted::RolledBack(_) | Transacted::Conflict { .. })
+                if stopping =>
+            {
+                Transition::Release
+            }
             Ended::Handled(Ok(_)) if ctx.is_completed_in() => {
                 // If its transaction committed, the job is gone from `running` and this finds nothing; if it was rolled
                 // back after all, the job must run again.
@@ -94,7 +98,9 @@ impl Executor {
                 return self.reporter.settle(ctx, transition, ran).await;
             }
             Ended::Handled(handled) => self.decide(registration, &ctx, handled),
-            Ended::Transacted(Transacted::RolledBack(error)) => self.decide(registration, &ctx, Err(error)),
+            Ended::Transacted(Transacted::RolledBack(error) | Transacted::Conflict { error, .. }) => {
+                self.decide(registration, &ctx, Err(error))
+            }
             Ended::Transacted(Transacted::Unknown(problem)) => {
                 crash_point("unknown");
                 telemetry::unknown_commit(ctx.id(), &problem);

@@ -9,6 +9,7 @@ mod attempt;
 mod builder;
 mod bustle;
 mod completer;
+mod conflicts;
 mod executor;
 mod fetcher;
 mod heartbeat;

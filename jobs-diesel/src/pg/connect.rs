@@ -3,8 +3,9 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use diesel::{ConnectionError, ConnectionResult};
-use diesel_async::AsyncPgConnection;
+use diesel::result::DatabaseErrorKind;
+use diesel::{ConnectionError, ConnectionResult, QueryResult};
+use diesel_async::{AsyncPgConnection, RunQueryDsl as _};
 use jobs_core::StorageError;
 use jobs_core::storage::StorageResult;
 use tokio_postgres::config::SslMode;
@@ -13,8 +14,10 @@ use tokio_postgres::{CancelToken, Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::CHECKOUT_LIMIT;
+use super::line_of_url::LineOfUrl;
 use super::queries::wake::CHANNEL;
 use super::renamed;
+use super::settings::{self, Lease, Limits, Told};
 use super::tls::{Verify, connector};
 
 /// The parameters that tokio-postgres reads; those of TLS are ours.
@@ -49,9 +52,16 @@ pub(crate) struct Connector {
     tls: Option<MakeRustlsConnect>,
     /// Whether the schema `jobs` has another name on its connections.
     renamed: bool,
-    /// Without the settings of [`tuned`](Self::tuned), for poolers that refuse them.
-    untuned: Option<Config>,
-    /// The same server in libpq's words.
+    /// Set for the worker's own connections: how long one of its statements may take.
+    own: Option<Duration>,
+    lease: Lease,
+    /// Transactions of the worker's own must say what they need.
+    explicit: Told,
+    /// Handlers' transactions have limits of their own.
+    limited: Told,
+    /// What the URL says about the line holds.
+    line_of_url: LineOfUrl,
+    /// The same server in libpq's words, without settings.
     #[cfg(feature = "postgres-sync")]
     libpq: String,
 }
@@ -116,16 +126,41 @@ impl Connector {
             config,
             tls,
             renamed: false,
-            untuned: None,
+            own: None,
+            lease: Lease::default(),
+            explicit: Told::default(),
+            limited: Told::default(),
+            line_of_url: LineOfUrl::of(query),
             #[cfg(feature = "postgres-sync")]
             libpq,
         })
     }
 
-    /// The same server as libpq is told of it.
+    /// The same server as libpq is told of it: with our settings, and without, for poolers that refuse them.
     #[cfg(feature = "postgres-sync")]
-    pub(crate) fn for_libpq(&self) -> &str {
-        &self.libpq
+    pub(crate) fn for_libpq(&self) -> [String; 2] {
+        [super::libpq::with_line(&self.libpq, &self.config, self.lease.line()), self.libpq.clone()]
+    }
+
+    /// The lease of the worker whose connections these are; what is opened from now on notices a dead line within it. `true`:
+    /// what was opened before does not.
+    pub(crate) fn tell_lease(&self, lease: Duration) -> bool {
+        self.lease.tell(lease)
+    }
+
+    /// What a transaction of the worker's own must begin with.
+    pub(crate) fn explicit(&self) -> &Told {
+        &self.explicit
+    }
+
+    /// Whether handlers' transactions have limits that are not for the finish.
+    pub(crate) fn limited(&self) -> &Told {
+        &self.limited
+    }
+
+    /// What sessions of the application are called, and what stands before the job's id.
+    pub(crate) fn application_name(&self) -> &str {
+        self.config.get_application_name().unwrap_or_default()
     }
 
     /// The same server, where every statement finds the tables of `jobs` in the schema of `worker bench`.
@@ -134,36 +169,45 @@ impl Connector {
         Self { renamed: true, ..self }
     }
 
-    /// The same server, for the worker's own statements, with settings that save time, and an end for a statement whose
-    /// answer nobody waits for any more.
-    ///
-    /// The tables of a queue are empty at one moment and full at the next, so that no statistics describe them: all
-    /// statements are written for nested loops over indexes, and the planner is told so. Plans are made once, for any
-    /// values; otherwise each claim would be planned anew, which takes longer than it. Nor is anything compiled, which
-    /// would take hundreds of milliseconds.
-    pub(crate) fn tuned(&self, limit: Duration) -> Self {
-        let settings = format!(
-            "-c jit=off -c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_bitmapscan=off \
-             -c enable_hashjoin=off -c enable_mergejoin=off -c statement_timeout={}",
-            limit.as_millis()
-        );
-        let mut tuned = self.clone();
-        // What the URL says comes last, and so holds.
-        tuned.config.options(match self.config.get_options() {
-            Some(options) => format!("{settings} {options}"),
-            None => settings,
-        });
-        Self { untuned: Some(self.config.clone()), ..tuned }
+    /// The same server, for the worker's own statements, none of which takes longer than this.
+    pub(crate) fn own(&self, limit: Duration) -> Self {
+        Self { own: Some(limit), ..self.clone() }
     }
 
-    /// Opens a connection.
+    /// Opens a connection. Its [`settings`] go with it, unless they are refused.
     pub(crate) async fn connect(&self) -> ConnectionResult<AsyncPgConnection> {
-        match (self.open(&self.config).await, &self.untuned) {
-            (Err(ConnectionError::BadConnection(problem)), Some(untuned)) if is_about_settings(&problem) => {
-                self.open(untuned).await
+        let mut conn = match self.open(&self.with_settings()).await {
+            Err(ConnectionError::BadConnection(problem)) if settings::are_refused(&problem) => {
+                self.open(&self.config).await?
             }
-            (answer, _) => answer,
-        }
+            answer => answer?,
+        };
+        let learnt = async {
+            match self.own {
+                Some(limit) => self.explicit.learn(settings::must_say(&mut conn, limit).await?),
+                None => {
+                    let limits: Limits = diesel::sql_query(settings::IS_LIMITED).get_result(&mut conn).await?;
+                    self.limited.learn(limits.is_limited);
+                }
+            }
+            QueryResult::Ok(())
+        };
+        let learnt = tokio::time::timeout(CHECKOUT_LIMIT, learnt).await.unwrap_or_else(|_| Err(silent()));
+        learnt.map_err(ConnectionError::CouldntSetupConfiguration)?;
+        Ok(conn)
+    }
+
+    /// What the URL says holds, except for what the worker's statements cannot do without: options that come later win.
+    fn with_settings(&self) -> Config {
+        let (line, said) = (self.lease.line(), self.line_of_url);
+        let mut config = self.config.clone();
+        let mut options = vec![line.options()];
+        options.extend(self.own.map(settings::speed));
+        options.extend(self.config.get_options().map(str::to_owned));
+        options.extend(self.own.map(settings::pinned));
+        config.options(options.join(" "));
+        said.add_to(&mut config, line);
+        config
     }
 
     async fn open(&self, config: &Config) -> ConnectionResult<AsyncPgConnection> {
@@ -180,14 +224,18 @@ impl Connector {
 
     /// Opens a connection that hears notifications. Its statements reach the server as they are written.
     pub(crate) async fn connect_to_listen(&self) -> ConnectionResult<AsyncPgConnection> {
-        self.open_plain(&self.config).await
+        match self.open_plain(&self.with_settings()).await {
+            Err(ConnectionError::BadConnection(problem)) if settings::are_refused(&problem) => {
+                self.open_plain(&self.config).await
+            }
+            answer => answer,
+        }
     }
 
     /// With a limit of its own: that of the URL ends with the handshake of TCP, and a server may say nothing after it.
     async fn open_plain(&self, config: &Config) -> ConnectionResult<AsyncPgConnection> {
         let opened = tokio::time::timeout(CHECKOUT_LIMIT, self.establish(config)).await;
-        let silent = || ConnectionError::BadConnection(format!("the server did not answer within {CHECKOUT_LIMIT:?}"));
-        opened.unwrap_or_else(|_| Err(silent()))
+        opened.unwrap_or_else(|_| Err(ConnectionError::BadConnection(SILENT.to_owned())))
     }
 
     async fn establish(&self, config: &Config) -> ConnectionResult<AsyncPgConnection> {
@@ -229,10 +277,11 @@ fn not_a_url() -> StorageError {
     )
 }
 
-/// Whether a pooler refused the settings of a connection: PgBouncer names the "startup parameter", RDS Proxy speaks of
-/// "command-line options".
-fn is_about_settings(problem: &str) -> bool {
-    problem.contains("startup parameter") || problem.contains("command-line options")
+/// What is said when [`CHECKOUT_LIMIT`] is over.
+const SILENT: &str = "the server did not answer within 10 s";
+
+fn silent() -> diesel::result::Error {
+    diesel::result::Error::DatabaseError(DatabaseErrorKind::UnableToSendCommand, Box::new(SILENT.to_owned()))
 }
 
 /// tokio-postgres says "error connecting to server" and leaves the reason to the source, and what to do to nobody.

@@ -5,6 +5,8 @@
 use tokio_postgres::Config;
 use tokio_postgres::config::Host;
 
+use super::settings::Line;
+
 /// The parameters that are also parts of a URL: taken from what was understood of both.
 const PARTS: [&str; 5] = ["user", "password", "host", "port", "dbname"];
 
@@ -13,7 +15,7 @@ pub(super) fn url(config: &Config, query: &str) -> String {
     let mut parameters: Vec<String> = query
         .split('&')
         .filter(|pair| !pair.is_empty() && !PARTS.contains(&pair.split('=').next().unwrap_or_default()))
-        .map(str::to_owned)
+        .map(translated)
         .collect();
     let mut part = |name: &str, value: Option<String>| {
         parameters.extend(value.filter(|value| !value.is_empty()).map(|value| format!("{name}={value}")));
@@ -32,6 +34,35 @@ pub(super) fn url(config: &Config, query: &str) -> String {
     format!("postgres://?{}", parameters.join("&"))
 }
 
+/// The same URL, whose connections notice a dead line, at both ends. What was typed comes last, and so holds.
+pub(super) fn with_line(url: &str, config: &Config, line: Line) -> String {
+    let typed = url.split_once('?').map_or("", |(_, query)| query);
+    let options = match config.get_options() {
+        Some(typed) => format!("{} {typed}", line.options()),
+        None => line.options(),
+    };
+    let others = typed.split('&').filter(|pair| !pair.starts_with("options="));
+    let ours = [
+        format!("keepalives_idle={}", line.idle.as_secs()),
+        format!("keepalives_interval={}", line.interval.as_secs()),
+        format!("keepalives_count={}", line.probes),
+        format!("tcp_user_timeout={}", line.unacknowledged.as_millis()),
+        format!("options={}", encoded(options.as_bytes())),
+    ];
+    format!("postgres://?{}", ours.iter().map(String::as_str).chain(others).collect::<Vec<_>>().join("&"))
+}
+
+/// Two of tokio-postgres's parameters libpq knows otherwise: one by another name, one in another unit.
+fn translated(pair: &str) -> String {
+    match pair.split_once('=') {
+        Some(("keepalives_retries", count)) => format!("keepalives_count={count}"),
+        Some(("tcp_user_timeout", seconds)) => {
+            format!("tcp_user_timeout={}", seconds.parse::<u64>().unwrap_or_default().saturating_mul(1000))
+        }
+        _ => pair.to_owned(),
+    }
+}
+
 fn list<T>(items: &[T], text: impl Fn(&T) -> String) -> String {
     items.iter().map(text).collect::<Vec<_>>().join(",")
 }
@@ -46,6 +77,7 @@ fn encoded(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::settings::Lease;
     use super::*;
 
     fn rewritten(typed: &str) -> String {
@@ -64,5 +96,23 @@ mod tests {
             "postgres://?dbname=x&host=%2Fvar%2Frun,%3A%3A1&port=5432,1"
         );
         assert_eq!(rewritten("postgres:///?host=a&user=b&password=c"), "postgres://?user=b&password=c&host=a");
+    }
+
+    #[test]
+    fn what_libpq_knows_otherwise_is_translated() {
+        assert_eq!(
+            rewritten("postgres://h/x?keepalives_retries=3&tcp_user_timeout=20"),
+            "postgres://?keepalives_count=3&tcp_user_timeout=20000&dbname=x&host=h&port=5432"
+        );
+    }
+
+    #[test]
+    fn what_was_typed_about_the_line_holds() {
+        let typed = "postgres://h/x?keepalives_idle=99&options=-c%20work_mem%3D1MB";
+        let line = Lease::default().line();
+        let url = with_line(&rewritten(typed), &typed.parse().expect("a URL"), line);
+        assert!(url.rfind("keepalives_idle=99") > url.rfind("keepalives_idle=15"), "{url}");
+        assert!(url.contains("tcp%5Fkeepalives%5Fidle%3D15"), "{url}");
+        assert!(url.matches("options=").count() == 1 && url.contains("work%5Fmem%3D1MB"), "{url}");
     }
 }

@@ -7,6 +7,7 @@ use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Bool};
 use diesel_async::{AsyncConnection, AsyncPgConnection};
 use futures_util::future::BoxFuture;
+use jobs_core::StorageError;
 use jobs_core::storage::StorageResult;
 
 use super::PgStorage;
@@ -33,6 +34,31 @@ const LEDGER_EXISTS: &str = "select to_regclass('jobs.schema_migration') is not 
 
 /// What each `down.sql` asks for before it deletes jobs that wait or run.
 const ALLOW_DROP: &str = "set local jobs.allow_drop = 'on'";
+
+/// The oldest server that the statements are written for and tested on, as `server_version_num` has it.
+const OLDEST_SERVER: i32 = 140_000;
+
+diesel::define_sql_function! {
+    #[sql_name = "current_setting"]
+    fn setting(name: diesel::sql_types::Text) -> diesel::sql_types::Text;
+}
+
+/// Refuses a server that is too old, in one line.
+pub(crate) async fn check_server(conn: &mut AsyncPgConnection) -> QueryResult<StorageResult<()>> {
+    let settings = (setting("server_version_num"), setting("server_version"));
+    let (number, version): (String, String) =
+        diesel_async::RunQueryDsl::get_result(diesel::select(settings), conn).await?;
+    Ok(is_known(&number, &version))
+}
+
+fn is_known(number: &str, version: &str) -> StorageResult<()> {
+    match number.parse::<i32>() {
+        Ok(number) if number < OLDEST_SERVER => Err(StorageError::Config(format!(
+            "this server is PostgreSQL {version}, and `jobs` needs PostgreSQL 14 or newer: upgrade the server"
+        ))),
+        _ => Ok(()),
+    }
+}
 
 fn failed(migration: &'static Migration, source: diesel::result::Error) -> MigrateError {
     MigrateError::Failed { version: migration.version, name: migration.name, source }
@@ -119,6 +145,7 @@ impl Migrator for PgStorage {
 
     async fn up(&self) -> StorageResult<Vec<&'static Migration>> {
         let mut conn = self.connection().await?;
+        check_server(&mut conn).await.map_err(storage_error)??;
         let versions = up::<AsyncPgConnection>(&mut conn).await?;
         Ok(POSTGRES.iter().filter(|migration| versions.contains(&migration.version)).collect())
     }
@@ -127,5 +154,17 @@ impl Migrator for PgStorage {
         let mut conn = self.connection().await?;
         let version = down::<AsyncPgConnection>(&mut conn, live).await?;
         Ok(POSTGRES.iter().find(|migration| Some(migration.version) == version))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_known;
+
+    #[test]
+    fn servers_before_14_are_refused() {
+        let refused = is_known("130014", "13.14 (Debian)").unwrap_err().to_string();
+        assert!(refused.contains("PostgreSQL 13.14") && refused.contains("14 or newer"), "{refused}");
+        assert!(is_known("140000", "14.0").is_ok() && is_known("180001", "18.1").is_ok());
     }
 }

@@ -4,12 +4,14 @@ pub(crate) mod bench;
 mod connect;
 mod executor;
 mod lag;
+mod last_word;
 mod levels;
 #[cfg(feature = "postgres-sync")]
 mod libpq;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used)]
 mod limit_tests;
+mod line_of_url;
 mod look;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used)]
@@ -24,6 +26,7 @@ mod queries;
 mod refused;
 mod renamed;
 mod schema;
+mod settings;
 mod storage;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used)]
@@ -63,7 +66,10 @@ const CHECKOUT_LIMIT: Duration = Duration::from_secs(10);
 /// The storage of one worker process.
 #[derive(Clone)]
 pub(crate) struct PgStorage {
+    /// As the URL says: for handlers.
     connector: Arc<Connector>,
+    /// For the worker's own statements.
+    own_connector: Arc<Connector>,
     /// Claims, finishes, maintenance.
     own: Pool<AsyncPgConnection>,
     /// Transactional handlers.
@@ -119,14 +125,16 @@ impl PgStorage {
 
     fn on(connector: Connector, handlers: usize) -> StorageResult<Self> {
         let connector = Arc::new(connector);
+        let own_connector = Arc::new(connector.own(SERVER_LIMIT));
         Ok(Self {
-            own: pool(Arc::new(connector.tuned(SERVER_LIMIT)), OWN_CONNECTIONS)?,
+            own: pool(own_connector.clone(), OWN_CONNECTIONS)?,
             // The application's statements are planned as its server is set up.
             handlers: pool(connector.clone(), handlers.max(1))?,
             levels: Arc::default(),
             outage: Arc::default(),
             #[cfg(feature = "postgres-sync")]
-            blocking: transact::blocking_pool(connector.for_libpq(), handlers.max(1)),
+            blocking: transact::blocking_pool(connector.clone(), handlers.max(1)),
+            own_connector,
             connector,
         })
     }
@@ -148,6 +156,14 @@ impl PgStorage {
         self.levels.lock().unwrap_or_else(PoisonError::into_inner).remove(&worker);
     }
 
+    /// A worker registers: from now on a line that is dead is noticed within its lease.
+    fn tell_lease(&self, lease: Duration) {
+        if self.connector.tell_lease(lease) {
+            // What is open is of another lease. No handler has run yet.
+            self.own.retain(|_, _| false);
+        }
+    }
+
     async fn connection(&self) -> StorageResult<Object<AsyncPgConnection>> {
         self.own.get().await.map_err(no_connection).inspect_err(|_| self.outage.begin())
     }
@@ -157,11 +173,11 @@ impl PgStorage {
     fn settle<T>(
         &self,
         verb: &'static str,
-        conn: Object<AsyncPgConnection>,
+        mut conn: Object<AsyncPgConnection>,
         answer: Result<diesel::QueryResult<T>, tokio::time::error::Elapsed>,
     ) -> StorageResult<T> {
         let answer = match answer {
-            Ok(answer) => answer.map_err(crate::error::storage_error),
+            Ok(answer) => answer.map_err(|error| crate::error::storage_error(last_word::added_to(error, &mut conn))),
             Err(_) => {
                 drop(Object::take(conn));
                 let problem = format!("{verb} got no answer within {} s", STATEMENT_LIMIT.as_secs());
@@ -183,7 +199,16 @@ macro_rules! run {
         let mut pooled = $storage.connection().await?;
         let answer = {
             let $conn: &mut diesel_async::AsyncPgConnection = &mut pooled;
-            tokio::time::timeout($crate::pg::STATEMENT_LIMIT, $work).await
+            let is_explicit = $storage.own_connector.explicit().is_known();
+            let work = async {
+                if !is_explicit {
+                    return $work.await;
+                }
+                $crate::pg::settings::begin($conn, $crate::pg::SERVER_LIMIT).await?;
+                let answer = $work.await;
+                $crate::pg::settings::end($conn, answer).await
+            };
+            tokio::time::timeout($crate::pg::STATEMENT_LIMIT, work).await
         };
         $storage.settle($verb, pooled, answer)
     }};

@@ -56,7 +56,7 @@ pub(crate) async fn listen(storage: &PgStorage, queues: &[String], wake: &Notify
 }
 
 async fn listen_once(storage: &PgStorage, served: &HashSet<&str>, wake: &Notify) -> Result<End, Problem> {
-    let mut conn: AsyncPgConnection = storage.connector.connect_to_listen().await?;
+    let mut conn: AsyncPgConnection = storage.own_connector.connect_to_listen().await?;
     if tokio::time::timeout(STATEMENT_LIMIT, is_pooled(storage, &mut conn)).await?? {
         return Ok(End::Pooled);
     }

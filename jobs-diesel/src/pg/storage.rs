@@ -22,7 +22,7 @@ use super::queries::prune::PruneQuery;
 use super::queries::rescue::RescueQuery;
 use super::queries::{finish, heartbeat, leases, schedule, worker};
 use super::refused::may_be_a_rows;
-use super::{PgStorage, STATEMENT_LIMIT, migrate, native, notify, run, transact, unavailable};
+use super::{PgStorage, SERVER_LIMIT, STATEMENT_LIMIT, migrate, native, notify, run, settings, transact, unavailable};
 use crate::error::storage_error;
 
 #[async_trait]
@@ -40,10 +40,12 @@ impl Storage for PgStorage {
     }
 
     async fn check_schema(&self) -> StorageResult<()> {
+        run!(self, "check_server", conn => migrate::check_server(conn))??;
         migrate::check(&run!(self, "check_schema", conn => migrate::applied(conn))?)
     }
 
     async fn register(&self, info: &WorkerInfo) -> StorageResult<()> {
+        self.tell_lease(info.lease);
         run!(self, "register", conn => worker::register(conn, info))
     }
 
@@ -53,8 +55,9 @@ impl Storage for PgStorage {
     }
 
     async fn open_heartbeat(&self, worker: WorkerId) -> StorageResult<Box<dyn Heartbeat>> {
-        let conn = self.connector.connect().await.map_err(unavailable)?;
-        Ok(Box::new(PgHeartbeat { conn, worker, outage: self.outage.clone() }))
+        let conn = self.own_connector.connect().await.map_err(unavailable)?;
+        let (is_explicit, outage) = (self.own_connector.explicit().is_known(), self.outage.clone());
+        Ok(Box::new(PgHeartbeat { conn, worker, is_explicit, outage }))
     }
 
     async fn claim(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
@@ -160,17 +163,26 @@ type RescuedRow = (Option<i64>, Option<bool>, i64, bool, bool, bool);
 struct PgHeartbeat {
     conn: AsyncPgConnection,
     worker: WorkerId,
+    is_explicit: bool,
     outage: Arc<Outage>,
 }
 
 #[async_trait]
 impl Heartbeat for PgHeartbeat {
     async fn beat(&mut self) -> StorageResult<Option<DateTime<Utc>>> {
-        let answer =
-            match tokio::time::timeout(STATEMENT_LIMIT, heartbeat::heartbeat(&mut self.conn, self.worker)).await {
-                Ok(answer) => answer.map_err(storage_error),
-                Err(elapsed) => Err::<_, StorageError>(unavailable(elapsed)),
-            };
+        let (conn, worker) = (&mut self.conn, self.worker);
+        let beat = async {
+            if !self.is_explicit {
+                return heartbeat::heartbeat(conn, worker).await;
+            }
+            settings::begin(conn, SERVER_LIMIT).await?;
+            let answer = heartbeat::heartbeat(conn, worker).await;
+            settings::end(conn, answer).await
+        };
+        let answer = match tokio::time::timeout(STATEMENT_LIMIT, beat).await {
+            Ok(answer) => answer.map_err(storage_error),
+            Err(elapsed) => Err::<_, StorageError>(unavailable(elapsed)),
+        };
         answer.inspect_err(|_| self.outage.begin())
     }
 }

@@ -1,55 +1,87 @@
 //! `transact`: a handler inside the transaction that finishes its job.
 //!
 //! The finish is the transaction's last statement: it takes the row of `jobs.running` only then, so that a rescue never
-//! waits for a handler, and it names the lease, so that a handler that was too slow rolls back.
+//! waits for a handler, and it names the lease, so that a handler that was too slow rolls back. The `BEGIN` has a round trip of its own: sent together with the handler's first statement, and refused,
+//! it would leave that one to commit by itself.
+
+#[cfg(feature = "postgres-sync")]
+mod blocking;
+mod conflict;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use diesel::result::Error as DieselError;
 use diesel_async::pooled_connection::deadpool::Object;
-use diesel_async::{AsyncConnection, AsyncPgConnection};
+use diesel_async::{AnsiTransactionManager, AsyncPgConnection, SimpleAsyncConnection as _, TransactionManager as _};
 use jobs_core::__private::crash_point;
-use jobs_core::storage::{Body, Transacted, Transaction};
-use jobs_core::{AnyConnection, Finish, JobError, Transition};
+use jobs_core::storage::{AsyncBody, Body, Transacted, Transaction};
+use jobs_core::{Finish, JobError, Lease, Transition};
 
 use super::queries::finish;
-use super::{PgStorage, no_connection};
+use super::{PgStorage, last_word, no_connection, unavailable};
 use crate::error::storage_error;
+
+#[cfg(feature = "postgres-sync")]
+pub(crate) use blocking::{BlockingPool, blocking_pool};
 
 /// PostgreSQL takes nothing more from a transaction after an error, so nothing of the handler's could be committed.
 const SWALLOWED: &str = "the handler went on after a statement failed in its transaction, so everything was rolled back; \
     return the error, or run what may fail inside `conn.transaction(..)`, which makes a savepoint";
 
-/// Why a transaction was rolled back.
+/// The application's limits are for its own statements. Nothing waits here but for whoever takes the lease away.
+const UNLIMITED: &str = "set local statement_timeout = 0; set local lock_timeout = 0";
+
+/// How often a transaction is begun on another connection because its own turns out to be closed.
+const CONNECTIONS: usize = 3;
+
+/// Why a transaction was not committed.
 enum Rollback {
+    /// It did not begin.
+    NotBegun(DieselError),
     Handler(JobError),
     LeaseLost,
     #[cfg(feature = "postgres-sync")]
     Aborted,
+    /// Of our own statements.
     Database(DieselError),
 }
 
-impl From<DieselError> for Rollback {
-    fn from(error: DieselError) -> Self {
-        match &error {
-            // The finish is the first statement of ours after the handler: the error behind this one was the handler's.
-            DieselError::DatabaseError(_, info) if info.message().starts_with("current transaction is aborted") => {
-                Self::Handler(JobError::msg(SWALLOWED))
-            }
-            _ => Self::Database(error),
+/// The finish is the first statement of ours after the handler: the error behind an aborted transaction was the handler's.
+fn failed_finish(error: DieselError) -> Rollback {
+    match &error {
+        DieselError::DatabaseError(_, info) if info.message().starts_with("current transaction is aborted") => {
+            Rollback::Handler(JobError::msg(SWALLOWED))
         }
+        _ => Rollback::Database(error),
     }
 }
 
 fn transacted(ended: Result<Transition, Rollback>) -> Transacted {
     match ended {
         Ok(transition) => Transacted::Committed(transition),
-        Err(Rollback::Handler(error)) => Transacted::RolledBack(error),
+        Err(Rollback::NotBegun(error)) => Transacted::NotBegun(storage_error(error)),
+        Err(Rollback::Handler(error)) => match conflict::of_handler(&error) {
+            Some(what) => Transacted::Conflict { what, error },
+            None => Transacted::RolledBack(error),
+        },
         Err(Rollback::LeaseLost) => Transacted::LeaseLost,
         #[cfg(feature = "postgres-sync")]
         Err(Rollback::Aborted) => Transacted::Aborted,
-        Err(Rollback::Database(error)) => Transacted::Unknown(storage_error(error)),
+        Err(Rollback::Database(error)) => match conflict::of_statement(&error) {
+            // Also at the commit: a server that says so has rolled back.
+            Some(what) => Transacted::Conflict { what, error: JobError::new(error) },
+            None => Transacted::Unknown(storage_error(error)),
+        },
     }
+}
+
+/// Begins, whatever the database's default is, with a right to write: the finish is a write. Everything else is as the
+/// application's defaults say. The name tells in `pg_stat_activity` which job holds a lock; it ends with the transaction.
+fn begin(storage: &PgStorage, lease: Lease) -> String {
+    let name = storage.connector.application_name();
+    let harmless: String =
+        name.chars().filter(|c| c.is_ascii() && !c.is_ascii_control() && !"'\\".contains(*c)).collect();
+    format!("BEGIN READ WRITE; SET LOCAL application_name = '{harmless:.40}: job {}'", lease.job)
 }
 
 pub(crate) async fn transact(storage: &PgStorage, transaction: Transaction) -> Transacted {
@@ -63,122 +95,105 @@ pub(crate) async fn transact(storage: &PgStorage, transaction: Transaction) -> T
             return Transacted::RolledBack(JobError::msg("this program was built without the feature `postgres-sync`"));
         }
     };
-    let checkout = tokio::select! {
-        checkout = storage.handlers.get() => checkout,
-        () = abort.cancelled() => return Transacted::Aborted,
-    };
-    let mut conn = match checkout {
-        Ok(conn) => conn,
-        Err(error) => return Transacted::NotBegun(no_connection(error)),
-    };
-    let cancel = conn.cancel_token();
-    let ended = {
-        let conn: &mut AsyncPgConnection = &mut conn;
-        let mut run = Box::pin(conn.transaction(async |conn| {
-            let connection: AnyConnection<'_> = conn;
-            let transition = body(connection).await.map_err(Rollback::Handler)?;
-            crash_point("transaction-finish");
-            let finish = [Finish { lease, transition: transition.clone() }];
-            let moved = finish::finish_in(conn, &finish).await?;
-            crash_point("transaction-commit");
-            if moved { Ok(transition) } else { Err(Rollback::LeaseLost) }
-        }));
-        let ended = tokio::select! {
-            ended = &mut run => Some(ended),
-            () = abort.cancelled() => None,
+    let begin = begin(storage, lease);
+    for _ in 0..CONNECTIONS {
+        let checkout = tokio::select! {
+            checkout = storage.handlers.get() => checkout,
+            () = abort.cancelled() => return Transacted::Aborted,
         };
-        // What the handler holds may panic when it is dropped. The connection would go back to the pool as it is.
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(run)));
-        ended
+        let mut conn = match checkout {
+            Ok(conn) => conn,
+            Err(error) => return Transacted::NotBegun(no_connection(error)),
+        };
+        let cancel = conn.cancel_token();
+        let ended = {
+            let is_limited = storage.connector.limited().is_known();
+            let mut run = Box::pin(run(&mut conn, &begin, is_limited, lease, &body));
+            let ended = tokio::select! {
+                ended = &mut run => Some(ended),
+                () = abort.cancelled() => None,
+            };
+            // What the handler holds may panic when it is dropped. The connection would go back to the pool as it is.
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(run)));
+            ended
+        };
+        match ended {
+            Some(Err(Rollback::NotBegun(error))) if is_closed(&error) => drop(Object::take(conn)),
+            Some(ended) => {
+                crash_point("transaction-ended");
+                return transacted(ended);
+            }
+            None => {
+                // The future is gone half-way. The server may still be busy with its statement, and the transaction is open:
+                // stop the one, and close the connection to end the other. It never goes back to the pool.
+                storage.connector.cancel(cancel).await;
+                drop(Object::take(conn));
+                return Transacted::Aborted;
+            }
+        }
+    }
+    let problem = "the server closed every connection before a transaction could begin";
+    Transacted::NotBegun(unavailable(std::io::Error::new(std::io::ErrorKind::ConnectionReset, problem)))
+}
+
+/// One transaction, from its beginning to its end.
+async fn run(
+    conn: &mut AsyncPgConnection,
+    begin: &str,
+    is_limited: bool,
+    lease: Lease,
+    body: &AsyncBody,
+) -> Result<Transition, Rollback> {
+    AnsiTransactionManager::begin_transaction_sql(conn, begin).await.map_err(Rollback::NotBegun)?;
+    let ended = match body(conn).await {
+        Ok(transition) => end(conn, is_limited, lease, &transition).await.map(|()| transition),
+        Err(error) => Err(Rollback::Handler(error)),
     };
     match ended {
-        Some(ended) => {
-            crash_point("transaction-ended");
-            transacted(ended)
-        }
-        None => {
-            // The future is gone half-way. The server may still be busy with its statement, and the transaction is open:
-            // stop the one, and close the connection to end the other. It never goes back to the pool.
-            storage.connector.cancel(cancel).await;
-            drop(Object::take(conn));
-            Transacted::Aborted
+        Ok(transition) => Ok(transition),
+        Err(rollback) => {
+            let rollback = match rollback {
+                Rollback::Handler(error) => match last_word::of(conn) {
+                    Some(word) => Rollback::Handler(error.noted(format!("the server ended the connection: {word}"))),
+                    None => Rollback::Handler(error),
+                },
+                Rollback::Database(error) => Rollback::Database(last_word::added_to(error, conn)),
+                rollback => rollback,
+            };
+            // One that fails breaks the connection, which then does not go back to its pool.
+            let _ = AnsiTransactionManager::rollback_transaction(conn).await;
+            Err(rollback)
         }
     }
 }
 
-#[cfg(feature = "postgres-sync")]
-pub(crate) use blocking::{BlockingPool, blocking_pool};
-
-#[cfg(feature = "postgres-sync")]
-mod blocking {
-    use std::sync::Arc;
-
-    use diesel::prelude::*;
-    use diesel::r2d2::{ConnectionManager, Pool};
-    use jobs_core::Lease;
-    use jobs_core::storage::BlockingBody;
-    use tokio_util::sync::CancellationToken;
-
-    use crate::fate::Fate;
-    use crate::pg::queries::finish::FinishQuery;
-    use crate::pg::unavailable;
-
-    use super::{Finish, PgStorage, Rollback, Transacted, crash_point, transacted};
-
-    pub(crate) type BlockingPool = Pool<ConnectionManager<PgConnection>>;
-
-    /// Connects when the first job asks.
-    pub(crate) fn blocking_pool(url: &str, size: usize) -> BlockingPool {
-        Pool::builder()
-            .max_size(u32::try_from(size).unwrap_or(u32::MAX))
-            .min_idle(Some(0))
-            .connection_timeout(super::super::CHECKOUT_LIMIT)
-            .build_unchecked(ConnectionManager::new(url))
+/// Finishes the job and commits.
+async fn end(
+    conn: &mut AsyncPgConnection,
+    is_limited: bool,
+    lease: Lease,
+    transition: &Transition,
+) -> Result<(), Rollback> {
+    crash_point("transaction-finish");
+    if is_limited {
+        conn.batch_execute(UNLIMITED).await.map_err(failed_finish)?;
     }
+    let finish = [Finish { lease, transition: transition.clone() }];
+    let moved = finish::finish_in(conn, &finish).await.map_err(failed_finish)?;
+    crash_point("transaction-commit");
+    if !moved {
+        return Err(Rollback::LeaseLost);
+    }
+    AnsiTransactionManager::commit_transaction(conn).await.map_err(Rollback::Database)
+}
 
-    pub(super) async fn transact(
-        storage: &PgStorage,
-        lease: Lease,
-        body: BlockingBody,
-        abort: CancellationToken,
-    ) -> Transacted {
-        let pool = storage.blocking.clone();
-        let fate = Arc::new(Fate::default());
-        let settled = fate.clone();
-        let attempt = move || {
-            let mut conn = match pool.get() {
-                Ok(conn) => conn,
-                Err(error) => return Transacted::NotBegun(unavailable(error)),
-            };
-            // The wait may have taken longer than the attempt had.
-            if settled.is_aborted() {
-                return Transacted::Aborted;
-            }
-            let conn: &mut PgConnection = &mut conn;
-            let ended = conn.transaction(|conn| {
-                let transition = body(conn).map_err(Rollback::Handler)?;
-                crash_point("blocking-transaction-finish");
-                let finish = [Finish { lease, transition: transition.clone() }];
-                let moved: Vec<i64> = FinishQuery::new(&finish).get_result(conn)?;
-                if moved.is_empty() {
-                    return Err(Rollback::LeaseLost);
-                }
-                crash_point("blocking-transaction-commit");
-                if settled.settle(Fate::COMMITS) { Ok(transition) } else { Err(Rollback::Aborted) }
-            });
-            transacted(ended)
-        };
-        let mut attempt = tokio::task::spawn_blocking(attempt);
-        let ended = tokio::select! {
-            biased;
-            ended = &mut attempt => ended,
-            () = abort.cancelled() => {
-                if fate.settle(Fate::ABORTED) {
-                    return Transacted::Aborted;
-                }
-                attempt.await
-            }
-        };
-        ended.unwrap_or_else(|error| Transacted::Unknown(unavailable(error)))
+/// Whether a transaction may be begun on another connection. Those that begin one are answered by the server or not at all.
+fn is_closed(error: &DieselError) -> bool {
+    use diesel::result::DatabaseErrorKind::{ClosedConnection, UnableToSendCommand};
+    match error {
+        DieselError::DatabaseError(ClosedConnection | UnableToSendCommand, _) => true,
+        DieselError::DatabaseError(_, info) => info.message().starts_with("terminating connection"),
+        DieselError::BrokenTransactionManager => true,
+        _ => false,
     }
 }

@@ -36,7 +36,7 @@ pub(super) async fn transact(writer: &Arc<Slot>, transaction: Transaction) -> Tr
     let fate = Arc::new(Fate::default());
     let mut attempt = spawn_blocking({
         let (writer, fate) = (Arc::clone(writer), Arc::clone(&fate));
-        move || attempt(&writer, lease, handler, &fate)
+        move || attempt(&writer, lease, &handler, &fate)
     });
     tokio::select! {
         biased;
@@ -59,7 +59,7 @@ impl From<DieselError> for End {
     }
 }
 
-fn attempt(writer: &Slot, lease: Lease, handler: BlockingBody, fate: &Fate) -> Transacted {
+fn attempt(writer: &Slot, lease: Lease, handler: &BlockingBody, fate: &Fate) -> Transacted {
     let Some(mut turn) = turn(writer, fate) else { return Transacted::Aborted };
     let ended = match turn.connection() {
         Ok(conn) => conn.immediate_transaction(|conn| attempt_inside(conn, lease, handler, fate)),
@@ -78,7 +78,7 @@ fn attempt(writer: &Slot, lease: Lease, handler: BlockingBody, fate: &Fate) -> T
 fn attempt_inside(
     conn: &mut SqliteConnection,
     lease: Lease,
-    handler: BlockingBody,
+    handler: &BlockingBody,
     fate: &Fate,
 ) -> Result<Transition, End> {
     if !finish::stands(conn, lease)? {

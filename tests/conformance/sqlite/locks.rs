@@ -1,6 +1,7 @@
 //! One writer at a time, and what that must not do to anybody.
 
 use std::any::TypeId;
+use std::sync::Arc;
 use std::time::Duration;
 
 use diesel::{RunQueryDsl, SqliteConnection};
@@ -15,12 +16,12 @@ use crate::fixture::{Fixture, run};
 
 fn transaction(
     lease: jobs_core::Lease,
-    body: impl FnOnce(&mut SqliteConnection) -> Result<Transition, JobError> + Send + 'static,
+    body: impl Fn(&mut SqliteConnection) -> Result<Transition, JobError> + Send + Sync + 'static,
 ) -> Transaction {
     Transaction {
         connection: TypeId::of::<SqliteConnection>(),
         lease,
-        body: Body::Blocking(Box::new(move |conn| body(conn.downcast_mut().unwrap()))),
+        body: Body::Blocking(Arc::new(move |conn| body(conn.downcast_mut().unwrap()))),
         abort: CancellationToken::new(),
     }
 }

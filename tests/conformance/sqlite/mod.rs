@@ -9,6 +9,7 @@ mod volume;
 
 use std::any::TypeId;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -136,14 +137,14 @@ impl Drop for Sqlite {
     }
 }
 
-fn act(mut act: Act) -> Body {
-    Body::Blocking(Box::new(move |conn| {
+fn act(act: Act) -> Body {
+    Body::Blocking(Arc::new(move |conn| {
         let conn = conn.downcast_mut::<SqliteConnection>().expect("the connection that was asked for");
         diesel::sql_query("insert into effect (name) values (?)")
             .bind::<diesel::sql_types::Text, _>(act.effect)
             .execute(conn)
             .unwrap();
-        if let Some(hold) = act.hold.take() {
+        if let Some(hold) = act.hold() {
             hold.started.send(()).unwrap();
             let _ = hold.go_on.blocking_recv();
         }

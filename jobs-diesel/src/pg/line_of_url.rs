@@ -1,0 +1,47 @@
+//! What a URL says about dead lines, and what is set where it says nothing.
+
+use tokio_postgres::Config;
+
+use super::settings::Line;
+
+/// Which ways to notice a dead line the URL sets itself, by the names of its parameters.
+#[derive(Clone, Copy, Default)]
+pub(super) struct LineOfUrl {
+    keepalives: bool,
+    idle: bool,
+    interval: bool,
+    retries: bool,
+    user_timeout: bool,
+}
+
+impl LineOfUrl {
+    pub(super) fn of(query: &str) -> Self {
+        let says = |name: &str| query.split('&').any(|pair| pair.split('=').next() == Some(name));
+        Self {
+            keepalives: says("keepalives"),
+            idle: says("keepalives_idle"),
+            interval: says("keepalives_interval"),
+            retries: says("keepalives_retries"),
+            user_timeout: says("tcp_user_timeout"),
+        }
+    }
+
+    /// Sets what the URL does not.
+    pub(super) fn add_to(self, config: &mut Config, line: Line) {
+        if !self.keepalives {
+            config.keepalives(true);
+        }
+        if !self.idle {
+            config.keepalives_idle(line.idle);
+        }
+        if !self.interval {
+            config.keepalives_interval(line.interval);
+        }
+        if !self.retries {
+            config.keepalives_retries(line.probes);
+        }
+        if !self.user_timeout {
+            config.tcp_user_timeout(line.unacknowledged);
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The same on threads. A blocking function cannot be stopped: an abort settles at once that nothing will be committed.
+
+use std::sync::Arc;
+
+use diesel::connection::{AnsiTransactionManager, SimpleConnection as _, TransactionManager as _};
+use diesel::prelude::*;
+use diesel::r2d2::{self, ManageConnection, Pool, R2D2Connection as _};
+use jobs_core::storage::{BlockingBody, Transacted};
+use jobs_core::{Finish, Lease, Transition};
+use tokio_util::sync::CancellationToken;
+
+use super::{CONNECTIONS, Rollback, UNLIMITED, crash_point, failed_finish, is_closed, transacted};
+use crate::fate::Fate;
+use crate::pg::connect::Connector;
+use crate::pg::queries::complete::CompleteQuery;
+use crate::pg::queries::finish::FinishQuery;
+use crate::pg::{CHECKOUT_LIMIT, PgStorage, settings, unavailable};
+
+/// What a server says unasked when it ends a connection, libpq keeps to itself.
+const CLOSED: &str = "the server ended the connection, and its log says why \
+    (an idle_in_transaction_session_timeout, for example, or an administrator)";
+
+pub(crate) type BlockingPool = Pool<Manager>;
+
+/// Opens libpq's connections.
+#[derive(Clone)]
+pub(crate) struct Manager(Arc<Connector>);
+
+impl std::fmt::Debug for Manager {
+    // It holds the password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Manager").finish_non_exhaustive()
+    }
+}
+
+impl ManageConnection for Manager {
+    type Connection = PgConnection;
+    type Error = r2d2::Error;
+
+    fn connect(&self) -> Result<PgConnection, r2d2::Error> {
+        let [with_settings, without] = self.0.for_libpq();
+        let opened = match PgConnection::establish(&with_settings) {
+            Err(error) if settings::are_refused(&error.to_string()) => PgConnection::establish(&without),
+            opened => opened,
+        };
+        let mut conn = opened.map_err(r2d2::Error::ConnectionError)?;
+        let is_limited = diesel::sql_query(settings::IS_LIMITED).get_result::<settings::Limits>(&mut conn);
+        self.0.limited().learn(is_limited.map_err(r2d2::Error::QueryError)?.is_limited);
+        Ok(conn)
+    }
+
+    fn is_valid(&self, conn: &mut PgConnection) -> Result<(), r2d2::Error> {
+        conn.ping().map_err(r2d2::Error::QueryError)
+    }
+
+    fn has_broken(&self, conn: &mut PgConnection) -> bool {
+        std::thread::panicking() || conn.is_broken()
+    }
+}
+
+/// Connects when the first job asks. A connection that was closed meanwhile is found by its first statement, which is ours:
+/// asking each before would be a round trip for every job.
+pub(crate) fn blocking_pool(connector: Arc<Connector>, size: usize) -> BlockingPool {
+    Pool::builder()
+        .max_size(u32::try_from(size).unwrap_or(u32::MAX))
+        .min_idle(Some(0))
+        .test_on_check_out(false)
+        .connection_timeout(CHECKOUT_LIMIT)
+        .build_unchecked(Manager(connector))
+}
+
+pub(super) async fn transact(
+    storage: &PgStorage,
+    lease: Lease,
+    body: BlockingBody,
+    abort: CancellationToken,
+) -> Transacted {
+    let (pool, begin, connector) = (storage.blocking.clone(), super::begin(storage, lease), storage.connector.clone());
+    let fate = Arc::new(Fate::default());
+    let settled = fate.clone();
+    let attempt = move || {
+        // All of a pool's may have been closed by a server that was restarted.
+        for _ in 0..CONNECTIONS + pool.max_size() as usize {
+            let mut conn = match pool.get() {
+                Ok(conn) => conn,
+                Err(error) => return Transacted::NotBegun(unavailable(error)),
+            };
+            // The wait may have taken longer than the attempt had.
+            if settled.is_aborted() {
+                return Transacted::Aborted;
+            }
+            match run(&mut conn, &begin, connector.limited().is_known(), lease, &body, &settled) {
+                // It does not go back to the pool.
+                Err(Rollback::NotBegun(error)) if is_closed(&error) => {
+                    AnsiTransactionManager::transaction_manager_status_mut(&mut *conn).set_in_error();
+                }
+                ended => return transacted(ended),
+            }
+        }
+        let problem = "the server closed every connection before a transaction could begin";
+        Transacted::NotBegun(unavailable(std::io::Error::new(std::io::ErrorKind::ConnectionReset, problem)))
+    };
+    let mut attempt = tokio::task::spawn_blocking(attempt);
+    let ended = tokio::select! {
+        biased;
+        ended = &mut attempt => ended,
+        () = abort.cancelled() => {
+            if fate.settle(Fate::ABORTED) {
+                return Transacted::Aborted;
+            }
+            attempt.await
+        }
+    };
+    ended.unwrap_or_else(|error| Transacted::Unknown(unavailable(error)))
+}
+
+fn run(
+    conn: &mut PgConnection,
+    begin: &str,
+    is_limited: bool,
+    lease: Lease,
+    body: &BlockingBody,
+    fate: &Fate,
+) -> Result<Transition, Rollback> {
+    AnsiTransactionManager::begin_transaction_sql(conn, begin).map_err(Rollback::NotBegun)?;
+    let ended = match body(conn) {
+        Ok(transition) => end(conn, is_limited, lease, &transition, fate).map(|()| transition),
+        Err(error) => Err(Rollback::Handler(error)),
+    };
+    let Err(rollback) = ended else { return ended };
+    // One that fails breaks the connection, which then does not go back to its pool.
+    let rolled_back = AnsiTransactionManager::rollback_transaction(conn);
+    Err(match rollback {
+        Rollback::Handler(error) if rolled_back.is_err_and(|error| is_closed(&error)) => {
+            Rollback::Handler(error.noted(CLOSED))
+        }
+        rollback => rollback,
+    })
+}
+
+/// Finishes the job and commits, unless it was settled meanwhile that nothing is committed.
+fn end(
+    conn: &mut PgConnection,
+    is_limited: bool,
+    lease: Lease,
+    transition: &Transition,
+    fate: &Fate,
+) -> Result<(), Rollback> {
+    crash_point("blocking-transaction-finish");
+    if is_limited {
+        conn.batch_execute(UNLIMITED).map_err(failed_finish)?;
+    }
+    let finish = [Finish { lease, transition: transition.clone() }];
+    let is_completed = match CompleteQuery::new(&finish) {
+        Some(complete) => complete.execute(conn).map_err(failed_finish)? > 0,
+        None => false,
+    };
+    if !is_completed {
+        // The lean statement passes over a row that another session has locked; this one waits for it.
+        let moved: Vec<i64> = FinishQuery::new(&finish).get_result(conn).map_err(failed_finish)?;
+        if moved.is_empty() {
+            return Err(Rollback::LeaseLost);
+        }
+    }
+    crash_point("blocking-transaction-commit");
+    if !fate.settle(Fate::COMMITS) {
+        return Err(Rollback::Aborted);
+    }
+    AnsiTransactionManager::commit_transaction(conn).map_err(Rollback::Database)
+}

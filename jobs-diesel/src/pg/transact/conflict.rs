@@ -1,0 +1,73 @@
+//! Which failures mean that only another transaction was in the way, so that the same may succeed at once.
+
+use diesel::result::{DatabaseErrorKind, Error as DieselError};
+use jobs_core::JobError;
+
+/// Diesel tells all but the first only by their texts, which are the server's own, in the C locale.
+const TEXTS: [(&str, &str); 4] = [
+    ("could not serialize access", SERIALIZATION),
+    ("deadlock detected", "a deadlock (40P01)"),
+    ("could not obtain lock on", LOCK),
+    ("canceling statement due to lock timeout", LOCK),
+];
+const SERIALIZATION: &str = "a serialization failure (40001)";
+const LOCK: &str = "a lock that was not available (55P03)";
+
+fn told_by(text: &str) -> Option<&'static str> {
+    TEXTS.iter().find(|(part, _)| text.contains(part)).map(|(_, what)| *what)
+}
+
+/// Of a statement of our own.
+pub(super) fn of_statement(error: &DieselError) -> Option<&'static str> {
+    match error {
+        DieselError::DatabaseError(DatabaseErrorKind::SerializationFailure, _) => Some(SERIALIZATION),
+        DieselError::DatabaseError(_, info) => told_by(info.message()),
+        DieselError::RollbackErrorOnCommit { commit_error, .. } => of_statement(commit_error),
+        _ => None,
+    }
+}
+
+/// Of a handler: what it returned because a statement of its own failed. One that says itself what should follow has decided.
+pub(super) fn of_handler(error: &JobError) -> Option<&'static str> {
+    if error.has_a_word() {
+        return None;
+    }
+    error.causes().find_map(|cause| match cause.downcast_ref::<DieselError>() {
+        Some(error) => of_statement(error),
+        // An error that stands for Diesel's hides it, and repeats its text.
+        None => told_by(&cause.to_string()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error(transparent)]
+    struct Transparent(DieselError);
+
+    fn refused(kind: DatabaseErrorKind, text: &str) -> DieselError {
+        DieselError::DatabaseError(kind, Box::new(text.to_owned()))
+    }
+
+    #[test]
+    fn a_conflict_is_found_behind_the_handlers_own_error() {
+        let deadlock = || refused(DatabaseErrorKind::Unknown, "deadlock detected");
+        assert_eq!(of_handler(&JobError::new(deadlock())), Some("a deadlock (40P01)"));
+        assert_eq!(of_handler(&JobError::new(Transparent(deadlock()))), Some("a deadlock (40P01)"));
+        let translated = refused(DatabaseErrorKind::SerializationFailure, "konnte Zugriff nicht serialisieren");
+        let behind = JobError::new(translated).noted("while booking");
+        assert_eq!(of_handler(&behind), Some(SERIALIZATION));
+        assert_eq!(of_handler(&JobError::new(refused(DatabaseErrorKind::UniqueViolation, "duplicate key"))), None);
+    }
+
+    #[test]
+    fn a_handler_that_decided_is_not_run_again() {
+        let lock =
+            || JobError::new(refused(DatabaseErrorKind::Unknown, "could not obtain lock on row in relation \"x\""));
+        assert_eq!(of_handler(&lock()), Some(LOCK));
+        assert_eq!(of_handler(&lock().fatal()), None);
+        assert_eq!(of_handler(&lock().retry_in(std::time::Duration::from_secs(9))), None);
+    }
+}

@@ -1,0 +1,230 @@
+//! Transactional handlers that other transactions are in the way of: run again at once, which costs no attempt, and named.
+
+use diesel::PgConnection;
+use diesel::connection::SimpleConnection as _;
+use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
+use jobs::storage::Operated;
+use jobs::{JobBuilder, JobContext, JobState, Registry, State, job};
+use support::{Db, Events, Probe, Running, registry};
+
+/// Runs this SQL as its effect.
+#[job(max_attempts = 1)]
+async fn conflicting_async(
+    conn: &mut AsyncPgConnection,
+    sql: String,
+    waits: bool,
+    then: String,
+    ctx: &JobContext,
+    State(probe): State<Probe>,
+) -> Result<(), diesel::result::Error> {
+    probe.say(ctx, "run");
+    conn.batch_execute(&sql).await?;
+    if waits {
+        probe.pass().await;
+    }
+    conn.batch_execute(&then).await?;
+    Ok(())
+}
+
+/// The same on a thread.
+#[job(max_attempts = 1)]
+fn conflicting_blocking(
+    conn: &mut PgConnection,
+    sql: String,
+    waits: bool,
+    then: String,
+    ctx: &JobContext,
+    State(probe): State<Probe>,
+) -> Result<(), diesel::result::Error> {
+    probe.say(ctx, "run");
+    conn.batch_execute(&sql)?;
+    if waits {
+        probe.pass_blocking();
+    }
+    conn.batch_execute(&then)?;
+    Ok(())
+}
+
+struct Kind {
+    registry: Registry,
+    job: fn(&str, bool, &str) -> JobBuilder,
+}
+
+fn async_kind() -> Kind {
+    Kind {
+        registry: registry![ConflictingAsync],
+        job: |sql, waits, then| ConflictingAsync { sql: sql.to_owned(), waits, then: then.to_owned() }.into(),
+    }
+}
+
+fn blocking_kind() -> Kind {
+    Kind {
+        registry: registry![ConflictingBlocking],
+        job: |sql, waits, then| ConflictingBlocking { sql: sql.to_owned(), waits, then: then.to_owned() }.into(),
+    }
+}
+
+fn start(db: &Db, registry: Registry) -> (Running, Events) {
+    let (probe, events) = Probe::new();
+    (Running::start(db.worker(registry).state(probe).concurrency(4)), events)
+}
+
+/// Raises this error the first so many times that it is called; sequences do not roll back.
+fn trouble(code: &str, times: u32) -> String {
+    format!(
+        "create sequence trouble;
+         create function trouble() returns trigger language plpgsql as $$ begin
+             if nextval('trouble') <= {times} then raise exception 'in the way' using errcode = '{code}'; end if;
+             return null;
+         end $$;"
+    )
+}
+
+const EFFECT: &str = "insert into effect (name) values ('written')";
+
+/// Above read committed all but one of those that change a row at the same time fail.
+async fn a_hot_row_under_serializable_costs_no_attempt(db: Db, kind: Kind) {
+    const JOBS: i64 = 40;
+    let serializable =
+        "do $$ begin execute format('alter database %I set default_transaction_isolation = serializable',
+        current_database()); end $$; create table hot (n bigint); insert into hot values (0)";
+    db.execute(serializable).await;
+    for _ in 0..JOBS {
+        db.enqueue((kind.job)("update hot set n = n + 1", false, "select pg_sleep(0.002)")).await;
+    }
+    let (worker, mut events) = start(&db, kind.registry);
+    db.await_number(JOBS, "select count(*) as number from jobs.finished where state = 1 and attempt = 1").await;
+    assert_eq!(db.number("select n as number from hot").await, JOBS);
+    assert_eq!(worker.stop().await.completed, JOBS as u64);
+    assert!(events.rest().len() > JOBS as usize, "nobody was in anybody's way: nothing was tested");
+}
+
+/// Whoever is stopped by the server runs again when the other has ended.
+async fn a_deadlock_costs_no_attempt(db: Db, kind: Kind) {
+    db.execute("create table pair (id int, n int); insert into pair values (1, 0), (2, 0)").await;
+    let update = |id| format!("update pair set n = n + 1 where id = {id}");
+    db.enqueue((kind.job)(&update(1), true, &update(2))).await;
+    db.enqueue((kind.job)(&update(2), true, &update(1))).await;
+    let (worker, mut events) = start(&db, kind.registry);
+    events.expect("run").await;
+    events.expect("run").await;
+    db.await_number(
+        2,
+        "select count(*) as number from pg_locks l join pg_class c on c.oid = l.relation
+        where c.relname = 'pair' and l.mode = 'RowExclusiveLock'",
+    )
+    .await;
+    events.open(100);
+    db.await_number(2, "select count(*) as number from jobs.finished where state = 1 and attempt = 1").await;
+    assert_eq!(worker.stop().await.completed, 2);
+    assert_eq!(db.number("select sum(n) as number from pair").await, 4);
+    assert!(!events.rest().is_empty(), "nobody ran again: nothing was tested");
+}
+
+async fn a_lock_that_is_not_available_costs_no_attempt(db: Db, kind: Kind) {
+    let mut holder = db.conn().await;
+    holder.execute("begin; lock table effect in exclusive mode").await;
+    let id = db.enqueue((kind.job)("lock table effect in row exclusive mode nowait", false, EFFECT)).await;
+    let (worker, mut events) = start(&db, kind.registry);
+    events.expect("run").await;
+    events.expect("run").await;
+    holder.execute("commit").await;
+    assert_eq!(db.await_state(id, JobState::Completed).await.attempt, 1);
+    worker.stop().await;
+    assert_eq!(db.effects("written").await, 1);
+}
+
+/// Two jobs that are always in each other's way must not keep their slots for ever.
+async fn a_conflict_that_does_not_end_is_a_failure_that_names_it(db: Db, kind: Kind) {
+    let mut holder = db.conn().await;
+    holder.execute("begin; lock table effect in exclusive mode").await;
+    let id = db.enqueue((kind.job)("set local lock_timeout = '2ms'", false, EFFECT)).await;
+    let (worker, mut events) = start(&db, kind.registry);
+    let record = db.await_state(id, JobState::Discarded).await;
+    holder.execute("commit").await;
+    assert_eq!((record.attempt, worker.stop().await.discarded), (1, 1));
+    assert_eq!(events.rest().len(), 10);
+    let failures = db.failures(id).await;
+    let expected = "rolled back 10 times in a row, at last by a lock that was not available (55P03)";
+    assert!(failures[0].message.contains(expected), "{failures:?}");
+    assert!(failures[0].message.contains("lock timeout"), "{failures:?}");
+}
+
+/// The server has rolled back: nothing is unknown.
+async fn a_serialization_failure_at_the_commit_is_run_again(db: Db, kind: Kind) {
+    let deferred = "create constraint trigger trouble after insert on effect deferrable initially deferred
+        for each row execute function trouble()";
+    db.execute(&format!("{}{deferred}", trouble("40001", 2))).await;
+    let id = db.enqueue((kind.job)(EFFECT, false, "select 1")).await;
+    let (worker, mut events) = start(&db, kind.registry);
+    assert_eq!(db.await_state(id, JobState::Completed).await.attempt, 1);
+    worker.stop().await;
+    assert_eq!((db.effects("written").await, events.rest().len()), (1, 3));
+    assert!(db.failures(id).await.is_empty());
+}
+
+async fn a_serialization_failure_in_our_finish_is_run_again(db: Db, kind: Kind) {
+    let trigger = "create trigger trouble before delete on jobs.running for each statement execute function trouble()";
+    let id = db.enqueue((kind.job)(EFFECT, false, "select 1")).await;
+    db.execute(&format!("{}{trigger}", trouble("40001", 1))).await;
+    let (worker, mut events) = start(&db, kind.registry);
+    assert_eq!(db.await_state(id, JobState::Completed).await.attempt, 1);
+    worker.stop().await;
+    assert_eq!((db.effects("written").await, events.rest().len()), (1, 2));
+}
+
+/// Whoever took the lease may be whom the conflict was with.
+async fn without_its_lease_a_handler_is_not_run_again(db: Db, kind: Kind) {
+    let raise = "do $$ begin raise exception 'in the way' using errcode = '40001'; end $$";
+    let id = db.enqueue((kind.job)(EFFECT, true, raise)).await;
+    let (worker, mut events) = start(&db, kind.registry);
+    events.expect("run").await;
+    assert_eq!(db.database().operator.cancel(id).await.unwrap(), Operated::Done);
+    events.open(1);
+    support::until("the worker to notice", async || (worker.handle().stats().leases_lost == 1).then_some(())).await;
+    assert_eq!(events.rest().len(), 0);
+    worker.stop().await;
+    assert_eq!(db.record(id).await.state, JobState::Cancelled);
+}
+
+/// Time spent on further runs is the attempt's.
+#[test]
+fn a_timeout_ends_a_conflict() {
+    #[job(max_attempts = 1, timeout = "150ms")]
+    async fn limited(conn: &mut AsyncPgConnection) -> Result<(), diesel::result::Error> {
+        conn.batch_execute("lock table effect in row exclusive mode nowait").await?;
+        Ok(())
+    }
+    support::run(Db::postgres(), async |db: Db| {
+        let mut holder = db.conn().await;
+        holder.execute("begin; lock table effect in exclusive mode").await;
+        let id = db.enqueue(Limited {}).await;
+        let worker = Running::start(db.worker(registry![Limited]));
+        db.await_state(id, JobState::Discarded).await;
+        holder.execute("rollback").await;
+        worker.stop().await;
+        assert_eq!(db.failures(id).await[0].kind, jobs::FailureKind::Timeout);
+    });
+}
+
+/// One `#[test]` per claim on one kind of connection.
+macro_rules! on {
+    ($($module:ident: $kind:ident),+ ; $claims:tt) => { $( on!(@ $module, $kind, $claims); )+ };
+    (@ $module:ident, $kind:ident, { $($claim:ident),+ $(,)? }) => {
+        mod $module {
+            $(#[test] fn $claim() {
+                support::run(support::Db::postgres(), |db| super::$claim(db, super::$kind()));
+            })+
+        }
+    };
+}
+
+on!(on_async_pg_connection: async_kind, on_pg_connection: blocking_kind; {
+    a_hot_row_under_serializable_costs_no_attempt,
+    a_deadlock_costs_no_attempt,
+    a_lock_that_is_not_available_costs_no_attempt,
+    a_conflict_that_does_not_end_is_a_failure_that_names_it,
+    a_serialization_failure_at_the_commit_is_run_again,
+    a_serialization_failure_in_our_finish_is_run_again,
+    without_its_lease_a_handler_is_not_run_again,
+});

@@ -1,0 +1,195 @@
+//! What the database, the role or an administrator do to the sessions of a worker.
+
+use std::time::Duration;
+
+use diesel::PgConnection;
+use diesel::connection::SimpleConnection as _;
+use diesel_async::{AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _};
+use jobs::storage::{Claim, Wanted, WorkerInfo};
+use jobs::{Enqueue as _, JobBuilder, JobContext, JobState, Registry, State, WorkerId, job};
+use support::{Db, Probe, Running, registry};
+
+#[job(max_attempts = 1)]
+async fn session_async(
+    conn: &mut AsyncPgConnection,
+    waits: bool,
+    ctx: &JobContext,
+    State(probe): State<Probe>,
+) -> Result<(), diesel::result::Error> {
+    conn.batch_execute("insert into effect (name) values ('one')").await?;
+    probe.say(ctx, "written");
+    if waits {
+        probe.pass().await;
+    }
+    conn.batch_execute("insert into effect (name) values ('two')").await?;
+    Ok(())
+}
+
+#[job(max_attempts = 1)]
+fn session_blocking(
+    conn: &mut PgConnection,
+    waits: bool,
+    ctx: &JobContext,
+    State(probe): State<Probe>,
+) -> Result<(), diesel::result::Error> {
+    conn.batch_execute("insert into effect (name) values ('one')")?;
+    probe.say(ctx, "written");
+    if waits {
+        probe.pass_blocking();
+    }
+    conn.batch_execute("insert into effect (name) values ('two')")?;
+    Ok(())
+}
+
+struct Kind {
+    registry: Registry,
+    job: fn(bool) -> JobBuilder,
+    /// What is known of a session that was ended while nobody asked it anything. libpq keeps the server's word to itself.
+    last_word: &'static str,
+}
+
+fn async_kind() -> Kind {
+    Kind {
+        registry: registry![SessionAsync],
+        job: |waits| SessionAsync { waits }.into(),
+        last_word: "terminating connection due to idle-in-transaction timeout",
+    }
+}
+
+fn blocking_kind() -> Kind {
+    Kind {
+        registry: registry![SessionBlocking],
+        job: |waits| SessionBlocking { waits }.into(),
+        last_word: "the server ended the connection, and its log says why",
+    }
+}
+
+async fn set(db: &Db, setting: &str) {
+    let sql = format!("do $$ begin execute format($q$alter database %I set {setting}$q$, current_database()); end $$");
+    db.execute(&sql).await;
+}
+
+/// Among serializable transactions reads conflict with writes. A worker's are none of them, whatever the default is.
+async fn a_users_serializable_enqueue_does_not_fail_because_of_a_worker(db: Db) {
+    set(&db, "default_transaction_isolation = serializable").await;
+    let storage = db.again().await.storage;
+    let worker = WorkerId::generate();
+    let lease = Duration::from_secs(60);
+    storage.register(&WorkerInfo { id: worker, host: "here".into(), pid: 1, queues: vec![], lease }).await.unwrap();
+    let mut conn = AsyncPgConnection::establish(db.url()).await.unwrap();
+    conn.batch_execute("begin").await.unwrap();
+    // It reads whether somebody sleeps, and writes what claims read.
+    SessionAsync { waits: false }.enqueue(&mut conn).await.unwrap();
+    storage.set_idle(worker, true).await.unwrap();
+    let claim = Claim {
+        worker,
+        wanted: vec![Wanted::new("default", 5)],
+        kinds: vec!["session_async".to_owned()].into(),
+        insist: true,
+        suspect_at: 9,
+    };
+    assert!(storage.claim(&claim).await.unwrap().is_empty());
+    conn.batch_execute("commit").await.expect("nothing that a worker did is in the way");
+    assert_eq!(storage.claim(&claim).await.unwrap().len(), 1);
+}
+
+async fn what_the_server_said_last_is_in_the_stored_error(db: Db, kind: Kind) {
+    set(&db, "idle_in_transaction_session_timeout = 100").await;
+    let id = db.enqueue((kind.job)(true)).await;
+    let (probe, mut events) = Probe::new();
+    let last_word = kind.last_word;
+    let worker = Running::start(db.worker(kind.registry).state(probe));
+    events.expect("written").await;
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    events.open(1);
+    db.await_state(id, JobState::Discarded).await;
+    worker.stop().await;
+    let failures = db.failures(id).await;
+    assert!(failures[0].message.contains(last_word), "{failures:?}");
+    assert_eq!(db.effects("one").await, 0);
+}
+
+/// A read-only default is for people; a job that may not be finished cannot run.
+async fn limits_and_defaults_of_the_database_do_not_keep_a_job_from_ending(db: Db, kind: Kind) {
+    for setting in
+        ["lock_timeout = 1", "default_transaction_isolation = 'repeatable read'", "default_transaction_read_only = on"]
+    {
+        set(&db, setting).await;
+    }
+    // As an application with a right mind does.
+    let mut conn = AsyncPgConnection::establish(db.url()).await.unwrap();
+    conn.batch_execute("set default_transaction_read_only = off").await.unwrap();
+    let id = (kind.job)(false).enqueue(&mut conn).await.unwrap();
+    let (probe, _events) = Probe::new();
+    let storage = db.again().await.storage;
+    let worker = jobs::Worker::builder(storage).registry(kind.registry).poll(Duration::from_millis(50));
+    let worker = Running::start(worker.state(probe));
+    assert_eq!(db.await_state(id, JobState::Completed).await.attempt, 1);
+    worker.stop().await;
+    assert_eq!(db.effects("two").await, 1);
+}
+
+async fn activity_tells_which_job_holds_a_lock(db: Db, kind: Kind) {
+    let id = db.enqueue((kind.job)(true)).await;
+    let (probe, mut events) = Probe::new();
+    let worker = Running::start(db.worker(kind.registry).state(probe));
+    events.expect("written").await;
+    let named = format!(
+        "select count(distinct pid) as number from pg_stat_activity a join pg_locks l using (pid)
+         where a.application_name = 'jobs worker: job {id}' and l.relation = 'effect'::regclass and a.datname = current_database()"
+    );
+    assert_eq!(db.number(&named).await, 1);
+    events.open(1);
+    db.await_state(id, JobState::Completed).await;
+    let still = "select count(*) as number from pg_stat_activity where application_name like '%: job %' and datname = current_database()";
+    assert_eq!(db.number(still).await, 0);
+    worker.stop().await;
+}
+
+/// A server that was restarted, or an administrator, closed what rested in the pool.
+async fn closed_connections_of_the_pool_cost_no_attempt(db: Db, kind: Kind) {
+    let (probe, mut events) = Probe::new();
+    let worker = Running::start(db.worker(kind.registry).state(probe));
+    let first: Vec<_> = futures(&db, kind.job, 4).await;
+    for _ in &first {
+        events.expect("written").await;
+    }
+    events.open(4);
+    for id in first {
+        db.await_state(id, JobState::Completed).await;
+    }
+    db.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()")
+        .await;
+    let id = db.enqueue((kind.job)(false)).await;
+    assert_eq!(db.await_state(id, JobState::Completed).await.attempt, 1);
+    assert_eq!(worker.stop().await.released, 0);
+}
+
+async fn futures(db: &Db, job: fn(bool) -> JobBuilder, jobs: usize) -> Vec<jobs::JobId> {
+    let mut ids = Vec::new();
+    for _ in 0..jobs {
+        ids.push(db.enqueue(job(true)).await);
+    }
+    ids
+}
+
+support::on_postgres! { a_users_serializable_enqueue_does_not_fail_because_of_a_worker }
+
+/// One `#[test]` per claim on one kind of connection.
+macro_rules! on {
+    ($($module:ident: $kind:ident),+ ; $claims:tt) => { $( on!(@ $module, $kind, $claims); )+ };
+    (@ $module:ident, $kind:ident, { $($claim:ident),+ $(,)? }) => {
+        mod $module {
+            $(#[test] fn $claim() {
+                support::run(support::Db::postgres(), |db| super::$claim(db, super::$kind()));
+            })+
+        }
+    };
+}
+
+on!(on_async_pg_connection: async_kind, on_pg_connection: blocking_kind; {
+    what_the_server_said_last_is_in_the_stored_error,
+    limits_and_defaults_of_the_database_do_not_keep_a_job_from_ending,
+    activity_tells_which_job_holds_a_lock,
+    closed_connections_of_the_pool_cost_no_attempt,
+});
