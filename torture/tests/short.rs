@@ -74,8 +74,10 @@ short! {
         a_pooler_changes_nothing_and_keeps_nothing: "pgbouncer",
         an_older_version_touches_nothing_that_it_does_not_know: "mixed-versions",
         a_claim_waits_for_no_lock: "lock-strength",
+        a_vanished_host_holds_nothing_for_longer_than_its_lease: "line-never-returns",
     }
     in_company by in_company {
+        no_setting_of_the_database_loses_a_job_or_costs_an_attempt: "settings",
         errors_of_the_server_lose_nothing_and_nobody_hammers: "server-errors",
         killed_workers_lose_nothing_and_do_nothing_twice: "kill-storm",
         a_worker_that_dies_at_any_step_leaves_nothing_undone_or_done_twice: "crash-points",
@@ -105,6 +107,8 @@ short! {
         unknown_commit: "unknown-commit" "--twins",
         database_crash: "database-crash" "--twins",
         black_hole: "black-hole" "--twins",
+        line_never_returns: "line-never-returns" "--twins",
+        settings: "settings" "--twins",
         poison_pill: "poison-pill" "--twins",
         claim_race: "claim-race" "--twins",
         cron: "cron" "--twins",

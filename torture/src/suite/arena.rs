@@ -15,6 +15,7 @@ use torture::history;
 use torture::process::Process;
 
 use super::twins::{Disguise, Twin};
+use super::vanishing_host::Host;
 use crate::options::Options;
 use crate::role::Role;
 
@@ -203,6 +204,17 @@ impl<'c> Arena<'c> {
         command.env("DATABASE_URL", url).env("RUST_LOG", "info").args(["run", "--lease", "3s"]).args(args);
         command.envs(environment.iter().copied());
         command.envs(self.twin.as_deref().into_iter().flat_map(Disguise::environment).copied());
+        Process::start(command, self.log("worker"))
+    }
+
+    /// Starts a worker on a host that can vanish, or on this one, with this at the end of its URL. Its history is written
+    /// where its jobs are.
+    pub(super) fn worker_on(&self, host: Option<&Host>, parameters: &str, args: &[&str]) -> Result<Process> {
+        let url = host.map_or_else(|| self.url(), |host| self.url().replacen("127.0.0.1", &host.server(), 1));
+        let mut command = Role::Worker.command(&url)?;
+        command.env("DATABASE_URL", url.clone() + parameters).env("RUST_LOG", "info");
+        command.args(["run", "--lease", "3s"]).args(args);
+        let command = if let Some(host) = host { host.runs(&command) } else { command };
         Process::start(command, self.log("worker"))
     }
 

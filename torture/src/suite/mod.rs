@@ -15,6 +15,7 @@ mod fleet;
 mod fuzz;
 mod hostile_payloads;
 mod kill_storm;
+mod line_never_returns;
 mod live_job;
 mod load;
 mod lock_strength;
@@ -34,6 +35,7 @@ mod recovery;
 mod report;
 mod run;
 mod server_errors;
+mod settings;
 mod slots;
 mod starvation;
 mod statements;
@@ -43,6 +45,7 @@ mod uncommitted_bulk;
 mod unknown_commit;
 mod unknown_kinds;
 mod upgrade;
+mod vanishing_host;
 mod zombies;
 
 use std::future::Future;
@@ -71,10 +74,12 @@ const TESTS: &[(&str, Test)] = &[
     ("database-crash", |arena| Box::pin(database_crash::run(arena))),
     ("backend-killer", |arena| Box::pin(backend_killer::run(arena))),
     ("black-hole", |arena| Box::pin(black_hole::run(arena))),
+    ("line-never-returns", |arena| Box::pin(line_never_returns::run(arena))),
     ("poison-pill", |arena| Box::pin(poison_pill::run(arena))),
     ("claim-race", |arena| Box::pin(claim_race::run(arena))),
     ("deploys", |arena| Box::pin(deploys::run(arena))),
     ("server-errors", |arena| Box::pin(server_errors::run(arena))),
+    ("settings", |arena| Box::pin(settings::run(arena))),
     ("disk-full", |arena| Box::pin(disk_full::run(arena))),
     ("starvation", |arena| Box::pin(starvation::run(arena))),
     ("pinned-snapshot", |arena| Box::pin(pinned_snapshot::run(arena))),

@@ -45,7 +45,7 @@ pub(super) const TWINS: &[Twin] = &[
         name: "effects-apart",
         tests: &["kill-storm", "crash-points", "server-errors", "disk-full", "pgbouncer"],
         fault: "effects and finish are not one transaction",
-        reworded: &[("BEGIN", "select 1")],
+        reworded: &[("BEGIN READ WRITE", "select 1")],
         server: "",
     },
     Twin {
@@ -60,6 +60,20 @@ pub(super) const TWINS: &[Twin] = &[
         tests: &["black-hole"],
         fault: "a worker counts as dead after three leases",
         reworded: &[("heartbeat_at < now() - lease for", "heartbeat_at < now() - 3 * lease for")],
+        server: "",
+    },
+    Twin {
+        name: DEAF,
+        tests: &["line-never-returns"],
+        fault: "nobody probes a silent line",
+        reworded: &[],
+        server: "",
+    },
+    Twin {
+        name: "as-the-database-says",
+        tests: &["settings"],
+        fault: "the worker's own sessions have the database's defaults",
+        reworded: &[("SET TIME ZONE 'UTC'", "set default_transaction_isolation = serializable")],
         server: "",
     },
     Twin {
@@ -226,6 +240,8 @@ pub(super) const TWINS: &[Twin] = &[
     Twin { name: DIES_OF_PANICS, tests: &["panics"], fault: "a panic ends its process", reworded: &[], server: "" },
 ];
 
+/// Its fault is in its URL.
+pub(super) const DEAF: &str = "deaf";
 /// Its fault is not in its statements.
 const DIES_OF_PANICS: &str = "dies-of-panics";
 

@@ -61,6 +61,11 @@ impl Workload {
         Self { rng: StdRng::seed_from_u64(seed), mix, next: 1, left: jobs }
     }
 
+    /// Numbers its jobs from this one on.
+    pub fn from(self, next: i64) -> Self {
+        Self { next, ..self }
+    }
+
     fn works(&mut self, most: usize) -> Vec<Work> {
         let count = self.rng.random_range(1..=most.max(1));
         (0..count).map(|_| self.work()).collect()

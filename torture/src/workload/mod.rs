@@ -3,6 +3,7 @@
 mod application;
 pub mod bombs;
 pub mod handlers;
+pub mod holding;
 pub mod hostile;
 mod jobs;
 mod mix;

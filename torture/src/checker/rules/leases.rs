@@ -15,7 +15,11 @@ pub(super) fn check(run: &Run<'_>) -> Vec<Violation> {
     for event in run.record.events.iter().filter(|event| event.what == "start") {
         starts.entry((event.number, event.lease)).or_default().push(event);
     }
-    starts.retain(|_, events| events.len() > 1 && !(run.promise.claims_may_be_forgotten && forgotten(run, events)));
+    starts.retain(|(number, _), events| {
+        events.len() > 1
+            && !(run.promise.claims_may_be_forgotten && forgotten(run, events))
+            && !is_run_again(run, *number, events)
+    });
     let twice = starts.into_iter().map(|((number, lease), events)| {
         let by: Vec<String> = events.iter().map(|event| format!("process {}", event.pid)).collect();
         Violation::new(
@@ -25,6 +29,13 @@ pub(super) fn check(run: &Run<'_>) -> Vec<Violation> {
         )
     });
     twice.collect()
+}
+
+/// Whether one process ran a transactional attempt again that another transaction was in the way of: nothing of the run before was
+/// committed, which the effects show.
+fn is_run_again(run: &Run<'_>, number: i64, starts: &[&Event]) -> bool {
+    let transactional = run.enqueued.get(&number).is_some_and(|enqueued| enqueued.transactional);
+    transactional && starts.windows(2).all(|pair| (pair[0].pid, pair[0].worker) == (pair[1].pid, pair[1].worker))
 }
 
 /// Whether all of these began soon after a crash of the database, each in another process: a claim that somebody had begun

@@ -1,0 +1,122 @@
+//! Settings: what real databases and roles are set to, one after the other, under load: isolation levels, timeouts, read-only
+//! defaults, odd paths, zones and formats.
+//!
+//! Nothing is lost and nothing is done twice; no attempt is consumed but by the handlers' own failures; and none of the
+//! worker's own statements is refused.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use torture::checker::Promise;
+use torture::history::fault;
+use torture::workload::{Mix, Workload};
+
+use super::arena::{Arena, History, Size};
+use super::fleet::Fleet;
+use super::load::Load;
+use super::run::Run;
+use torture::process::lines_with;
+
+/// Jobs under each setting; the settings are the faults.
+const SHORT: Size = Size { jobs: 150, faults: 0 };
+const LONG: Size = Size { jobs: 4_000, faults: 0 };
+const WORKERS: usize = 2;
+const REST: Duration = Duration::from_secs(60);
+/// Whose settings they are: the suite's own sessions are to see everything as it is.
+const ROLE: &str = "limited";
+
+/// One way in which a role may be set.
+struct Setting {
+    name: &'static str,
+    /// As `alter role .. set` takes them.
+    set: &'static [&'static str],
+    /// Whether handlers may use the connection: what their own statements need, the worker cannot give them.
+    transactional: bool,
+    /// What applications say against it, as options.
+    application: &'static str,
+}
+
+const fn setting(name: &'static str, set: &'static [&'static str]) -> Setting {
+    Setting { name, set, transactional: true, application: "" }
+}
+
+const SETTINGS: &[Setting] = &[
+    setting("serializable", &["default_transaction_isolation = serializable"]),
+    setting("repeatable read", &["default_transaction_isolation = 'repeatable read'"]),
+    Setting {
+        application: "-cstatement_timeout%3D0",
+        transactional: false,
+        ..setting("statement_timeout 1 ms", &["statement_timeout = 1"])
+    },
+    setting("statement_timeout 2 s", &["statement_timeout = 2000"]),
+    setting("lock_timeout 1 ms", &["lock_timeout = 1"]),
+    setting("idle in transaction", &["idle_in_transaction_session_timeout = 1500"]),
+    setting("idle sessions", &["idle_session_timeout = 50"]),
+    Setting {
+        application: "-cdefault_transaction_read_only%3Doff",
+        ..setting("read-only", &["default_transaction_read_only = on"])
+    },
+    setting(
+        "odd paths and formats",
+        &[
+            "search_path = nowhere",
+            "datestyle = 'SQL, DMY'",
+            "intervalstyle = sql_standard",
+            "timezone = 'Asia/Kathmandu'",
+            "bytea_output = escape",
+            "extra_float_digits = -15",
+        ],
+    ),
+    setting(
+        "all together",
+        &[
+            "default_transaction_isolation = serializable",
+            "lock_timeout = 5",
+            "idle_session_timeout = 200",
+            "search_path = nowhere",
+            "datestyle = 'German'",
+            "timezone = 'Pacific/Chatham'",
+        ],
+    ),
+];
+
+pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
+    let size = arena.size(SHORT, LONG);
+    let conn = arena.connect().await?;
+    conn.batch_execute(&format!("drop role if exists {ROLE}; create role {ROLE} superuser login")).await?;
+    let args = ["--concurrency", "16", "--poll", "200ms"];
+    let (mut ledger, mut drained, mut dead) = (Vec::new(), Vec::new(), Vec::new());
+    for (round, setting) in (0..).zip(SETTINGS) {
+        conn.batch_execute(&format!("alter role {ROLE} reset all")).await?;
+        for set in setting.set {
+            conn.batch_execute(&format!("alter role {ROLE} set {set}")).await?;
+        }
+        fault(&conn, setting.name, None).await?;
+        let mut fleet = Fleet::start(arena, as_role(&arena.worker_url()), History::Quick, &args, WORKERS).await?;
+        let mix = Mix { transactional: if setting.transactional { 50 } else { 0 }, bulk: 30, ..Mix::default() };
+        let workload = Workload::new(arena.seed + round, mix, size.jobs).from(1 + 1_000_000 * i64::try_from(round)?);
+        let options = setting.application;
+        let url = as_role(&arena.url()) + if options.is_empty() { "" } else { "&options=" } + options;
+        ledger.extend(Load::start(url, workload, Duration::from_millis(2)).ended().await?.ledger());
+        if arena.at_rest(REST).await? {
+            dead.extend(fleet.dead()?);
+            fleet.stop().await?;
+        } else {
+            drained.push(setting.name);
+        }
+    }
+    conn.batch_execute(&format!("drop role {ROLE}")).await?;
+    let promise = Promise { no_attempt_consumed: true, ..Promise::default() };
+    let mut run = Run::judge(arena, &ledger, promise).await?;
+    run.load = format!("{}, {WORKERS} workers x 16 slots", run.load);
+    run.faults = SETTINGS.len();
+    run.expect(drained.is_empty(), || format!("not drained after {REST:?} under {drained:?}"));
+    run.expect(dead.is_empty(), || format!("workers ended: processes {dead:?}"));
+    let refused = lines_with(arena.logs(), "and is tried again")?;
+    run.expect(refused == 0, || format!("{refused} lines tell of statements of the worker's own that were refused"));
+    Ok(run)
+}
+
+fn as_role(url: &str) -> String {
+    url.replacen("tester@", &format!("{ROLE}@"), 1)
+}

@@ -1,0 +1,81 @@
+//! A host that can vanish: a network namespace with a wire to this machine. When the wire swallows what it sends, its
+//! connections stay open at the server's end, and nobody says a word about it.
+
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+
+/// The two ends of each wire: `10.231.N.1` is this machine.
+const NET: &str = "10.231";
+
+/// Such a host. Gone, with its wire, when it is dropped.
+#[derive(Debug)]
+pub(super) struct Host {
+    name: String,
+    number: u8,
+}
+
+impl Host {
+    /// Makes one; the number is its own.
+    pub(super) fn start(number: u8) -> Result<Self> {
+        let host = Self { name: format!("torture{}-{number}", std::process::id()), number };
+        let (here, there) = (format!("t{}h{number}", std::process::id()), format!("t{}w{number}", std::process::id()));
+        let name = &host.name;
+        for args in [
+            format!("netns add {name}"),
+            format!("link add {here} type veth peer name {there}"),
+            format!("link set {there} netns {name}"),
+            format!("addr add {NET}.{number}.1/30 dev {here}"),
+            format!("link set {here} up"),
+            format!("-n {name} addr add {NET}.{number}.2/30 dev {there}"),
+            format!("-n {name} link set {there} up"),
+            format!("-n {name} link set lo up"),
+        ] {
+            ip(&args).context("this test makes network namespaces: it needs root and `ip` (package iproute2)")?;
+        }
+        Ok(host)
+    }
+
+    /// How it reaches this machine.
+    pub(super) fn server(&self) -> String {
+        format!("{NET}.{}.1", self.number)
+    }
+
+    /// How this machine sees it.
+    pub(super) fn address(&self) -> String {
+        format!("{NET}.{}.2", self.number)
+    }
+
+    /// The same command, run there.
+    pub(super) fn runs(&self, command: &Command) -> Command {
+        let mut there = Command::new("ip");
+        there.args(["netns", "exec", &self.name]).arg(command.get_program()).args(command.get_args());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => there.env(name, value),
+                None => there.env_remove(name),
+            };
+        }
+        there
+    }
+
+    /// From now on nothing that it sends arrives, not even that it has received something.
+    pub(super) fn vanish(&self) -> Result<()> {
+        ip(&format!("-n {} route add blackhole {}/32", self.name, self.server()))
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        // The wire goes with it.
+        let _ = ip(&format!("netns del {}", self.name));
+    }
+}
+
+fn ip(args: &str) -> Result<()> {
+    let output = Command::new("ip").args(args.split(' ')).output().context("cannot run `ip`")?;
+    if !output.status.success() {
+        bail!("ip {args}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(())
+}
