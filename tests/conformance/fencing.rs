@@ -5,6 +5,7 @@ use std::time::Duration;
 use jobs_core::storage::Operated;
 use jobs_core::{ClaimedJob, Finish, JobState, Keep, Lease, Transition, WorkerId};
 use jobs_diesel::Database;
+use jobs_diesel::migrations::LiveJobs;
 
 use crate::bench::*;
 use crate::fixture::Fixture;
@@ -194,7 +195,7 @@ pub(crate) async fn the_idempotency_key_stays_whatever_becomes_of_the_job_and_co
     let again = claim(db, worker(db).await, 1).await.remove(0);
     assert_eq!(context(&again).idempotency_key(), key);
     // The tables are made anew, and the id comes again.
-    db.migrator.down().await.unwrap();
+    db.migrator.down(LiveJobs::Delete).await.unwrap();
     db.migrator.up().await.unwrap();
     let other = claimed(&f, worker(db).await, job()).await;
     assert_eq!(other.lease.job, id);

@@ -166,7 +166,7 @@ conformance! {
         a_rescue_leaves_them_alone,
         a_prune_leaves_them_alone,
         an_operator_is_told_to_use_the_newer_program,
-        a_schedule_with_one_neither_ticks_nor_changes_nor_goes,
+        a_schedule_with_one_neither_ticks_nor_changes,
     }
     transacting {
         effects_and_completion_commit_together,

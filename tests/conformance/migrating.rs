@@ -94,7 +94,7 @@ pub(crate) async fn a_newer_schema_that_serves_this_program_is_served<F: Fixture
     }
     claimed(&f, worker(db).await, job()).await;
     // What it does not know it cannot take back.
-    let refusal = migrator.down().await.unwrap_err().to_string();
+    let refusal = migrator.down(LiveJobs::Delete).await.unwrap_err().to_string();
     assert!(refusal.contains(&format!("version {}", newest + 1)), "{refusal}");
     let next = newest + 1;
     let further = format!("update {} set oldest_program = {next} where version = {next}", F::table("schema_migration"));

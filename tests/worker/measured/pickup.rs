@@ -22,12 +22,16 @@ async fn start(_ctx: &JobContext, State(starts): State<Starts>) {
 
 #[test]
 fn an_idle_queue_is_picked_up_within_5_ms_at_p50_and_25_ms_at_p99() {
-    measure("PostgreSQL", Db::postgres(), (5, 25), async |conn| drop(conn.enqueue(Start {}).await));
+    measure("PostgreSQL", Db::postgres(), (5, 25), async |conn| {
+        conn.enqueue(Start {}).await;
+    });
 }
 
 #[test]
 fn on_sqlite_a_job_of_the_workers_process_is_picked_up_within_5_ms_at_p50() {
-    measure("SQLite, one process", Db::sqlite(), (5, 100), async |conn| drop(conn.enqueue(Start {}).await));
+    measure("SQLite, one process", Db::sqlite(), (5, 100), async |conn| {
+        conn.enqueue(Start {}).await;
+    });
 }
 
 /// Plain SQL leaves no hint in this process, as another process does not.
