@@ -5,6 +5,7 @@ mod atomic;
 mod hostile_sql;
 mod joining;
 mod locked;
+mod notifying;
 mod poisoned;
 mod publication;
 mod roles;

@@ -12,8 +12,7 @@ use tokio_postgres::{Client, NoTls};
 
 /// What differs from PostgreSQL's defaults: room for the connections of killed workers, and checkpoints that do not
 /// fall into a crash's recovery. Commits stay durable: it is what is being tested.
-const SETTINGS: &str =
-    "max_connections = 500\nssl = off\nmax_prepared_transactions = 10\nmax_wal_size = '4GB'\nlog_checkpoints = off\n";
+const SETTINGS: &str = "max_connections = 500\nssl = off\nmax_wal_size = '4GB'\nlog_checkpoints = off\n";
 
 /// How long a server may take to accept connections after its start.
 const START_LIMIT: Duration = Duration::from_secs(60);

@@ -9,21 +9,12 @@ use jobs_core::{InvalidJob, JobContext, JobId, NewJob};
 use super::migrate;
 use super::queries::enqueue::{CHUNK, EnqueueManyQuery, EnqueueQuery};
 use super::queries::finish::FinishQuery;
-use super::queries::wake::WakeQuery;
 use crate::error::{CompleteError, EnqueueError, MigrateError};
 use crate::executor::{Executor, PgAsync};
 
 type Inserted = (i64, Option<bool>);
 
-fn queues_of(jobs: &[NewJob]) -> Vec<&str> {
-    let mut queues: Vec<&str> = jobs.iter().map(|job| &*job.queue).collect();
-    queues.sort_unstable();
-    queues.dedup();
-    queues
-}
-
-/// Inserts all jobs and wakes workers, in one transaction: the caller's, or one of its own. More than one chunk only inside a
-/// savepoint of the caller's.
+/// Inserts all jobs; more than one chunk only inside a transaction of its own (or a savepoint of the caller's).
 pub(crate) fn insert_many<C>(conn: &mut C, jobs: Vec<NewJob>) -> BoxFuture<'_, QueryResult<Vec<JobId>>>
 where
     C: AsyncConnection<Backend = Pg>,
@@ -31,7 +22,7 @@ where
     Box::pin(async move {
         match jobs.len() {
             0 => Ok(Vec::new()),
-            1..=CHUNK if is_in_transaction::<C>(conn) => insert_chunks(conn, &jobs).await,
+            1..=CHUNK => insert_chunks(conn, &jobs).await,
             _ => conn.transaction(async move |conn| insert_chunks(conn, &jobs).await).await,
         }
     })
@@ -53,7 +44,6 @@ where
         let inserted: Vec<i64> = RunQueryDsl::load(EnqueueManyQuery::new(chunk), conn).await?;
         ids.extend(inserted.into_iter().map(JobId));
     }
-    let _: i64 = RunQueryDsl::get_result(WakeQuery { queues: queues_of(jobs) }, conn).await?;
     Ok(ids)
 }
 
@@ -120,7 +110,6 @@ mod sync {
             let inserted: Vec<i64> = EnqueueManyQuery::new(chunk).load(conn)?;
             ids.extend(inserted.into_iter().map(JobId));
         }
-        let _: i64 = WakeQuery { queues: queues_of(jobs) }.get_result(conn)?;
         Ok(ids)
     }
 
@@ -149,7 +138,7 @@ mod sync {
             let jobs = jobs?;
             let inserted = match jobs.len() {
                 0 => Ok(Vec::new()),
-                1..=CHUNK if is_in_transaction(self) => insert_chunks(self, &jobs),
+                1..=CHUNK => insert_chunks(self, &jobs),
                 _ => self.transaction(|conn| insert_chunks(conn, &jobs)),
             };
             Ok(inserted?)

@@ -24,7 +24,7 @@ on_each_database! {
         let id = db.enqueue(Greet { name: "x".to_owned() }.delay(Duration::from_secs(3600)));
         let refusal = db.migrate_with(&copied(&db, "down.sql"), false).unwrap_err();
         assert!(refusal.contains("would delete") && refusal.contains("--delete-jobs"), "{refusal}");
-        assert_eq!(db.json(&["show", &id.to_string()])["state"], "available");
+        assert_eq!(db.json(&["show", &id.to_string()])["state"], "scheduled");
         // Nothing of the attempt stands in the way of the next.
         db.migrate_with(&copied(&db, "down.sql"), false).unwrap_err();
         db.migrate_with(&copied(&db, "down.sql"), true).unwrap();
@@ -74,7 +74,7 @@ fn psql_deletes_nothing_either_unless_a_setting_says_so() {
     };
     let refusal = psql("");
     assert!(refusal.contains("1 waiting and 0 running") && refusal.contains("PGOPTIONS"), "{refusal}");
-    assert_eq!(db.json(&["show", &id.to_string()])["state"], "available");
+    assert_eq!(db.json(&["show", &id.to_string()])["state"], "scheduled");
     // As for `diesel migration revert`, which reads it, too.
     assert_eq!(psql("-c jobs.allow_drop=on"), "");
     db.run(&["stats"]).exited(4);

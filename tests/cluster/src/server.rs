@@ -200,7 +200,7 @@ impl Server {
         let quoted = |path: &Path| format!("'{}'", path.to_string_lossy().replace('\'', "''"));
         let certificate = Certificate::within(&self.home);
         let text = format!(
-            "listen_addresses = '127.0.0.1'\nport = {port}\nunix_socket_directories = {}\nmax_connections = 300\n\
+            "listen_addresses = '127.0.0.1'\nport = {port}\nunix_socket_directories = {}\nmax_connections = 300\nmax_prepared_transactions = 10\n\
              ssl = on\nssl_cert_file = {}\nssl_key_file = {}\n\
              timezone = 'UTC'\nlog_timezone = 'UTC'\nlog_line_prefix = '%m [%p] %d %a '\n{settings}\n",
             quoted(&self.home),

@@ -52,7 +52,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let fleet = Fleet::start(arena, arena.worker_url(), History::Quick, &args, WORKERS).await?;
     let holder = arena.connect().await?;
     holder.batch_execute(FOREIGN_KEY).await?;
-    let other = arena.connect().await?;
+    let (other, second) = (arena.connect().await?, arena.connect().await?);
     let mut application = AsyncPgConnection::establish(&arena.url()).await?;
     let (mut ledger, mut rounds) = (Vec::new(), Vec::new());
     let mut next = 0;
@@ -65,7 +65,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         let to_hold: Vec<i64> = ids.iter().step_by(2).map(|id| id.0).collect();
         ledger.extend(works.iter().zip(&ids).map(|(work, id)| work.enqueued(Some(id.0), Fate::Acknowledged)));
         fault(&other, lock, None).await?;
-        rounds.push(Round { held, let_go: hold(&holder, &other, lock, &to_hold).await? });
+        rounds.push(Round { held, let_go: hold(&holder, &second, &other, lock, &to_hold).await? });
     }
     let drained = arena.at_rest(REST).await?;
     let mut run = Run::judge(arena, &ledger, Promise { no_attempt_consumed: true, ..Promise::default() }).await?;
@@ -93,16 +93,24 @@ async fn enqueue(conn: &mut AsyncPgConnection, works: &[Work]) -> Result<Vec<Job
     Ok(enqueue_all(conn, jobs.collect::<Result<Vec<_>>>()?).await?)
 }
 
-/// Holds these before they are due and for a while after, and running ones for a moment. Answers when they are let go.
-async fn hold(holder: &Client, other: &Client, lock: &str, ids: &[i64]) -> Result<DateTime<Utc>> {
-    holder.batch_execute("begin").await?;
+/// Holds these before they are due and for a while after, by two sessions where the lock can be shared, and running ones for a
+/// moment. Answers when they are let go.
+async fn hold(holder: &Client, second: &Client, other: &Client, lock: &str, ids: &[i64]) -> Result<DateTime<Utc>> {
+    for session in [holder, second] {
+        session.batch_execute("begin").await?;
+    }
     holder.execute(&format!("select from jobs.ready where id = any($1) for {lock}"), &[&ids]).await?;
+    if lock != "update" {
+        second.execute("select from jobs.ready where id = any($1) for key share", &[&ids]).await?;
+    }
     holder.batch_execute(INVOICES).await?;
     tokio::time::sleep(LEAD).await;
     let (running, ()) = tokio::join!(other.batch_execute(RUNNING), tokio::time::sleep(HOLD));
     running?;
     let let_go = holder.query_one("select clock_timestamp()", &[]).await?.get(0);
-    holder.batch_execute("commit").await?;
+    for session in [second, holder] {
+        session.batch_execute("commit").await?;
+    }
     Ok(let_go)
 }
 

@@ -28,6 +28,9 @@ const RATE: f64 = 100.0;
 const OLDER: usize = 4;
 const ARGS: [&str; 4] = ["--concurrency", "8", "--poll", "200ms"];
 const NOVEL: i64 = 1_000_000;
+/// Jobs right after the unknown ones: for a moment claims walk over those, until their scan floors have passed them.
+const FOLLOW: i64 = 50;
+const SETTLING: i64 = 2_000_000;
 const PROMPT: Duration = Duration::from_millis(20);
 /// A worker that has just started gets this long to see where it is.
 const FIRST: Duration = Duration::from_secs(1);
@@ -55,6 +58,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         )
         .await?;
     }
+    steady(&mut application, SETTLING..SETTLING + FOLLOW, RATE).await?;
     steady(&mut application, known..2 * known, RATE).await?;
 
     // Nothing to do but for what nobody can do.

@@ -1,4 +1,4 @@
-//! `enqueue`: one plain insert for one job; one `insert .. select unnest(..)` per thousand for many.
+//! `enqueue`: one plain insert for one job; one `insert .. select unnest(..)` per thousand for many, with their notifications.
 //!
 //! `run_at` is read off the database's clock at the insert and never lies before it: what a claim has passed stays
 //! passed. Native rather than DSL because of that arithmetic and of the wake-up in `returning`, which saves a round trip.
@@ -108,14 +108,19 @@ impl QueryFragment<Pg> for EnqueueManyQuery<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         sql!(
                 out,
-                "insert into jobs.ready (kind, queue, priority, run_at, max_attempts, tags, args)
+                "with inserted as (
+insert into jobs.ready (kind, queue, priority, run_at, max_attempts, tags, args)
 select kind, queue, priority, greatest(clock_timestamp() + make_interval(secs => delay), not_before), max_attempts, tags::text[], args
 from unnest(" [self.kinds => Array<Text>] ", " [self.queues => Array<Text>] ", " [self.priorities => Array<SmallInt>] ", "
         [self.delays => Array<Double>] ", " [self.not_before => Array<Nullable<Timestamptz>>] ", " [self.max_attempts => Array<SmallInt>] ", "
         [self.tags => Array<Nullable<Text>>] ", " [self.args => Array<Json>] ")
     with ordinality as job (kind, queue, priority, delay, not_before, max_attempts, tags, args, place)
 order by place
-returning id"
+returning id, queue
+), woken as (
+select pg_notify('jobs', queue) from (select distinct queue from inserted) inserted where " SOMEBODY_SLEEPS "
+)
+select id from inserted where (select count(*) from woken) >= 0"
             )
     }
 }

@@ -89,8 +89,8 @@ impl QueryFragment<Pg> for RescueQuery {
 )
 select j.id, j.verdict is not null, (select count(*) from woken),
        exists (select from judged where verdict is null and crashed >= " [self.suspect_at => Integer] ")
-       or exists (select from jobs.ready r where r.crashes > 0 and r.crashes >= " [self.suspect_at => Integer] " and r.run_at <= now()
-                  and " {FlagsKnown("r")} "),
+       or exists (select from jobs.ready waiting where waiting.crashes > 0 and waiting.crashes >= " [self.suspect_at => Integer] "
+                  and waiting.run_at <= now() and " {FlagsKnown("waiting")} "),
        (select count(*) from jobs.running r
         where (" [self.orphans => Bool] WITHOUT_WORKER " and " {FlagsKnown("r")} ") > (select count(*) from lost),
        " [self.worker => Nullable<SqlUuid>] " is not null and not exists (select from own where is_young)

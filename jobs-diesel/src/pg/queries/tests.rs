@@ -23,7 +23,6 @@ use super::operate::{CancelQuery, RetryQuery};
 use super::prune::PruneQuery;
 use super::rescan::RescanQuery;
 use super::rescue::RescueQuery;
-use super::wake::WakeQuery;
 use crate::pg::levels::{Plan, Scan};
 
 fn claim() -> Claim {
@@ -83,7 +82,6 @@ fn the_native_statements_are_the_reviewed_ones() {
     insta::assert_snapshot!("prune", text(&PruneQuery { limit: 1 }));
     insta::assert_snapshot!("retry", text(&RetryQuery { id: 1 }));
     insta::assert_snapshot!("cancel", text(&CancelQuery { id: 1, keep_seconds: 1.0 }));
-    insta::assert_snapshot!("wake", text(&WakeQuery { queues: vec!["q"] }));
 }
 
 #[tokio::test]

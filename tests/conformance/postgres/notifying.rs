@@ -1,0 +1,98 @@
+//! Whom an enqueue wakes.
+
+use std::time::Duration;
+
+use diesel::sql_types::{BigInt, Text};
+use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _};
+use futures_util::StreamExt as _;
+use jobs_core::storage::WorkerInfo;
+use jobs_core::{NewJob, WorkerId};
+
+use super::Postgres;
+use crate::bench::*;
+use crate::client::Number;
+use crate::fixture::{Fixture, run};
+
+/// A worker of these queues that sleeps.
+async fn sleeper(f: &Postgres, queues: &[&str]) {
+    let id = WorkerId::generate();
+    let queues = queues.iter().map(|queue| (*queue).to_owned()).collect();
+    f.database().storage.register(&WorkerInfo { queues, ..info(id, HOUR) }).await.unwrap();
+    f.database().storage.set_idle(id, true).await.unwrap();
+}
+
+fn in_queue(queue: &str) -> NewJob {
+    let mut job = job();
+    job.queue = queue.to_owned().into();
+    job
+}
+
+#[test]
+fn an_enqueue_notifies_only_where_a_sleeping_worker_serves_its_queue() {
+    run::<Postgres, _>(async |f: Postgres| {
+        sleeper(&f, &["mail"]).await;
+        let mut listener = AsyncPgConnection::establish(&f.url).await.unwrap();
+        diesel::sql_query("listen jobs").execute(&mut listener).await.unwrap();
+        let mut client = f.client().await;
+        client.enqueue(in_queue("reports")).await.unwrap();
+        client.enqueue_all(vec![in_queue("reports"); 3]).await.unwrap();
+        let sql = "select jobs.enqueue('a', queue => $1) as number";
+        let enqueued: Number = diesel::sql_query(sql)
+            .bind::<Text, _>("reports")
+            .get_result(&mut AsyncPgConnection::establish(&f.url).await.unwrap())
+            .await
+            .unwrap();
+        assert!(enqueued.number > 0);
+        client.enqueue(in_queue("mail")).await.unwrap();
+        let mut notifications = std::pin::pin!(listener.notifications_stream());
+        let first = notifications.next().await.unwrap().unwrap();
+        assert_eq!(first.payload, "mail", "what came before was nobody's");
+    });
+}
+
+#[test]
+fn a_listener_ignores_hints_for_queues_that_it_does_not_serve() {
+    run::<Postgres, _>(async |f: Postgres| {
+        sleeper(&f, &["mail", "reports"]).await;
+        let (wake, stop) =
+            (std::sync::Arc::new(tokio::sync::Notify::new()), tokio_util::sync::CancellationToken::new());
+        let listening = tokio::spawn({
+            let (db, wake, stop) = (f.again().await, wake.clone(), stop.clone());
+            async move { db.storage.listen(&["mail".to_owned()], wake, stop).await }
+        });
+        // Its beginning wakes it, too.
+        tokio::time::timeout(Duration::from_secs(20), wake.notified()).await.unwrap();
+        while tokio::time::timeout(Duration::from_millis(500), wake.notified()).await.is_ok() {}
+        enqueue(&f, in_queue("reports")).await;
+        assert!(tokio::time::timeout(Duration::from_millis(500), wake.notified()).await.is_err());
+        enqueue(&f, in_queue("mail")).await;
+        tokio::time::timeout(Duration::from_secs(20), wake.notified()).await.unwrap();
+        stop.cancel();
+        listening.await.unwrap();
+    });
+}
+
+#[test]
+fn a_transaction_that_will_be_prepared_can_do_without_a_notification() {
+    run::<Postgres, _>(async |f: Postgres| {
+        sleeper(&f, &["default"]).await;
+        let mut conn = AsyncPgConnection::establish(&f.url).await.unwrap();
+        let enqueue = "select jobs.enqueue('a')";
+        conn.batch_execute(&format!("begin; {enqueue}")).await.unwrap();
+        let refused = conn.batch_execute("prepare transaction 'order'").await.unwrap_err().to_string();
+        assert!(refused.contains("NOTIFY"), "{refused}");
+        conn.batch_execute("rollback").await.unwrap();
+        conn.batch_execute(&format!("begin; set local jobs.notify = 'off'; {enqueue}")).await.unwrap();
+        // In Rust, too.
+        jobs_diesel::enqueue_all(&mut conn, vec![in_queue("default")]).await.unwrap();
+        jobs_diesel::enqueue_all(&mut conn, vec![in_queue("default"); 3]).await.unwrap();
+        let name = f.url.rsplit('/').next().unwrap().replace('?', "_");
+        conn.batch_execute(&format!("prepare transaction '{name}'; commit prepared '{name}'")).await.unwrap();
+        let waiting: Number = diesel::sql_query("select count(*) as number from jobs.ready where $1 = 0")
+            .bind::<BigInt, _>(0)
+            .get_result(&mut conn)
+            .await
+            .unwrap();
+        assert_eq!(waiting.number, 5);
+    });
+}
