@@ -87,7 +87,9 @@ fn a_transaction_that_will_be_prepared_can_do_without_a_notification() {
         jobs_diesel::enqueue_all(&mut conn, vec![in_queue("default")]).await.unwrap();
         jobs_diesel::enqueue_all(&mut conn, vec![in_queue("default"); 3]).await.unwrap();
         let name = f.url.rsplit('/').next().unwrap().replace('?', "_");
-        conn.batch_execute(&format!("prepare transaction '{name}'; commit prepared '{name}'")).await.unwrap();
+        for sql in [format!("prepare transaction '{name}'"), format!("commit prepared '{name}'")] {
+            conn.batch_execute(&sql).await.unwrap();
+        }
         let waiting: Number = diesel::sql_query("select count(*) as number from jobs.ready where $1 = 0")
             .bind::<BigInt, _>(0)
             .get_result(&mut conn)
