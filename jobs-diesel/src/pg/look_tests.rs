@@ -48,7 +48,7 @@ impl World {
     /// What a claim would touch that begins at the bottom.
     async fn buffers_from_the_bottom(&mut self) -> u64 {
         let scan = Scan { queue: 0, hi: 0, lo: 0, floor: Some(DateTime::UNIX_EPOCH), thorough: true };
-        let plan = Plan { scans: vec![scan], of_queue: vec![0..1], lag: Duration::ZERO };
+        let plan = Plan { scans: vec![scan], of_queue: std::iter::once(0..1).collect(), lag: Duration::ZERO };
         buffers(&mut self.conn, ClaimQuery::new(&self.claim, &plan)).await
     }
 
