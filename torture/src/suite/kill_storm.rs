@@ -1,7 +1,7 @@
 //! Kill storm: workers are killed at any moment, a hundred times over, while jobs of every temper come in.
 //!
 //! Nothing is lost, nothing is done twice, every attempt is accounted for, and what a dead worker held can be claimed
-//! again within the lease and a look back.
+//! again within the lease and a rescan.
 
 use std::time::Duration;
 

@@ -146,7 +146,7 @@ async fn write_down_plans(conn: &Client) -> Result<()> {
     Ok(())
 }
 
-/// So many thousand jobs for later, in the lanes of the others, and as many that have ended.
+/// So many thousand jobs for later, at the priorities of the others, and as many that have ended.
 async fn fill(conn: &Client, thousands: usize) -> Result<()> {
     conn.batch_execute(&format!(
         "insert into jobs.ready (kind, args, priority, run_at)
