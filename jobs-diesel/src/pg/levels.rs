@@ -28,7 +28,7 @@ const FORGET_AFTER: Duration = Duration::from_secs(600);
 /// Levels of one queue that a claim looks at. Beyond them jobs are found by a rescan.
 const MOST_LEVELS: usize = 64;
 /// A claim tries the gaps while all of them together take no longer than this.
-const CHEAP: Duration = Duration::from_millis(4);
+const CHEAP: Duration = Duration::from_millis(8);
 /// The database's clock may be set back by its host. Beyond this step nothing known about levels holds any more.
 const STEP_BACK: TimeDelta = TimeDelta::seconds(1);
 

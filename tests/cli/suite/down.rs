@@ -74,7 +74,7 @@ fn psql_deletes_nothing_either_unless_a_setting_says_so() {
     };
     let refusal = psql("");
     assert!(refusal.contains("1 waiting and 0 running") && refusal.contains("PGOPTIONS"), "{refusal}");
-    assert_eq!(db.json(&["show", &id.to_string()])["state"], "scheduled");
+    assert_eq!(db.json(&["show", &id.to_string()])["state"], "available");
     // As for `diesel migration revert`, which reads it, too.
     assert_eq!(psql("-c jobs.allow_drop=on"), "");
     db.run(&["stats"]).exited(4);

@@ -90,6 +90,8 @@ fn numbers_at_their_ends_stop_nobody() {
             )
             .await
             .unwrap();
+        // A priority that is new to the worker.
+        db.storage.rescan(&wants(worker, &[("default", 10)])).await.unwrap();
         assert_eq!(ids(&claim(db, worker, 10).await), [last.job]);
         assert_eq!(apart(&mut client, "counted up").await, 2);
         client.execute("update jobs.running set attempt = 0, crashes = 32767").await.unwrap();
