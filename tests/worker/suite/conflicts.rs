@@ -108,10 +108,11 @@ async fn a_deadlock_costs_no_attempt(db: Db, kind: Kind) {
     let (worker, mut events) = start(&db, kind.registry);
     events.expect("run").await;
     events.expect("run").await;
+    // Each has changed its first row, and waits to be let on.
     db.await_number(
         2,
-        "select count(*) as number from pg_locks l join pg_class c on c.oid = l.relation
-        where c.relname = 'pair' and l.mode = 'RowExclusiveLock'",
+        "select count(*) as number from pg_stat_activity
+         where datname = current_database() and state = 'idle in transaction' and query like 'update pair%'",
     )
     .await;
     events.open(100);

@@ -56,7 +56,7 @@ async fn undecodable_arguments_wait_for_a_newer_program_and_not_for_ever(db: Db)
     db.await_number(1, &format!("select count(*) as number from jobs.job_error where job_id = {first}")).await;
     worker.stop().await;
     let (job, failures) = db.show(first).await;
-    assert_eq!((job.state, job.attempt, failures.len()), (JobState::Available, 1, 1));
+    assert_eq!((job.state, job.attempt, failures.len()), (JobState::Retrying, 1, 1));
     // Not at the kind's own backoff of a millisecond.
     assert!((job.run_at - failures[0].at).num_seconds() >= 10, "{} {failures:?}", job.run_at);
 }

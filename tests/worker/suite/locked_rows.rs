@@ -108,7 +108,8 @@ async fn hangs_after_complete_in(db: Db, commits: bool) {
     if commits {
         db.await_state(id, JobState::Completed).await;
     } else {
-        db.await_state(id, JobState::Available).await;
+        // It waits again, for as long as its backoff says.
+        db.await_number(1, &format!("select count(*) as number from jobs.job_error where job_id = {id}")).await;
         assert_eq!(db.failures(id).await[0].kind, FailureKind::Timeout);
     }
     assert_eq!(worker.stop().await.leases_lost, 0);
