@@ -29,7 +29,7 @@ fn an_idle_queue_is_picked_up_within_5_ms_at_p50_and_25_ms_at_p99() {
 
 #[test]
 fn on_sqlite_a_job_of_the_workers_process_is_picked_up_within_5_ms_at_p50() {
-    measure("SQLite, one process", Db::sqlite(), (5, 100), async |conn| {
+    measure("SQLite, one process", Db::sqlite(), (5, 50), async |conn| {
         conn.enqueue(Start {}).await;
     });
 }
@@ -38,7 +38,7 @@ fn on_sqlite_a_job_of_the_workers_process_is_picked_up_within_5_ms_at_p50() {
 #[test]
 fn on_sqlite_a_job_of_another_process_is_picked_up_within_10_ms_at_p50() {
     const INSERT: &str = "insert into jobs_job (kind) values ('start')";
-    measure("SQLite, another process", Db::sqlite(), (10, 100), async |conn| conn.execute(INSERT).await);
+    measure("SQLite, another process", Db::sqlite(), (10, 50), async |conn| conn.execute(INSERT).await);
 }
 
 fn measure(name: &str, db: impl Future<Output = Db>, bars: (u64, u64), mut enqueue: impl AsyncFnMut(&mut Conn)) {
