@@ -66,7 +66,7 @@ fn blocking_kind() -> Kind {
 
 fn start(db: &Db, registry: Registry) -> (Running, Events) {
     let (probe, events) = Probe::new();
-    (Running::start(db.worker(registry).state(probe).concurrency(4)), events)
+    (Running::start(db.worker(registry).state(probe).concurrency(8)), events)
 }
 
 /// Raises this error the first so many times that it is called; sequences do not roll back.
@@ -84,7 +84,7 @@ const EFFECT: &str = "insert into effect (name) values ('written')";
 
 /// Above read committed all but one of those that change a row at the same time fail.
 async fn a_hot_row_under_serializable_costs_no_attempt(db: Db, kind: Kind) {
-    const JOBS: i64 = 40;
+    const JOBS: i64 = 60;
     let serializable =
         "do $$ begin execute format('alter database %I set default_transaction_isolation = serializable',
         current_database()); end $$; create table hot (n bigint); insert into hot values (0)";
