@@ -10,23 +10,31 @@
 //! *stragglers* are found by a [rescan](super::queries::rescan) beside the claims, about every second; it lowers the floor to
 //! what it found. So: without rescans, jobs would be lost from sight; without the lag, jobs would only start late.
 //!
+//! A claim that got all it wanted leaves off in the middle of a level. For [`GO_ON`] the next ones go on from there and not from
+//! the floor: while a backlog is drained faster than the lag passes, all that was claimed lies between the two.
+//!
 //! Priorities that this worker does not know stand in the *gaps* between its levels. A claim tries the gaps, too, while that is
 //! cheap; whether it is, the [discovery](super::queries::discover) of each rescan measures.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use jobs_core::storage::Claim;
 
+mod plan;
+
 use super::lag::Lag;
 use super::many_queues::ManyQueues;
+pub(crate) use plan::{Plan, Scan};
 
 /// A level that nothing was found in for this long is forgotten; should it be used again, it is found again.
 const FORGET_AFTER: Duration = Duration::from_secs(600);
 /// Levels of one queue that a claim looks at. Beyond them jobs are found by a rescan.
 const MOST_LEVELS: usize = 64;
+/// So long after a claim that began at the floor, claims that follow full ones go on where those left off. What commits between
+/// is older than what they take, and waits for the next claim that begins at the floor.
+const GO_ON: Duration = Duration::from_millis(50);
 /// A claim tries the gaps while all of them together take no longer than this.
 const CHEAP: Duration = Duration::from_millis(8);
 /// The database's clock may be set back by its host. Beyond this step nothing known about levels holds any more.
@@ -35,57 +43,6 @@ const STEP_BACK: TimeDelta = TimeDelta::seconds(1);
 /// Just beyond all priorities.
 const ABOVE: i32 = i16::MAX as i32 + 1;
 const BELOW: i32 = i16::MIN as i32 - 1;
-
-/// A part of one queue for a statement to look at: one level (`hi` = `lo`), or the gap strictly between.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Scan {
-    /// The queue's place in [`Claim::wanted`].
-    pub(crate) queue: usize,
-    pub(crate) hi: i32,
-    pub(crate) lo: i32,
-    /// `None`: nothing is known; look at what is younger than the lag.
-    pub(crate) floor: Option<DateTime<Utc>>,
-    /// Try every row, also those that seem to be another's.
-    pub(crate) thorough: bool,
-}
-
-impl Scan {
-    fn level(&self) -> Option<i16> {
-        if self.hi == self.lo { i16::try_from(self.hi).ok() } else { None }
-    }
-}
-
-/// What a statement looks at, best first within each queue.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Plan {
-    pub(crate) scans: Vec<Scan>,
-    /// Which of them belong to each queue of [`Claim::wanted`].
-    pub(crate) of_queue: Vec<Range<usize>>,
-    /// How far behind the clock scans without a floor begin.
-    pub(crate) lag: Duration,
-}
-
-impl Plan {
-    /// Only its gaps.
-    pub(crate) fn gaps(&self) -> Self {
-        self.only(|scan| scan.hi != scan.lo)
-    }
-
-    /// Only its levels.
-    pub(crate) fn levels(&self) -> Self {
-        self.only(|scan| scan.hi == scan.lo)
-    }
-
-    fn only(&self, these: impl Fn(&Scan) -> bool) -> Self {
-        let mut plan = Self { lag: self.lag, ..Self::default() };
-        for range in &self.of_queue {
-            let begin = plan.scans.len();
-            plan.scans.extend(self.scans[range.clone()].iter().filter(|scan| these(scan)));
-            plan.of_queue.push(begin..plan.scans.len());
-        }
-        plan
-    }
-}
 
 /// One claimed job, as far as floors go.
 #[derive(Clone, Copy, Debug)]
@@ -107,11 +64,41 @@ pub(crate) struct Straggler {
 #[derive(Debug)]
 struct Level {
     floor: DateTime<Utc>,
+    /// The last job of the last claim, if that was full, and when a claim began at the floor.
+    left_off: Option<(DateTime<Utc>, Instant)>,
     /// What the last rescan found here.
     straggler: Option<(DateTime<Utc>, i64)>,
     /// Claims try every row, because a rescan has found the same job twice.
     thorough: bool,
     used: Instant,
+}
+
+impl Level {
+    fn goes_on(&self, at: Instant) -> Option<DateTime<Utc>> {
+        let (last, began) = self.left_off?;
+        (at.duration_since(began) < GO_ON && last > self.floor).then_some(last)
+    }
+
+    /// A full claim took this job last. Only one that began at the floor can move it.
+    fn leave_off(&mut self, scan: &Scan, last: DateTime<Utc>, behind: DateTime<Utc>, at: Instant) {
+        let began = match (scan.go_on, self.left_off) {
+            (None, _) => {
+                self.floor = last.min(behind);
+                at
+            }
+            (Some(_), Some((_, began))) => began,
+            (Some(_), None) => return,
+        };
+        self.left_off = Some((last, began));
+    }
+
+    /// There is nothing from where the scan began.
+    fn empty(&mut self, scan: &Scan, behind: DateTime<Utc>) {
+        self.left_off = None;
+        if scan.go_on.is_none() {
+            (self.floor, self.thorough) = (behind, false);
+        }
+    }
 }
 
 /// What one worker knows.
@@ -157,8 +144,13 @@ impl Levels {
     }
 
     /// For claims.
-    pub(crate) fn plan(&self, claim: &Claim) -> Plan {
-        self.plan_with(claim, MOST_LEVELS, self.try_gaps)
+    pub(crate) fn plan(&self, claim: &Claim, at: Instant) -> Plan {
+        self.plan_with(claim, MOST_LEVELS, self.try_gaps, Some(at))
+    }
+
+    /// For looks at what is due: from all floors.
+    pub(crate) fn plan_from_floors(&self, claim: &Claim) -> Plan {
+        self.plan_with(claim, MOST_LEVELS, self.try_gaps, None)
     }
 
     /// For rescans: all levels, and the gaps between them.
@@ -167,10 +159,10 @@ impl Levels {
             levels.retain(|_, level| at.duration_since(level.used) < FORGET_AFTER);
         }
         self.queues.retain(|_, levels| !levels.is_empty());
-        self.plan_with(claim, usize::MAX, true)
+        self.plan_with(claim, usize::MAX, true, None)
     }
 
-    fn plan_with(&self, claim: &Claim, most: usize, gaps: bool) -> Plan {
+    fn plan_with(&self, claim: &Claim, most: usize, gaps: bool, goes_on: Option<Instant>) -> Plan {
         let mut plan = Plan { lag: self.lag.get(), ..Plan::default() };
         for (queue, wanted) in claim.wanted.iter().enumerate() {
             let begin = plan.scans.len();
@@ -179,7 +171,8 @@ impl Levels {
             let mut above = ABOVE;
             let mut scan = |hi, lo, level: Option<&Level>| {
                 let (floor, thorough) = (level.map(|level| level.floor), level.is_some_and(|level| level.thorough));
-                plan.scans.push(Scan { queue, hi, lo, floor, thorough });
+                let go_on = goes_on.and_then(|at| level?.goes_on(at));
+                plan.scans.push(Scan { queue, hi, lo, floor, go_on, thorough });
             };
             for (priority, level) in known.into_iter().flatten().rev() {
                 if oldest.is_some_and(|oldest| level.used < oldest) {
@@ -228,7 +221,7 @@ impl Levels {
             };
             let levels = self.queues.entry(wanted.queue.to_string()).or_default();
             for job in &ours {
-                let new = Level { floor: job.run_at, straggler: None, thorough: false, used: at };
+                let new = Level { floor: job.run_at, left_off: None, straggler: None, thorough: false, used: at };
                 levels.entry(job.priority).or_insert(new).used = at;
             }
             // The claim went from level to level, and on only when one was empty up to its own moment. If it stopped
@@ -252,11 +245,13 @@ impl Levels {
                     }
                     let last = ours.iter().filter(|job| job.priority == *priority).map(|job| job.run_at).max();
                     match priority.cmp(&lowest) {
-                        std::cmp::Ordering::Equal if stopped_early => level.floor = last.unwrap_or(behind).min(behind),
+                        std::cmp::Ordering::Equal if stopped_early => {
+                            level.leave_off(scan, last.unwrap_or(behind), behind, at)
+                        }
                         std::cmp::Ordering::Less if stopped_early => {}
                         // A scan without a floor has not looked at what is older.
                         _ if scan.floor.is_none() && last.is_none() => {}
-                        _ => (level.floor, level.thorough) = (behind, false),
+                        _ => level.empty(scan, behind),
                     }
                 }
             }
@@ -282,7 +277,7 @@ impl Levels {
             let Some(floor) = scan.floor else { continue };
             let level = self.queues.get_mut(queue).and_then(|levels| levels.get_mut(&priority));
             if let Some(level) = level.filter(|level| level.floor >= floor && level.floor < behind) {
-                (level.floor, level.thorough) = (behind, false);
+                level.empty(scan, behind);
             }
         }
     }
@@ -300,7 +295,7 @@ impl Levels {
         self.try_gaps = took <= CHEAP;
         let Some(floor) = self.behind(clock) else { return };
         for (queue, priority) in found {
-            let new = Level { floor, straggler: None, thorough: false, used: at };
+            let new = Level { floor, left_off: None, straggler: None, thorough: false, used: at };
             self.queues.entry(queue.clone()).or_default().entry(*priority).or_insert(new);
         }
     }
@@ -317,7 +312,7 @@ impl Levels {
                 Some(found) => {
                     let this = Some((found.run_at, found.id));
                     level.thorough = level.straggler == this;
-                    level.floor = level.floor.min(found.run_at);
+                    (level.floor, level.left_off) = (level.floor.min(found.run_at), None);
                     (level.straggler, level.used) = (this, at);
                 }
                 None => {

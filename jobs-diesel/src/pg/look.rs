@@ -9,6 +9,7 @@ use jobs_core::storage::{Claim, Rescanned, StorageResult};
 
 #[cfg(doc)]
 use super::levels::Levels;
+use super::levels::Plan;
 use super::many_queues::{AT_ONCE, NEXT_QUEUES, all_of};
 use super::queries::claim::{self, ClaimQuery, ClaimedRow};
 use super::queries::discover::{DiscoverQuery, DiscoverRow};
@@ -33,17 +34,27 @@ impl PgStorage {
     }
 
     async fn claim_from(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
-        let plan = self.levels(claim.worker, |levels| levels.plan(claim));
+        let plan = self.levels(claim.worker, |levels| levels.plan(claim, Instant::now()));
+        let jobs = self.claim_by(&plan, claim).await?;
+        if !jobs.is_empty() || !plan.goes_on() {
+            return Ok(jobs);
+        }
+        // A job may have come back below.
+        let plan = self.levels(claim.worker, |levels| levels.plan_from_floors(claim));
+        self.claim_by(&plan, claim).await
+    }
+
+    async fn claim_by(&self, plan: &Plan, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
         let asked = Instant::now();
         let durable = self.outage.is_recent();
         let rows: Vec<ClaimedRow> =
-            run!(self, "claim", conn => ClaimQuery::new(claim, &plan).durable(durable).load(conn))?;
+            run!(self, "claim", conn => ClaimQuery::new(claim, plan).durable(durable).load(conn))?;
         let now = Instant::now();
         self.levels(claim.worker, |levels| {
             levels.lag.claimed(now - asked, rows.len(), now);
             if let Some(first) = rows.as_slice().first() {
                 let seen: Vec<_> = rows.iter().map(ClaimedRow::seen).collect();
-                levels.claimed(claim, &plan, &seen, first.clock(), now);
+                levels.claimed(claim, plan, &seen, first.clock(), now);
             }
         });
         let mut jobs: Vec<ClaimedJob> = rows.into_iter().map(|row| row.into_job(claim.worker)).collect();
@@ -62,7 +73,7 @@ impl PgStorage {
             }
             Some(None) => (self.levels(claim.worker, |levels| levels.many.some_of(claim, None)), true),
         };
-        let plan = self.levels(claim.worker, |levels| levels.plan(&claim));
+        let plan = self.levels(claim.worker, |levels| levels.plan_from_floors(&claim));
         let asked = Instant::now();
         let answer: NextDueRow =
             run!(self, "next_due", conn => NextDueQuery::new(&claim, &plan, within).get_result(conn))?;

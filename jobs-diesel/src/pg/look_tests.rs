@@ -41,13 +41,13 @@ impl World {
 
     /// What the worker's next claim would touch.
     async fn buffers(&mut self) -> u64 {
-        let plan = self.storage.levels(self.claim.worker, |levels| levels.plan(&self.claim));
+        let plan = self.storage.levels(self.claim.worker, |levels| levels.plan_from_floors(&self.claim));
         buffers(&mut self.conn, ClaimQuery::new(&self.claim, &plan)).await
     }
 
     /// What a claim would touch that begins at the bottom.
     async fn buffers_from_the_bottom(&mut self) -> u64 {
-        let scan = Scan { queue: 0, hi: 0, lo: 0, floor: Some(DateTime::UNIX_EPOCH), thorough: true };
+        let scan = Scan { queue: 0, hi: 0, lo: 0, floor: Some(DateTime::UNIX_EPOCH), go_on: None, thorough: true };
         let plan = Plan { scans: vec![scan], of_queue: std::iter::once(0..1).collect(), lag: Duration::ZERO };
         buffers(&mut self.conn, ClaimQuery::new(&self.claim, &plan)).await
     }
@@ -128,6 +128,26 @@ async fn an_old_snapshot_costs_a_claim_nothing() {
     let (from_floors, from_bottom) = (world.buffers().await, world.buffers_from_the_bottom().await);
     assert!(from_floors <= FEW, "{from_floors} buffers from the floors");
     assert!(from_bottom > 3 * from_floors, "{from_bottom} buffers from the bottom: the snapshot held nothing back");
+    drop(forgotten);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_claim_after_a_full_one_does_not_walk_over_what_that_took() {
+    let mut world = World::new(500, &["default"]).await;
+    let mut forgotten = world.storage.connector.connect().await.unwrap();
+    forgotten.batch_execute("begin isolation level repeatable read; select count(*) from jobs.ready").await.unwrap();
+    crate::enqueue_all(&mut world.conn, vec![NewJob::raw("k", "{}"); 10_000]).await.unwrap();
+    let began = Instant::now();
+    for _ in 0..18 {
+        assert_eq!(world.storage.claim(&world.claim).await.unwrap().len(), 500);
+    }
+    // All were enqueued within the lag. As of a moment at which the last look from the floor was young:
+    world.claim.wanted = vec![Wanted::new("default", 5)];
+    let plan = world.storage.levels(world.claim.worker, |levels| levels.plan(&world.claim, began));
+    let going_on = buffers(&mut world.conn, ClaimQuery::new(&world.claim, &plan)).await;
+    let from_floors = world.buffers().await;
+    assert!(from_floors > 2 * going_on, "{going_on} buffers where the last left off, {from_floors} from the floors");
     drop(forgotten);
     world.end().await;
 }
@@ -216,7 +236,7 @@ async fn a_clock_that_was_set_back_leaves_no_floor_ahead() {
     // As if this worker had seen the clock an hour later.
     let ahead = chrono::Utc::now() + Duration::from_secs(3600);
     world.storage.levels(world.claim.worker, |levels| {
-        let plan = levels.plan(&world.claim);
+        let plan = levels.plan_from_floors(&world.claim);
         levels.nothing_due(&world.claim, &plan, ahead, Vec::new());
     });
     crate::enqueue_all(&mut world.conn, vec![NewJob::raw("k", "{}")]).await.unwrap();

@@ -21,7 +21,7 @@ fn seen(priority: i16, seconds: i64) -> Seen<'static> {
 
 /// The scans of the next claim.
 fn scans(levels: &Levels) -> Vec<(i32, i32, Option<DateTime<Utc>>)> {
-    levels.plan(&claim(1)).scans.into_iter().map(|scan| (scan.hi, scan.lo, scan.floor)).collect()
+    levels.plan_from_floors(&claim(1)).scans.into_iter().map(|scan| (scan.hi, scan.lo, scan.floor)).collect()
 }
 
 /// The floor of a level.
@@ -39,7 +39,7 @@ fn discovered(priorities: &[i16]) -> Levels {
 
 /// Learns from a claim of so many slots that began here and now.
 fn claimed(levels: &mut Levels, slots: usize, jobs: &[Seen<'_>], now: i64) {
-    let (claim, plan) = (claim(slots), levels.plan(&claim(slots)));
+    let (claim, plan) = (claim(slots), levels.plan_from_floors(&claim(slots)));
     levels.claimed(&claim, &plan, jobs, at(now), Instant::now());
 }
 
@@ -89,6 +89,30 @@ fn a_claim_that_got_enough_has_emptied_its_last_level_up_to_its_last_job() {
 }
 
 #[test]
+fn claims_go_on_where_a_full_one_left_off_until_one_is_not_full_or_time_is_up() {
+    let mut levels = discovered(&[0]);
+    let began = Instant::now();
+    let begin = |levels: &Levels, at| levels.plan(&claim(2), at).scans[1].begin();
+    let at_clock = at(100);
+    let learn = |levels: &mut Levels, jobs: &[Seen<'_>], at| {
+        let plan = levels.plan(&claim(2), at);
+        levels.claimed(&claim(2), &plan, jobs, at_clock, at);
+    };
+    learn(&mut levels, &[seen(0, 98), seen(0, 99)], began);
+    assert_eq!(begin(&levels, began), Some(at(99)));
+    assert_eq!(floor(&levels, 0), Some(at(98)), "the floor stays behind");
+    let later = began + GO_ON - Duration::from_millis(1);
+    learn(&mut levels, &[seen(0, 99), seen(0, 100)], later);
+    assert_eq!(begin(&levels, later), Some(at(100)));
+    assert_eq!(begin(&levels, began + GO_ON), Some(at(98)), "it is time to begin at the floor");
+    learn(&mut levels, &[seen(0, 100)], later);
+    assert_eq!(begin(&levels, later), Some(at(98)), "there was no more, and what came meanwhile may be older");
+    learn(&mut levels, &[seen(0, 99), seen(0, 99)], later);
+    rescanned(&mut levels, &straggler(7, 3));
+    assert_eq!(begin(&levels, later), Some(at(3)), "a rescan found one below");
+}
+
+#[test]
 fn a_queue_that_gave_nothing_beside_others_was_empty_unless_it_is_paused() {
     let mut both = claim(1);
     both.wanted.push(Wanted::new("other", 1));
@@ -96,7 +120,7 @@ fn a_queue_that_gave_nothing_beside_others_was_empty_unless_it_is_paused() {
     for (paused, floor_after) in [(vec![], 100 - LAG), (vec!["q".to_owned()], -LAG)] {
         let mut levels = discovered(&[0]);
         levels.discovered(&[], paused, at(0), QUICK, Instant::now());
-        let plan = levels.plan(&both);
+        let plan = levels.plan_from_floors(&both);
         levels.claimed(&both, &plan, &[other], at(100), Instant::now());
         assert_eq!(floor(&levels, 0), Some(at(floor_after)));
     }
@@ -105,7 +129,7 @@ fn a_queue_that_gave_nothing_beside_others_was_empty_unless_it_is_paused() {
 #[test]
 fn a_look_that_saw_nothing_due_moves_every_floor() {
     let mut levels = discovered(&[5, 0]);
-    let (claim, plan) = (claim(1), levels.plan(&claim(1)));
+    let (claim, plan) = (claim(1), levels.plan_from_floors(&claim(1)));
     levels.nothing_due(&claim, &plan, at(100), Vec::new());
     assert_eq!((floor(&levels, 5), floor(&levels, 0)), (Some(at(100 - LAG)), Some(at(100 - LAG))));
     levels.nothing_due(&claim, &plan, at(200), vec!["q".to_owned()]);
@@ -128,7 +152,7 @@ fn what_a_rescan_finds_is_where_the_next_claim_starts() {
 fn a_claim_that_began_before_a_rescan_knows_nothing_of_what_that_found() {
     let mut levels = discovered(&[0]);
     claimed(&mut levels, 9, &[seen(0, 90)], 100);
-    let before = levels.plan(&claim(9));
+    let before = levels.plan_from_floors(&claim(9));
     rescanned(&mut levels, &straggler(7, 3));
     levels.claimed(&claim(9), &before, &[seen(0, 100)], at(101), Instant::now());
     levels.nothing_due(&claim(9), &before, at(101), Vec::new());
@@ -138,7 +162,7 @@ fn a_claim_that_began_before_a_rescan_knows_nothing_of_what_that_found() {
 #[test]
 fn what_is_found_twice_is_claimed_with_every_row_tried() {
     let mut levels = discovered(&[0]);
-    let thorough = |levels: &Levels| levels.plan(&claim(1)).scans[1].thorough;
+    let thorough = |levels: &Levels| levels.plan_from_floors(&claim(1)).scans[1].thorough;
     rescanned(&mut levels, &straggler(7, -100));
     assert!(!thorough(&levels));
     // No claim takes it.
@@ -156,7 +180,7 @@ fn what_was_gone_and_came_back_is_not_found_again() {
     claimed(&mut levels, 9, &[seen(0, -100)], 100);
     rescanned(&mut levels, &[]);
     rescanned(&mut levels, &straggler(7, -100));
-    assert!(!levels.plan(&claim(1)).scans[1].thorough);
+    assert!(!levels.plan_from_floors(&claim(1)).scans[1].thorough);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, Bool, Double, Integer, Nullable, Text, Timestamptz};
 use jobs_core::storage::Claim;
 
-use crate::pg::levels::Plan;
+use crate::pg::levels::{Plan, Scan};
 use crate::pg::native::{seconds, sql};
 
 /// Queues an operator has paused give nothing.
@@ -40,7 +40,7 @@ impl<'a> Scans<'a> {
             },
             hi: plan.scans.iter().map(|scan| scan.hi).collect(),
             lo: plan.scans.iter().map(|scan| scan.lo).collect(),
-            floors: plan.scans.iter().map(|scan| scan.floor).collect(),
+            floors: plan.scans.iter().map(Scan::begin).collect(),
             thorough: plan.scans.iter().map(|scan| scan.thorough).collect(),
             lag: seconds(plan.lag),
         }

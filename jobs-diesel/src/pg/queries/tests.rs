@@ -30,7 +30,7 @@ fn claim() -> Claim {
 }
 
 fn plan() -> Plan {
-    let scan = Scan { queue: 0, hi: 40_000, lo: -40_000, floor: None, thorough: false };
+    let scan = Scan { queue: 0, hi: 40_000, lo: -40_000, floor: None, go_on: None, thorough: false };
     Plan { scans: vec![scan], of_queue: vec![0..1, 0..1], lag: Duration::from_secs(1) }
 }
 
