@@ -8,6 +8,7 @@ use jobs_core::{InvalidJob, JobContext, JobId, NewJob};
 
 use super::migrate;
 use super::queries::enqueue::{CHUNK, EnqueueManyQuery, EnqueueQuery};
+use super::queries::enqueue_alike::EnqueueAlikeQuery;
 use super::queries::finish::FinishQuery;
 use crate::error::{CompleteError, EnqueueError, MigrateError};
 use crate::executor::{Executor, PgAsync};
@@ -41,7 +42,10 @@ where
     use diesel_async::RunQueryDsl;
     let mut ids = Vec::with_capacity(jobs.len());
     for chunk in jobs.chunks(CHUNK) {
-        let inserted: Vec<i64> = RunQueryDsl::load(EnqueueManyQuery::new(chunk), conn).await?;
+        let inserted: Vec<i64> = match EnqueueAlikeQuery::new(chunk) {
+            Some(alike) => RunQueryDsl::load(alike, conn).await?,
+            None => RunQueryDsl::load(EnqueueManyQuery::new(chunk), conn).await?,
+        };
         ids.extend(inserted.into_iter().map(JobId));
     }
     Ok(ids)
@@ -107,7 +111,10 @@ mod sync {
     {
         let mut ids = Vec::with_capacity(jobs.len());
         for chunk in jobs.chunks(CHUNK) {
-            let inserted: Vec<i64> = EnqueueManyQuery::new(chunk).load(conn)?;
+            let inserted: Vec<i64> = match EnqueueAlikeQuery::new(chunk) {
+                Some(alike) => alike.load(conn)?,
+                None => EnqueueManyQuery::new(chunk).load(conn)?,
+            };
             ids.extend(inserted.into_iter().map(JobId));
         }
         Ok(ids)

@@ -51,6 +51,33 @@ fn an_enqueue_notifies_only_where_a_sleeping_worker_serves_its_queue() {
 }
 
 #[test]
+fn a_bulk_notifies_each_of_its_queues_that_a_sleeping_worker_serves() {
+    run::<Postgres, _>(async |f: Postgres| {
+        sleeper(&f, &["mail", "news"]).await;
+        let mut listener = AsyncPgConnection::establish(&f.url).await.unwrap();
+        diesel::sql_query("listen jobs").execute(&mut listener).await.unwrap();
+        let mut client = f.client().await;
+        let queues = ["mail", "reports", "news", "mail", "reports"];
+        let ids = client.enqueue_all(queues.map(in_queue).to_vec()).await.unwrap();
+        assert!(ids.len() == 5 && ids.is_sorted_by(|a, b| a < b), "{ids:?}");
+        let alike = client.enqueue_all(vec![in_queue("mail"); 3]).await.unwrap();
+        assert!(alike.len() == 3 && alike.is_sorted_by(|a, b| a < b), "{alike:?}");
+        client.enqueue_all(vec![in_queue("reports"); 3]).await.unwrap();
+        client.enqueue(in_queue("news")).await.unwrap();
+        let mut notifications = std::pin::pin!(listener.notifications_stream());
+        let mut heard = Vec::new();
+        for _ in 0..4 {
+            heard.push(notifications.next().await.unwrap().unwrap().payload);
+        }
+        assert_eq!(
+            heard,
+            ["mail", "news", "mail", "news"],
+            "two for the bulk of all sorts, one for that of one queue, none for the next"
+        );
+    });
+}
+
+#[test]
 fn a_listener_ignores_hints_for_queues_that_it_does_not_serve() {
     run::<Postgres, _>(async |f: Postgres| {
         sleeper(&f, &["mail", "reports"]).await;

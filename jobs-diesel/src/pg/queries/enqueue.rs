@@ -71,13 +71,15 @@ native_query!(EnqueueQuery<'a> -> (BigInt, Nullable<Bool>));
 pub(crate) struct EnqueueManyQuery<'a> {
     kinds: Vec<&'a str>,
     queues: Vec<&'a str>,
+    /// Each once.
+    distinct_queues: Vec<&'a str>,
     priorities: Vec<i16>,
-    delays: Vec<f64>,
-    not_before: Vec<Option<DateTime<Utc>>>,
+    pub(super) delays: Vec<f64>,
+    pub(super) not_before: Vec<Option<DateTime<Utc>>>,
     max_attempts: Vec<i16>,
     /// As array literals: `unnest` would flatten an array of arrays.
-    tags: Vec<Option<String>>,
-    args: Vec<RawJson>,
+    pub(super) tags: Vec<Option<String>>,
+    pub(super) args: Vec<RawJson>,
 }
 
 impl<'a> EnqueueManyQuery<'a> {
@@ -87,6 +89,9 @@ impl<'a> EnqueueManyQuery<'a> {
             let (delay, not_before) = timing(job.run_at);
             query.kinds.push(&job.kind);
             query.queues.push(&job.queue);
+            if query.distinct_queues.last() != Some(&&*job.queue) {
+                query.distinct_queues.push(&job.queue);
+            }
             query.priorities.push(job.priority);
             query.delays.push(delay);
             query.not_before.push(not_before);
@@ -94,6 +99,8 @@ impl<'a> EnqueueManyQuery<'a> {
             query.tags.push((!job.tags.is_empty()).then(|| array_literal(&job.tags)));
             query.args.push(RawJson(job.args.as_bytes().to_vec()));
         }
+        query.distinct_queues.sort_unstable();
+        query.distinct_queues.dedup();
         query
     }
 }
@@ -104,23 +111,20 @@ fn array_literal(items: &[String]) -> String {
     format!("{{{}}}", quoted.join(","))
 }
 
+// The notifications are a part of `returning`, computed once for all rows. The rows go to the client as they are inserted: through a
+// common table expression, which keeps them first, a bulk would take a tenth more of the server's time.
 impl QueryFragment<Pg> for EnqueueManyQuery<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         sql!(
                 out,
-                "with inserted as (
-insert into jobs.ready (kind, queue, priority, run_at, max_attempts, tags, args)
+                "insert into jobs.ready (kind, queue, priority, run_at, max_attempts, tags, args)
 select kind, queue, priority, greatest(clock_timestamp() + make_interval(secs => delay), not_before), max_attempts, tags::text[], args
 from unnest(" [self.kinds => Array<Text>] ", " [self.queues => Array<Text>] ", " [self.priorities => Array<SmallInt>] ", "
         [self.delays => Array<Double>] ", " [self.not_before => Array<Nullable<Timestamptz>>] ", " [self.max_attempts => Array<SmallInt>] ", "
         [self.tags => Array<Nullable<Text>>] ", " [self.args => Array<Json>] ")
     with ordinality as job (kind, queue, priority, delay, not_before, max_attempts, tags, args, place)
 order by place
-returning id, queue
-), woken as (
-select pg_notify('jobs', queue) from (select distinct queue from inserted) inserted where " SOMEBODY_SLEEPS "
-)
-select id from inserted where (select count(*) from woken) >= 0"
+returning id + (select count(pg_notify('jobs', queue)) * 0 from unnest(" [self.distinct_queues => Array<Text>] ") as woken (queue) where " SOMEBODY_SLEEPS ")"
             )
     }
 }

@@ -8,6 +8,7 @@ pub(crate) mod complete;
 pub(crate) mod delete;
 pub(crate) mod discover;
 pub(crate) mod enqueue;
+pub(crate) mod enqueue_alike;
 pub(crate) mod finish;
 pub(crate) mod gate;
 pub(crate) mod heartbeat;

@@ -16,6 +16,7 @@ use super::complete::{CompleteQuery, CompletedQuery};
 use super::delete::DeleteQuery;
 use super::discover::DiscoverQuery;
 use super::enqueue::{EnqueueManyQuery, EnqueueQuery};
+use super::enqueue_alike::EnqueueAlikeQuery;
 use super::finish::{FinishQuery, FinishUnlockedQuery};
 use super::live_queues::LiveQueuesQuery;
 use super::next_due::{NextDueQuery, NextDueRow};
@@ -67,6 +68,7 @@ fn the_native_statements_are_the_reviewed_ones() {
     insta::assert_snapshot!("delete", text(&DeleteQuery::new(&completion(1, Keep::Nothing)).unwrap()));
     insta::assert_snapshot!("enqueue", text(&EnqueueQuery::new(&job)));
     insta::assert_snapshot!("enqueue_many", text(&EnqueueManyQuery::new(std::slice::from_ref(&job))));
+    insta::assert_snapshot!("enqueue_alike", text(&EnqueueAlikeQuery::new(std::slice::from_ref(&job)).unwrap()));
     insta::assert_snapshot!(
         "rescue",
         text(&RescueQuery {
@@ -95,6 +97,7 @@ async fn every_hot_statement_is_prepared_once_whatever_its_values() {
         let jobs = vec![NewJob::raw("k", format!("{{\"n\": {round}}}")); round];
         let _: (i64, Option<bool>) = EnqueueQuery::new(&jobs[0]).get_result(&mut conn).await.unwrap();
         let _: Vec<i64> = EnqueueManyQuery::new(&jobs).load(&mut conn).await.unwrap();
+        let _: Vec<i64> = EnqueueAlikeQuery::new(&jobs).unwrap().load(&mut conn).await.unwrap();
         let _: Vec<ClaimedRow> = ClaimQuery::new(&claim, &plan()).load(&mut conn).await.unwrap();
         let _: NextDueRow =
             NextDueQuery::new(&claim, &plan(), Duration::from_secs(3)).get_result(&mut conn).await.unwrap();
@@ -119,5 +122,5 @@ async fn every_hot_statement_is_prepared_once_whatever_its_values() {
     .load(&mut conn)
     .await
     .unwrap();
-    assert_eq!(prepared.iter().map(|one| one.times).sum::<i64>(), 7, "{prepared:?}");
+    assert_eq!(prepared.iter().map(|one| one.times).sum::<i64>(), 8, "{prepared:?}");
 }
