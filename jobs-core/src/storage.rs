@@ -360,15 +360,31 @@ pub trait Operator: Send + Sync + 'static {
     /// Jobs that match, newest first.
     async fn list(&self, filter: &JobFilter) -> StorageResult<Vec<JobRecord>>;
 
-    /// One job with its failures, oldest first.
-    async fn show(&self, id: JobId) -> StorageResult<Option<(JobRecord, Vec<AttemptError>)>>;
+    /// Those of these jobs that exist, each once and in this order, with their failures, oldest first.
+    async fn show_many(&self, ids: &[JobId]) -> StorageResult<Vec<(JobRecord, Vec<AttemptError>)>>;
 
-    /// Makes a cancelled, discarded, scheduled or retrying job available now, with at least one attempt left. A
-    /// running or completed job is refused.
-    async fn retry(&self, id: JobId) -> StorageResult<Operated>;
+    /// Makes cancelled, discarded, scheduled or retrying jobs available now, with at least one attempt left. A running or
+    /// completed job is refused. Answers for each, in this order; of jobs that are named twice, twice the same.
+    async fn retry_many(&self, ids: &[JobId]) -> StorageResult<Vec<Operated>>;
 
-    /// Ends a waiting or running job as cancelled. The attempt of a running one loses its lease.
-    async fn cancel(&self, id: JobId) -> StorageResult<Operated>;
+    /// Ends waiting or running jobs as cancelled. The attempt of a running one loses its lease. Answers for each, in this order;
+    /// of jobs that are named twice, twice the same.
+    async fn cancel_many(&self, ids: &[JobId]) -> StorageResult<Vec<Operated>>;
+
+    /// [`show_many`](Self::show_many) for one job.
+    async fn show(&self, id: JobId) -> StorageResult<Option<(JobRecord, Vec<AttemptError>)>> {
+        Ok(self.show_many(&[id]).await?.pop())
+    }
+
+    /// [`retry_many`](Self::retry_many) for one job.
+    async fn retry(&self, id: JobId) -> StorageResult<Operated> {
+        Ok(self.retry_many(&[id]).await?.pop().unwrap_or(Operated::NotFound))
+    }
+
+    /// [`cancel_many`](Self::cancel_many) for one job.
+    async fn cancel(&self, id: JobId) -> StorageResult<Operated> {
+        Ok(self.cancel_many(&[id]).await?.pop().unwrap_or(Operated::NotFound))
+    }
 
     /// How many jobs stand where.
     async fn stats(&self) -> StorageResult<Vec<KindStats>>;

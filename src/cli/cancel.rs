@@ -8,10 +8,11 @@ use super::{App, database};
 
 pub(super) async fn cancel(app: &App<'_>, ids: &[i64]) -> Result<Exit, CliError> {
     let database = database::open(app.url()?, database::NO_HANDLERS).await?;
-    let mut answers = Vec::with_capacity(ids.len());
-    for &id in ids {
-        let operated = database.operator.cancel(JobId(id)).await?;
-        answers.push(Answer::new(id, operated, "cancelled", "it has ended already, so there is nothing to cancel"));
-    }
+    let jobs: Vec<JobId> = ids.iter().map(|id| JobId(*id)).collect();
+    let operated = database.operator.cancel_many(&jobs).await?;
+    let answer = |(id, operated): (&i64, _)| {
+        Answer::new(*id, operated, "cancelled", "it has ended already, so there is nothing to cancel")
+    };
+    let answers: Vec<Answer> = ids.iter().zip(operated).map(answer).collect();
     report(app, &answers)
 }

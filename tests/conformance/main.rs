@@ -138,6 +138,7 @@ conformance! {
         retry_in_every_state,
         retry_leaves_at_least_one_attempt,
         cancel_in_every_state,
+        many_jobs_at_once_are_answered_for_one_by_one,
         stats_count_each_state,
         workers_are_listed_with_their_pulse,
     }

@@ -135,6 +135,36 @@ pub(crate) async fn cancel_in_every_state<F: Fixture>(f: F) {
     assert_eq!(claim(db, worker(db).await, 100).await.len(), 0);
 }
 
+pub(crate) async fn many_jobs_at_once_are_answered_for_one_by_one<F: Fixture>(f: F) {
+    let db = f.database();
+    let jobs = every_state(&f).await;
+    let (unknown, twice) = (JobId(i64::MAX), jobs[5].1);
+    let asked: Vec<JobId> = jobs.iter().rev().map(|job| job.1).chain([unknown, twice]).collect();
+    let shown = db.operator.show_many(&asked).await.unwrap();
+    let shown: Vec<_> = shown.iter().map(|(job, failures)| (job.id, job.state, failures.len())).collect();
+    let failed = [JobState::Retrying, JobState::Cancelled, JobState::Discarded];
+    let expected: Vec<_> =
+        jobs.iter().rev().map(|(_, id, state)| (*id, *state, usize::from(failed.contains(state)))).collect();
+    assert_eq!(shown, expected);
+
+    let answers = |refuses: fn(JobState) -> bool| {
+        let answer = |state: JobState| if refuses(state) { Operated::Refused(state) } else { Operated::Done };
+        let answers = jobs.iter().rev().map(move |job| answer(job.2));
+        answers.chain([Operated::NotFound, answer(jobs[5].2)]).collect::<Vec<_>>()
+    };
+    assert_eq!(db.operator.cancel_many(&asked).await.unwrap(), answers(JobState::is_finished));
+    assert_eq!(db.operator.cancel_many(&[]).await.unwrap(), []);
+    for (name, id, state) in &jobs {
+        let after = if state.is_finished() { *state } else { JobState::Cancelled };
+        assert_eq!(record(db, *id).await.state, after, "{name}");
+    }
+    let completed = |answer: &Operated| *answer == Operated::Refused(JobState::Completed);
+    let retried = db.operator.retry_many(&asked).await.unwrap();
+    assert_eq!(retried.iter().filter(|answer| **answer == Operated::Done).count(), 7, "{retried:?}");
+    assert_eq!(retried.iter().filter(|answer| completed(answer)).count(), 1, "{retried:?}");
+    assert_eq!(claim(db, worker(db).await, 100).await.len(), 6);
+}
+
 pub(crate) async fn stats_count_each_state<F: Fixture>(f: F) {
     let db = f.database();
     assert_eq!(db.operator.stats().await.unwrap(), []);

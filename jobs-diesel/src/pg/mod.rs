@@ -1,6 +1,9 @@
 //! PostgreSQL: the production store.
 
 pub(crate) mod bench;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod by_id_tests;
 mod connect;
 mod executor;
 mod lag;

@@ -1,5 +1,7 @@
 //! What people ask of the database.
 
+use std::collections::HashMap;
+
 use async_trait::async_trait;
 use diesel_async::RunQueryDsl;
 use jobs_core::storage::{JobFilter, Operated, Operator, StorageResult};
@@ -11,6 +13,9 @@ use super::{PgStorage, native, run};
 
 /// A job may move between the command and the look at why it did nothing; then the command tries again.
 const TRIES: usize = 3;
+
+/// Jobs per statement.
+const CHUNK: usize = 1000;
 
 #[derive(Clone, Copy)]
 enum Command {
@@ -28,28 +33,41 @@ impl Command {
 }
 
 impl PgStorage {
-    async fn operate(&self, id: JobId, command: Command) -> StorageResult<Operated> {
-        let mut state = None;
-        for _ in 0..TRIES {
-            // One row; but `get_result` answers with it before the statement is committed.
-            let moved: Vec<i64> = match command {
-                Command::Retry => run!(self, "retry", conn => RetryQuery { id: id.0 }.load(conn)),
-                Command::Cancel => {
-                    let keep_seconds = native::seconds(Retention::default().failed);
-                    run!(self, "cancel", conn => CancelQuery { id: id.0, keep_seconds }.load(conn))
+    async fn operate(&self, ids: &[JobId], command: Command) -> StorageResult<Vec<Operated>> {
+        let mut answers: HashMap<i64, Operated> = HashMap::with_capacity(ids.len());
+        for ids in ids.chunks(CHUNK) {
+            let mut open: Vec<i64> = ids.iter().map(|id| id.0).collect();
+            for _ in 0..TRIES {
+                // All rows; the first of them comes before the statement is committed.
+                let moved: Vec<i64> = match command {
+                    Command::Retry => run!(self, "retry", conn => RetryQuery { ids: open.clone() }.load(conn)),
+                    Command::Cancel => {
+                        let keep_seconds = native::seconds(Retention::default().failed);
+                        run!(self, "cancel", conn => CancelQuery { ids: open.clone(), keep_seconds }.load(conn))
+                    }
+                }?;
+                answers.extend(moved.iter().map(|id| (*id, Operated::Done)));
+                open.retain(|id| answers.get(id) != Some(&Operated::Done));
+                if open.is_empty() {
+                    break;
                 }
-            }?;
-            if moved.iter().any(|moved| *moved > 0) {
-                return Ok(Operated::Done);
-            }
-            match self.show(id).await? {
-                None => return Ok(Operated::NotFound),
-                Some((job, _)) if !flags::are_known(job.flags) => return Ok(Operated::Newer),
-                Some((job, _)) if command.refuses(job.state) => return Ok(Operated::Refused(job.state)),
-                Some((job, _)) => state = Some(job.state),
+                // What is not found stays so, unless it moves: then the next try finds it.
+                answers.extend(open.iter().map(|id| (*id, Operated::NotFound)));
+                let standing = run!(self, "standing", conn => inspect::standing(conn, &open))?;
+                open.clear();
+                for (id, state, flags) in standing {
+                    let is_known = flags::are_known(flags);
+                    answers.insert(id, if is_known { Operated::Refused(state) } else { Operated::Newer });
+                    if is_known && !command.refuses(state) {
+                        open.push(id);
+                    }
+                }
+                if open.is_empty() {
+                    break;
+                }
             }
         }
-        Ok(state.map_or(Operated::NotFound, Operated::Refused))
+        Ok(ids.iter().map(|id| answers.get(&id.0).copied().unwrap_or(Operated::NotFound)).collect())
     }
 }
 
@@ -59,16 +77,20 @@ impl Operator for PgStorage {
         run!(self, "list", conn => inspect::list(conn, filter))
     }
 
-    async fn show(&self, id: JobId) -> StorageResult<Option<(JobRecord, Vec<AttemptError>)>> {
-        run!(self, "show", conn => inspect::show(conn, id))
+    async fn show_many(&self, ids: &[JobId]) -> StorageResult<Vec<(JobRecord, Vec<AttemptError>)>> {
+        let mut shown = Vec::new();
+        for ids in ids.chunks(CHUNK) {
+            shown.extend(run!(self, "show", conn => inspect::show(conn, ids))?);
+        }
+        Ok(shown)
     }
 
-    async fn retry(&self, id: JobId) -> StorageResult<Operated> {
-        self.operate(id, Command::Retry).await
+    async fn retry_many(&self, ids: &[JobId]) -> StorageResult<Vec<Operated>> {
+        self.operate(ids, Command::Retry).await
     }
 
-    async fn cancel(&self, id: JobId) -> StorageResult<Operated> {
-        self.operate(id, Command::Cancel).await
+    async fn cancel_many(&self, ids: &[JobId]) -> StorageResult<Vec<Operated>> {
+        self.operate(ids, Command::Cancel).await
     }
 
     async fn stats(&self) -> StorageResult<Vec<KindStats>> {

@@ -57,8 +57,8 @@ pub(super) async fn plan(
     Explained { how, query }.load(conn).await.unwrap()
 }
 
-/// The buffers that a claim touches: the plan's first node counts those of all below it.
-pub(super) async fn buffers(conn: &mut AsyncPgConnection, query: ClaimQuery<'_>) -> u64 {
+/// The buffers that a statement touches: the plan's first node counts those of all below it.
+pub(super) async fn buffers(conn: &mut AsyncPgConnection, query: impl QueryFragment<Pg> + Send + Sync) -> u64 {
     let plan = plan(conn, "analyze, buffers, costs off", query).await;
     let line = plan.iter().find(|line| line.trim_start().starts_with("Buffers: shared")).unwrap();
     line.split([' ', '=']).filter_map(|word| word.parse::<u64>().ok()).sum()

@@ -22,16 +22,19 @@ impl Operator for SqliteOperator {
         self.reader.read(move |conn| inspect::list(conn, &filter)).await
     }
 
-    async fn show(&self, id: JobId) -> StorageResult<Option<(JobRecord, Vec<AttemptError>)>> {
-        self.reader.read(move |conn| inspect::show(conn, id)).await
+    async fn show_many(&self, ids: &[JobId]) -> StorageResult<Vec<(JobRecord, Vec<AttemptError>)>> {
+        let ids = ids.to_vec();
+        self.reader.read(move |conn| inspect::show(conn, &ids)).await
     }
 
-    async fn retry(&self, id: JobId) -> StorageResult<Operated> {
-        self.writer.write(move |conn| operate::retry(conn, id)).await
+    async fn retry_many(&self, ids: &[JobId]) -> StorageResult<Vec<Operated>> {
+        let ids = ids.to_vec();
+        self.writer.write(move |conn| operate::each(&ids, |id| operate::retry(conn, id))).await
     }
 
-    async fn cancel(&self, id: JobId) -> StorageResult<Operated> {
-        self.writer.write(move |conn| operate::cancel(conn, id)).await
+    async fn cancel_many(&self, ids: &[JobId]) -> StorageResult<Vec<Operated>> {
+        let ids = ids.to_vec();
+        self.writer.write(move |conn| operate::each(&ids, |id| operate::cancel(conn, id))).await
     }
 
     async fn stats(&self) -> StorageResult<Vec<KindStats>> {

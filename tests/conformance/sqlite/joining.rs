@@ -66,3 +66,28 @@ fn the_view_joins_with_an_applications_tables() {
         assert_eq!(invoices, [Invoice { id: 7, job_id: failed.job.0 }]);
     });
 }
+
+#[derive(QueryableByName)]
+struct Step {
+    #[diesel(sql_type = diesel::sql_types::Text)]
+    detail: String,
+}
+
+#[test]
+fn a_job_is_found_by_its_id_without_a_look_at_others() {
+    run::<Sqlite, _>(async |f: Sqlite| {
+        let mut conn = f.connect();
+        conn.batch_execute("create table invoice (id integer primary key, job_id integer not null)").unwrap();
+        for sql in [
+            "select * from jobs_job_view where id = 1",
+            "select * from jobs_job_view where id in (1, 2)",
+            "select * from invoice join jobs_job_view job on job.id = invoice.job_id where invoice.id = 1",
+            "update jobs_job set state = 'cancelled' where id = 1",
+        ] {
+            let steps: Vec<Step> = diesel::sql_query(format!("explain query plan {sql}")).load(&mut conn).unwrap();
+            let steps: Vec<String> = steps.into_iter().map(|step| step.detail).collect();
+            let is_by_key = steps.iter().any(|step| step.starts_with("SEARCH jobs_job USING INTEGER PRIMARY KEY"));
+            assert!(is_by_key && !steps.iter().any(|step| step.starts_with("SCAN")), "{sql}: {steps:?}");
+        }
+    });
+}

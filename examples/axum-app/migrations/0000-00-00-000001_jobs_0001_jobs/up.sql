@@ -17,7 +17,7 @@ create table jobs.schema_migration (
 create sequence jobs.job_id as bigint;
 
 -- Jobs that wait: now, later or again. Narrow and hot, every row is inserted once and deleted once.
--- Its index is the order of the claim; an index on id would cost each enqueue more than it saves operators.
+-- Its indexes are the order of the claim, and the id, for whoever asks after one job.
 -- `args` is null where they are large: see jobs.payload.
 create table jobs.ready (
     id bigint not null default nextval('jobs.job_id'),
@@ -50,6 +50,10 @@ create table jobs.ready (
 create unique index ready_claim on jobs.ready (queue, priority desc, run_at, id);
 
 alter table jobs.ready replica identity using index ready_claim;
+
+-- One job's state, beside a million that wait. A row of a bulk takes a fifth more of the server's time for it. A BRIN index takes half of
+-- that while rows only come, and more once a vacuum has been there; it ends as a scan of the table where rows come and go in any order.
+create index ready_id on jobs.ready (id);
 
 -- Jobs that were in crashes: few, if any.
 create index ready_crashed on jobs.ready (crashes) where crashes > 0;

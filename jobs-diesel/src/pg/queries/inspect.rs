@@ -1,7 +1,10 @@
 //! `list`, `show`, `stats`, `workers`: what people look at, read through the view.
 
+use std::collections::HashMap;
+
 use chrono::{DateTime, Utc};
-use diesel::dsl::sql;
+use diesel::dsl::{AsSelect, sql};
+use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Bool, Double, Nullable};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
@@ -13,8 +16,8 @@ use crate::pg::native::RawJson;
 use crate::pg::schema::{job, job_error, worker};
 
 #[derive(Queryable, Selectable)]
-#[diesel(table_name = job, check_for_backend(diesel::pg::Pg))]
-struct JobRow {
+#[diesel(table_name = job, check_for_backend(Pg))]
+pub(crate) struct JobRow {
     id: i64,
     kind: String,
     queue: String,
@@ -39,14 +42,18 @@ fn count(number: i32) -> u16 {
     u16::try_from(number).unwrap_or_default()
 }
 
+/// The view writes no other word.
+fn parsed(state: &str) -> JobState {
+    state.parse().unwrap_or(JobState::Available)
+}
+
 impl From<JobRow> for JobRecord {
     fn from(row: JobRow) -> Self {
         Self {
             id: JobId(row.id),
             kind: row.kind,
             queue: row.queue,
-            // The view writes no other word.
-            state: row.state.parse().unwrap_or(JobState::Available),
+            state: parsed(&row.state),
             priority: row.priority,
             attempt: count(row.attempt),
             max_attempts: count(row.max_attempts),
@@ -65,7 +72,7 @@ impl From<JobRow> for JobRecord {
 }
 
 #[derive(Queryable, Selectable)]
-#[diesel(table_name = job_error, check_for_backend(diesel::pg::Pg))]
+#[diesel(table_name = job_error, check_for_backend(Pg))]
 struct ErrorRow {
     attempt: i16,
     kind: String,
@@ -103,20 +110,39 @@ pub(crate) async fn list(conn: &mut AsyncPgConnection, filter: &JobFilter) -> Qu
     Ok(rows.into_iter().map(JobRow::into).collect())
 }
 
+#[diesel::dsl::auto_type(no_type_alias)]
+pub(crate) fn by_id<'a>(ids: &'a [i64]) -> _ {
+    let row: AsSelect<JobRow, Pg> = JobRow::as_select();
+    job::table.filter(job::id.eq_any(ids)).select(row)
+}
+
+/// Those of these jobs that exist, each once and in this order, with their failures.
 pub(crate) async fn show(
     conn: &mut AsyncPgConnection,
-    id: JobId,
-) -> QueryResult<Option<(JobRecord, Vec<AttemptError>)>> {
-    let Some(row) = job::table.find(id.0).select(JobRow::as_select()).first(conn).await.optional()? else {
-        return Ok(None);
-    };
-    let errors: Vec<ErrorRow> = job_error::table
-        .filter(job_error::job_id.eq(id.0))
+    ids: &[JobId],
+) -> QueryResult<Vec<(JobRecord, Vec<AttemptError>)>> {
+    let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
+    let found: Vec<JobRow> = by_id(&ids).load(conn).await?;
+    let mut rows: HashMap<i64, JobRow> = found.into_iter().map(|row| (row.id, row)).collect();
+    let failures: Vec<(i64, ErrorRow)> = job_error::table
+        .filter(job_error::job_id.eq_any(ids.as_slice()))
         .order((job_error::at, job_error::id))
-        .select(ErrorRow::as_select())
+        .select((job_error::job_id, ErrorRow::as_select()))
         .load(conn)
         .await?;
-    Ok(Some((row.into(), errors.into_iter().map(ErrorRow::into).collect())))
+    let mut errors: HashMap<i64, Vec<AttemptError>> = HashMap::new();
+    for (id, failure) in failures {
+        errors.entry(id).or_default().push(failure.into());
+    }
+    let shown = ids.iter().filter_map(|id| Some((rows.remove(id)?.into(), errors.remove(id).unwrap_or_default())));
+    Ok(shown.collect())
+}
+
+/// Where those of these jobs stand that exist, with their flags.
+pub(crate) async fn standing(conn: &mut AsyncPgConnection, ids: &[i64]) -> QueryResult<Vec<(i64, JobState, i32)>> {
+    let rows: Vec<(i64, String, i32)> =
+        job::table.filter(job::id.eq_any(ids)).select((job::id, job::state, job::flags)).load(conn).await?;
+    Ok(rows.into_iter().map(|(id, state, flags)| (id, parsed(&state), flags)).collect())
 }
 
 type StatsRow = (String, String, i64, i64, i64, i64, i64, i64, i64, Option<f64>);

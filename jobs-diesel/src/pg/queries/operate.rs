@@ -1,9 +1,9 @@
-//! `retry` and `cancel`: the operator's moves. Like a worker's, each is one statement that moves the row.
+//! `retry` and `cancel`: the operator's moves. Like a worker's, each is one statement that moves its rows, and answers their ids.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
-use diesel::sql_types::{BigInt, Double};
+use diesel::sql_types::{Array, BigInt, Double};
 
 use super::columns::{CARRIED, ERROR, FINISHED, READY};
 use super::wake::SOMEBODY_SLEEPS;
@@ -13,7 +13,7 @@ use crate::pg::native::{native_query, sql};
 /// From cancelled, discarded, scheduled or retrying to available now. Crashes start anew: somebody looked at it. One that was
 /// never claimed counts a lease, for it may have failures: see `delete`.
 pub(crate) struct RetryQuery {
-    pub(crate) id: i64,
+    pub(crate) ids: Vec<i64>,
 }
 
 impl QueryFragment<Pg> for RetryQuery {
@@ -21,20 +21,22 @@ impl QueryFragment<Pg> for RetryQuery {
         sql!(
             out,
             "with ended as (
-    delete from jobs.finished where id = " [self.id => BigInt] " and state in (2, 3) and " {FlagsKnown("finished")} "
+    delete from jobs.finished where id = any(" [self.ids => Array<BigInt>] ") and state in (2, 3) and " {FlagsKnown("finished")} "
     returning id, lease, attempt, max_attempts, " CARRIED "
 ), waiting as (
     delete from jobs.ready where ctid = any(array(
-        select ctid from jobs.ready where id = " [self.id => BigInt] " and " {FlagsKnown("ready")} " for update skip locked
+        select ctid from jobs.ready where id = any(" [self.ids => Array<BigInt>] ") and " {FlagsKnown("ready")} " for update skip locked
     ))
     returning id, lease, attempt, max_attempts, " CARRIED "
 ), returned as (
     insert into jobs.ready (id, lease, attempt, max_attempts, " CARRIED ")
     select id, greatest(lease, 1), least(attempt, 32766), greatest(max_attempts, least(attempt + 1, 32767)), " CARRIED "
     from (select * from ended union all select * from waiting) job
-    returning queue
+    returning id, queue
+), woken as (
+    select pg_notify('jobs', queue) from (select distinct queue from returned) returned where " SOMEBODY_SLEEPS "
 )
-select count(case when " SOMEBODY_SLEEPS " then pg_notify('jobs', queue) end) * 0 + count(*) from returned"
+select id from returned where (select count(*) from woken) >= 0"
         )
     }
 }
@@ -43,7 +45,7 @@ native_query!(RetryQuery -> BigInt);
 
 /// From available or running to cancelled. A running attempt finds its lease gone.
 pub(crate) struct CancelQuery {
-    pub(crate) id: i64,
+    pub(crate) ids: Vec<i64>,
     pub(crate) keep_seconds: f64,
 }
 
@@ -53,11 +55,11 @@ impl QueryFragment<Pg> for CancelQuery {
             out,
             "with waiting as (
     delete from jobs.ready where ctid = any(array(
-        select ctid from jobs.ready where id = " [self.id => BigInt] " and " {FlagsKnown("ready")} " for update skip locked
+        select ctid from jobs.ready where id = any(" [self.ids => Array<BigInt>] ") and " {FlagsKnown("ready")} " for update skip locked
     ))
     returning " READY ", null::timestamptz as claimed_at, null::uuid as worker, " CARRIED "
 ), running as (
-    delete from jobs.running where id = " [self.id => BigInt] " and " {FlagsKnown("running")} "
+    delete from jobs.running where id = any(" [self.ids => Array<BigInt>] ") and " {FlagsKnown("running")} "
     returning " READY ", claimed_at, worker, " CARRIED "
 ), ended as (
     insert into jobs.finished (" FINISHED ", " CARRIED ")
@@ -68,7 +70,7 @@ impl QueryFragment<Pg> for CancelQuery {
     insert into jobs.job_error (" ERROR ")
     select id, attempt, claimed_at, worker, 'cancelled', 'cancelled by an operator' from ended
 )
-select count(*) from ended"
+select id from ended"
         )
     }
 }

@@ -82,8 +82,8 @@ fn the_native_statements_are_the_reviewed_ones() {
         })
     );
     insta::assert_snapshot!("prune", text(&PruneQuery { limit: 1 }));
-    insta::assert_snapshot!("retry", text(&RetryQuery { id: 1 }));
-    insta::assert_snapshot!("cancel", text(&CancelQuery { id: 1, keep_seconds: 1.0 }));
+    insta::assert_snapshot!("retry", text(&RetryQuery { ids: vec![1] }));
+    insta::assert_snapshot!("cancel", text(&CancelQuery { ids: vec![1], keep_seconds: 1.0 }));
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! `list` and `show`: jobs as people look at them.
 
+use std::collections::HashSet;
+
 use diesel::SqliteConnection;
 use diesel::prelude::*;
 use jobs_core::storage::JobFilter;
@@ -27,10 +29,15 @@ pub(crate) fn list(conn: &mut SqliteConnection, filter: &JobFilter) -> QueryResu
     Ok(rows.into_iter().map(Row::into_record).collect())
 }
 
-/// One job with its failures.
-pub(crate) fn show(conn: &mut SqliteConnection, id: JobId) -> QueryResult<Option<(JobRecord, Vec<AttemptError>)>> {
-    let row = job::table.find(id.0).select(Row::as_select()).first(conn).optional()?;
-    row.map(|row| Ok((row.into_record(), failures::of(conn, id)?))).transpose()
+/// Those of these jobs that exist, each once and in this order, with their failures.
+pub(crate) fn show(conn: &mut SqliteConnection, ids: &[JobId]) -> QueryResult<Vec<(JobRecord, Vec<AttemptError>)>> {
+    let (mut seen, mut shown) = (HashSet::new(), Vec::new());
+    for &id in ids.iter().filter(|id| seen.insert(**id)) {
+        if let Some(row) = job::table.find(id.0).select(Row::as_select()).first(conn).optional()? {
+            shown.push((row.into_record(), failures::of(conn, id)?));
+        }
+    }
+    Ok(shown)
 }
 
 #[derive(Queryable, Selectable)]

@@ -1,5 +1,8 @@
-//! `retry` and `cancel`: what operators do to one job. The caller's transaction has the write lock, so the state that
+//! `retry` and `cancel`: what operators do to jobs, one by one in one transaction. The caller's transaction has the write lock, so the state that
 //! is read is the state that is changed.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;
@@ -11,6 +14,20 @@ use crate::sqlite::queries::failures;
 use crate::sqlite::schema::jobs_job;
 use crate::sqlite::time::{Now, after};
 use crate::sqlite::types::{State, Worker};
+
+/// One answer for each, also for one that is named twice.
+pub(crate) fn each(
+    ids: &[JobId],
+    mut operate: impl FnMut(JobId) -> QueryResult<Operated>,
+) -> QueryResult<Vec<Operated>> {
+    let mut answers = HashMap::with_capacity(ids.len());
+    for &id in ids {
+        if let Entry::Vacant(answer) = answers.entry(id) {
+            answer.insert(operate(id)?);
+        }
+    }
+    Ok(ids.iter().filter_map(|id| answers.get(id).copied()).collect())
+}
 
 /// Makes a job available now, with at least one attempt left. Crashes start anew: somebody looked at it. One that was never
 /// claimed counts a lease, for it may have failures: see `complete_many`.

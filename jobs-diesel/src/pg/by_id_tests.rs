@@ -1,0 +1,163 @@
+//! A job is found by its id without a look at all that wait, in buffers of the server: by our own statements and by anybody's SQL,
+//! right after a bulk and after rows have come and gone in any order.
+
+use std::time::Instant;
+
+use diesel::sql_types::{BigInt, Text};
+use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _};
+use jobs_core::JobId;
+use jobs_core::storage::{Operated, Operator as _};
+
+use super::queries::operate::{CancelQuery, RetryQuery};
+use super::tests::{buffers, database, plan, url};
+use super::{PgStorage, queries::inspect};
+
+const WAITING: i64 = 1_000_000;
+
+/// A look for one job, through the view, touches no more buffers than this.
+const FEW: u64 = 40;
+
+/// Nor a move more for each job, the writing in the other table included.
+const FEW_FOR_A_MOVE: u64 = 40;
+
+#[derive(diesel::QueryableByName)]
+struct Line {
+    #[diesel(sql_type = Text, column_name = "QUERY PLAN")]
+    line: String,
+}
+
+struct World {
+    storage: PgStorage,
+    /// As the worker's own connections and the command line's are set.
+    own: AsyncPgConnection,
+    /// As anybody's are.
+    users: AsyncPgConnection,
+}
+
+impl World {
+    async fn sql(&mut self, sql: &str) {
+        self.users.batch_execute(sql).await.unwrap();
+    }
+
+    /// An id of every twentieth of those that wait.
+    async fn ids(&mut self) -> Vec<i64> {
+        let query = "select percentile_disc(array(select n / 20.0 from generate_series(1, 20) n)) within group (order by id) as ids from jobs.ready";
+        #[derive(diesel::QueryableByName)]
+        struct Ids {
+            #[diesel(sql_type = diesel::sql_types::Array<BigInt>)]
+            ids: Vec<i64>,
+        }
+        let ids: Ids = diesel::sql_query(query).get_result(&mut self.users).await.unwrap();
+        ids.ids
+    }
+
+    /// What a statement of a user's touches.
+    async fn users_buffers(&mut self, sql: &str) -> u64 {
+        let explain = format!("explain (analyze, buffers, costs off) {sql}");
+        let lines: Vec<Line> = diesel::sql_query(explain).load(&mut self.users).await.unwrap();
+        let line = lines.iter().map(|line| line.line.trim_start()).find(|line| line.starts_with("Buffers: shared"));
+        line.unwrap().split([' ', '=']).filter_map(|word| word.parse::<u64>().ok()).sum()
+    }
+
+    async fn looks_are_short(&mut self, when: &str) {
+        for id in self.ids().await.into_iter().chain([i64::MAX]) {
+            let own = buffers(&mut self.own, inspect::by_id(&[id])).await;
+            assert!(own <= FEW, "{when}, by the worker's settings: {own} buffers for job {id}");
+            let users = self.users_buffers(&format!("select * from jobs.job where id = {id}")).await;
+            assert!(users <= FEW, "{when}, a user's select: {users} buffers for job {id}");
+            let order =
+                format!("insert into public.purchase values (1, {id}) on conflict (id) do update set job_id = {id}");
+            self.sql(&order).await;
+            let join = "select purchase.id, job.state from public.purchase join jobs.job on job.id = purchase.job_id where purchase.id = 1";
+            let joined = self.users_buffers(join).await;
+            assert!(joined <= FEW, "{when}, a user's join: {joined} buffers for job {id}");
+        }
+    }
+
+    /// Cancels 200 jobs that lie far apart, and makes them available again.
+    async fn moves_are_short(&mut self, when: &str) {
+        let ids: Vec<i64> = self.ids().await.iter().flat_map(|id| (id - 9..=*id).collect::<Vec<_>>()).collect();
+        assert_eq!(ids.len(), 200);
+        let most = FEW_FOR_A_MOVE * 200;
+        let cancel = buffers(&mut self.own, CancelQuery { ids: ids.clone(), keep_seconds: 60.0 }).await;
+        assert!(cancel <= most, "{when}: {cancel} buffers to cancel");
+        let retry = buffers(&mut self.own, RetryQuery { ids: ids.clone() }).await;
+        assert!(retry <= most, "{when}: {retry} buffers to retry");
+
+        let jobs: Vec<JobId> = ids.into_iter().map(JobId).collect();
+        for (what, answers) in
+            [("cancel", self.timed(when, "cancel", &jobs).await), ("retry", self.timed(when, "retry", &jobs).await)]
+        {
+            let done = answers.iter().filter(|answer| **answer == Operated::Done).count();
+            assert!(done > 100, "{when}: {what} moved {done} of 200");
+        }
+    }
+
+    /// What a person waits for, for the record: a machine may be busy.
+    async fn timed(&self, when: &str, what: &str, jobs: &[JobId]) -> Vec<Operated> {
+        let asked = Instant::now();
+        let answers =
+            if what == "cancel" { self.storage.cancel_many(jobs).await } else { self.storage.retry_many(jobs).await };
+        eprintln!("{when}: {what} of {} jobs in {:?}", jobs.len(), asked.elapsed());
+        let asked = Instant::now();
+        assert!(self.storage.show(jobs[0]).await.unwrap().is_some());
+        eprintln!("{when}: show in {:?}", asked.elapsed());
+        answers.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn a_million_waiting_jobs_cost_a_look_by_id_nothing() {
+    let (mut admin, name, storage) = database().await;
+    let own = storage.own_connector.connect().await.unwrap();
+    let users = AsyncPgConnection::establish(&url(&name)).await.unwrap();
+    let mut world = World { storage, own, users };
+    world.sql("create table public.purchase (id bigint primary key, job_id bigint not null)").await;
+    // Planned once, while there is nothing.
+    assert!(world.storage.show(JobId(1)).await.unwrap().is_none());
+    assert_eq!(world.storage.cancel(JobId(1)).await.unwrap(), Operated::NotFound);
+
+    let bulk = |jobs: i64| {
+        format!("insert into jobs.ready (kind, args) select 'k', '{{\"id\": 1}}' from generate_series(1, {jobs})")
+    };
+    world.sql(&bulk(WAITING)).await;
+    world.looks_are_short("after a bulk").await;
+    world.moves_are_short("after a bulk").await;
+
+    // One in twenty goes, from anywhere, and others come in its place.
+    world.sql("delete from jobs.ready where hashtext(id::text) % 20 = 0").await;
+    world.sql("vacuum jobs.ready").await;
+    world.sql(&bulk(WAITING / 20)).await;
+    world.looks_are_short("among old ones").await;
+    world.moves_are_short("among old ones").await;
+
+    // All go, and as many come.
+    world.sql("delete from jobs.ready").await;
+    world.sql("vacuum jobs.ready").await;
+    world.sql(&bulk(WAITING)).await;
+    world.looks_are_short("refilled").await;
+    drop(world);
+    admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();
+}
+
+#[tokio::test]
+async fn wrong_statistics_spoil_no_look_by_id() {
+    let (mut admin, name, storage) = database().await;
+    let mut own = storage.own_connector.connect().await.unwrap();
+    let ids: Vec<i64> = (1..=200).collect();
+    let full = "insert into jobs.ready (kind, args) select 'k', '{}' from generate_series(1, 1000)";
+    for statistics in ["select 1", "analyze", full, "analyze"] {
+        own.batch_execute(statistics).await.unwrap();
+        for lines in [
+            plan(&mut own, "costs off", inspect::by_id(&ids)).await,
+            plan(&mut own, "costs off", inspect::by_id(&ids[..1])).await,
+            plan(&mut own, "costs off", CancelQuery { ids: ids.clone(), keep_seconds: 60.0 }).await,
+            plan(&mut own, "costs off", RetryQuery { ids: ids.clone() }).await,
+        ] {
+            let is_by_id = lines.iter().any(|line| line.contains("Index Scan using ready_id on ready"));
+            assert!(is_by_id, "after {statistics}: {lines:#?}");
+        }
+    }
+    drop((own, storage));
+    admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();
+}
