@@ -74,6 +74,7 @@ short! {
         a_pooler_changes_nothing_and_keeps_nothing: "pgbouncer",
         an_older_version_touches_nothing_that_it_does_not_know: "mixed-versions",
         a_claim_waits_for_no_lock: "lock-strength",
+        rows_that_cannot_be_moved_stop_nobody: "poisoned-rows",
         a_vanished_host_holds_nothing_for_longer_than_its_lease: "line-never-returns",
     }
     in_company by in_company {
@@ -110,6 +111,7 @@ short! {
         line_never_returns: "line-never-returns" "--twins",
         settings: "settings" "--twins",
         poison_pill: "poison-pill" "--twins",
+        poisoned_rows: "poisoned-rows" "--twins",
         claim_race: "claim-race" "--twins",
         cron: "cron" "--twins",
         clocks: "clocks" "--twins",

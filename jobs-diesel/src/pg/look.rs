@@ -16,6 +16,7 @@ use super::queries::discover::{DiscoverQuery, DiscoverRow};
 use super::queries::live_queues::LiveQueuesQuery;
 use super::queries::next_due::{NextDueQuery, NextDueRow};
 use super::queries::rescan::{RescanQuery, RescanRow};
+use super::refused::may_be_a_rows;
 use super::{PgStorage, run};
 
 /// What the first claim of a worker waits for its first rescan. Beside dead entries by the million that takes seconds; new jobs
@@ -47,8 +48,12 @@ impl PgStorage {
     async fn claim_by(&self, plan: &Plan, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
         let asked = Instant::now();
         let durable = self.outage.is_recent();
-        let rows: Vec<ClaimedRow> =
-            run!(self, "claim", conn => ClaimQuery::new(claim, plan).durable(durable).load(conn))?;
+        let mut rows: StorageResult<Vec<ClaimedRow>> =
+            run!(self, "claim", conn => ClaimQuery::new(claim, plan).durable(durable).load(conn));
+        if rows.as_ref().is_err_and(may_be_a_rows) && self.set_waiting_apart(claim, plan).await? {
+            rows = run!(self, "claim", conn => ClaimQuery::new(claim, plan).durable(durable).load(conn));
+        }
+        let rows = rows?;
         let now = Instant::now();
         self.levels(claim.worker, |levels| {
             levels.lag.claimed(now - asked, rows.len(), now);

@@ -3,41 +3,94 @@
 
 use diesel::result::{DatabaseErrorKind, Error};
 use diesel_async::RunQueryDsl;
-use jobs_core::StorageError;
-use jobs_core::storage::StorageResult;
+use jobs_core::storage::{Claim, StorageResult, Transacted};
+use jobs_core::{Finish, StorageError, Transition};
 
-use super::queries::set_apart::{SetFinishedApart, SetWaitingApart};
+use super::levels::Plan;
+use super::queries::set_apart::{SetFinishedApart, SetRunningApart, SetSuspectsApart, SetWaitingApart};
 use super::{PgStorage, run};
 
 type Row = (i64, String, String);
 
-/// Whether it may be a row's fault: a key that is there already, or a number out of its range, which has no kind of its own.
+/// What PostgreSQL says of numbers out of their range and of a queue's name that is too long for a notification, and how the trigger
+/// of `jobs.ready` begins. Diesel has no kind of its own for these.
+const TEXTS: [&str; 3] = ["out of range", "payload string too long", "jobs.ready: "];
+
+/// The constraint that a finish breaks where a job of the same id has ended before.
+const FINISHED_KEY: &str = "\"finished_pkey\"";
+
+/// Why a transaction was rolled back then.
+pub(super) const HISTORY: &str = "the history of an earlier job with the same id (23505)";
+
+/// Whether it may be a row's fault: a key that is there already, a value that a constraint forbids, or one of [`TEXTS`].
 pub(super) fn may_be_a_rows(error: &StorageError) -> bool {
+    use DatabaseErrorKind::{CheckViolation, NotNullViolation, UniqueViolation, Unknown};
     let StorageError::Refused(source) = error else { return false };
     match source.downcast_ref() {
-        Some(Error::DatabaseError(DatabaseErrorKind::UniqueViolation | DatabaseErrorKind::CheckViolation, _)) => true,
-        Some(Error::DatabaseError(DatabaseErrorKind::Unknown, what)) => what.message().contains("out of range"),
+        Some(Error::DatabaseError(UniqueViolation | CheckViolation | NotNullViolation, _)) => true,
+        Some(Error::DatabaseError(Unknown, what)) => TEXTS.iter().any(|text| what.message().contains(text)),
         _ => false,
     }
 }
 
+/// Whether a finish of ours failed because a job of the same id has ended before.
+pub(super) fn is_history(error: &Error) -> bool {
+    matches!(error, Error::DatabaseError(DatabaseErrorKind::UniqueViolation, what) if what.message().contains(FINISHED_KEY))
+}
+
+/// Whether an attempt failed for that reason: its handler called `complete_in`. The next one would fail in the same way.
+fn failed_for_history(finish: &Finish) -> bool {
+    matches!(&finish.transition, Transition::Retry { failure, .. } if failure.message.contains(FINISHED_KEY))
+}
+
 impl PgStorage {
-    /// Sets waiting rows apart that no claim can move. `false`: there are none.
-    pub(super) async fn set_waiting_apart(&self) -> StorageResult<bool> {
-        let gone: Vec<Row> = run!(self, "set_apart", conn => SetWaitingApart.load(conn))?;
+    /// Sets waiting rows apart that this claim cannot move. `false`: there are none.
+    pub(super) async fn set_waiting_apart(&self, claim: &Claim, plan: &Plan) -> StorageResult<bool> {
+        let gone: Vec<Row> = run!(self, "set_apart", conn => SetWaitingApart::new(claim, plan).load(conn))?;
         Ok(tell(&gone))
     }
 
-    /// Sets history apart that has the id of a running job. `false`: there is none.
-    pub(super) async fn set_finished_apart(&self) -> StorageResult<bool> {
-        let gone: Vec<Row> = run!(self, "set_apart", conn => SetFinishedApart.load(conn))?;
+    /// The same of those that wait to run alone.
+    pub(super) async fn set_suspects_apart(&self, claim: &Claim) -> StorageResult<bool> {
+        let gone: Vec<Row> = run!(self, "set_apart", conn => SetSuspectsApart::new(claim).load(conn))?;
         Ok(tell(&gone))
+    }
+
+    /// Sets apart what is in the way of finishes and rescues: running rows that cannot be put back, and history that has the id of
+    /// a running job. `false`: there is none.
+    pub(super) async fn set_running_apart(&self) -> StorageResult<bool> {
+        let gone: Vec<Row> = run!(self, "set_apart", conn => SetRunningApart.load(conn))?;
+        let history: Vec<Row> = run!(self, "set_apart", conn => SetFinishedApart.load(conn))?;
+        Ok(tell(&gone) | tell(&history))
+    }
+
+    /// Before failed attempts go back: what made them fail is out of their way then.
+    pub(super) async fn clear_for_retries(&self, batch: &[Finish]) -> StorageResult<()> {
+        if batch.iter().any(failed_for_history) {
+            self.set_running_apart().await?;
+        }
+        Ok(())
+    }
+
+    /// After a transaction was rolled back because of history in its place: the same attempt may succeed at once. If that cannot
+    /// be set apart now, the next run fails in the same way, and the last of them costs an attempt.
+    pub(super) async fn clear_for_transact(&self, transacted: &Transacted) {
+        if matches!(transacted, Transacted::Conflict { what, .. } if *what == HISTORY)
+            && let Err(problem) = self.set_running_apart().await
+        {
+            tracing::warn!(%problem, "the history of an earlier job with the id of a running one could not be set apart");
+        }
     }
 }
 
 fn tell(gone: &[Row]) -> bool {
     for (id, kind, reason) in gone {
-        tracing::error!(job.id = id, job.kind = kind, reason, "a job was set apart in jobs.dead_letter");
+        tracing::error!(
+            job.id = id,
+            job.kind = kind,
+            reason,
+            "a job was set apart in jobs.dead_letter; `worker check` says what to do"
+        );
     }
     !gone.is_empty()
 }

@@ -61,17 +61,13 @@ impl Storage for PgStorage {
     }
 
     async fn claim(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
-        let mut claimed = self.look_and_claim(claim).await;
-        if claimed.as_ref().is_err_and(may_be_a_rows) && self.set_waiting_apart().await? {
-            claimed = self.look_and_claim(claim).await;
-        }
-        claimed
+        self.look_and_claim(claim).await
     }
 
     async fn claim_suspect(&self, claim: &Claim) -> StorageResult<Option<ClaimedJob>> {
         let mut rows: StorageResult<Vec<ClaimedRow>> =
             run!(self, "claim_suspect", conn => ClaimSuspectQuery::new(claim).load(conn));
-        if rows.as_ref().is_err_and(may_be_a_rows) && self.set_waiting_apart().await? {
+        if rows.as_ref().is_err_and(may_be_a_rows) && self.set_suspects_apart(claim).await? {
             rows = run!(self, "claim_suspect", conn => ClaimSuspectQuery::new(claim).load(conn));
         }
         Ok(rows?.into_iter().next().map(|row| row.into_job(claim.worker)))
@@ -89,8 +85,9 @@ impl Storage for PgStorage {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
+        self.clear_for_retries(batch).await?;
         let mut moved: StorageResult<Vec<i64>> = run!(self, "finish", conn => finish::finish(conn, batch));
-        if moved.as_ref().is_err_and(may_be_a_rows) && self.set_finished_apart().await? {
+        if moved.as_ref().is_err_and(may_be_a_rows) && self.set_running_apart().await? {
             moved = run!(self, "finish", conn => finish::finish(conn, batch));
         }
         Ok(moved?.into_iter().map(JobId).collect())
@@ -102,7 +99,9 @@ impl Storage for PgStorage {
     }
 
     async fn transact(&self, transaction: Transaction) -> Transacted {
-        transact::transact(self, transaction).await
+        let transacted = transact::transact(self, transaction).await;
+        self.clear_for_transact(&transacted).await;
+        transacted
     }
 
     async fn rescue(&self, policy: RescuePolicy) -> StorageResult<Rescued> {
@@ -116,7 +115,7 @@ impl Storage for PgStorage {
             age: policy.rescuer.map_or(0.0, |rescuer| native::seconds(rescuer.age)),
         };
         let mut rows: StorageResult<Vec<RescuedRow>> = run!(self, "rescue", conn => query().load(conn));
-        if rows.as_ref().is_err_and(may_be_a_rows) && self.set_finished_apart().await? {
+        if rows.as_ref().is_err_and(may_be_a_rows) && self.set_running_apart().await? {
             rows = run!(self, "rescue", conn => query().load(conn));
         }
         let rows = rows?;

@@ -23,6 +23,7 @@ use super::queries::finish::{FinishQuery, FinishUnlockedQuery};
 use super::queries::live_queues::LiveQueuesQuery;
 use super::queries::next_due::NextDueQuery;
 use super::queries::rescan::RescanQuery;
+use super::queries::set_apart::SetWaitingApart;
 use crate::migrations::Migrator as _;
 
 struct Explained<Q> {
@@ -130,6 +131,9 @@ async fn wrong_statistics_spoil_no_plan() {
             };
             assert_eq!(plan.iter().find(bad), None, "after {statistics}: {plan:#?}");
         }
+        let apart = plan(&mut conn, "costs off", SetWaitingApart::new(&claim, &looks)).await;
+        let whole = |line: &&String| line.contains("Seq Scan on ready");
+        assert_eq!(apart.iter().find(whole), None, "after {statistics}: {apart:#?}");
     }
     drop((conn, storage));
     admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();

@@ -18,6 +18,7 @@ use jobs_core::storage::{AsyncBody, Body, Transacted, Transaction};
 use jobs_core::{Finish, JobError, Lease, Transition};
 
 use super::queries::finish;
+use super::refused::{HISTORY, is_history};
 use super::{PgStorage, last_word, no_connection, unavailable};
 use crate::error::storage_error;
 
@@ -70,6 +71,8 @@ fn transacted(ended: Result<Transition, Rollback>) -> Transacted {
         Err(Rollback::Database(error)) => match conflict::of_statement(&error) {
             // Also at the commit: a server that says so has rolled back.
             Some(what) => Transacted::Conflict { what, error: JobError::new(error) },
+            // It is set apart then, so that the same may succeed at once.
+            None if is_history(&error) => Transacted::Conflict { what: HISTORY, error: JobError::new(error) },
             None => Transacted::Unknown(storage_error(error)),
         },
     }

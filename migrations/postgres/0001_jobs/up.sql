@@ -29,12 +29,13 @@ create table jobs.ready (
     flags integer not null default 0,
     priority smallint not null default 0,
     attempt smallint not null default 0,
-    max_attempts smallint not null default 25 check (max_attempts > 0),
+    max_attempts smallint not null default 25,
     crashes smallint not null default 0,
     kind text not null,
     queue text not null default 'default',
     tags text[] check (array_ndims(tags) = 1 and array_position(tags, null) is null),
-    args json
+    args json,
+    check (max_attempts > 0 and attempt >= 0 and crashes >= 0 and lease >= 0)
 ) with (
     autovacuum_vacuum_scale_factor = 0.0,
     autovacuum_vacuum_threshold = 5000,

@@ -3,13 +3,18 @@
 
 use std::time::Duration;
 
-use jobs_core::storage::{Operated, RescuePolicy};
-use jobs_core::{JobState, Transition};
+use jobs_core::storage::{Claim, Operated, RescuePolicy, Transacted, Transaction};
+use jobs_core::{Finish, JobState, Transition};
+use tokio_util::sync::CancellationToken;
 
 use super::Postgres;
 use crate::bench::*;
 use crate::client::Client;
-use crate::fixture::{Fixture, run};
+use crate::fixture::{Act, Fixture, run};
+
+/// History that has the ids of what is running.
+const HISTORY: &str = "insert into jobs.finished (id, run_at, enqueued_at, lease, state, priority, attempt, max_attempts, crashes, kind, queue)
+    select id, now(), now(), 1, 1, 0, 1, 1, 0, 'a', 'default' from jobs.running";
 
 async fn apart(client: &mut Box<dyn Client>, reason: &str) -> i64 {
     client.number(&format!("select count(*) as number from jobs.dead_letter where reason like '%{reason}%'")).await
@@ -48,9 +53,7 @@ fn a_repeated_id_stops_no_finish_and_no_rescue() {
         let first = claimed(&f, worker, job()).await.lease.job;
         let ended = claim(db, worker, 1).await;
         assert_eq!(ended.len(), 0);
-        let plant = "insert into jobs.finished (id, run_at, enqueued_at, lease, state, priority, attempt, max_attempts, crashes, kind, queue)
-            select id, now(), now(), 1, 1, 0, 1, 1, 0, 'a', 'default' from jobs.running";
-        client.execute(plant).await.unwrap();
+        client.execute(HISTORY).await.unwrap();
         for transition in [discard(), DONE] {
             let lease = db.storage.leases(worker, None).await.unwrap()[0];
             let lease = jobs_core::Lease { job: lease.0, number: lease.1, worker };
@@ -58,7 +61,7 @@ fn a_repeated_id_stops_no_finish_and_no_rescue() {
             client.execute("update jobs.finished set state = 3").await.unwrap();
             assert_eq!(db.operator.retry(first).await.unwrap(), Operated::Done);
             assert_eq!(ids(&claim(db, worker, 1).await), [first]);
-            client.execute(plant).await.unwrap();
+            client.execute(HISTORY).await.unwrap();
         }
         assert_eq!(apart(&mut client, "later job").await, 2);
         // A rescue that has to discard it.
@@ -67,6 +70,140 @@ fn a_repeated_id_stops_no_finish_and_no_rescue() {
         let rescued = db.storage.rescue(RescuePolicy { orphans: true, ..POLICY }).await.unwrap();
         assert_eq!(rescued.discarded, [first]);
         assert_eq!(apart(&mut client, "later job").await, 3);
+    });
+}
+
+#[test]
+fn a_repeated_id_costs_a_transaction_no_attempt() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let db = f.database();
+        let mut client = f.client().await;
+        let worker = worker(db).await;
+        for (count, (name, connection, body)) in Postgres::provided().into_iter().enumerate() {
+            let job = claimed(&f, worker, job()).await;
+            client.execute(HISTORY).await.unwrap();
+            let transact = || {
+                let (abort, body) = (CancellationToken::new(), body(Act::new(name, Ok(DONE))));
+                db.storage.transact(Transaction { connection, lease: job.lease, body, abort })
+            };
+            let first = transact().await;
+            let Transacted::Conflict { what, .. } = &first else { panic!("{name}: {first:?}") };
+            assert!(what.contains("history"), "{what}");
+            assert_eq!((effects(&f, name).await, state(db, job.lease.job).await), (0, JobState::Running));
+            let second = transact().await;
+            assert!(matches!(second, Transacted::Committed(_)), "{name}: {second:?}");
+            assert_eq!((effects(&f, name).await, state(db, job.lease.job).await), (1, JobState::Completed));
+            assert_eq!(apart(&mut client, "later job").await, i64::try_from(count).unwrap() + 1);
+        }
+    });
+}
+
+/// `complete_in` works on a connection of the handler's, and its error is the handler's. The attempt is spent, and the next succeeds.
+#[test]
+fn a_repeated_id_costs_complete_in_one_attempt() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let db = f.database();
+        let mut client = f.client().await;
+        let worker = worker(db).await;
+        for (count, (name, mut connection)) in f.clients().await.into_iter().enumerate() {
+            let first = claimed(&f, worker, job()).await;
+            client.execute(HISTORY).await.unwrap();
+            connection.begin().await;
+            let refused = connection.complete_in(&context(&first)).await.unwrap_err();
+            connection.rollback().await;
+            let failure = failure(&refused.to_string());
+            assert!(finish(db, first.lease, Transition::Retry { delay: Duration::ZERO, failure }).await, "{name}");
+            assert_eq!(apart(&mut client, "later job").await, i64::try_from(count).unwrap() + 1);
+            let second = claim(db, worker, 1).await.remove(0);
+            connection.begin().await;
+            connection.complete_in(&context(&second)).await.unwrap();
+            connection.commit().await;
+            assert_eq!(state(db, first.lease.job).await, JobState::Completed);
+        }
+    });
+}
+
+/// One bad row among those of dead workers, or among what is given back, must not keep all others.
+#[test]
+fn running_rows_that_cannot_go_back_stop_no_rescue_and_no_finish() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let db = f.database();
+        let mut client = f.client().await;
+        let mortal = mortal(db).await;
+        let good = claimed(&f, mortal, job()).await.lease.job;
+        let bad = [
+            ("run_at", "'infinity'", "dates"),
+            ("enqueued_at", "'-infinity'", "dates"),
+            ("max_attempts", "0", "numbers"),
+            ("attempt", "-9", "numbers"),
+            ("tags", "array[array['a']]", "tags"),
+            ("tags", "array['a', null]", "tags"),
+            ("queue", "repeat('q', 9000)", "queue"),
+            ("args", "json_build_array(repeat('x', 300000))", "arguments"),
+            ("lease", "0", "arguments"),
+        ];
+        for (place, (column, value, _)) in (1_000_000..).zip(bad) {
+            plant(&mut client, place, column, value).await;
+        }
+        let rescued = db.storage.rescue(RescuePolicy { orphans: true, ..POLICY }).await.unwrap();
+        assert_eq!(rescued.returned, [good]);
+        for (_, _, reason) in bad {
+            assert!(apart(&mut client, reason).await > 0, "{reason}");
+        }
+        assert_eq!(client.number("select count(*) as number from jobs.dead_letter").await, 9);
+
+        // Claimed as it should be, and changed by somebody since.
+        let alive = worker(db).await;
+        let spoiled = claim(db, alive, 1).await.remove(0);
+        assert_eq!(spoiled.lease.job, good);
+        client.execute("update jobs.running set run_at = 'infinity'").await.unwrap();
+        let other = claimed(&f, alive, job()).await;
+        let release = [spoiled.lease, other.lease].map(|lease| Finish { lease, transition: Transition::Release });
+        assert_eq!(db.storage.finish(&release).await.unwrap(), [other.lease.job]);
+        assert_eq!(apart(&mut client, "dates").await, 3);
+    });
+}
+
+/// A running row as no claim makes it, of a worker that is on no list.
+async fn plant(client: &mut Box<dyn Client>, id: i64, column: &str, value: &str) {
+    let sql = format!(
+        "insert into jobs.running (id, run_at, enqueued_at, lease, priority, attempt, max_attempts, crashes, worker, kind, queue, args)
+         values ({id}, now(), now(), 1, 0, 1, 25, 0, gen_random_uuid(), 'a', 'default', null);
+         update jobs.running set {column} = {value} where id = {id}"
+    );
+    client.execute(&sql).await.unwrap();
+}
+
+#[test]
+fn only_what_the_refused_claim_looked_at_is_set_apart() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let db = f.database();
+        let mut client = f.client().await;
+        let worker = worker(db).await;
+        client
+            .execute(
+                "insert into jobs.ready (kind, args, attempt) values ('a', '1', 32767);
+                 insert into jobs.ready (kind, args, attempt, queue) values ('a', '1', 32767, 'other');
+                 insert into jobs.ready (kind, args, attempt, run_at) values ('a', '1', 32767, now() + interval '1 hour')",
+            )
+            .await
+            .unwrap();
+        let good = enqueue(&f, job()).await;
+        assert_eq!(ids(&claim(db, worker, 10).await), [good]);
+        assert_eq!(apart(&mut client, "counted up").await, 1);
+        // One that is to run alone.
+        client
+            .execute("insert into jobs.ready (kind, args, attempt, crashes) values ('a', '1', 32767, 2)")
+            .await
+            .unwrap();
+        assert!(
+            db.storage
+                .claim_suspect(&Claim { suspect_at: 1, ..wants(worker, &[("default", 1)]) })
+                .await
+                .unwrap()
+                .is_none()
+        );
+        assert_eq!(apart(&mut client, "counted up").await, 2);
     });
 }
 
@@ -107,6 +244,9 @@ fn what_would_stop_everybody_is_refused_at_once() {
         for refused in [
             "insert into jobs.ready (kind, args, run_at) values ('a', '1', 'infinity')",
             "insert into jobs.ready (kind, args, enqueued_at) values ('a', '1', '-infinity')",
+            "insert into jobs.ready (kind, args, attempt) values ('a', '1', -1)",
+            "insert into jobs.ready (kind, args, lease) values ('a', '1', -1)",
+            "insert into jobs.ready (kind, args, crashes) values ('a', '1', -1)",
             "insert into jobs.worker (id, host, pid, queues, lease) values (gen_random_uuid(), '', 1, '{}', '100000 years')",
         ] {
             client.execute(refused).await.unwrap_err();

@@ -31,6 +31,7 @@ mod pgbouncer;
 mod pinned_snapshot;
 mod plans;
 mod poison_pill;
+mod poisoned_rows;
 mod recovery;
 mod report;
 mod run;
@@ -76,6 +77,7 @@ const TESTS: &[(&str, Test)] = &[
     ("black-hole", |arena| Box::pin(black_hole::run(arena))),
     ("line-never-returns", |arena| Box::pin(line_never_returns::run(arena))),
     ("poison-pill", |arena| Box::pin(poison_pill::run(arena))),
+    ("poisoned-rows", |arena| Box::pin(poisoned_rows::run(arena))),
     ("claim-race", |arena| Box::pin(claim_race::run(arena))),
     ("deploys", |arena| Box::pin(deploys::run(arena))),
     ("server-errors", |arena| Box::pin(server_errors::run(arena))),

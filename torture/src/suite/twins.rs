@@ -113,6 +113,13 @@ pub(super) const TWINS: &[Twin] = &[
         server: "",
     },
     Twin {
+        name: "keeps-bad-rows",
+        tests: &["poisoned-rows"],
+        fault: "what the database refuses to move stays where it is",
+        reworded: &[("select place from culprit where reason is not null", "select place from culprit where false")],
+        server: "",
+    },
+    Twin {
         name: "hasty-floors",
         tests: &["claim-race"],
         fault: "no claim looks below what was there a moment ago, whose transaction is still under way",

@@ -1,45 +1,112 @@
-//! `set_apart`: takes rows out of the way that the database refuses to move on, with the reason. Asked for only after a refusal:
-//! it reads all of `jobs.ready`, which has no index on `id`.
+//! `set_apart`: takes rows out of the way that the database refuses to move on, with the reason. Asked for only after a refusal.
 //!
 //! A row comes to this when its id was given twice (a sequence that was set back, after a logical failover or a restore), or
-//! when somebody wrote numbers that cannot be counted up. The second of two rows goes, so that neither the lease nor the history
-//! of the first is lost.
+//! when somebody wrote values by hand that cannot be counted up or put back. The second of two rows goes, so that neither the
+//! lease nor the history of the first is lost.
+//!
+//! Of the waiting rows it looks at those that the refused claim looked at, by the same walk: `jobs.ready` may hold millions. Rows
+//! that another session has locked are passed over, here as there. Running rows are few, and are all looked at.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
-use diesel::sql_types::{BigInt, Text};
+use diesel::sql_types::{Array, BigInt, Integer, Text};
+use jobs_core::storage::Claim;
 
+use super::scan::Scans;
 use crate::flags::FlagsKnown;
+use crate::pg::levels::Plan;
 use crate::pg::native::{native_query, sql};
 
-/// Waiting rows that no claim can move to `jobs.running`.
-pub(crate) struct SetWaitingApart;
-
-impl QueryFragment<Pg> for SetWaitingApart {
-    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        sql!(
-            out,
-            "with culprit as (
-    select ready.ctid, case
-        when ready.attempt = 32767 or ready.lease = 2147483647 then 'its attempts or leases cannot be counted up any more'
-        when exists (select from jobs.running where running.id = ready.id) then 'its id is that of a running job'
-        when row_number() over (partition by ready.id order by ready.enqueued_at) > 1 then 'its id is that of another waiting job'
+/// What follows the rows of `jobs.ready` that a claim looked at: those that no claim can move to `jobs.running` go.
+const WAITING_GO: &str = "), culprit as materialized (
+    select looked.ctid as place, case
+        when attempt = 32767 or lease = 2147483647 then 'its attempts or leases cannot be counted up any more'
+        when exists (select from jobs.running where running.id = looked.id) then 'its id is that of a running job'
+        when row_number() over (partition by id order by enqueued_at) > 1 then 'its id is that of another waiting job'
         end as reason
-    from jobs.ready where " {FlagsKnown("ready")} "
+    from looked
 ), gone as (
-    delete from jobs.ready using culprit
-    where ready.ctid = culprit.ctid and culprit.reason is not null
-    returning ready.id, ready.kind, ready.queue, culprit.reason, row_to_json(ready) as job
+    delete from jobs.ready where ctid = any(array(select place from culprit where reason is not null))
+    returning id, kind, queue, (select reason from culprit where place = ready.ctid) as reason, row_to_json(ready) as job
 ), kept as (
     insert into jobs.dead_letter (id, kind, queue, reason, job) select id, kind, queue, reason, job from gone
 )
-select id, kind, reason from gone"
+select id, kind, reason from gone";
+
+/// Waiting rows that this claim cannot move to `jobs.running`.
+pub(crate) struct SetWaitingApart<'a> {
+    totals: Vec<i64>,
+    kinds: &'a [String],
+    suspect_at: i32,
+    scans: Scans<'a>,
+}
+
+impl<'a> SetWaitingApart<'a> {
+    pub(crate) fn new(claim: &'a Claim, plan: &Plan) -> Self {
+        let total = |wanted: &jobs_core::storage::Wanted| i64::try_from(wanted.total()).unwrap_or(i64::MAX);
+        Self {
+            totals: claim.wanted.iter().map(total).collect(),
+            kinds: &claim.kinds,
+            suspect_at: claim.suspect_at.into(),
+            scans: Scans::new(claim, plan),
+        }
+    }
+}
+
+impl QueryFragment<Pg> for SetWaitingApart<'_> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        sql!(
+            out,
+            "with looked as materialized (
+    select pick.*
+    from unnest(" {self.scans.queues} ", " [self.totals => Array<BigInt>] ") as wanted (queue, first, last, total)
+    cross join lateral (
+        select job.*
+        from " {self.scans} "
+        cross join lateral (
+            select r.ctid, r.id, r.attempt, r.lease, r.enqueued_at from jobs.ready r
+            where r.queue = wanted.queue and r.priority = level.priority
+              and r.run_at >= scan.floor and r.run_at <= now()
+              and r.kind = any(" [self.kinds => Array<Text>] ") and r.crashes < " [self.suspect_at => Integer] " and " {FlagsKnown("r")} "
+            order by r.run_at, r.id
+            limit wanted.total
+            for update skip locked
+        ) job
+        limit wanted.total
+    ) pick
+" WAITING_GO
         )
     }
 }
 
-native_query!(SetWaitingApart -> (BigInt, Text, Text));
+native_query!(SetWaitingApart<'a> -> (BigInt, Text, Text));
+
+/// The same for those that [`claim_suspect`](super::claim_suspect) looks at.
+pub(crate) struct SetSuspectsApart {
+    suspect_at: i32,
+}
+
+impl SetSuspectsApart {
+    pub(crate) fn new(claim: &Claim) -> Self {
+        Self { suspect_at: claim.suspect_at.into() }
+    }
+}
+
+impl QueryFragment<Pg> for SetSuspectsApart {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        sql!(
+            out,
+            "with looked as materialized (
+    select r.ctid, r.id, r.attempt, r.lease, r.enqueued_at from jobs.ready r
+    where r.crashes > 0 and r.crashes >= " [self.suspect_at => Integer] " and r.run_at <= now() and " {FlagsKnown("r")} "
+    for update skip locked
+" WAITING_GO
+        )
+    }
+}
+
+native_query!(SetSuspectsApart -> (BigInt, Text, Text));
 
 /// History that has the id of a running job, which could not end: the older of the two goes.
 pub(crate) struct SetFinishedApart;
@@ -61,3 +128,40 @@ select id, kind, reason from gone"
 }
 
 native_query!(SetFinishedApart -> (BigInt, Text, Text));
+
+/// Running rows that no finish and no rescue can put back to `jobs.ready`, because of its constraints, its trigger or the
+/// notification. No claim makes such a row.
+pub(crate) struct SetRunningApart;
+
+impl QueryFragment<Pg> for SetRunningApart {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        sql!(
+            out,
+            "with culprit as materialized (
+    select id as culprit, case
+        when run_at not between '0001-01-01' and '9999-12-31' or enqueued_at not between '0001-01-01' and '9999-12-31'
+            then 'its dates are none that a waiting job can have'
+        when max_attempts < 1 or attempt < 0 or crashes < 0 or lease < 0 then 'its numbers are none that a waiting job can have'
+        when array_ndims(tags) <> 1 or array_position(tags, null) is not null then 'its tags are none that a waiting job can have'
+        when octet_length(queue) >= 8000 then 'its queue has a name that is too long for a notification'
+        when octet_length(args::text) > 262144
+            or pg_column_size(args) > 2000 and exists (select from jobs.payload where job_id = running.id)
+            or args is null and lease = 0 and not exists (select from jobs.payload where job_id = running.id)
+            then 'its arguments are too large, or missing'
+        when exists (select from jobs.ready r where r.queue = running.queue and r.priority = running.priority
+                     and r.run_at = running.run_at and r.id = running.id)
+            then 'its id and its place are those of a waiting job'
+        end as reason
+    from jobs.running where " {FlagsKnown("running")} "
+), gone as (
+    delete from jobs.running where id = any(array(select culprit from culprit where reason is not null))
+    returning id, kind, queue, (select reason from culprit where culprit.culprit = running.id) as reason, row_to_json(running) as job
+), kept as (
+    insert into jobs.dead_letter (id, kind, queue, reason, job) select id, kind, queue, reason, job from gone
+)
+select id, kind, reason from gone"
+        )
+    }
+}
+
+native_query!(SetRunningApart -> (BigInt, Text, Text));

@@ -24,6 +24,7 @@ use super::operate::{CancelQuery, RetryQuery};
 use super::prune::PruneQuery;
 use super::rescan::RescanQuery;
 use super::rescue::RescueQuery;
+use super::set_apart::{SetFinishedApart, SetRunningApart, SetSuspectsApart, SetWaitingApart};
 use crate::pg::levels::{Plan, Scan};
 
 fn claim() -> Claim {
@@ -84,6 +85,10 @@ fn the_native_statements_are_the_reviewed_ones() {
     insta::assert_snapshot!("prune", text(&PruneQuery { limit: 1 }));
     insta::assert_snapshot!("retry", text(&RetryQuery { ids: vec![1] }));
     insta::assert_snapshot!("cancel", text(&CancelQuery { ids: vec![1], keep_seconds: 1.0 }));
+    insta::assert_snapshot!("set_waiting_apart", text(&SetWaitingApart::new(&claim, &plan)));
+    insta::assert_snapshot!("set_suspects_apart", text(&SetSuspectsApart::new(&claim)));
+    insta::assert_snapshot!("set_running_apart", text(&SetRunningApart));
+    insta::assert_snapshot!("set_finished_apart", text(&SetFinishedApart));
 }
 
 #[tokio::test]
