@@ -34,7 +34,7 @@ pub use job::{Job, JobId, JobOptions, Retain};
 pub use lease::{ClaimedJob, Lease, WorkerId};
 pub use new_job::{IntoNewJob, InvalidJob, JobBuilder, MAX_ARGS_BYTES, NewJob, RunAt};
 pub use outcome::{Attempt, Finish, Handled, IntoHandled, Keep, Outcome, Retention, Transition, decide};
-pub use record::{AttemptError, JobRecord, KindStats, WorkerRecord};
+pub use record::{AttemptError, DeadLetter, DeadLetters, JobRecord, KindStats, WorkerRecord};
 pub use registry::{Registry, RegistryError};
 pub use retry::Backoff;
 pub use schedule::{CatchUp, Due, InvalidSchedule, MISSED_AFTER, Schedule, ScheduleSpec};

@@ -107,3 +107,29 @@ pub struct WorkerRecord {
     /// Whether its lease is still good.
     pub alive: bool,
 }
+
+/// Rows that the database refused to move on, and that were set apart so that all others go on.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct DeadLetters {
+    /// How many there are.
+    pub count: i64,
+    /// The newest.
+    pub newest: Option<DeadLetter>,
+}
+
+/// One of them.
+#[derive(Clone, Debug, Serialize)]
+pub struct DeadLetter {
+    /// Its number among them.
+    pub number: i64,
+    /// The job's id.
+    pub id: JobId,
+    /// The job's kind; a long one is cut.
+    pub kind: String,
+    /// Its queue, cut likewise.
+    pub queue: String,
+    /// Why it could not be moved.
+    pub reason: String,
+    /// When it was set apart.
+    pub at: DateTime<Utc>,
+}

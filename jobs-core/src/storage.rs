@@ -16,7 +16,7 @@ use crate::job::JobId;
 use crate::lease::{ClaimedJob, Lease, WorkerId};
 use crate::new_job::NewJob;
 use crate::outcome::{Finish, Retention, Transition};
-use crate::record::{AttemptError, JobRecord, KindStats, WorkerRecord};
+use crate::record::{AttemptError, DeadLetters, JobRecord, KindStats, WorkerRecord};
 use crate::schedule::CatchUp;
 use crate::state::JobState;
 
@@ -388,6 +388,9 @@ pub trait Operator: Send + Sync + 'static {
 
     /// How many jobs stand where.
     async fn stats(&self) -> StorageResult<Vec<KindStats>>;
+
+    /// Rows that the database refused to move on. A storage that never refuses one has none.
+    async fn dead_letters(&self) -> StorageResult<DeadLetters>;
 
     /// The worker processes.
     async fn workers(&self) -> StorageResult<Vec<WorkerRecord>>;

@@ -5,7 +5,7 @@ mod examine;
 use jobs_core::StorageError;
 use serde::Serialize;
 
-use self::examine::{Facts, Finding, examine};
+use self::examine::{Facts, Finding, examine, set_apart};
 use super::args::RunArgs;
 use super::exit::{CliError, Exit};
 use super::{App, database, output, settings, worker};
@@ -47,6 +47,7 @@ pub(super) async fn check(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError
             let workers = database.operator.workers().await?;
             let (schedules, _) = database.storage.schedules().await?;
             findings.extend(examine(&facts, &stats, &workers, &schedules));
+            findings.extend(set_apart(&database.operator.dead_letters().await?));
         }
         Err(error) => {
             exit = Exit::from(&error);

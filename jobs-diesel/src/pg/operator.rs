@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use diesel_async::RunQueryDsl;
 use jobs_core::storage::{JobFilter, Operated, Operator, StorageResult};
-use jobs_core::{AttemptError, JobId, JobRecord, JobState, KindStats, Retention, WorkerRecord, flags};
+use jobs_core::{AttemptError, DeadLetters, JobId, JobRecord, JobState, KindStats, Retention, WorkerRecord, flags};
 
-use super::queries::inspect;
 use super::queries::operate::{CancelQuery, RetryQuery};
+use super::queries::{dead_letter, inspect};
 use super::{PgStorage, native, run};
 
 /// A job may move between the command and the look at why it did nothing; then the command tries again.
@@ -95,6 +95,10 @@ impl Operator for PgStorage {
 
     async fn stats(&self) -> StorageResult<Vec<KindStats>> {
         run!(self, "stats", conn => inspect::stats(conn))
+    }
+
+    async fn dead_letters(&self) -> StorageResult<DeadLetters> {
+        run!(self, "dead_letters", conn => dead_letter::dead_letters(conn))
     }
 
     async fn workers(&self) -> StorageResult<Vec<WorkerRecord>> {

@@ -66,6 +66,17 @@ diesel::table! {
 }
 
 diesel::table! {
+    jobs.dead_letter (number) {
+        number -> BigInt,
+        id -> BigInt,
+        kind -> Text,
+        queue -> Text,
+        reason -> Text,
+        at -> Timestamptz,
+    }
+}
+
+diesel::table! {
     jobs.schema_migration (version) {
         version -> Integer,
         oldest_program -> Nullable<Integer>,

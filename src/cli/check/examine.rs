@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use jobs_core::storage::StoredSchedule;
-use jobs_core::{KindStats, Registry, Schedule, UnknownQueue, Worker, WorkerRecord};
+use jobs_core::{DeadLetter, DeadLetters, KindStats, Registry, Schedule, UnknownQueue, Worker, WorkerRecord};
 use serde::Serialize;
 
-use crate::cli::output::{count, printable};
+use crate::cli::output::{count, printable, time};
 use crate::cli::stats::wait;
 
 /// How much a finding weighs.
@@ -194,6 +194,25 @@ fn bad_schedule(facts: &Facts, schedule: &StoredSchedule) -> Option<Finding> {
     })
 }
 
+/// Jobs that no worker will ever take up again by itself.
+pub(super) fn set_apart(letters: &DeadLetters) -> Option<Finding> {
+    let DeadLetter { number, id, kind, queue, reason, at } = letters.newest.as_ref()?;
+    let (rows, them) = if letters.count == 1 { ("row was", "it") } else { ("rows were", "them") };
+    Some(Finding::warning(
+        "set_apart",
+        format!(
+            "{} {rows} set apart in jobs.dead_letter, because the database refused to move {them} on; the newest at {}: \
+             job {id} of kind `{kind}` in queue `{queue}`: {reason}",
+            letters.count,
+            time(*at)
+        ),
+        format!(
+            "to see {them}: `select * from jobs.dead_letter order by number desc`; to enqueue the newest anew, under a new id: \
+             `select jobs.put_back({number})`; to drop it: `delete from jobs.dead_letter where number = {number}`"
+        ),
+    ))
+}
+
 fn nobody_works(stats: &[KindStats], workers: &[WorkerRecord]) -> Option<Finding> {
     let due: i64 = stats.iter().map(|s| s.available).sum();
     if due == 0 || workers.iter().any(|worker| worker.alive) {
@@ -296,6 +315,23 @@ mod tests {
         assert!(!finding.is_error());
         assert_eq!(finding.message, "2 jobs are due and no worker is alive; the oldest has waited 1 min 1 s");
         assert!(codes(&[stats("mail", "send", 0, 2)], &[], &[]).is_empty());
+    }
+
+    #[test]
+    fn rows_that_were_set_apart_are_a_warning_that_names_the_newest() {
+        assert!(set_apart(&DeadLetters::default()).is_none());
+        let (kind, queue, reason) =
+            ("send".to_owned(), "mail".to_owned(), "its id is that of a running job".to_owned());
+        let newest =
+            DeadLetter { number: 7, id: jobs_core::JobId(17), kind, queue, reason, at: chrono::DateTime::UNIX_EPOCH };
+        let finding = set_apart(&DeadLetters { count: 3, newest: Some(newest) }).unwrap();
+        assert!(!finding.is_error());
+        assert_eq!(
+            finding.message,
+            "3 rows were set apart in jobs.dead_letter, because the database refused to move them on; the newest at \
+             1970-01-01 00:00:00Z: job 17 of kind `send` in queue `mail`: its id is that of a running job"
+        );
+        assert!(finding.help.contains("select jobs.put_back(7)"), "{}", finding.help);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use background::Job as _;
 use fixture_app::{Greet, Wait};
 use serde_json::Value;
 
-use crate::support::{Run, worker};
+use crate::support::{Db, Run, worker};
 
 fn codes(run: &Run) -> Vec<String> {
     let report = run.json();
@@ -91,4 +91,56 @@ on_each_database! {
         assert_eq!(codes(&check("stateless-worker")), ["error:worker"]);
         assert_eq!(codes(&check("broken-worker")), ["error:worker"]);
     }
+}
+
+#[test]
+fn rows_that_were_set_apart_are_a_warning_and_can_be_put_back() {
+    let db = Db::postgres().migrated();
+    assert!(codes(&db.run(&["check", "--json"]).succeeded()).is_empty());
+    let small = db.enqueue(Greet { name: "ada".to_owned() });
+    let large = db.enqueue(Greet { name: "ada".repeat(2000) });
+    db.execute("update jobs.ready set lease = 2147483647, tags = array['vip']");
+    let mut process = db.start(&[]);
+    process.await_line("set apart in jobs.dead_letter");
+    process.await_line("set apart in jobs.dead_letter");
+    // One at a time: which of the two is the newest is the database's to say.
+    db.execute(&format!(
+        "delete from jobs.dead_letter where id <> {small}; select jobs.put_back(number) from jobs.dead_letter"
+    ));
+    let again = large + 1;
+    db.await_state(again, "completed");
+    process.kill();
+    assert!(codes(&db.run(&["check", "--json"]).succeeded()).is_empty());
+
+    let insert = |id: i64, job: &str| {
+        db.execute(&format!(
+            "insert into jobs.dead_letter (id, kind, queue, reason, job)
+             values ({id}, 'greet', 'mail', 'its id is that of a running job', '{job}')"
+        ));
+    };
+    // Large arguments are where they were.
+    insert(large, r#"{"priority": 3, "max_attempts": 4, "tags": ["vip", "b"], "args": null}"#);
+    let text = db.run(&["check"]).succeeded().stdout;
+    for part in [
+        "warning: 1 row was set apart in jobs.dead_letter",
+        &format!("job {large} of kind `greet` in queue `mail`: its id is that of a running job"),
+        "help: to see it: `select * from jobs.dead_letter order by number desc`",
+        "`delete from jobs.dead_letter where number = 3`",
+        "0 errors and 1 warning",
+    ] {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
+    assert_eq!(codes(&db.run(&["check", "--json"]).succeeded()), ["warning:set_apart"]);
+    db.execute("select jobs.put_back(3)");
+    let shown = db.json(&["show", &(again + 1).to_string()]);
+    assert_eq!(
+        (&shown["priority"], &shown["max_attempts"], &shown["tags"]),
+        (&3.into(), &4.into(), &vec!["vip", "b"].into())
+    );
+    assert_eq!(shown["args"]["name"].as_str().map(str::len), Some(6000));
+
+    insert(small, r#"{"state": 1, "priority": 0, "max_attempts": 1, "tags": null, "args": {}}"#);
+    let refused = db.migrate_with("select jobs.put_back(4)", false).unwrap_err();
+    assert!(refused.contains("has ended, and this is its history"), "{refused}");
+    assert!(db.migrate_with("select jobs.put_back(99)", false).unwrap_err().contains("no number 99"));
 }

@@ -26,6 +26,7 @@ begin
         end if;
     end if;
 
+    drop function jobs.put_back(bigint);
     drop function jobs.enqueue(text, json, text, integer, timestamptz, integer, text[]);
     drop function jobs.wake(text);
     drop view jobs.job;

@@ -165,6 +165,7 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     step!("cancel", operator.cancel(waiting));
     step!("retry what was cancelled", operator.retry(waiting));
     step!("stats", operator.stats());
+    step!("dead_letters", operator.dead_letters());
     step!("deregister", storage.deregister(id));
     None
 }
