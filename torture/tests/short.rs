@@ -99,6 +99,7 @@ short! {
         a_panic_costs_an_attempt_and_nothing_else: "panics",
         a_job_that_crashes_the_server_uses_up_its_attempts: "backend-killer",
         a_locked_row_holds_up_its_own_job_and_no_other: "locked-row",
+        no_publication_stops_a_job_and_its_subscribers_get_everything: "publication",
         no_statistics_spoil_a_plan: "plans",
     }
     broken_twins_noticed_by by in_company {
@@ -130,6 +131,7 @@ short! {
         lock_strength: "lock-strength" "--twins",
         backend_killer: "backend-killer" "--twins",
         locked_row: "locked-row" "--twins",
+        publication: "publication" "--twins",
         plans: "plans" "--twins",
     }
     // It is given away by how much slower it is than itself.

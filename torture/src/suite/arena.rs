@@ -140,6 +140,11 @@ impl<'c> Arena<'c> {
         SmallDisk::mount(&std::path::absolute(self.cluster.home().join("disk"))?, &self.logs, mebibytes)
     }
 
+    /// A server of the test's own beside the suite's, with further settings.
+    pub(super) fn another_cluster(&self, name: &str, settings: &str) -> Result<Cluster> {
+        Cluster::start_with(&std::path::absolute(self.dir.join(name))?, &super::postgres()?, settings)
+    }
+
     /// The name of its database.
     pub(super) fn database(&self) -> &str {
         &self.database

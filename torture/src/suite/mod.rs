@@ -32,6 +32,7 @@ mod pinned_snapshot;
 mod plans;
 mod poison_pill;
 mod poisoned_rows;
+mod publication;
 mod recovery;
 mod report;
 mod run;
@@ -103,6 +104,7 @@ const TESTS: &[(&str, Test)] = &[
     ("panics", |arena| Box::pin(panics::run(arena))),
     ("lock-strength", |arena| Box::pin(lock_strength::run(arena))),
     ("locked-row", |arena| Box::pin(locked_row::run(arena))),
+    ("publication", |arena| Box::pin(publication::run(arena))),
     ("plans", |arena| Box::pin(plans::run(arena))),
 ];
 

@@ -233,6 +233,13 @@ pub(super) const TWINS: &[Twin] = &[
         server: "",
     },
     Twin {
+        name: "no-identity",
+        tests: &["publication"],
+        fault: "the table of waiting jobs has no replica identity",
+        reworded: &[],
+        server: "alter table jobs.ready replica identity default",
+    },
+    Twin {
         name: "other-order",
         tests: &["plans"],
         fault: "claims want an order that the index does not have",

@@ -1,0 +1,116 @@
+//! A database on another server that has the same tables and subscribes to all of them.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use diesel_async::{AsyncConnection as _, AsyncPgConnection};
+use tokio_postgres::Client;
+use torture::cluster::connect;
+use torture::history;
+
+use crate::suite::arena::{Arena, number};
+
+/// What must be equal in the end; and that there is something in it.
+const TABLES: [(&str, bool); 8] = [
+    ("ready", false),
+    ("running", false),
+    ("finished", true),
+    ("job_error", true),
+    ("payload", true),
+    ("dead_letter", false),
+    ("worker", false),
+    ("schedule", false),
+];
+/// A subscription keeps its database, and wants its slot, which may be gone.
+const FORGET: &str = "do $$ declare name text; begin
+    for name in select subname from pg_subscription where subdbid = (select oid from pg_database where datname = current_database()) loop
+        execute format('alter subscription %I disable', name);
+        execute format('alter subscription %I set (slot_name = none)', name);
+        execute format('drop subscription %I', name);
+    end loop;
+end $$";
+const LOOK: Duration = Duration::from_millis(200);
+
+pub(super) struct Subscriber<'a> {
+    arena: &'a Arena<'a>,
+    name: &'static str,
+    database: String,
+    conn: Client,
+}
+
+impl<'a> Subscriber<'a> {
+    /// Makes the database, and subscribes; returns when it has what was there before.
+    pub(super) async fn start(arena: &'a Arena<'a>, published: &Arena<'_>, name: &'static str) -> Result<Self> {
+        let database = format!("{}_{name}", arena.database());
+        let url = arena.cluster.url(&database);
+        let admin = arena.connect().await?;
+        let exists = format!("select count(*) from pg_database where datname = '{database}'");
+        if number(&admin, &exists).await? > 0 {
+            connect(&url).await?.batch_execute(FORGET).await?;
+        }
+        arena.cluster.create(&database).await?;
+        jobs::migrate(&mut AsyncPgConnection::establish(&url).await?).await?;
+        let conn = connect(&url).await?;
+        history::create(&conn).await?;
+        // It comes from the publisher, as everything else.
+        conn.batch_execute("truncate jobs.schema_migration").await?;
+        conn.batch_execute(&format!(
+            "create subscription {name} connection 'host=127.0.0.1 port={} dbname={} user=tester sslmode=disable' publication everything",
+            published.cluster.port(),
+            published.database()
+        ))
+        .await?;
+        while number(&conn, "select count(*) from pg_subscription_rel where srsubstate <> 'r'").await? > 0 {
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok(Self { arena, name, database, conn })
+    }
+
+    pub(super) async fn disable(&self) -> Result<()> {
+        Ok(self.conn.batch_execute(&format!("alter subscription {} disable", self.name)).await?)
+    }
+
+    pub(super) async fn enable(&self) -> Result<()> {
+        Ok(self.conn.batch_execute(&format!("alter subscription {} enable", self.name)).await?)
+    }
+
+    /// How many jobs have ended here by now.
+    pub(super) async fn jobs(&self) -> Result<i64> {
+        number(&self.conn, "select count(*) from jobs.finished").await
+    }
+
+    /// The tables that are not equal to the publisher's, at the latest after this time.
+    pub(super) async fn differences(&self, publisher: &Client, limit: Duration) -> Result<Vec<String>> {
+        let begun = Instant::now();
+        loop {
+            let mut differences = Vec::new();
+            for (table, is_used) in TABLES {
+                let (there, here) = (content(publisher, table).await?, content(&self.conn, table).await?);
+                if there != here || is_used && there.0 == 0 {
+                    differences.push(format!(
+                        "jobs.{table} has {} rows at the publisher and {} at the subscriber that was {}",
+                        there.0, here.0, self.name
+                    ));
+                }
+            }
+            if differences.is_empty() || begun.elapsed() > limit {
+                return Ok(differences);
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Ends the subscription; the database goes with it.
+    pub(super) async fn end(self) -> Result<()> {
+        self.conn.batch_execute(&format!("drop subscription {}", self.name)).await?;
+        self.arena.cluster.remove(&self.database).await
+    }
+}
+
+/// How many rows there are, and a number made of all that is in them.
+async fn content(conn: &Client, table: &str) -> Result<(i64, Option<String>)> {
+    let sql =
+        format!("select count(*), md5(string_agg(t::text, ';' order by t::text collate \"C\")) from jobs.{table} t");
+    let row = conn.query_one(&sql, &[]).await?;
+    Ok((row.get(0), row.get(1)))
+}
