@@ -256,6 +256,10 @@ impl Fetcher {
             }
             let poll = poll.mul_f64(rand::random_range(0.8..1.0));
             let look = poll.min(self.idle_since.elapsed().max(FIRST_LOOK));
+            if look < poll {
+                // Such a transaction may have been open for longer than the scan floors wait.
+                self.shared.claimed.notify_one();
+            }
             let time = due.map_or(look, |due| due.min(look)).min(longest);
             let reason = self.reason_within(time, a_slot_matters, an_end_matters).await;
             if reason || in_hand || time < look {

@@ -106,7 +106,7 @@ pub(crate) struct Shared {
     pub(crate) suspects: AtomicBool,
     pub(crate) phases: Phases,
     pub(crate) pulse: Pulse,
-    /// A claim was made: what it may have passed by is looked for.
+    /// A claim was made, or a look shortly after falling asleep: what it may have passed by is looked for.
     pub(crate) claimed: Notify,
     /// Jobs came back to their old places.
     pub(crate) came_back: Notify,

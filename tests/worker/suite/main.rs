@@ -17,6 +17,7 @@ mod cron;
 mod daylight;
 mod decoding;
 mod enqueueing;
+mod falling_asleep;
 mod floors;
 mod from_sql;
 mod locked_rows;
