@@ -76,11 +76,16 @@ pub(crate) fn lease_lost(lease: &Lease, kind: &str, verb: &str) {
 }
 
 pub(crate) fn row_locked(ctx: &JobContext, verb: &str, since: Duration) {
+    let what = match ctx.is_completed_in() {
+        true => "whether its `complete_in` was committed is looked up".to_owned(),
+        false => format!("its `{verb}` is tried again"),
+    };
     warn!(
         job.id = ctx.id().0,
         job.kind = ctx.kind(),
         job.locked_seconds = since.as_secs_f64(),
-        "job {}: another session has locked its row in `running`; its `{verb}` is tried again until the lock is gone",
+        "job {}: another session or a prepared transaction has locked its row in `running`; {what} until the lock is gone \
+         (`pg_prepared_xacts` lists prepared transactions)",
         ctx.id()
     );
 }

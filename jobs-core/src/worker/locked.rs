@@ -1,5 +1,5 @@
-//! Finishes whose rows somebody else has locked: an operator's session, or a handler whose transaction is still open after
-//! `complete_in`. They are tried again until the lock is gone; no other finish waits for them.
+//! Finishes whose rows somebody else has locked: an operator's session, or a handler whose transaction is still open or only
+//! prepared after `complete_in`. They are tried again until the lock is gone; no other finish waits for them.
 
 use std::time::{Duration, Instant};
 

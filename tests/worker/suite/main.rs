@@ -26,6 +26,7 @@ mod order;
 mod outages;
 mod outcomes;
 mod panics;
+mod preparing;
 mod retention;
 mod sessions;
 mod several_queues;
