@@ -91,15 +91,16 @@ pub(crate) fn row_locked(ctx: &JobContext, verb: &str, since: Duration) {
 }
 
 pub(crate) fn long_attempt(ctx: &JobContext, running: Duration, usual: Option<Duration>) {
-    let (id, kind, seconds) = (ctx.id(), ctx.kind(), running.as_secs());
+    let (id, kind, queue, seconds) = (ctx.id(), ctx.kind(), ctx.queue(), running.as_secs());
     let usual = usual.map_or("unknown".to_owned(), |usual| format!("{usual:.1?}"));
     warn!(
         job.id = id.0,
         job.kind = kind,
+        job.queue = queue,
         job.attempt = ctx.attempt(),
         job.run_seconds = seconds,
-        "job {id}: this attempt has run for {seconds} s, far beyond what `{kind}` usually takes ({usual}); if its handler hangs, \
-         `worker cancel {id}` ends it, and a `timeout` would"
+        "job {id} in queue `{queue}`: this attempt has run for {seconds} s, far beyond what `{kind}` usually takes ({usual}); if \
+         its handler hangs, `worker cancel {id}` ends it, and `timeout` on its `#[job]` or `--timeout` on the worker ends the next"
     );
 }
 

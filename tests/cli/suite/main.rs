@@ -11,6 +11,7 @@ mod copy;
 mod dotenv;
 mod down;
 mod jobs;
+mod long_attempt;
 mod options;
 mod roles;
 mod run;

@@ -196,6 +196,19 @@ impl Db {
         }
     }
 
+    /// Waits until an attempt of a job has failed.
+    pub(crate) fn await_failure(&self, id: i64) -> Value {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            let job = self.json(&["show", &id.to_string()]);
+            if job["errors"].as_array().is_some_and(|errors| !errors.is_empty()) {
+                return job;
+            }
+            assert!(Instant::now() < deadline, "no attempt of job {id} failed: {job}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
     fn sqlite_connection(&self) -> SqliteConnection {
         let path = self.url.strip_prefix("sqlite://").expect("a SQLite URL");
         let mut conn = SqliteConnection::establish(path).unwrap();

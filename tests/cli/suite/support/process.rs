@@ -131,15 +131,20 @@ pub(crate) struct Running {
 
 impl Running {
     /// Waits for a line on standard error that has this text.
-    pub(crate) fn await_line(&mut self, text: &str) {
-        let deadline = Instant::now() + LIMIT;
+    pub(crate) fn await_line(&mut self, text: &str) -> String {
+        self.await_line_within(LIMIT, text)
+    }
+
+    /// The same for as long as this.
+    pub(crate) fn await_line_within(&mut self, limit: Duration, text: &str) -> String {
+        let deadline = Instant::now() + limit;
         loop {
             let line = self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now()));
             let line = line.unwrap_or_else(|_| panic!("no line with {text:?}; there were:\n{}", self.seen));
             self.seen.push_str(&line);
             self.seen.push('\n');
             if line.contains(text) {
-                return;
+                return line;
             }
         }
     }

@@ -1,0 +1,60 @@
+//! Handlers that do not come to an end: ended by the worker's own timeout, or told of in its log.
+
+use std::time::Duration;
+
+use fixture_app::Wait;
+use serde_json::Value;
+
+use crate::support::{Db, worker};
+
+const HANGS: u64 = 600_000;
+
+fn is_timeout(job: &Value, limit: &str) {
+    let failure = &job["errors"][0];
+    assert_eq!(failure["kind"], "timeout", "{job}");
+    assert!(failure["message"].as_str().unwrap().contains(limit), "{job}");
+}
+
+on_each_database! {
+    fn an_attempt_ends_at_the_workers_timeout(db) {
+        let db = db.migrated();
+        for (args, variable, limit) in [(&["--timeout", "200ms"][..], "1h", "200ms"), (&[], "300ms", "300ms")] {
+            let id = db.enqueue(Wait { millis: HANGS });
+            let running = worker("fixture-worker").args(args).env("DATABASE_URL", &db.url).env("JOBS_TIMEOUT", variable);
+            let running = running.start();
+            is_timeout(&db.await_failure(id), limit);
+            running.signal("TERM");
+            running.ended(Duration::from_secs(20)).succeeded();
+            db.run(&["cancel", &id.to_string()]).succeeded();
+        }
+    }
+}
+
+/// A minute is the least that is called long.
+#[test]
+fn a_worker_warns_of_an_attempt_far_beyond_its_kinds_usual_time() {
+    let db = Db::sqlite().migrated();
+    let quick = db.enqueue(Wait { millis: 20 });
+    let mut running = db.start(&[]);
+    db.await_state(quick, "completed");
+    let hangs = db.enqueue(Wait { millis: HANGS });
+    let line = running.await_line_within(Duration::from_secs(90), "far beyond");
+    for part in [
+        "WARN",
+        &format!("job {hangs}"),
+        "`wait`",
+        "queue `default`",
+        &format!("`worker cancel {hangs}`"),
+        "`timeout`",
+        "--timeout",
+    ] {
+        assert!(line.contains(part), "{part:?} is missing: {line}");
+    }
+    // What it says to do helps.
+    db.run(&["cancel", &hangs.to_string()]).succeeded();
+    let next = db.enqueue(Wait { millis: 1 });
+    db.await_state(next, "completed");
+    running.signal("TERM");
+    let run = running.ended(Duration::from_secs(60)).succeeded();
+    assert_eq!(run.stderr.matches("far beyond").count(), 1, "{run:#?}");
+}
