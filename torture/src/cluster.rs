@@ -35,10 +35,15 @@ impl Cluster {
 
     /// The same, with further lines in its settings.
     pub fn start_with(desk: &Path, postgres: &Postgres, settings: &str) -> Result<Self> {
+        Self::start_in(desk, postgres, settings, &[])
+    }
+
+    /// The same, with this in the environment of the server.
+    pub fn start_in(desk: &Path, postgres: &Postgres, settings: &str, environment: &[(&str, &str)]) -> Result<Self> {
         fs::create_dir_all(desk).with_context(|| format!("cannot make {}", desk.display()))?;
         let lock = File::options().create(true).append(true).open(desk.join("torture.lock"))?;
         lock.lock()?;
-        let server = Server::at(desk, postgres)?.quiet();
+        let server = Server::at(desk, postgres)?.quiet().with_environment(environment);
         // Alone here: one that runs was left behind by a suite that was killed.
         if server.pid().is_some() {
             server.halt(Stop::Immediate)?;

@@ -39,6 +39,8 @@ pub struct Server {
     owner: Owner,
     /// Whether its commands are printed.
     loud: bool,
+    /// What it finds in its environment.
+    environment: Vec<(String, String)>,
 }
 
 impl Server {
@@ -47,12 +49,25 @@ impl Server {
         fs::create_dir_all(desk).with_context(|| format!("cannot make {}", desk.display()))?;
         let owner = Owner::find()?;
         let home = home(desk, &owner)?;
-        Ok(Self { bin: postgres.bin.clone(), desk: desk.to_path_buf(), home, owner, loud: true })
+        Ok(Self {
+            bin: postgres.bin.clone(),
+            desk: desk.to_path_buf(),
+            home,
+            owner,
+            loud: true,
+            environment: Vec::new(),
+        })
     }
 
     /// Does not print its commands: for a server that is crashed again and again.
     pub fn quiet(mut self) -> Self {
         self.loud = false;
+        self
+    }
+
+    /// Starts it with this in its environment.
+    pub fn with_environment(mut self, environment: &[(&str, &str)]) -> Self {
+        self.environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         self
     }
 
@@ -184,7 +199,9 @@ impl Server {
             let port = port.map_or_else(free_port, Ok)?;
             self.configure(port, settings)?;
             remove_if_there(&log)?;
-            match self.capture(self.pg_ctl("start").arg("--log").arg(&log), "read the log below") {
+            let mut start = self.pg_ctl("start");
+            start.arg("--log").arg(&log).envs(self.environment.iter().map(|(name, value)| (name, value)));
+            match self.capture(&mut start, "read the log below") {
                 Ok(_) => return Ok(port),
                 Err(_) if left > 0 => thread::sleep(Duration::from_secs(1)),
                 Err(error) => {

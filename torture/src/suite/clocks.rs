@@ -2,11 +2,9 @@
 //!
 //! No job starts before its time, none late, and none is taken from a living worker: time is the database's.
 
-use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use chrono::{DateTime, Utc};
 use diesel_async::{AsyncConnection as _, AsyncPgConnection};
 use jobs::{Enqueue as _, RunAt};
@@ -19,6 +17,7 @@ use torture::workload::{Mix, Shape, Work, Workload, new_job};
 
 use super::arena::{Arena, History, START, Size, slack};
 use super::load::Load;
+use super::preloaded_clock;
 use super::run::Run;
 
 /// Jobs for later, and as many as that at once.
@@ -36,7 +35,7 @@ const REST: Duration = Duration::from_secs(60);
 
 pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let size = arena.size(SHORT, LONG);
-    let library = library(arena)?;
+    let library = preloaded_clock::library(arena.logs())?;
     let mut workers = Vec::new();
     for off in [HOUR, -HOUR] {
         workers.push((off, worker(arena, &library, off).await?));
@@ -106,19 +105,4 @@ fn its_clock(worker: &Process) -> Result<DateTime<Utc>> {
     let written = worker.written()?;
     let mut times = written.lines().rev().filter_map(|line| line.split_whitespace().next()?.parse().ok());
     times.next().with_context(|| format!("no time in {}", worker.log().display()))
-}
-
-/// Builds the library that sets a process's clock.
-fn library(arena: &Arena<'_>) -> Result<String> {
-    if !cfg!(target_os = "linux") {
-        bail!("only Linux lets a program be given another clock");
-    }
-    let (source, library): (PathBuf, PathBuf) = (arena.logs().join("clock.c"), arena.logs().join("clock.so"));
-    std::fs::write(&source, include_str!("clock.c"))?;
-    let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).arg("-ldl").output();
-    let built = built.context("cannot run the C compiler (cc)")?;
-    if !built.status.success() {
-        bail!("the C compiler refuses {}: {}", source.display(), String::from_utf8_lossy(&built.stderr));
-    }
-    Ok(std::path::absolute(library)?.display().to_string())
 }

@@ -5,6 +5,7 @@ mod backend_killer;
 mod black_hole;
 mod cancelled_futures;
 mod claim_race;
+mod clock_steps;
 mod clocks;
 mod crash_points;
 mod cron;
@@ -32,6 +33,7 @@ mod pinned_snapshot;
 mod plans;
 mod poison_pill;
 mod poisoned_rows;
+mod preloaded_clock;
 mod publication;
 mod recovery;
 mod report;
@@ -93,6 +95,7 @@ const TESTS: &[(&str, Test)] = &[
     ("new-worker", |arena| Box::pin(new_worker::run(arena))),
     ("cron", |arena| Box::pin(cron::run(arena))),
     ("clocks", |arena| Box::pin(clocks::run(arena))),
+    ("clock-steps", |arena| Box::pin(clock_steps::run(arena))),
     ("fuzz", |arena| Box::pin(fuzz::run(arena))),
     ("lost-notifications", |arena| Box::pin(lost_notifications::run(arena))),
     ("pgbouncer", |arena| Box::pin(pgbouncer::run(arena))),

@@ -58,6 +58,13 @@ pub(super) const TWINS: &[Twin] = &[
         server: "",
     },
     Twin {
+        name: "steps-are-deaths",
+        tests: &["clock-steps"],
+        fault: "the rescue does not look at the rescuer's own row",
+        reworded: &[("exists (select from own where is_known and is_young)", "true")],
+        server: "",
+    },
+    Twin {
         name: DEAF,
         tests: &["line-never-returns"],
         fault: "nobody probes a silent line",

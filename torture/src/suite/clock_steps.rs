@@ -1,0 +1,117 @@
+//! Clock steps: the clock of the database's host is set an hour ahead, and back, again and again, under load.
+//!
+//! No worker is taken for dead because of it, no attempt is lost, and jobs that are enqueued after a step start soon. What waits
+//! when the clock is set back waits until it is there again: time is the database's.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use chrono::Utc;
+use diesel_async::{AsyncConnection as _, AsyncPgConnection};
+use jobs::Enqueue as _;
+use torture::checker::Promise;
+use torture::cluster::Cluster;
+use torture::history::{Enqueued, Fate, copy, fault};
+use torture::workload::{Mix, Shape, Work, Workload, new_job};
+
+use super::arena::{Arena, History, Size, number};
+use super::fleet::Fleet;
+use super::load::Load;
+use super::preloaded_clock::Clock;
+use super::run::Run;
+
+/// The jobs are as many as come in until the last step. Odd: at the end the clock is ahead, and nothing waits for an hour.
+const SHORT: Size = Size { jobs: 0, faults: 5 };
+const LONG: Size = Size { jobs: 0, faults: 41 };
+const WORKERS: usize = 2;
+const HOUR: i64 = 3_600;
+/// Between two steps: two leases.
+const CALM: Duration = Duration::from_secs(6);
+/// Jobs that are enqueued right after a step and run beyond the next.
+const LONGER: u64 = 7_000;
+const HELD: i64 = 6;
+/// From an enqueue right after a step to the start.
+const SOON: Duration = Duration::from_secs(3);
+const REST: Duration = Duration::from_secs(60);
+/// Numbers that only jobs right after a step have.
+const AFTER: i64 = 1_000_000;
+
+pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
+    let clock = Clock::new()?;
+    let environment = clock.environment();
+    let environment: Vec<(&str, &str)> = environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let cluster = Cluster::start_in(&arena.logs().join("pg"), &super::postgres()?, "", &environment)?;
+    let stepped = arena.on(&cluster).await?;
+    let ran = on(arena, &stepped, &clock).await;
+    drop(cluster);
+    ran
+}
+
+async fn on(arena: &Arena<'_>, stepped: &Arena<'_>, clock: &Clock) -> Result<Run> {
+    let size = arena.size(SHORT, LONG);
+    let args = ["--concurrency", "16", "--poll", "200ms"];
+    let mut fleet = Fleet::start(stepped, stepped.worker_url(), History::Quick, &args, WORKERS).await?;
+    let mix = Mix { bulk: 20, ..Mix::default() };
+    let load = Load::start(stepped.url(), Workload::new(arena.seed, mix, usize::MAX), Duration::from_millis(20));
+    let (notes, conn) = (arena.connect().await?, stepped.connect().await?);
+    let (mut ledger, mut soon, mut off) = (Vec::new(), Vec::new(), 0);
+    for step in 0..size.faults {
+        tokio::time::sleep(CALM).await;
+        fault(&notes, "the database's clock is set", None).await?;
+        off = if step % 2 == 0 { HOUR } else { 0 };
+        clock.set(off)?;
+        let ahead =
+            number(&conn, "select extract(epoch from clock_timestamp())::bigint").await? - Utc::now().timestamp();
+        ensure!(
+            (ahead - off).abs() < 60,
+            "the server's clock should be {off} s ahead, and is {ahead} s: nothing was tested"
+        );
+        let first = AFTER + i64::try_from(step)? * 100;
+        let begun = Instant::now();
+        ledger.extend(held(stepped, first).await?);
+        let started = format!(
+            "select count(distinct number) from torture.event where number between {first} and {first} + {HELD} - 1"
+        );
+        while number(&notes, &started).await? < HELD && begun.elapsed() < CALM {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        soon.push(begun.elapsed().as_secs_f64());
+    }
+    tokio::time::sleep(CALM).await;
+    ledger.extend(load.stop().await?.ledger());
+    let drained = stepped.at_rest(REST).await?;
+    let dead = fleet.dead()?;
+    // The history was written by a clock that is right: the jobs' times are brought to it.
+    copy(&notes, &conn).await?;
+    let ahead = format!("clock_timestamp() - interval '{off} s'");
+    for time in ["enqueued_at", "finished_at"] {
+        let sql = format!("update jobs.finished set {time} = {time} - interval '{HOUR} s' where {time} > {ahead}");
+        conn.batch_execute(&sql).await?;
+    }
+    let promise = Promise { no_attempt_consumed: true, ..Promise::default() };
+    let mut run = Run::judge(stepped, &ledger, promise).await?;
+    run.load = format!("{}, {WORKERS} workers x 16 slots", run.load);
+    run.faults = size.faults;
+    run.recovery = soon;
+    let rescued = run.record.failures.iter().filter(|failure| failure.kind == "crash").count();
+    run.expect(drained, || format!("not drained after {REST:?}"));
+    run.expect(rescued == 0, || format!("{rescued} jobs of living workers were rescued"));
+    run.expect(dead.is_empty(), || format!("workers ended: processes {dead:?}"));
+    run.expect_within(1.0, SOON);
+    if drained {
+        fleet.stop().await?;
+    }
+    Ok(run)
+}
+
+/// Enqueues jobs that run beyond the next step.
+async fn held(arena: &Arena<'_>, first: i64) -> Result<Vec<Enqueued>> {
+    let mut conn = AsyncPgConnection::establish(&arena.url()).await?;
+    let mut ledger = Vec::new();
+    for number in first..first + HELD {
+        let work = Work::new(number, Shape::Async).lasting(LONGER);
+        let id = new_job(&work)?.enqueue(&mut conn).await?;
+        ledger.push(work.enqueued(Some(id.0), Fate::Acknowledged));
+    }
+    Ok(ledger)
+}
