@@ -14,11 +14,11 @@ mod macros;
 pub mod prelude;
 
 pub use jobs_core::{
-    AttemptError, Backoff, CatchUp, Failure, FailureKind, Handle, Handled, IntoNewJob, InvalidJob, InvalidSchedule,
-    Job, JobBuilder, JobContext, JobError, JobId, JobOptions, JobRecord, JobState, KindStats, Lease, NewJob, NoRuntime,
-    Outcome, Registered, Registration, Registry, RegistryError, ResultExt, Retain, Retention, RunAt, Schedule, State,
-    StorageError, TestContext, UnknownQueue, Worker, WorkerBuilder, WorkerError, WorkerHandle, WorkerId, WorkerRecord,
-    WorkerStats, storage,
+    AttemptError, Backoff, CatchUp, Failure, FailureKind, Freeze, Handle, Handled, Installation, IntoNewJob,
+    InvalidJob, InvalidSchedule, Job, JobBuilder, JobContext, JobError, JobId, JobOptions, JobRecord, JobState,
+    KindStats, Lease, NewJob, NoRuntime, Outcome, Registered, Registration, Registry, RegistryError, ResultExt, Retain,
+    Retention, RunAt, Schedule, State, StorageError, TestContext, UnknownQueue, Worker, WorkerBuilder, WorkerError,
+    WorkerHandle, WorkerId, WorkerRecord, WorkerStats, storage,
 };
 pub use jobs_diesel::{
     Backend, CompleteError, CompleteIn, Database, Enqueue, EnqueueError, Executor, MigrateError, enqueue_all, job_view,

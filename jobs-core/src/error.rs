@@ -274,6 +274,9 @@ pub enum StorageError {
     /// The schema is missing, older or newer than this program.
     #[error("{0}")]
     Schema(String),
+    /// The database belongs to another environment than the worker, as a restored or cloned one does.
+    #[error("{0}")]
+    Environment(String),
     /// The URL or a setting is not understood.
     #[error("{0}")]
     Config(String),

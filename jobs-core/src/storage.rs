@@ -1,5 +1,7 @@
 //! The port: what the worker needs of a database, a short list of verbs. One span of the same name around each.
 
+mod operator;
+
 use std::any::TypeId;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,13 +14,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::{JobError, StorageError};
 use crate::handler::AnyConnection;
+use crate::installation::Installation;
 use crate::job::JobId;
 use crate::lease::{ClaimedJob, Lease, WorkerId};
 use crate::new_job::NewJob;
 use crate::outcome::{Finish, Retention, Transition};
-use crate::record::{AttemptError, DeadLetters, JobRecord, KindStats, WorkerRecord};
 use crate::schedule::CatchUp;
-use crate::state::JobState;
+
+pub use operator::{JobFilter, Operated, Operator};
 
 /// The answer of a storage.
 pub type StorageResult<T> = Result<T, StorageError>;
@@ -262,6 +265,11 @@ pub trait Storage: Send + Sync + 'static {
     /// Fails unless this program can serve the schema: its own version, or a later one that says so.
     async fn check_schema(&self) -> StorageResult<()>;
 
+    /// What holds for all workers of this database: its environment, and whether it is frozen. While it is, [`claim`](Self::claim),
+    /// [`claim_suspect`](Self::claim_suspect), [`next_due`](Self::next_due), [`tick`](Self::tick) and [`prune`](Self::prune)
+    /// find nothing to do; everything else goes on.
+    async fn installation(&self) -> StorageResult<Installation>;
+
     /// Makes the worker known; its heartbeat starts now.
     async fn register(&self, worker: &WorkerInfo) -> StorageResult<()>;
 
@@ -326,72 +334,4 @@ pub trait Storage: Send + Sync + 'static {
     /// Listens for work in these queues on a connection of its own until `stop`, and notifies `wake` at each hint. Reconnects
     /// by itself; a lost hint costs one poll interval.
     async fn listen(&self, queues: &[String], wake: Arc<Notify>, stop: CancellationToken);
-}
-
-/// Which jobs an operator asks for.
-#[derive(Clone, Debug, Default)]
-pub struct JobFilter {
-    /// Only this state.
-    pub state: Option<JobState>,
-    /// Only this queue.
-    pub queue: Option<String>,
-    /// Only this kind.
-    pub kind: Option<String>,
-    /// At most this many, newest first.
-    pub limit: usize,
-}
-
-/// What an operator's command did to a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operated {
-    /// The job was moved.
-    Done,
-    /// No such job.
-    NotFound,
-    /// The job is in a state the command does not apply to.
-    Refused(JobState),
-    /// The job uses a feature of a later version, whose program has to be asked.
-    Newer,
-}
-
-/// What people and the command line need of a database, beside the worker.
-#[async_trait]
-pub trait Operator: Send + Sync + 'static {
-    /// Jobs that match, newest first.
-    async fn list(&self, filter: &JobFilter) -> StorageResult<Vec<JobRecord>>;
-
-    /// Those of these jobs that exist, each once and in this order, with their failures, oldest first.
-    async fn show_many(&self, ids: &[JobId]) -> StorageResult<Vec<(JobRecord, Vec<AttemptError>)>>;
-
-    /// Makes cancelled, discarded, scheduled or retrying jobs available now, with at least one attempt left. A running or
-    /// completed job is refused. Answers for each, in this order; of jobs that are named twice, twice the same.
-    async fn retry_many(&self, ids: &[JobId]) -> StorageResult<Vec<Operated>>;
-
-    /// Ends waiting or running jobs as cancelled. The attempt of a running one loses its lease. Answers for each, in this order;
-    /// of jobs that are named twice, twice the same.
-    async fn cancel_many(&self, ids: &[JobId]) -> StorageResult<Vec<Operated>>;
-
-    /// [`show_many`](Self::show_many) for one job.
-    async fn show(&self, id: JobId) -> StorageResult<Option<(JobRecord, Vec<AttemptError>)>> {
-        Ok(self.show_many(&[id]).await?.pop())
-    }
-
-    /// [`retry_many`](Self::retry_many) for one job.
-    async fn retry(&self, id: JobId) -> StorageResult<Operated> {
-        Ok(self.retry_many(&[id]).await?.pop().unwrap_or(Operated::NotFound))
-    }
-
-    /// [`cancel_many`](Self::cancel_many) for one job.
-    async fn cancel(&self, id: JobId) -> StorageResult<Operated> {
-        Ok(self.cancel_many(&[id]).await?.pop().unwrap_or(Operated::NotFound))
-    }
-
-    /// How many jobs stand where.
-    async fn stats(&self) -> StorageResult<Vec<KindStats>>;
-
-    /// Rows that the database refused to move on. A storage that never refuses one has none.
-    async fn dead_letters(&self) -> StorageResult<DeadLetters>;
-
-    /// The worker processes.
-    async fn workers(&self) -> StorageResult<Vec<WorkerRecord>>;
 }

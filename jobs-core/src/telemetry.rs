@@ -8,6 +8,7 @@ use tracing::{Span, debug, error, info, info_span, warn};
 
 use crate::context::JobContext;
 use crate::error::StorageError;
+use crate::installation::{Freeze, Installation};
 use crate::job::JobId;
 use crate::lease::{ClaimedJob, Lease, WorkerId};
 use crate::outcome::Transition;
@@ -27,6 +28,32 @@ pub(crate) fn job_span(job: &ClaimedJob) -> Span {
 
 pub(crate) fn worker_started(info: &WorkerInfo, queues: &str) {
     info!(worker.id = %info.id, worker.pid = info.pid, worker.queues = queues, "worker started");
+}
+
+/// What a worker that starts says about the database.
+pub(crate) fn installation(found: &Installation, environment: Option<&str>) {
+    if let Some(freeze) = &found.frozen {
+        frozen(freeze);
+    }
+    if let (None, Some(name)) = (&found.environment, environment) {
+        warn!(
+            worker.environment = name,
+            "this worker belongs to the environment `{name}`, and the database has no name: a copy of it would be served elsewhere, \
+             too. `worker environment set {name}` names it"
+        );
+    }
+}
+
+pub(crate) fn frozen(freeze: &Freeze) {
+    warn!(
+        freeze.by = freeze.by,
+        freeze.reason = freeze.reason,
+        "the database is {freeze}. Nothing is claimed and no schedule ticks until `worker thaw`; running jobs go on"
+    );
+}
+
+pub(crate) fn thawed() {
+    info!("the database was thawed: jobs are claimed again");
 }
 
 pub(crate) fn unknown_queue(queue: &UnknownQueue, kinds: &[String]) {

@@ -3,7 +3,8 @@
 --   jobs_enqueuer  adds jobs, through Rust or jobs.enqueue(..). Of what is there it sees what a page about a job shows: kind,
 --                  queue, state, attempts and times. It reads no arguments, tags or errors, which may hold what was not meant for
 --                  it, and takes back or changes nothing.
---   jobs_worker    runs jobs, and looks after them: `run`, `check`, `list`, `show`, `retry`, `cancel`, `stats`. No DDL.
+--   jobs_worker    runs jobs, and looks after them: `run`, `check`, `list`, `show`, `retry`, `cancel`, `stats`, `freeze`, `thaw`.
+--                  No DDL.
 --
 -- They are granted to the roles that log in, beside what those need of the application's own tables:
 --
@@ -48,6 +49,8 @@ grant select, insert, delete on jobs.job_error to jobs_worker;
 grant select, insert on jobs.dead_letter to jobs_worker;
 grant select, insert, delete, update on jobs.worker to jobs_worker;
 grant select, insert, update on jobs.schedule to jobs_worker;
-grant select on jobs.queue, jobs.schema_migration, jobs.job to jobs_worker;
+grant select on jobs.queue, jobs.installation, jobs.schema_migration, jobs.job to jobs_worker;
+-- It may freeze and thaw. Which environment the database belongs to is its owner's to say.
+grant insert (frozen_at, frozen_by, frozen_reason), update (frozen_at, frozen_by, frozen_reason) on jobs.installation to jobs_worker;
 
 commit;

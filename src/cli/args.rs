@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use jobs_core::JobState;
+use jobs_core::installation::check_words;
 use jobs_diesel::Backend;
 
 use super::bench::{BenchArgs, WorkArgs};
@@ -76,6 +77,10 @@ pub(super) struct RunArgs {
     /// How many workers may die with a job before it is discarded; the last time it runs alone in its process [env: JOBS_MAX_CRASHES] [default: 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Options of run")]
     pub(super) max_crashes: Option<u16>,
+    /// The environment this worker belongs to, such as production. A database that `environment set` has named is served
+    /// by workers of that name only: a copy of it is left alone elsewhere [env: JOBS_ENVIRONMENT] [default: none]
+    #[arg(long, value_name = "NAME", value_parser = name, help_heading = "Options of run")]
+    pub(super) environment: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -110,6 +115,21 @@ pub(super) enum Command {
     Cancel(IdArgs),
     /// Count the jobs of each queue and kind, and name the workers
     Stats,
+    /// Have no worker claim anything until `thaw`; running jobs go on to their end
+    ///
+    /// Enqueueing goes on, schedules do not tick, finished jobs are not pruned. It is stored in the database: workers that start later
+    /// find it, and so do those of a copy. What schedules miss is caught up with after the thaw as each of them says (`catch_up`).
+    Freeze(FreezeArgs),
+    /// End a freeze
+    Thaw(ThawArgs),
+    /// Say or set which environment the database belongs to: only workers of the same name serve it
+    ///
+    /// The name is stored in the database and comes with each dump and copy. So workers of another environment, and those that name
+    /// none, do not start on a copy of production.
+    Environment {
+        #[command(subcommand)]
+        action: Option<EnvironmentAction>,
+    },
     /// Load-test this database before deployment: how many jobs a second, how late, and what limits it
     ///
     /// Works in a schema of its own, `jobs_bench` (with SQLite: in a directory beside the file), sends it the statements
@@ -210,10 +230,54 @@ pub(super) struct ListArgs {
 }
 
 #[derive(Debug, Args)]
+pub(super) struct FreezeArgs {
+    /// Why, in one line: whoever finds it frozen reads this
+    #[arg(long, value_name = "TEXT")]
+    pub(super) reason: String,
+    /// Who does it [default: the user of this machine]
+    #[arg(long, value_name = "NAME")]
+    pub(super) actor: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ThawArgs {
+    /// First cancel all jobs that wait or run, and have schedules go on from now: for a copy whose jobs must not run
+    #[arg(long)]
+    pub(super) cancel_jobs: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum EnvironmentAction {
+    /// Say it; the default
+    Show,
+    /// Name it
+    Set(SetArgs),
+    /// Take the name away: any worker may serve it
+    Unset,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct SetArgs {
+    /// Such as production or staging
+    pub(super) name: String,
+    /// First cancel all jobs that wait or run, and have schedules go on from now
+    #[arg(long, conflicts_with = "keep_jobs")]
+    pub(super) cancel_jobs: bool,
+    /// Have the jobs run that came from another environment
+    #[arg(long)]
+    pub(super) keep_jobs: bool,
+}
+
+#[derive(Debug, Args)]
 pub(super) struct IdArgs {
     /// The jobs
     #[arg(required = true, value_name = "ID")]
     pub(super) ids: Vec<i64>,
+}
+
+/// Reads the name of an environment.
+pub(super) fn name(text: &str) -> Result<String, String> {
+    check_words("the environment", text).map(|()| text.to_owned()).map_err(|problem| format!("{text:?}: {problem}"))
 }
 
 /// Reads a number of at least one.
@@ -227,7 +291,7 @@ pub(super) fn positive(text: &str) -> Result<usize, String> {
 impl RunArgs {
     /// Whether nothing was given.
     pub(super) fn is_empty(&self) -> bool {
-        let Self { queues, concurrency, connections, poll, grace, lease, timeout, max_crashes } = self;
+        let Self { queues, concurrency, connections, poll, grace, lease, timeout, max_crashes, environment } = self;
         queues.is_none()
             && concurrency.is_none()
             && connections.is_none()
@@ -236,6 +300,7 @@ impl RunArgs {
             && lease.is_none()
             && timeout.is_none()
             && max_crashes.is_none()
+            && environment.is_none()
     }
 }
 

@@ -30,6 +30,8 @@ pub(super) async fn check(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError
         answer => answer,
     };
     let worker = worker::build(database.storage.clone(), setup, &settings).await;
+    let environment =
+        worker.as_ref().map_or(settings.environment.clone(), |worker| worker.environment().map(str::to_owned));
     let facts = match &worker {
         Ok(worker) => Facts::of_worker(worker),
         Err(error) => {
@@ -46,6 +48,8 @@ pub(super) async fn check(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError
             let stats = database.operator.stats().await?;
             let workers = database.operator.workers().await?;
             let (schedules, _) = database.storage.schedules().await?;
+            let installation = database.storage.installation().await?;
+            findings.extend(examine::installation(&installation, environment.as_deref()));
             findings.extend(examine(&facts, &stats, &workers, &schedules));
             findings.extend(set_apart(&database.operator.dead_letters().await?));
         }

@@ -15,13 +15,16 @@
 //! | 4 | the schema is missing, older or newer than this program |
 
 mod args;
+mod backlog;
 mod bench;
 mod cancel;
 mod check;
 mod database;
 mod dotenv;
 mod duration;
+mod environment;
 mod exit;
+mod freeze;
 mod list;
 mod logging;
 mod migrate;
@@ -49,7 +52,7 @@ use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
 use jobs_core::WorkerBuilder;
 use jobs_diesel::Backend;
 
-use self::args::{Cli, Command, MigrateAction};
+use self::args::{Cli, Command, EnvironmentAction, MigrateAction};
 use self::exit::{CliError, Exit};
 use self::settings::Environment;
 use self::url::Chosen;
@@ -198,6 +201,11 @@ async fn execute(command: Command, app: App<'_>) -> Result<Exit, CliError> {
         Command::Retry(args) => retry::retry(&app, &args.ids).await,
         Command::Cancel(args) => cancel::cancel(&app, &args.ids).await,
         Command::Stats => stats::stats(&app).await,
+        Command::Freeze(args) => freeze::freeze(&app, &args).await,
+        Command::Thaw(args) => freeze::thaw(&app, &args).await,
+        Command::Environment { action } => {
+            environment::environment(&app, &action.unwrap_or(EnvironmentAction::Show)).await
+        }
         Command::Bench(args) => bench::bench(&app, &args).await,
         Command::BenchWorker(args) => bench::work(&app, &args).await,
     }

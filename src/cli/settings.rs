@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 
-use super::args::{self, GlobalArgs, RunArgs};
+use super::args::{self, FreezeArgs, GlobalArgs, RunArgs};
 use super::duration;
 use super::exit::CliError;
 use super::logging::LogFormat;
@@ -32,7 +32,7 @@ pub(super) fn log_directives(env: Environment<'_>) -> Result<Option<String>, Cli
 
 /// The worker's options, completed from the environment.
 pub(super) fn run(args: &RunArgs, env: Environment<'_>) -> Result<RunArgs, CliError> {
-    let RunArgs { queues, concurrency, connections, poll, grace, lease, timeout, max_crashes } = args;
+    let RunArgs { queues, concurrency, connections, poll, grace, lease, timeout, max_crashes, environment } = args;
     Ok(RunArgs {
         queues: pick(queues.clone(), env, "JOBS_QUEUES", QueueList::parse)?,
         concurrency: pick(*concurrency, env, "JOBS_CONCURRENCY", args::positive)?,
@@ -42,7 +42,17 @@ pub(super) fn run(args: &RunArgs, env: Environment<'_>) -> Result<RunArgs, CliEr
         lease: pick(*lease, env, "JOBS_LEASE", duration::parse_positive)?,
         timeout: pick(*timeout, env, "JOBS_TIMEOUT", duration::parse_positive)?,
         max_crashes: pick(*max_crashes, env, "JOBS_MAX_CRASHES", crashes)?,
+        environment: pick(environment.clone(), env, "JOBS_ENVIRONMENT", args::name)?,
     })
+}
+
+/// Who types: what was given, else the user's name, before `sudo` where that was used.
+pub(super) fn actor(args: &FreezeArgs, env: Environment<'_>) -> Result<String, CliError> {
+    let mut actor = args.actor.clone();
+    for name in ["SUDO_USER", "USER", "LOGNAME", "USERNAME"] {
+        actor = pick(actor, env, name, |user| Ok(user.to_owned()))?;
+    }
+    actor.ok_or_else(|| CliError::usage("who does it is not known here: write --actor NAME"))
 }
 
 fn crashes(text: &str) -> Result<u16, String> {
@@ -104,6 +114,7 @@ mod tests {
             ("JOBS_LEASE", "0s"),
             ("JOBS_TIMEOUT", "0s"),
             ("JOBS_MAX_CRASHES", "70000"),
+            ("JOBS_ENVIRONMENT", " "),
         ] {
             let error = run(&RunArgs::default(), &with(&[(name, value)])).unwrap_err();
             assert_eq!(error.exit, Exit::Usage);

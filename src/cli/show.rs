@@ -1,13 +1,13 @@
 //! `show`: one job in full. The only command that prints arguments, because somebody asked for exactly this job.
 
-use jobs_core::{AttemptError, JobId, JobRecord};
+use jobs_core::{AttemptError, Freeze, JobId, JobRecord, JobState};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::exit::{CliError, Exit};
 use super::list::Row;
 use super::output::{self, printable, time};
-use super::{App, database};
+use super::{App, database, stats};
 
 #[derive(Serialize)]
 struct Shown<'a> {
@@ -16,6 +16,9 @@ struct Shown<'a> {
     /// As stored, digit by digit: a machine may need a number that JSON readers round.
     args: Option<&'a RawValue>,
     errors: &'a [AttemptError],
+    /// Only while it keeps this job from being claimed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    frozen: Option<Freeze>,
 }
 
 pub(super) async fn show(app: &App<'_>, id: i64) -> Result<Exit, CliError> {
@@ -25,8 +28,12 @@ pub(super) async fn show(app: &App<'_>, id: i64) -> Result<Exit, CliError> {
             "there is no job {id}; it may have been pruned, `list` names those kept"
         )));
     };
-    let shown = Shown { job: Row::from(&job), args: serde_json::from_str(&job.args).ok(), errors: &errors };
-    output::print(app.json, &shown, || human(&job, &errors))?;
+    let waits = !job.state.is_finished() && job.state != JobState::Running;
+    let frozen = if waits { database.storage.installation().await?.frozen } else { None };
+    let shown = Shown { job: Row::from(&job), args: serde_json::from_str(&job.args).ok(), errors: &errors, frozen };
+    output::print(app.json, &shown, || {
+        shown.frozen.as_ref().map(stats::frozen).unwrap_or_default() + &human(&job, &errors)
+    })?;
     Ok(Exit::Fine)
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jobs_core::{KindStats, WorkerRecord};
+use jobs_core::{Freeze, Installation, KindStats, WorkerRecord};
 use serde::Serialize;
 
 use super::exit::{CliError, Exit};
@@ -11,15 +11,29 @@ use super::{App, database, duration};
 
 #[derive(Serialize)]
 struct Stats {
+    #[serde(flatten)]
+    installation: Installation,
     kinds: Vec<KindStats>,
     workers: Vec<WorkerRecord>,
 }
 
 pub(super) async fn stats(app: &App<'_>) -> Result<Exit, CliError> {
     let database = database::open(app.url()?, database::NO_HANDLERS).await?;
-    let stats = Stats { kinds: database.operator.stats().await?, workers: database.operator.workers().await? };
-    output::print(app.json, &stats, || format!("{}\n{}", kinds(&stats.kinds), workers(&stats.workers)))?;
+    let stats = Stats {
+        installation: database.storage.installation().await?,
+        kinds: database.operator.stats().await?,
+        workers: database.operator.workers().await?,
+    };
+    output::print(app.json, &stats, || {
+        let frozen = stats.installation.frozen.as_ref().map(frozen).unwrap_or_default();
+        format!("{frozen}{}\n{}", kinds(&stats.kinds), workers(&stats.workers))
+    })?;
     Ok(Exit::Fine)
+}
+
+/// What is said first to whoever looks at jobs that nobody claims.
+pub(super) fn frozen(freeze: &Freeze) -> String {
+    output::printable(&format!("{freeze}; nothing is claimed until `worker thaw`")) + "\n\n"
 }
 
 fn kinds(stats: &[KindStats]) -> String {

@@ -38,7 +38,8 @@ pub(super) async fn build(
 }
 
 fn configure(mut builder: WorkerBuilder, settings: &RunArgs) -> WorkerBuilder {
-    let RunArgs { queues, concurrency, connections: _, poll, grace, lease, timeout, max_crashes } = settings;
+    let RunArgs { queues, concurrency, connections: _, poll, grace, lease, timeout, max_crashes, environment } =
+        settings;
     if let Some(concurrency) = concurrency {
         builder = builder.concurrency(*concurrency);
     }
@@ -56,6 +57,9 @@ fn configure(mut builder: WorkerBuilder, settings: &RunArgs) -> WorkerBuilder {
     }
     if let Some(max_crashes) = max_crashes {
         builder = builder.max_crashes(*max_crashes);
+    }
+    if let Some(environment) = environment {
+        builder = builder.environment(environment);
     }
     // Naming queues here means these and no others: the ones of the set-up are forgotten.
     let Some(QueueList(entries)) = queues else { return builder };

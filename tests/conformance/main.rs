@@ -13,6 +13,7 @@ mod completing_in;
 mod enqueueing;
 mod fencing;
 mod finishing;
+mod freezing;
 mod hostile;
 mod migrating;
 mod model;
@@ -148,6 +149,15 @@ conformance! {
         schedules_that_are_not_declared_stay,
         concurrent_tickers_enqueue_a_tick_once,
         a_paused_schedule_does_not_tick,
+    }
+    freezing {
+        nothing_is_claimed_while_it_is_frozen_and_everything_after_a_thaw,
+        what_runs_goes_on_while_it_is_frozen,
+        suspects_schedules_and_history_wait_for_the_thaw,
+        a_second_freeze_changes_nothing_and_hostile_words_are_only_words,
+        an_environment_is_kept_beside_a_freeze,
+        cancelling_all_leaves_what_was_enqueued_since_and_what_is_newer,
+        schedules_go_on_from_now_once_their_missed_ticks_are_forgotten,
     }
     hostile {
         names_of_jobs_queues_and_tags_come_back_as_they_are,

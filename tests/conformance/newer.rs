@@ -14,7 +14,7 @@ use crate::fixture::Fixture;
 const FLAG: i32 = 1 << 20;
 
 /// Sets the flag on this job, wherever it stands.
-async fn flag<F: Fixture>(f: &F, id: JobId) {
+pub(crate) async fn flag<F: Fixture>(f: &F, id: JobId) {
     let mut client = f.client().await;
     let mut moved = 0;
     for table in F::TABLES.iter().filter(|table| ["job", "ready", "running", "finished"].contains(table)) {

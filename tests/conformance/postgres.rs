@@ -167,7 +167,7 @@ impl Fixture for Postgres {
     }
 
     const TABLES: &'static [&'static str] =
-        &["ready", "running", "finished", "payload", "job_error", "worker", "queue"];
+        &["ready", "running", "finished", "payload", "job_error", "worker", "queue", "installation"];
 
     const EPOCH: &'static str = "'epoch'";
 

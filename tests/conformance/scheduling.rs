@@ -17,11 +17,11 @@ pub(crate) fn declared(name: &str) -> DeclaredSchedule {
     }
 }
 
-async fn stored(db: &Database, name: &str) -> Option<StoredSchedule> {
+pub(crate) async fn stored(db: &Database, name: &str) -> Option<StoredSchedule> {
     db.storage.schedules().await.unwrap().0.into_iter().find(|schedule| schedule.name == name)
 }
 
-async fn declare(db: &Database, schedules: &[DeclaredSchedule]) {
+pub(crate) async fn declare(db: &Database, schedules: &[DeclaredSchedule]) {
     db.storage.declare_schedules(schedules).await.unwrap();
 }
 

@@ -10,7 +10,7 @@ use jobs::storage::{
     Claim, DeclaredSchedule, Heartbeat, Rescanned, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule,
     Transacted, Transaction, WorkerInfo,
 };
-use jobs::{JobId, NewJob, WorkerId};
+use jobs::{Installation, JobId, NewJob, WorkerId};
 use jobs_core::{ClaimedJob, Finish};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -38,6 +38,10 @@ impl Storage for Timed {
 
     async fn check_schema(&self) -> StorageResult<()> {
         self.0.check_schema().await
+    }
+
+    async fn installation(&self) -> StorageResult<Installation> {
+        self.0.installation().await
     }
 
     async fn register(&self, worker: &WorkerInfo) -> StorageResult<()> {

@@ -8,9 +8,11 @@
 //! | rescanner | 1 s, idle two polls; at most 10 s where it takes long | finds jobs that came to where claims do not look |
 //! | scheduler | the next tick, at most 5 s | enqueues due ticks |
 //! | long attempts | 10 s | logs attempts that take far longer than their kind's usually do |
+//! | freeze watcher | as the rescuer | logs that the database was frozen or thawed |
 //! | pruner | 60 s, the first time 5 s after the start | deletes finished jobs whose time has come |
 
 mod auditor;
+mod freeze_watcher;
 mod long_attempts;
 mod pruner;
 mod rescanner;
@@ -23,6 +25,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::installation::Freeze;
 use crate::worker::Shared;
 
 /// What a shutdown waits for a service in the middle of its work.
@@ -33,8 +36,8 @@ pub(crate) struct Maintenance {
     stop: CancellationToken,
 }
 
-/// Starts all services. They go on while the worker drains, so that its own leases stay good.
-pub(crate) fn start(shared: &Arc<Shared>) -> Maintenance {
+/// Starts all services. They go on while the worker drains, so that its own leases stay good. `frozen`: as the worker found it.
+pub(crate) fn start(shared: &Arc<Shared>, frozen: Option<Freeze>) -> Maintenance {
     let services = TaskTracker::new();
     let stop = CancellationToken::new();
     services.spawn(rescuer::run(shared.clone(), stop.clone()));
@@ -42,6 +45,7 @@ pub(crate) fn start(shared: &Arc<Shared>) -> Maintenance {
     tokio::spawn(rescanner::run(shared.clone()));
     services.spawn(scheduler::run(shared.clone(), stop.clone()));
     services.spawn(long_attempts::run(shared.clone(), stop.clone()));
+    services.spawn(freeze_watcher::run(shared.clone(), frozen, stop.clone()));
     services.spawn(pruner::run(shared.clone(), stop.clone()));
     services.close();
     Maintenance { services, stop }

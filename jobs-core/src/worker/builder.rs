@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::settings::Settings;
 use super::{UnknownQueue, Worker, WorkerError};
 use crate::context::States;
+use crate::installation::check_words;
 use crate::outcome::Retention;
 use crate::registry::Registry;
 use crate::storage::Storage;
@@ -26,6 +27,7 @@ pub struct WorkerBuilder {
     timeout: Option<Duration>,
     max_crashes: u16,
     retention: Retention,
+    environment: Option<String>,
 }
 
 impl std::fmt::Debug for WorkerBuilder {
@@ -52,6 +54,7 @@ impl WorkerBuilder {
             timeout: None,
             max_crashes: Settings::MAX_CRASHES,
             retention: Retention::default(),
+            environment: None,
         }
     }
 
@@ -140,6 +143,13 @@ impl WorkerBuilder {
         self
     }
 
+    /// The environment that this worker belongs to, such as `production`. A database that was given a name by `worker environment
+    /// set` is served by workers of the same name only, so that a copy of it is left alone elsewhere. Default: none.
+    pub fn environment(mut self, environment: impl Into<String>) -> Self {
+        self.environment = Some(environment.into());
+        self
+    }
+
     /// Checks everything that can be checked without the database.
     pub fn build(self) -> Result<Worker, WorkerError> {
         let registry = self.registry.unwrap_or_else(Registry::linked);
@@ -157,6 +167,9 @@ impl WorkerBuilder {
         }
         if self.max_crashes == 0 {
             return invalid("max_crashes = 0 would discard every job; use at least 1".to_owned());
+        }
+        if let Some(environment) = &self.environment {
+            check_words("the worker's environment", environment).map_err(WorkerError::Setting)?;
         }
         let known: BTreeSet<&str> =
             registry.queues().into_iter().chain(self.declared.iter().map(String::as_str)).collect();
@@ -182,6 +195,7 @@ impl WorkerBuilder {
             timeout: self.timeout,
             max_crashes: self.max_crashes,
             retention: self.retention,
+            environment: self.environment,
         };
         Ok(Worker::new(storage, registry, self.states, settings, unknown))
     }

@@ -171,26 +171,27 @@ async fn beat(
     heartbeat.beat().await
 }
 
-/// The worker was declared dead and its jobs are elsewhere: it goes on under a new id, with nothing in hand. The
-/// registration runs on the main runtime, whose pool must not hold connections of this one.
+/// The worker was declared dead and its jobs are elsewhere: it goes on under a new id, with nothing in hand, as soon as it may
+/// register. The registration runs on the main runtime, whose pool must not hold connections of this one.
 async fn start_over(shared: &Arc<Shared>, main: &Handle, old: WorkerId) {
+    let trouble = Trouble::new("register");
     shared.pulse.restart();
     telemetry::declared_dead(old, shared.leases.bury(old));
-    let again = shared.clone();
-    let registered = main.spawn(async move {
-        let id = WorkerId::generate();
-        let mut info = again.info();
-        info.id = id;
-        again.storage.register(&info).await.map(|()| again.id.send_replace(id))
-    });
-    match registered.await {
-        Ok(Ok(_)) => {}
-        Ok(Err(problem)) => {
-            telemetry::refused("register", &problem);
-            tokio::time::sleep(Duration::from_secs(1)).await;
+    loop {
+        let again = shared.clone();
+        let registered = main.spawn(async move {
+            let id = WorkerId::generate();
+            let mut info = again.info();
+            info.id = id;
+            again.register(&info).await.map(|_| again.id.send_replace(id))
+        });
+        match registered.await {
+            Ok(Ok(_)) => return,
+            Ok(Err(problem)) => trouble.report(&problem),
+            // The main runtime shuts down, and the worker with it.
+            Err(_) => {}
         }
-        // The main runtime shuts down, and the worker with it.
-        Err(_) => tokio::time::sleep(Duration::from_secs(1)).await,
+        tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }
 

@@ -36,11 +36,12 @@ use tokio_util::task::TaskTracker;
 use crate::context::{JobContext, States};
 use crate::crash_point::crash_point;
 use crate::error::{NoRuntime, StorageError};
+use crate::installation::Installation;
 use crate::job::Retain;
 use crate::lease::{ClaimedJob, WorkerId};
 use crate::maintenance;
 use crate::registry::{Registry, RegistryError};
-use crate::storage::{Storage, WorkerInfo};
+use crate::storage::{Storage, StorageResult, WorkerInfo};
 use crate::telemetry::{self, Trouble};
 
 pub use builder::WorkerBuilder;
@@ -145,6 +146,16 @@ impl Shared {
         self.leases.stop_all();
     }
 
+    /// Makes this process known under the id, unless the database belongs to another environment. A claim gives nothing to
+    /// a worker that is not known: so what holds at the start holds, too, when another database takes the place of the first
+    /// while the worker runs.
+    pub(crate) async fn register(&self, info: &WorkerInfo) -> StorageResult<Installation> {
+        let installation = self.storage.installation().await?;
+        installation.admit(self.settings.environment.as_deref())?;
+        self.storage.register(info).await?;
+        Ok(installation)
+    }
+
     pub(crate) fn info(&self) -> WorkerInfo {
         WorkerInfo {
             id: *self.id.borrow(),
@@ -213,6 +224,11 @@ impl Worker {
         &self.shared.registry
     }
 
+    /// The environment that it belongs to.
+    pub fn environment(&self) -> Option<&str> {
+        self.shared.settings.environment.as_deref()
+    }
+
     /// The queues it serves, sorted.
     pub fn queues(&self) -> impl Iterator<Item = &str> {
         self.shared.settings.queues.keys().map(String::as_str)
@@ -252,11 +268,12 @@ impl Worker {
             telemetry::unknown_queue(queue, &shared.registry.kinds());
         }
         let info = shared.info();
-        shared.storage.register(&info).await?;
+        let installation = shared.register(&info).await?;
         crash_point("registered");
         let _stop = shutdown::StopOnDrop::new(&shared);
         let heartbeat = heartbeat::start(&shared).map_err(WorkerError::Thread)?;
         telemetry::worker_started(&info, &shared.settings.queues_text());
+        telemetry::installation(&installation, shared.settings.environment.as_deref());
 
         let completer = Completer::start(&shared);
         let listener = {
@@ -264,7 +281,7 @@ impl Worker {
             let queues = info.queues.clone();
             tokio::spawn(async move { shared.storage.listen(&queues, shared.hint.clone(), stop).await })
         };
-        let maintenance = maintenance::start(&shared);
+        let maintenance = maintenance::start(&shared, installation.frozen);
         let fetcher = tokio::spawn(fetcher::run(shared.clone(), completer.reporter(), until_empty));
 
         tokio::select! {

@@ -17,6 +17,7 @@ pub(crate) struct Settings {
     pub(crate) timeout: Option<Duration>,
     pub(crate) max_crashes: u16,
     pub(crate) retention: Retention,
+    pub(crate) environment: Option<String>,
 }
 
 impl Settings {

@@ -26,6 +26,7 @@ mod plan;
 
 use super::lag::Lag;
 use super::many_queues::ManyQueues;
+use super::queries::scan::ALL_QUEUES;
 pub(crate) use plan::{Plan, Scan};
 
 /// A level that nothing was found in for this long is forgotten; should it be used again, it is found again.
@@ -269,7 +270,7 @@ impl Levels {
 
     /// There is nothing in this queue up to now, at least not for this worker.
     fn emptied(&mut self, queue: &str, scans: &[Scan], behind: DateTime<Utc>) {
-        if self.paused.contains(queue) {
+        if self.paused.contains(queue) || self.paused.contains(ALL_QUEUES) {
             return;
         }
         for scan in scans {

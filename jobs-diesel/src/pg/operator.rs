@@ -3,12 +3,15 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
+use chrono::{DateTime, Utc};
 use diesel_async::RunQueryDsl;
 use jobs_core::storage::{JobFilter, Operated, Operator, StorageResult};
 use jobs_core::{AttemptError, DeadLetters, JobId, JobRecord, JobState, KindStats, Retention, WorkerRecord, flags};
 
+use super::queries::cancel_many::CancelManyQuery;
 use super::queries::operate::{CancelQuery, RetryQuery};
-use super::queries::{dead_letter, inspect};
+use super::queries::thaw::ThawQuery;
+use super::queries::{dead_letter, inspect, installation};
 use super::{PgStorage, native, run};
 
 /// A job may move between the command and the look at why it did nothing; then the command tries again.
@@ -103,5 +106,33 @@ impl Operator for PgStorage {
 
     async fn workers(&self) -> StorageResult<Vec<WorkerRecord>> {
         run!(self, "workers", conn => inspect::workers(conn))
+    }
+
+    async fn freeze(&self, by: &str, reason: &str) -> StorageResult<bool> {
+        run!(self, "freeze", conn => installation::freeze(conn, by, reason))
+    }
+
+    async fn thaw(&self) -> StorageResult<bool> {
+        // One row; but `get_result` answers with it before the statement is committed.
+        let thawed: Vec<i64> = run!(self, "thaw", conn => ThawQuery.load(conn))?;
+        Ok(thawed.iter().any(|rows| *rows > 0))
+    }
+
+    async fn set_environment(&self, environment: Option<&str>) -> StorageResult<()> {
+        run!(self, "set_environment", conn => installation::set_environment(conn, environment))
+    }
+
+    async fn cancel_enqueued_before(&self, time: DateTime<Utc>, limit: usize) -> StorageResult<usize> {
+        let query = || CancelManyQuery {
+            before: time,
+            limit: i64::try_from(limit).unwrap_or(i64::MAX),
+            keep_seconds: native::seconds(Retention::default().failed),
+        };
+        let cancelled: Vec<i64> = run!(self, "cancel_enqueued_before", conn => query().load(conn))?;
+        Ok(cancelled.into_iter().map(|rows| usize::try_from(rows).unwrap_or_default()).sum())
+    }
+
+    async fn forget_missed_ticks(&self) -> StorageResult<()> {
+        run!(self, "forget_missed_ticks", conn => installation::forget_missed_ticks(conn))
     }
 }

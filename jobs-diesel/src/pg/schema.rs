@@ -53,6 +53,16 @@ diesel::table! {
 }
 
 diesel::table! {
+    jobs.installation (only_row) {
+        only_row -> Bool,
+        environment -> Nullable<Text>,
+        frozen_at -> Nullable<Timestamptz>,
+        frozen_by -> Nullable<Text>,
+        frozen_reason -> Nullable<Text>,
+    }
+}
+
+diesel::table! {
     jobs.schedule (name) {
         name -> Text,
         kind -> Text,

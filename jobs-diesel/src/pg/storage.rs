@@ -11,7 +11,7 @@ use jobs_core::storage::{
     Claim, DeclaredSchedule, Heartbeat, Rescanned, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule,
     Transacted, Transaction, WorkerInfo,
 };
-use jobs_core::{ClaimedJob, Finish, JobId, NewJob, StorageError, WorkerId};
+use jobs_core::{ClaimedJob, Finish, Installation, JobId, NewJob, StorageError, WorkerId};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -20,7 +20,7 @@ use super::queries::claim::ClaimedRow;
 use super::queries::claim_suspect::ClaimSuspectQuery;
 use super::queries::prune::PruneQuery;
 use super::queries::rescue::RescueQuery;
-use super::queries::{finish, heartbeat, leases, schedule, worker};
+use super::queries::{finish, heartbeat, installation, leases, schedule, worker};
 use super::refused::may_be_a_rows;
 use super::{PgStorage, SERVER_LIMIT, STATEMENT_LIMIT, migrate, native, notify, run, settings, transact, unavailable};
 use crate::error::storage_error;
@@ -42,6 +42,10 @@ impl Storage for PgStorage {
     async fn check_schema(&self) -> StorageResult<()> {
         run!(self, "check_server", conn => migrate::check_server(conn))??;
         migrate::check(&run!(self, "check_schema", conn => migrate::applied(conn))?)
+    }
+
+    async fn installation(&self) -> StorageResult<Installation> {
+        run!(self, "installation", conn => installation::installation(conn))
     }
 
     async fn register(&self, info: &WorkerInfo) -> StorageResult<()> {

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use chrono::{DateTime, Utc};
 use jobs_core::storage::{JobFilter, Operated, Operator, StorageResult};
 use jobs_core::{AttemptError, DeadLetters, JobId, JobRecord, KindStats, WorkerRecord};
 
-use crate::sqlite::queries::{inspect, operate, stats, workers};
+use crate::sqlite::queries::{inspect, installation, operate, stats, workers};
 use crate::sqlite::slot::Slot;
 
 /// The verbs for people.
@@ -48,5 +49,27 @@ impl Operator for SqliteOperator {
 
     async fn workers(&self) -> StorageResult<Vec<WorkerRecord>> {
         self.reader.read(workers::list).await
+    }
+
+    async fn freeze(&self, by: &str, reason: &str) -> StorageResult<bool> {
+        let (by, reason) = (by.to_owned(), reason.to_owned());
+        self.writer.write(move |conn| installation::freeze(conn, &by, &reason)).await
+    }
+
+    async fn thaw(&self) -> StorageResult<bool> {
+        self.writer.write(installation::thaw).await
+    }
+
+    async fn set_environment(&self, environment: Option<&str>) -> StorageResult<()> {
+        let environment = environment.map(str::to_owned);
+        self.writer.write(move |conn| installation::set_environment(conn, environment.as_deref())).await
+    }
+
+    async fn cancel_enqueued_before(&self, time: DateTime<Utc>, limit: usize) -> StorageResult<usize> {
+        self.writer.write(move |conn| operate::cancel_enqueued_before(conn, time, limit)).await
+    }
+
+    async fn forget_missed_ticks(&self) -> StorageResult<()> {
+        self.writer.write(installation::forget_missed_ticks).await
     }
 }

@@ -56,6 +56,16 @@ diesel::table! {
 }
 
 diesel::table! {
+    jobs_installation (only_row) {
+        only_row -> Integer,
+        environment -> Nullable<Text>,
+        frozen_at -> Nullable<BigInt>,
+        frozen_by -> Nullable<Text>,
+        frozen_reason -> Nullable<Text>,
+    }
+}
+
+diesel::table! {
     jobs_schedule (name) {
         name -> Text,
         kind -> Text,

@@ -11,11 +11,11 @@ use jobs_core::storage::{
     Claim, DeclaredSchedule, Heartbeat, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule, Transacted,
     Transaction, WorkerInfo,
 };
-use jobs_core::{ClaimedJob, Finish, JobId, NewJob, WorkerId};
+use jobs_core::{ClaimedJob, Finish, Installation, JobId, NewJob, WorkerId};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::sqlite::queries::{beat, claim, due, finish, leases, prune, rescue, schedules, tick, workers};
+use crate::sqlite::queries::{beat, claim, due, finish, installation, leases, prune, rescue, schedules, tick, workers};
 use crate::sqlite::slot::Slot;
 use crate::sqlite::{listen, migrate, transact};
 
@@ -47,6 +47,10 @@ impl Storage for SqliteStorage {
 
     async fn check_schema(&self) -> StorageResult<()> {
         self.reader.run(migrate::check).await
+    }
+
+    async fn installation(&self) -> StorageResult<Installation> {
+        self.reader.read(installation::installation).await
     }
 
     async fn register(&self, worker: &WorkerInfo) -> StorageResult<()> {

@@ -30,7 +30,7 @@ begin
     drop function jobs.enqueue(text, json, text, integer, timestamptz, integer, text[]);
     drop function jobs.wake(text);
     drop view jobs.job;
-    drop table jobs.ready, jobs.running, jobs.finished, jobs.payload, jobs.job_error, jobs.dead_letter, jobs.worker, jobs.queue, jobs.schedule, jobs.schema_migration;
+    drop table jobs.ready, jobs.running, jobs.finished, jobs.payload, jobs.job_error, jobs.dead_letter, jobs.worker, jobs.queue, jobs.installation, jobs.schedule, jobs.schema_migration;
     drop function jobs.set_payload_aside();
     drop function jobs.queue_filter(text[]);
     drop sequence jobs.job_id;

@@ -27,5 +27,6 @@ drop view jobs_job_view;
 drop table jobs_job_error;
 drop table jobs_worker;
 drop table jobs_queue;
+drop table jobs_installation;
 drop table jobs_schedule;
 drop table jobs_schema_migration;

@@ -81,6 +81,16 @@ create table jobs_queue (
     paused integer not null default 0 check (paused in (0, 1))
 ) strict, without rowid;
 
+-- What holds for the whole file: the environment that it belongs to, and whether it is frozen. One row at most. Both are copied
+-- with the file, so that a copy is frozen where its original was, and is not served by workers of another environment.
+create table jobs_installation (
+    only_row integer primary key default 1 check (only_row = 1),
+    environment text,
+    frozen_at integer,
+    frozen_by text,
+    frozen_reason text
+) strict;
+
 create table jobs_schedule (
     name text primary key,
     kind text not null,

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use jobs_core::storage::StoredSchedule;
-use jobs_core::{DeadLetter, DeadLetters, KindStats, Registry, Schedule, UnknownQueue, Worker, WorkerRecord};
+use jobs_core::{
+    DeadLetter, DeadLetters, Installation, KindStats, Registry, Schedule, UnknownQueue, Worker, WorkerRecord,
+};
 use serde::Serialize;
 
 use crate::cli::output::{count, printable, time};
@@ -101,6 +103,25 @@ pub(super) fn examine(
     findings.extend(schedules.iter().filter_map(|schedule| bad_schedule(facts, schedule)));
     findings.extend(nobody_works(stats, workers));
     findings
+}
+
+/// What keeps all workers, or this one, from claiming anything.
+pub(super) fn installation(installation: &Installation, environment: Option<&str>) -> Vec<Finding> {
+    let frozen = installation.frozen.as_ref().map(|freeze| {
+        let message = format!("the database is {freeze}; nothing is claimed");
+        Finding::warning("frozen", message, "if what it was frozen for is done: `worker thaw`")
+    });
+    let foreign = installation.admit(environment).err().map(|problem| {
+        Finding::error("environment", problem.to_string(), "the worker would not start; correct this first")
+    });
+    let unnamed = environment.filter(|_| installation.environment.is_none()).map(|name| {
+        Finding::warning(
+            "unnamed_database",
+            format!("this worker belongs to the environment `{name}`, and the database has no name: a copy of it would be served elsewhere, too"),
+            format!("name it: `worker environment set {name}`"),
+        )
+    });
+    foreign.into_iter().chain(frozen).chain(unnamed).collect()
 }
 
 fn waiting(stats: &KindStats) -> i64 {

@@ -64,6 +64,7 @@ impl Life {
         let fits = move |job: &Job| {
             job.waits()
                 && job.queue == queue
+                && !self.frozen
                 && !self.paused.contains(queue)
                 && claim.kinds.iter().any(|kind| kind == job.kind)
                 && job.is_suspect(claim) == suspects

@@ -17,6 +17,7 @@ pub(super) struct Life {
     /// The list of workers.
     pub(super) workers: BTreeMap<WorkerId, Pulse>,
     pub(super) paused: BTreeSet<&'static str>,
+    pub(super) frozen: bool,
     /// What transactional handlers have written and committed.
     pub(super) effects: i64,
 }

@@ -36,8 +36,17 @@ impl Life {
         Operated::Done
     }
 
-    /// Jobs whose time has come, which goes first first.
+    /// The same for all of them; returns how many.
+    pub(super) fn cancel_all(&mut self) -> usize {
+        let ids: Vec<JobId> = self.jobs.keys().copied().collect();
+        ids.into_iter().filter(|id| self.cancel(*id) == Operated::Done).count()
+    }
+
+    /// Jobs whose time has come, which goes first first; none of them goes while all is frozen.
     pub(super) fn expired(&self) -> Vec<JobId> {
+        if self.frozen {
+            return Vec::new();
+        }
         let expired = self.jobs.iter().filter_map(|(id, job)| job.expires_at.map(|at| (at, *id)));
         let mut expired: Vec<_> = expired.filter(|(at, _)| *at <= self.now).collect();
         expired.sort();

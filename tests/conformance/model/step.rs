@@ -33,6 +33,10 @@ pub(super) enum Step {
     Cancel(usize),
     Retry(usize),
     Pause(&'static str, bool),
+    Freeze,
+    Thaw,
+    /// Everything that waits or runs.
+    CancelAll,
     Prune(usize),
     /// Everything that can be seen is looked at.
     Look,

@@ -52,6 +52,9 @@ fn step() -> impl Strategy<Value = Step> {
         3 => any_of_many().prop_map(Step::Cancel),
         4 => any_of_many().prop_map(Step::Retry),
         2 => (queue(), any::<bool>()).prop_map(|(queue, paused)| Step::Pause(queue, paused)),
+        1 => Just(Step::Freeze),
+        3 => Just(Step::Thaw),
+        1 => Just(Step::CancelAll),
         5 => select(&[0, 1, 2, 100, 100][..]).prop_map(Step::Prune),
         3 => Just(Step::Look),
     ]

@@ -116,6 +116,19 @@ impl<'f, F: Fixture> World<'f, F> {
                 agree::<Operated>("retry", &self.life.retry(id), &answer)
             }
             Step::Pause(queue, paused) => self.pause(queue, *paused).await,
+            Step::Freeze => {
+                let frozen = answered("freeze", self.db.operator.freeze("the model", "it is a step").await)?;
+                agree("whether it was frozen now", &!std::mem::replace(&mut self.life.frozen, true), &frozen)
+            }
+            Step::Thaw => {
+                let thawed = answered("thaw", self.db.operator.thaw().await)?;
+                agree("whether it was thawed now", &std::mem::take(&mut self.life.frozen), &thawed)
+            }
+            Step::CancelAll => {
+                let everything = self.life.now + chrono::TimeDelta::days(1);
+                let cancelled = self.db.operator.cancel_enqueued_before(everything, 10_000).await;
+                agree("how many were cancelled", &self.life.cancel_all(), &answered("cancelling all", cancelled)?)
+            }
             Step::Prune(limit) => self.prune(*limit).await,
             Step::Look => self.look().await,
         }

@@ -10,7 +10,7 @@ use jobs::storage::{
     Claim, DeclaredSchedule, Heartbeat, Rescanned, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule,
     Transacted, Transaction, WorkerInfo,
 };
-use jobs::{JobContext, JobId, JobState, NewJob, State, StorageError, Worker, WorkerId, job};
+use jobs::{Installation, JobContext, JobId, JobState, NewJob, State, StorageError, Worker, WorkerId, job};
 use jobs_core::{ClaimedJob, Finish, Transition};
 use support::{Db, Probe, Running, registry};
 use tokio::sync::Notify;
@@ -112,6 +112,10 @@ impl Storage for Lossy {
 
     async fn check_schema(&self) -> StorageResult<()> {
         self.inner.check_schema().await
+    }
+
+    async fn installation(&self) -> StorageResult<Installation> {
+        self.inner.installation().await
     }
 
     async fn register(&self, worker: &WorkerInfo) -> StorageResult<()> {

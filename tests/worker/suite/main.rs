@@ -17,6 +17,7 @@ mod cron;
 mod daylight;
 mod decoding;
 mod enqueueing;
+mod environments;
 mod falling_asleep;
 mod floors;
 mod from_sql;

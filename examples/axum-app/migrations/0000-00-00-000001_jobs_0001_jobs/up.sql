@@ -216,6 +216,16 @@ create table jobs.queue (
     paused boolean not null default false
 );
 
+-- What holds for the whole database: the environment that it belongs to, and whether it is frozen. One row at most. Both are copied
+-- with the data, so that a copy is frozen where its original was, and is not served by workers of another environment.
+create table jobs.installation (
+    only_row boolean primary key default true check (only_row),
+    environment text,
+    frozen_at timestamptz,
+    frozen_by text,
+    frozen_reason text
+);
+
 create table jobs.schedule (
     name text primary key,
     kind text not null,
@@ -242,8 +252,9 @@ from (
            null::timestamptz as claimed_at, null::timestamptz as finished_at, null::uuid as worker, lease, tags, args, flags
     from jobs.ready
     union all
-    select id, kind, queue, 'running', priority, attempt, max_attempts, crashes, run_at, enqueued_at,
-           claimed_at, null, worker, lease, tags, args, flags
+    -- With names, though only those above count: PostgreSQL makes some up, and others when the view comes back from a dump.
+    select id, kind, queue, 'running' as state, priority, attempt, max_attempts, crashes, run_at, enqueued_at,
+           claimed_at, null as finished_at, worker, lease, tags, args, flags
     from jobs.running
     union all
     select id, kind, queue, (array['completed', 'cancelled', 'discarded'])[state], priority, attempt, max_attempts, crashes,

@@ -117,7 +117,9 @@ fn a_queue_that_gave_nothing_beside_others_was_empty_unless_it_is_paused() {
     let mut both = claim(1);
     both.wanted.push(Wanted::new("other", 1));
     let other = Seen { queue: "other", priority: 0, run_at: at(50) };
-    for (paused, floor_after) in [(vec![], 100 - LAG), (vec!["q".to_owned()], -LAG)] {
+    for (paused, floor_after) in
+        [(vec![], 100 - LAG), (vec!["q".to_owned()], -LAG), (vec![ALL_QUEUES.to_owned()], -LAG)]
+    {
         let mut levels = discovered(&[0]);
         levels.discovered(&[], paused, at(0), QUICK, Instant::now());
         let plan = levels.plan_from_floors(&both);

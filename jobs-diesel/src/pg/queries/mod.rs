@@ -1,6 +1,7 @@
 //! One statement per file, named by its verb.
 
 pub(crate) mod bench;
+pub(crate) mod cancel_many;
 pub(crate) mod claim;
 pub(crate) mod claim_suspect;
 mod columns;
@@ -14,6 +15,7 @@ pub(crate) mod finish;
 pub(crate) mod gate;
 pub(crate) mod heartbeat;
 pub(crate) mod inspect;
+pub(crate) mod installation;
 pub(crate) mod leases;
 pub(crate) mod live_queues;
 pub(crate) mod next_due;
@@ -21,10 +23,11 @@ pub(crate) mod operate;
 pub(crate) mod prune;
 pub(crate) mod rescan;
 pub(crate) mod rescue;
-mod scan;
+pub(crate) mod scan;
 pub(crate) mod schedule;
 pub(crate) mod session;
 pub(crate) mod set_apart;
+pub(crate) mod thaw;
 pub(crate) mod wake;
 pub(crate) mod worker;
 

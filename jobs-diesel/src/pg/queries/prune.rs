@@ -1,10 +1,12 @@
-//! `prune`: deletes finished jobs whose time has come, with their failures and payloads, at most `limit`.
+//! `prune`: deletes finished jobs whose time has come, with their failures and payloads, at most `limit`; none while
+//! the database is frozen, when somebody may want to see them.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::BigInt;
 
+use super::scan::NOT_FROZEN;
 use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};
 
@@ -18,7 +20,8 @@ impl QueryFragment<Pg> for PruneQuery {
             out,
             "with expired as (
     delete from jobs.finished where ctid = any(array(
-        select ctid from jobs.finished where expires_at <= now() and " {FlagsKnown("finished")} " order by expires_at limit " [self.limit => BigInt] "
+        select ctid from jobs.finished where expires_at <= now() and " {FlagsKnown("finished")} "
+          and " NOT_FROZEN " order by expires_at limit " [self.limit => BigInt] "
         for update skip locked
     ))
     returning id, args

@@ -10,12 +10,20 @@ use jobs_core::storage::Claim;
 use crate::pg::levels::{Plan, Scan};
 use crate::pg::native::{seconds, sql};
 
-/// Queues an operator has paused give nothing.
+/// Queues an operator has paused give nothing, and nothing does while the database is frozen. The second look does not depend on
+/// the queue and is made once for each statement, in a table of one page.
 pub(super) const NOT_PAUSED: &str =
-    "not exists (select from jobs.queue paused where paused.name = wanted.queue and paused.paused)";
+    "not exists (select from jobs.queue paused where paused.name = wanted.queue and paused.paused)
+          and not exists (select from jobs.installation where frozen_at is not null)";
 
-/// The queues that operators have paused, as one column.
-pub(super) const PAUSED: &str = "array(select name from jobs.queue where paused)";
+/// Whether nobody has frozen the database.
+pub(super) const NOT_FROZEN: &str = "not exists (select from jobs.installation where frozen_at is not null)";
+
+/// The queues that operators have paused, as one column; with [`ALL_QUEUES`] among them while the database is frozen.
+pub(super) const PAUSED: &str = "array(select name from jobs.queue where paused union all select '' from jobs.installation where frozen_at is not null)";
+
+/// Stands for all queues among those that are [`PAUSED`]. None has this name.
+pub(crate) const ALL_QUEUES: &str = "";
 
 /// A plan column by column. Each queue names the places of its scans, so that a statement's work grows with their number and not
 /// with the product of queues and scans.

@@ -2,14 +2,16 @@
 //! that enqueues a tick; there is no leader.
 
 use chrono::{DateTime, Utc};
-use diesel::dsl::{insert_into, not, now, update};
+use diesel::dsl::{insert_into, not, now, sql, update};
 use diesel::prelude::*;
+use diesel::sql_types::Bool;
 use diesel::upsert::excluded;
 use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl};
 use jobs_core::NewJob;
 use jobs_core::storage::{DeclaredSchedule, StoredSchedule};
 
 use super::super::executor::insert_many;
+use super::scan::NOT_FROZEN;
 use crate::flags::FlagsKnown;
 use crate::pg::schema::schedule;
 
@@ -94,10 +96,9 @@ pub(crate) async fn tick(
     let (stored, jobs) = (stored.clone(), jobs.to_vec());
     conn.transaction(async move |conn| {
         let guard = schedule::table.find(&stored.name).filter(schedule::last_tick.eq(stored.last_tick));
-        let won = update(guard.filter(schedule::paused.eq(false)).filter(FlagsKnown("schedule")))
-            .set(schedule::last_tick.eq(last_tick))
-            .execute(conn)
-            .await?;
+        let guard = guard.filter(schedule::paused.eq(false)).filter(sql::<Bool>(NOT_FROZEN));
+        let won =
+            update(guard.filter(FlagsKnown("schedule"))).set(schedule::last_tick.eq(last_tick)).execute(conn).await?;
         if won == 1 {
             insert_many::<AsyncPgConnection>(conn, jobs).await?;
         }

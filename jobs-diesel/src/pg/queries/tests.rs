@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use chrono::DateTime;
 use diesel::QueryableByName;
 use diesel::pg::Pg;
 use diesel::query_builder::QueryFragment;
@@ -10,6 +11,7 @@ use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl as _};
 use jobs_core::storage::{Claim, Wanted};
 use jobs_core::{Failure, FailureKind, Finish, JobId, Keep, Lease, NewJob, Transition, WorkerId};
 
+use super::cancel_many::CancelManyQuery;
 use super::claim::{ClaimQuery, ClaimedRow};
 use super::claim_suspect::ClaimSuspectQuery;
 use super::complete::{CompleteQuery, CompletedQuery};
@@ -25,6 +27,7 @@ use super::prune::PruneQuery;
 use super::rescan::RescanQuery;
 use super::rescue::RescueQuery;
 use super::set_apart::{SetFinishedApart, SetRunningApart, SetSuspectsApart, SetWaitingApart};
+use super::thaw::ThawQuery;
 use crate::pg::levels::{Plan, Scan};
 
 fn claim() -> Claim {
@@ -89,6 +92,9 @@ fn the_native_statements_are_the_reviewed_ones() {
     insta::assert_snapshot!("set_suspects_apart", text(&SetSuspectsApart::new(&claim)));
     insta::assert_snapshot!("set_running_apart", text(&SetRunningApart));
     insta::assert_snapshot!("set_finished_apart", text(&SetFinishedApart));
+    let cancel_many = CancelManyQuery { before: DateTime::UNIX_EPOCH, limit: 1, keep_seconds: 1.0 };
+    insta::assert_snapshot!("cancel_many", text(&cancel_many));
+    insta::assert_snapshot!("thaw", text(&ThawQuery));
 }
 
 #[tokio::test]

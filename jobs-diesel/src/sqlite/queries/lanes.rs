@@ -2,9 +2,11 @@
 //! two index entries, not a walk over all of them.
 
 use diesel::SqliteConnection;
+use diesel::dsl::exists;
 use diesel::prelude::*;
 
 use crate::sqlite::literal::AVAILABLE;
+use crate::sqlite::queries::installation::frozen;
 use crate::sqlite::schema::{jobs_job, jobs_queue};
 
 /// The highest priority, `ceiling` or lower, at which a job of the queue waits.
@@ -33,8 +35,8 @@ pub(crate) fn walk(
     Ok(())
 }
 
-/// Whether an operator has paused the queue.
+/// Whether an operator has paused the queue, or frozen all of them.
 pub(crate) fn is_paused(conn: &mut SqliteConnection, queue: &str) -> QueryResult<bool> {
-    let paused = jobs_queue::table.filter(jobs_queue::name.eq(queue)).select(jobs_queue::paused);
-    Ok(paused.first(conn).optional()?.unwrap_or(false))
+    let paused = jobs_queue::table.filter(jobs_queue::name.eq(queue)).filter(jobs_queue::paused.eq(true));
+    diesel::select(exists(paused).or(frozen())).get_result(conn)
 }

@@ -11,6 +11,7 @@ pub(super) mod enqueue;
 pub(super) mod failures;
 pub(super) mod finish;
 pub(super) mod inspect;
+pub(super) mod installation;
 pub(super) mod lanes;
 pub(super) mod leases;
 pub(super) mod ledger;

@@ -4,16 +4,18 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
+use chrono::{DateTime, Utc};
 use diesel::SqliteConnection;
 use diesel::prelude::*;
 use jobs_core::storage::Operated;
 use jobs_core::{Failure, FailureKind, JobId, JobState, Retention, flags};
 
-use crate::sqlite::literal::{AVAILABLE, literal};
+use crate::flags::FlagsKnown;
+use crate::sqlite::literal::{AVAILABLE, RUNNING, literal};
 use crate::sqlite::queries::failures;
 use crate::sqlite::schema::jobs_job;
 use crate::sqlite::time::{Now, after};
-use crate::sqlite::types::{State, Worker};
+use crate::sqlite::types::{Instant, State, Worker};
 
 /// One answer for each, also for one that is named twice.
 pub(crate) fn each(
@@ -71,13 +73,37 @@ pub(crate) fn cancel(conn: &mut SqliteConnection, id: JobId) -> QueryResult<Oper
     if state.is_finished() {
         return Ok(Operated::Refused(state));
     }
-    failures::record(conn, id, &Failure::new(FailureKind::Cancelled, "cancelled by an operator"))?;
-    diesel::update(job)
+    end_as_cancelled(conn, id, "cancelled by an operator")?;
+    Ok(Operated::Done)
+}
+
+/// Ends what waited or ran before a moment, at most `limit`; returns how many.
+pub(crate) fn cancel_enqueued_before(
+    conn: &mut SqliteConnection,
+    time: DateTime<Utc>,
+    limit: usize,
+) -> QueryResult<usize> {
+    let ids: Vec<i64> = jobs_job::table
+        .filter(jobs_job::state.eq(AVAILABLE).or(jobs_job::state.eq(RUNNING)))
+        .filter(jobs_job::enqueued_at.lt(Instant(time)))
+        .filter(FlagsKnown("jobs_job"))
+        .limit(i64::try_from(limit).unwrap_or(i64::MAX))
+        .select(jobs_job::id)
+        .load(conn)?;
+    for id in &ids {
+        end_as_cancelled(conn, JobId(*id), "cancelled by an operator, with all others")?;
+    }
+    Ok(ids.len())
+}
+
+fn end_as_cancelled(conn: &mut SqliteConnection, id: JobId, why: &str) -> QueryResult<()> {
+    failures::record(conn, id, &Failure::new(FailureKind::Cancelled, why))?;
+    diesel::update(jobs_job::table.find(id.0))
         .set((
             jobs_job::state.eq(literal(JobState::Cancelled)),
             jobs_job::finished_at.eq(Now.nullable()),
             jobs_job::expires_at.eq(after(Retention::default().failed).nullable()),
         ))
-        .execute(conn)?;
-    Ok(Operated::Done)
+        .execute(conn)
+        .map(drop)
 }

@@ -1,10 +1,12 @@
-//! `prune`: deletes finished jobs whose time has come, with their failures.
+//! `prune`: deletes finished jobs whose time has come, with their failures; none while the file is frozen, when
+//! somebody may want to see them.
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;
 
 use crate::flags::FlagsKnown;
 use crate::sqlite::queries::failures;
+use crate::sqlite::queries::installation::is_frozen;
 use crate::sqlite::schema::jobs_job;
 use crate::sqlite::time::Now;
 
@@ -27,6 +29,9 @@ pub(crate) fn prune(conn: &mut SqliteConnection, limit: usize) -> QueryResult<us
 }
 
 fn expired(conn: &mut SqliteConnection, limit: usize) -> QueryResult<Vec<i64>> {
+    if is_frozen(conn)? {
+        return Ok(Vec::new());
+    }
     jobs_job::table
         .filter(jobs_job::expires_at.le(Now.nullable()))
         .filter(FlagsKnown("jobs_job"))

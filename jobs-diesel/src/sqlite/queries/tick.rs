@@ -8,6 +8,7 @@ use jobs_core::storage::StoredSchedule;
 
 use crate::flags::FlagsKnown;
 use crate::sqlite::queries::enqueue::Insert;
+use crate::sqlite::queries::installation::is_frozen;
 use crate::sqlite::schema::jobs_schedule;
 use crate::sqlite::types::Instant;
 
@@ -17,6 +18,9 @@ pub(crate) fn tick(
     last_tick: DateTime<Utc>,
     jobs: &[NewJob],
 ) -> QueryResult<bool> {
+    if is_frozen(conn)? {
+        return Ok(false);
+    }
     let where_it_was_seen = jobs_schedule::table
         .find(&schedule.name)
         .filter(jobs_schedule::last_tick.eq(Instant(schedule.last_tick)))

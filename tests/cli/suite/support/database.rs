@@ -177,6 +177,24 @@ impl Db {
         })
     }
 
+    /// What a query on PostgreSQL answers in its one row and column `text`.
+    pub(crate) fn text(&self, query: &str) -> String {
+        #[derive(diesel::QueryableByName)]
+        struct Text {
+            #[diesel(sql_type = diesel::sql_types::Text)]
+            text: String,
+        }
+        runtime().block_on(async {
+            let mut conn = AsyncPgConnection::establish(&self.url).await.unwrap();
+            diesel::sql_query(query).get_result::<Text>(&mut conn).await.unwrap().text
+        })
+    }
+
+    /// The file on SQLite.
+    pub(crate) fn file(&self) -> &Path {
+        Path::new(self.url.strip_prefix("sqlite://").expect("a SQLite URL"))
+    }
+
     /// The URL on PostgreSQL with another user in it.
     pub(crate) fn url_as(&self, user: &str) -> String {
         let (_, place) = self.url.split_once('@').expect("a URL with a user");
@@ -210,8 +228,7 @@ impl Db {
     }
 
     fn sqlite_connection(&self) -> SqliteConnection {
-        let path = self.url.strip_prefix("sqlite://").expect("a SQLite URL");
-        let mut conn = SqliteConnection::establish(path).unwrap();
+        let mut conn = SqliteConnection::establish(&self.file().to_string_lossy()).unwrap();
         conn.batch_execute("pragma busy_timeout = 10000").unwrap();
         conn
     }

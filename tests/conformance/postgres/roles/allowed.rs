@@ -36,7 +36,8 @@ async fn anew(roles: &Roles) -> WorkerId {
     owner
         .execute(
             "delete from jobs.ready; delete from jobs.running; delete from jobs.finished; delete from jobs.payload;
-         delete from jobs.job_error; delete from jobs.dead_letter; delete from jobs.worker; delete from jobs.schedule",
+         delete from jobs.job_error; delete from jobs.dead_letter; delete from jobs.worker; delete from jobs.schedule;
+         delete from jobs.installation",
         )
         .await
         .unwrap();
@@ -166,6 +167,14 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     step!("retry what was cancelled", operator.retry(waiting));
     step!("stats", operator.stats());
     step!("dead_letters", operator.dead_letters());
+    // Twice: for the first there is no row to change.
+    for _ in 0..2 {
+        assert!(step!("freeze", operator.freeze("somebody", "for a reason")));
+        assert!(step!("installation", storage.installation()).frozen.is_some());
+        assert!(step!("thaw", operator.thaw()));
+    }
+    step!("cancel_enqueued_before", operator.cancel_enqueued_before(now + chrono::TimeDelta::days(1), 100));
+    step!("forget_missed_ticks", operator.forget_missed_ticks());
     step!("deregister", storage.deregister(id));
     None
 }

@@ -45,6 +45,9 @@ pub(super) const TO_BOTH: &[&str] = &[
     "insert into jobs.queue (name, paused) values ('default', true)",
     "update jobs.queue set paused = true",
     "delete from jobs.queue",
+    "insert into jobs.installation (environment) values ('mine')",
+    "update jobs.installation set environment = 'mine'",
+    "delete from jobs.installation",
     "insert into jobs.payload (job_id, args) values (1, '{}')",
     "update jobs.payload set args = '{}'",
     // A trigger of one's own that has the owner's rights.
@@ -67,6 +70,8 @@ pub(super) const TO_ENQUEUERS: &[&str] = &[
     "table jobs.running",
     "table jobs.finished",
     "table jobs.payload",
+    "table jobs.installation",
+    "update jobs.installation set frozen_at = null",
     "select job_id from jobs.payload",
     "table jobs.job_error",
     "table jobs.worker",

@@ -1,0 +1,114 @@
+//! What is stored about the database as a whole: the environment it belongs to, and whether it is frozen.
+//!
+//! Both travel with a dump or a copy of the file, which is what they are for. A copy cannot be told from its original by the
+//! database itself: a clone from a template, an upgrade, a promoted replica and a restore all change or keep an identifier as they
+//! like, and all of them are legitimate. So the operator names the environment once, and the name is what is compared.
+
+use std::fmt;
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde::Serialize;
+
+use crate::error::StorageError;
+
+/// The longest name of an environment, actor or reason, in characters.
+const LONGEST: usize = 500;
+
+/// What holds for all workers of a database.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Installation {
+    /// The environment that it belongs to. `None`: nobody has named one, and any worker may serve it.
+    pub environment: Option<String>,
+    /// Set while no worker may claim anything.
+    pub frozen: Option<Freeze>,
+}
+
+/// Since when, by whom and why nothing is claimed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Freeze {
+    /// Since when.
+    pub at: DateTime<Utc>,
+    /// Who did it.
+    pub by: String,
+    /// Why.
+    pub reason: String,
+}
+
+impl fmt::Display for Freeze {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = self.at.to_rfc3339_opts(SecondsFormat::Secs, true).replacen('T', " ", 1);
+        write!(f, "frozen since {at} by {}: {}", self.by, self.reason)
+    }
+}
+
+impl Installation {
+    /// Whether a worker of this environment may serve it. Where the database has a name the worker must give the same: a copy of
+    /// production is most dangerous to those who never thought of a name. Where it has none any worker may, so that
+    /// programs can be given their name before the database is.
+    pub fn admit(&self, worker: Option<&str>) -> Result<(), StorageError> {
+        let Some(environment) = self.environment.as_deref() else { return Ok(()) };
+        let problem = match worker {
+            Some(worker) if worker == environment => return Ok(()),
+            Some(worker) => format!(
+                "this database belongs to the environment `{environment}`, and this worker to `{worker}`: it has claimed nothing. \
+                 If the database is the wrong one, mend DATABASE_URL. If it is a copy that shall belong to `{worker}`, run \
+                 `worker environment set {worker} --cancel-jobs`, which ends the jobs that came with it (`--keep-jobs` runs them here)"
+            ),
+            None => format!(
+                "this database belongs to the environment `{environment}`, and this worker names none: it has claimed nothing. If it \
+                 is a worker of `{environment}`, say so: JOBS_ENVIRONMENT={environment} (or `--environment`, or `.environment(..)`). If \
+                 the database is a copy, give the worker a name of its own, `staging` say, and run \
+                 `worker environment set staging --cancel-jobs`, which ends the jobs that came with it"
+            ),
+        };
+        Err(StorageError::Environment(problem))
+    }
+}
+
+/// Whether text can be stored as a name or a reason, and read in one line.
+pub fn check_words(what: &str, text: &str) -> Result<(), String> {
+    if text.trim().is_empty() {
+        return Err(format!("{what} must not be empty"));
+    }
+    if text.chars().count() > LONGEST {
+        return Err(format!("{what} must not be longer than {LONGEST} characters"));
+    }
+    if text.chars().any(char::is_control) {
+        return Err(format!("{what} must be one line without control characters"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(environment: Option<&str>) -> Installation {
+        Installation { environment: environment.map(str::to_owned), frozen: None }
+    }
+
+    #[test]
+    fn a_database_without_a_name_takes_any_worker() {
+        assert!(of(None).admit(None).is_ok());
+        assert!(of(None).admit(Some("staging")).is_ok());
+    }
+
+    #[test]
+    fn a_database_with_a_name_takes_workers_of_the_same() {
+        assert!(of(Some("production")).admit(Some("production")).is_ok());
+        for other in [None, Some("staging"), Some("Production"), Some("")] {
+            let refused = of(Some("production")).admit(other).unwrap_err();
+            assert!(matches!(refused, StorageError::Environment(_)));
+            let text = refused.to_string();
+            assert!(text.contains("`production`") && text.contains("worker environment set"), "{text}");
+        }
+    }
+
+    #[test]
+    fn words_fit_one_line() {
+        assert!(check_words("the reason", "restored for ticket 7").is_ok());
+        for wrong in ["", "  ", "a\nb", "a\0", &"x".repeat(501)] {
+            assert!(check_words("the reason", wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! The freeze watcher: says in the log when the database was frozen or thawed, and has the worker look for work after a thaw.
+//! Nothing depends on it: the statements themselves give nothing while the database is frozen.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::pause;
+use crate::installation::Freeze;
+use crate::telemetry::{self, Trouble};
+use crate::worker::Shared;
+
+pub(super) async fn run(shared: Arc<Shared>, mut known: Option<Freeze>, stop: CancellationToken) {
+    let trouble = Trouble::new("installation");
+    while pause(shared.settings.sweep(), &stop).await {
+        let frozen = match shared.storage.installation().await {
+            Ok(installation) => installation.frozen,
+            Err(problem) => {
+                trouble.report(&problem);
+                continue;
+            }
+        };
+        match (&known, &frozen) {
+            (before, Some(now)) if before.as_ref() != Some(now) => telemetry::frozen(now),
+            (Some(_), None) => {
+                telemetry::thawed();
+                shared.wake.notify_one();
+            }
+            _ => {}
+        }
+        known = frozen;
+    }
+}

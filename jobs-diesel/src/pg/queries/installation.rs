@@ -1,0 +1,53 @@
+//! `installation`, `freeze`, `set_environment`: what holds for the whole database, in one row at most.
+
+use chrono::{DateTime, Utc};
+use diesel::dsl::{insert_into, now, update};
+use diesel::prelude::*;
+use diesel::sql_types::Timestamptz;
+use diesel_async::{AsyncPgConnection, RunQueryDsl};
+use jobs_core::{Freeze, Installation};
+
+use crate::pg::schema::{installation, schedule};
+
+type Row = (Option<String>, Option<DateTime<Utc>>, Option<String>, Option<String>);
+
+pub(crate) async fn installation(conn: &mut AsyncPgConnection) -> QueryResult<Installation> {
+    let columns =
+        (installation::environment, installation::frozen_at, installation::frozen_by, installation::frozen_reason);
+    let row: Option<Row> = installation::table.select(columns).first(conn).await.optional()?;
+    let Some((environment, frozen_at, by, reason)) = row else { return Ok(Installation::default()) };
+    let freeze = |at| Freeze { at, by: by.unwrap_or_default(), reason: reason.unwrap_or_default() };
+    Ok(Installation { environment, frozen: frozen_at.map(freeze) })
+}
+
+/// Whether it was not frozen before.
+pub(crate) async fn freeze(conn: &mut AsyncPgConnection, by: &str, reason: &str) -> QueryResult<bool> {
+    let frozen = (
+        installation::frozen_at.eq(now.into_sql::<Timestamptz>().nullable()),
+        installation::frozen_by.eq(by),
+        installation::frozen_reason.eq(reason),
+    );
+    let not_frozen = installation::table.filter(installation::frozen_at.is_null());
+    if update(not_frozen).set(frozen).execute(conn).await? == 1 {
+        return Ok(true);
+    }
+    let first = insert_into(installation::table).values(frozen).on_conflict_do_nothing();
+    Ok(first.execute(conn).await? == 1)
+}
+
+pub(crate) async fn set_environment(conn: &mut AsyncPgConnection, environment: Option<&str>) -> QueryResult<()> {
+    let named = installation::environment.eq(environment);
+    insert_into(installation::table)
+        .values(named)
+        .on_conflict(installation::only_row)
+        .do_update()
+        .set(named)
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+pub(crate) async fn forget_missed_ticks(conn: &mut AsyncPgConnection) -> QueryResult<()> {
+    update(schedule::table).set(schedule::last_tick.eq(now)).execute(conn).await?;
+    Ok(())
+}

@@ -1,0 +1,26 @@
+//! `thaw`: ends a freeze, and wakes whoever sleeps, for what was enqueued meanwhile has woken them in vain.
+
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use diesel::query_builder::{AstPass, QueryFragment};
+use diesel::sql_types::BigInt;
+
+use crate::pg::native::{native_query, sql};
+
+pub(crate) struct ThawQuery;
+
+impl QueryFragment<Pg> for ThawQuery {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        sql!(
+            out,
+            "with thawed as (
+    update jobs.installation set frozen_at = null, frozen_by = null, frozen_reason = null where frozen_at is not null
+    returning only_row
+)
+select count(pg_notify('jobs', served.queue)) * 0 + (select count(*) from thawed)
+from (select distinct unnest(queues) as queue from jobs.worker) served"
+        )
+    }
+}
+
+native_query!(ThawQuery -> BigInt);

@@ -1,0 +1,81 @@
+//! `installation`, `freeze`, `thaw`, `set_environment`: what holds for the whole file, in one row at most.
+
+use diesel::SqliteConnection;
+use diesel::dsl::exists;
+use diesel::helper_types::{IsNotNull, exists as Exists};
+use diesel::prelude::*;
+use jobs_core::{Freeze, Installation};
+
+use crate::sqlite::schema::{jobs_installation, jobs_schedule};
+use crate::sqlite::time::Now;
+use crate::sqlite::types::Instant;
+
+type Row = (Option<String>, Option<Instant>, Option<String>, Option<String>);
+
+pub(crate) fn installation(conn: &mut SqliteConnection) -> QueryResult<Installation> {
+    let columns = (
+        jobs_installation::environment,
+        jobs_installation::frozen_at,
+        jobs_installation::frozen_by,
+        jobs_installation::frozen_reason,
+    );
+    let row: Option<Row> = jobs_installation::table.select(columns).first(conn).optional()?;
+    let Some((environment, frozen_at, by, reason)) = row else { return Ok(Installation::default()) };
+    let freeze = |at: Instant| Freeze { at: at.0, by: by.unwrap_or_default(), reason: reason.unwrap_or_default() };
+    Ok(Installation { environment, frozen: frozen_at.map(freeze) })
+}
+
+/// The condition that somebody has frozen the file.
+pub(crate) fn frozen() -> Exists<diesel::dsl::Filter<jobs_installation::table, IsNotNull<jobs_installation::frozen_at>>>
+{
+    exists(jobs_installation::table.filter(jobs_installation::frozen_at.is_not_null()))
+}
+
+/// Whether somebody has frozen the file.
+pub(crate) fn is_frozen(conn: &mut SqliteConnection) -> QueryResult<bool> {
+    diesel::select(frozen()).get_result(conn)
+}
+
+/// Whether it was not frozen before.
+pub(crate) fn freeze(conn: &mut SqliteConnection, by: &str, reason: &str) -> QueryResult<bool> {
+    let frozen = (
+        jobs_installation::frozen_at.eq(Now.nullable()),
+        jobs_installation::frozen_by.eq(by),
+        jobs_installation::frozen_reason.eq(reason),
+    );
+    let not_frozen = jobs_installation::table.filter(jobs_installation::frozen_at.is_null());
+    if diesel::update(not_frozen).set(frozen).execute(conn)? == 1 {
+        return Ok(true);
+    }
+    let first = diesel::insert_into(jobs_installation::table)
+        .values((jobs_installation::only_row.eq(1), frozen))
+        .on_conflict_do_nothing();
+    Ok(first.execute(conn)? == 1)
+}
+
+/// Whether it was frozen. Every worker notices the commit.
+pub(crate) fn thaw(conn: &mut SqliteConnection) -> QueryResult<bool> {
+    let rows = diesel::update(jobs_installation::table.filter(jobs_installation::frozen_at.is_not_null()))
+        .set((
+            jobs_installation::frozen_at.eq(None::<i64>),
+            jobs_installation::frozen_by.eq(None::<&str>),
+            jobs_installation::frozen_reason.eq(None::<&str>),
+        ))
+        .execute(conn)?;
+    Ok(rows == 1)
+}
+
+pub(crate) fn set_environment(conn: &mut SqliteConnection, environment: Option<&str>) -> QueryResult<()> {
+    let named = jobs_installation::environment.eq(environment);
+    diesel::insert_into(jobs_installation::table)
+        .values((jobs_installation::only_row.eq(1), named))
+        .on_conflict(jobs_installation::only_row)
+        .do_update()
+        .set(named)
+        .execute(conn)
+        .map(drop)
+}
+
+pub(crate) fn forget_missed_ticks(conn: &mut SqliteConnection) -> QueryResult<()> {
+    diesel::update(jobs_schedule::table).set(jobs_schedule::last_tick.eq(Now)).execute(conn).map(drop)
+}

@@ -1,0 +1,87 @@
+//! `environment`: which environment the database belongs to. Only workers of the same name serve it.
+
+use jobs_core::installation::check_words;
+use jobs_diesel::Database;
+use serde::Serialize;
+
+use super::args::{EnvironmentAction, SetArgs};
+use super::backlog::{self, Ended};
+use super::exit::{CliError, Exit};
+use super::{App, database, output};
+
+#[derive(Serialize)]
+struct Named<'a> {
+    environment: Option<&'a str>,
+    cancelled: usize,
+}
+
+pub(super) async fn environment(app: &App<'_>, action: &EnvironmentAction) -> Result<Exit, CliError> {
+    if let EnvironmentAction::Set(args) = action {
+        check_words("the name", &args.name).map_err(CliError::usage)?;
+    }
+    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
+    database.storage.check_schema().await?;
+    let before = database.storage.installation().await?.environment;
+    match action {
+        EnvironmentAction::Show => say(app, before.as_deref(), 0, || match &before {
+            Some(name) => format!("{}\n", output::printable(name)),
+            None => "this database has no name; `worker environment set production`, say, names it\n".to_owned(),
+        }),
+        EnvironmentAction::Set(args) => set(app, &database, before.as_deref(), args).await,
+        EnvironmentAction::Unset => {
+            database.operator.set_environment(None).await?;
+            say(app, None, 0, || "this database has no name any more; any worker may serve it\n".to_owned())
+        }
+    }
+}
+
+/// A first name changes nothing but who may start. Another name means that this is a copy, whose jobs are not to run by accident, or
+/// that the URL is wrong, and then live workers are there.
+async fn set(app: &App<'_>, database: &Database, before: Option<&str>, args: &SetArgs) -> Result<Exit, CliError> {
+    let name = args.name.as_str();
+    let mut ended = Ended::default();
+    if let Some(before) = before.filter(|before| *before != name) {
+        refuse_in_use(database, before).await?;
+        let jobs = backlog::size(database).await?;
+        if jobs > 0 && !args.cancel_jobs && !args.keep_jobs {
+            return Err(CliError::failed(format!(
+                "{} of `{before}` wait or run here, and workers of `{name}` would run them: pass --cancel-jobs to end them, or \
+                 --keep-jobs to have them run",
+                output::count(jobs, "job"),
+            )));
+        }
+    }
+    if args.cancel_jobs {
+        ended = backlog::end(database).await?;
+    }
+    database.operator.set_environment(Some(name)).await?;
+    say(app, Some(name), ended.cancelled, || {
+        let cancelled = if args.cancel_jobs { backlog::said(ended.cancelled) } else { String::new() };
+        format!(
+            "{cancelled}this database belongs to `{name}`: only workers that start with JOBS_ENVIRONMENT={name} serve it; \
+             those that run already go on\n"
+        )
+    })
+}
+
+async fn refuse_in_use(database: &Database, before: &str) -> Result<(), CliError> {
+    let alive = database.operator.workers().await?.iter().filter(|worker| worker.alive).count();
+    if alive == 0 {
+        return Ok(());
+    }
+    Err(CliError::failed(format!(
+        "{} at work on this database of `{before}`: is the URL right? If it is a copy that was just made, its workers count as \
+         dead after their lease; `stats` names them",
+        if alive == 1 { "1 worker is".to_owned() } else { format!("{alive} workers are") },
+    )))
+}
+
+fn say(
+    app: &App<'_>,
+    environment: Option<&str>,
+    cancelled: usize,
+    human: impl FnOnce() -> String,
+) -> Result<Exit, CliError> {
+    output::print(app.json, &Named { environment, cancelled }, human)?;
+    Ok(Exit::Fine)
+}

@@ -1,0 +1,59 @@
+//! `freeze` and `thaw`: no worker claims anything in between.
+
+use jobs_core::Freeze;
+use jobs_core::installation::check_words;
+use serde::Serialize;
+
+use super::args::{FreezeArgs, ThawArgs};
+use super::backlog::{self, Ended};
+use super::exit::{CliError, Exit};
+use super::{App, database, output, settings};
+
+#[derive(Serialize)]
+struct Frozen {
+    /// Whether it was not frozen before.
+    changed: bool,
+    frozen: Option<Freeze>,
+}
+
+pub(super) async fn freeze(app: &App<'_>, args: &FreezeArgs) -> Result<Exit, CliError> {
+    let by = settings::actor(args, app.env)?;
+    check_words("--actor", &by).and_then(|()| check_words("--reason", &args.reason)).map_err(CliError::usage)?;
+    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
+    database.storage.check_schema().await?;
+    let changed = database.operator.freeze(&by, &args.reason).await?;
+    let answer = Frozen { changed, frozen: database.storage.installation().await?.frozen };
+    output::print(app.json, &answer, || match &answer.frozen {
+        Some(freeze) if changed => {
+            format!(
+                "{}\nrunning jobs go on, nothing else is claimed; to end it: `worker thaw`\n",
+                output::printable(&freeze.to_string())
+            )
+        }
+        Some(freeze) => {
+            format!("it was {} already; to end it: `worker thaw`\n", output::printable(&freeze.to_string()))
+        }
+        None => "frozen, and thawed by somebody else since\n".to_owned(),
+    })?;
+    Ok(Exit::Fine)
+}
+
+#[derive(Serialize)]
+struct Thawed {
+    /// Whether it was frozen before.
+    changed: bool,
+    cancelled: usize,
+}
+
+pub(super) async fn thaw(app: &App<'_>, args: &ThawArgs) -> Result<Exit, CliError> {
+    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
+    database.storage.check_schema().await?;
+    let Ended { cancelled } = if args.cancel_jobs { backlog::end(&database).await? } else { Ended::default() };
+    let answer = Thawed { changed: database.operator.thaw().await?, cancelled };
+    output::print(app.json, &answer, || {
+        let ended = if args.cancel_jobs { backlog::said(cancelled) } else { String::new() };
+        let thawed = if answer.changed { "thawed: workers claim again" } else { "it was not frozen" };
+        format!("{ended}{thawed}\n")
+    })?;
+    Ok(Exit::Fine)
+}

@@ -1,0 +1,168 @@
+//! `freeze`, `thaw` and `environment`, as real workers meet them.
+
+use std::time::{Duration, Instant};
+
+use fixture_app::{Charge, Greet, Wait};
+use serde_json::Value;
+
+use crate::support::{Db, Run, worker};
+
+fn greet() -> Greet {
+    Greet { name: "x".to_owned() }
+}
+
+/// A command of somebody known.
+fn as_anna(db: &Db, args: &[&str]) -> Run {
+    worker("fixture-worker").args(args).env("DATABASE_URL", &db.url).env("SUDO_USER", "").env("USER", "anna").run()
+}
+
+/// Any command, and a worker, that names an environment.
+fn in_environment(db: &Db, environment: &str, args: &[&str]) -> Run {
+    worker("fixture-worker").args(args).env("DATABASE_URL", &db.url).env("JOBS_ENVIRONMENT", environment).run()
+}
+
+fn state(db: &Db, id: i64) -> String {
+    db.json(&["show", &id.to_string()])["state"].as_str().unwrap().to_owned()
+}
+
+on_each_database! {
+    fn a_frozen_database_is_left_alone_until_it_is_thawed(db) {
+        let db = db.migrated();
+        let said = as_anna(&db, &["freeze", "--reason", "restored for ticket 7"]).succeeded().stdout;
+        assert!(said.contains("by anna: restored for ticket 7") && said.contains("to end it: `worker thaw`"), "{said}");
+        let id = db.enqueue(greet());
+        // A poll of the worker's own, so that what it does not do is not for want of looking.
+        let mut worker = db.start(&["--poll", "50ms", "--lease", "2s"]);
+        worker.await_line("restored for ticket 7. Nothing is claimed and no schedule ticks until `worker thaw`");
+        std::thread::sleep(Duration::from_secs(2));
+        assert_eq!(state(&db, id), "available");
+
+        // Whoever looks is told.
+        for (args, answer) in [(&["stats"][..], "frozen since"), (&["show", &id.to_string()], "frozen since"), (&["check"], "warning: the database is frozen since")] {
+            let text = db.run(args).succeeded().stdout;
+            assert!(text.starts_with(answer) && text.contains("by anna: restored for ticket 7") && text.contains("worker thaw"), "{text}");
+        }
+        assert_eq!(db.json(&["stats"])["frozen"]["by"], "anna");
+        assert_eq!(db.json(&["show", &id.to_string()])["frozen"]["reason"], "restored for ticket 7");
+        assert_eq!(db.json(&["check"])["findings"][0]["code"], "frozen");
+
+        assert_eq!(db.run(&["thaw"]).succeeded().stdout, "thawed: workers claim again\n");
+        db.await_state(id, "completed");
+        worker.await_line("the database was thawed");
+        assert_eq!(db.run(&["thaw"]).succeeded().stdout, "it was not frozen\n");
+        assert_eq!(db.json(&["stats"])["frozen"], Value::Null);
+    }
+
+    fn a_running_worker_notices_within_a_second_and_its_jobs_go_on(db) {
+        let db = db.migrated();
+        let mut worker = db.start(&["--queues", "default=2,mail=2", "--lease", "2s"]);
+        let running = db.enqueue(Wait { millis: 4000 });
+        db.await_state(running, "running");
+        let begun = Instant::now();
+        db.run(&["freeze", "--reason", "an incident", "--actor", "bert"]).succeeded();
+        std::thread::sleep(Duration::from_secs(1).saturating_sub(begun.elapsed()));
+        let waiting: Vec<i64> = (0..20).map(|_| db.enqueue(greet())).collect();
+        worker.await_line("by bert: an incident");
+        db.await_state(running, "completed");
+        assert!(waiting.iter().all(|id| state(&db, *id) == "available"));
+        let again = db.run(&["freeze", "--reason", "another", "--actor", "carl"]).succeeded().stdout;
+        assert!(again.contains("already") && again.contains("by bert: an incident"), "{again}");
+        let thawed = Instant::now();
+        db.run(&["thaw"]).succeeded();
+        waiting.iter().for_each(|id| drop(db.await_state(*id, "completed")));
+        assert!(thawed.elapsed() < Duration::from_secs(15), "{:?}", thawed.elapsed());
+    }
+
+    fn a_thaw_may_first_cancel_what_came_with_the_copy(db) {
+        let db = db.migrated();
+        let mut lost = db.start(&["--lease", "1s"]);
+        let running = db.enqueue(Wait { millis: 60_000 });
+        db.await_state(running, "running");
+        lost.kill();
+        let waiting: Vec<i64> = (0..2500).step_by(500).map(|_| db.enqueue(greet())).collect();
+        db.run(&["freeze", "--reason", "restored", "--actor", "anna"]).succeeded();
+        let thawed = db.run(&["thaw", "--cancel-jobs"]).succeeded().stdout;
+        assert_eq!(thawed, format!("cancelled {} jobs; schedules go on from now\nthawed: workers claim again\n", waiting.len() + 1));
+        let new = db.enqueue(greet());
+        let _worker = db.start(&["--lease", "1s"]);
+        db.await_state(new, "completed");
+        assert!(waiting.iter().chain([&running]).all(|id| state(&db, *id) == "cancelled"));
+    }
+
+    fn a_reason_and_an_actor_are_asked_for_in_words(db) {
+        let db = db.migrated();
+        assert!(db.run(&["freeze"]).exited(2).stderr.contains("--reason"));
+        db.run(&["freeze", "--reason", " ", "--actor", "anna"]).exited(2).complained(&["--reason must not be empty"]);
+        let nobody = ["SUDO_USER", "USER", "LOGNAME", "USERNAME"];
+        let run = nobody.iter().fold(worker("fixture-worker"), |worker, name| worker.env(name, ""));
+        let run = run.args(["freeze", "--reason", "x"]).env("DATABASE_URL", &db.url).run();
+        run.exited(2).complained(&["write --actor NAME"]);
+    }
+
+    fn a_freeze_needs_the_schema(db) {
+        for args in [&["freeze", "--reason", "x", "--actor", "anna"][..], &["thaw"], &["environment"], &["environment", "set", "x"]] {
+            db.run(args).exited(4).complained(&["migrate"]);
+        }
+    }
+
+    fn a_database_without_a_name_is_served_as_ever(db) {
+        let db = db.migrated();
+        assert!(db.run(&["environment"]).succeeded().stdout.contains("no name"));
+        assert_eq!(db.json(&["environment"])["environment"], Value::Null);
+        let _plain = db.start(&[]);
+        db.await_state(db.enqueue(greet()), "completed");
+        let mut named = db.start(&["--environment", "staging"]);
+        named.await_line("`worker environment set staging` names it");
+        let report = in_environment(&db, "staging", &["check", "--json"]).succeeded().json();
+        assert_eq!(report["findings"][0]["code"], "unnamed_database");
+    }
+
+    fn workers_of_another_environment_do_not_start(db) {
+        let db = db.migrated();
+        db.run(&["environment", "set", "production"]).succeeded();
+        assert_eq!(db.run(&["environment"]).succeeded().stdout, "production\n");
+        let id = db.enqueue(greet());
+        let foreign = in_environment(&db, "staging", &[]).exited(1);
+        foreign.complained(&["belongs to the environment `production`", "this worker to `staging`", "worker environment set staging --cancel-jobs"]);
+        let nameless = db.run(&[]).exited(1);
+        nameless.complained(&["this worker names none", "JOBS_ENVIRONMENT=production", "--cancel-jobs"]);
+        for run in [in_environment(&db, "staging", &["check", "--json"]), db.run(&["check", "--json"])] {
+            assert_eq!(run.exited(1).json()["findings"][0]["code"], "environment");
+        }
+        assert_eq!(state(&db, id), "available");
+        let _own = db.start(&["--environment", "production"]);
+        db.await_state(id, "completed");
+    }
+
+    fn a_copy_is_adopted_with_its_jobs_or_without(db) {
+        let db = db.migrated();
+        db.run(&["environment", "set", "production"]).succeeded();
+        let id = db.enqueue(greet());
+        let unsure = db.run(&["environment", "set", "staging"]).exited(1);
+        unsure.complained(&["1 job of `production`", "--cancel-jobs", "--keep-jobs"]);
+        let kept = db.run(&["environment", "set", "staging", "--keep-jobs"]).succeeded().stdout;
+        assert!(kept.starts_with("this database belongs to `staging`"), "{kept}");
+        assert_eq!(state(&db, id), "available");
+        let cancelled = db.json(&["environment", "set", "test", "--cancel-jobs"]);
+        assert_eq!((&cancelled["environment"], &cancelled["cancelled"]), (&Value::from("test"), &Value::from(1)));
+        assert_eq!(state(&db, id), "cancelled");
+        // Nothing waits any more: no choice is asked for.
+        db.run(&["environment", "set", "other"]).succeeded();
+        db.run(&["environment", "unset"]).succeeded();
+        assert_eq!(db.json(&["environment"])["environment"], Value::Null);
+    }
+
+    fn a_database_at_work_is_not_taken_from_its_workers(db) {
+        let db = db.migrated();
+        db.run(&["environment", "set", "production"]).succeeded();
+        let mut worker = db.start(&["--environment", "production", "--lease", "2s"]);
+        let id = db.enqueue(Charge { card: "x".to_owned() });
+        db.await_state(id, "discarded");
+        let refused = db.run(&["environment", "set", "staging", "--cancel-jobs"]).exited(1);
+        refused.complained(&["1 worker is at work on this database of `production`", "is the URL right?"]);
+        assert_eq!(db.run(&["environment"]).succeeded().stdout, "production\n");
+        worker.kill();
+        std::thread::sleep(Duration::from_millis(2200));
+        db.run(&["environment", "set", "staging"]).succeeded();
+    }
+}

@@ -1,0 +1,254 @@
+//! Dumps and copies: everything arrives, nothing runs before somebody says so, and then each job runs once.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use background::Job as _;
+use fixture_app::{Charge, Greet, Wait};
+
+use crate::support::{Db, Run, Running, Scratch, worker};
+
+/// What runs when the dump is taken takes so long, at each attempt.
+const RUNS: u64 = 3000;
+/// Jobs that wait in the dump.
+const WAITING: usize = 300;
+
+fn program(name: &str) -> Command {
+    let bin = std::env::var("JOBS_TEST_PG_BIN").expect("JOBS_TEST_PG_BIN; run these tests with `cargo xtask test`");
+    Command::new(PathBuf::from(bin).join(name))
+}
+
+fn succeed(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn dump(db: &Db, scratch: &Scratch, options: &[&str]) -> String {
+    let file = scratch.path().join("dump");
+    succeed(program("pg_dump").args(options).arg("--file").arg(&file).arg(&db.url));
+    file.to_str().unwrap().to_owned()
+}
+
+fn restore(db: &Db, options: &[&str], file: &str) {
+    succeed(program("pg_restore").arg("--exit-on-error").args(options).arg("--dbname").arg(&db.url).arg(file));
+}
+
+/// The schema's definition as PostgreSQL itself tells it, without what it makes up anew each time.
+fn definition(db: &Db) -> String {
+    let text = succeed(program("pg_dump").args(["--schema-only", "--schema", "jobs"]).arg(&db.url));
+    text.lines().filter(|line| !line.contains("restrict ")).map(|line| format!("{line}\n")).collect()
+}
+
+/// A number of the contents of each table, of the view, and of where each sequence stands.
+fn contents(db: &Db) -> String {
+    db.text(
+        "with relation (name) as (
+             select c.relname::text from pg_class c where c.relnamespace = 'jobs'::regnamespace and c.relkind in ('r', 'v', 'S')
+         )
+         select string_agg(name || ' ' || (xpath('//text/text()', query_to_xml(format(
+                case when name ~ '_id$|_seq$' then 'select last_value || '' '' || is_called as text from jobs.%I'
+                     else 'select count(*) || '' '' || coalesce(md5(string_agg(t::text, '','' order by t::text)), '''') as text from jobs.%I t' end,
+                name), false, true, '')))[1]::text, e'\\n' order by name) as text
+         from relation",
+    )
+}
+
+fn start_in(db: &Db, environment: &str, args: &[&str]) -> Running {
+    worker("fixture-worker").args(args).env("DATABASE_URL", &db.url).env("JOBS_ENVIRONMENT", environment).start()
+}
+
+fn greet(name: &str) -> Greet {
+    Greet { name: name.to_owned() }
+}
+
+/// What is in the dump.
+struct Original {
+    running: i64,
+    waiting: Vec<i64>,
+    later: i64,
+    completed: i64,
+    discarded: i64,
+}
+
+/// A database of `production` with jobs in all states, whose worker has just been killed.
+fn original(db: &Db) -> Original {
+    db.run(&["environment", "set", "production"]).succeeded();
+    let large = "x".repeat(5000);
+    let (completed, discarded) = (db.enqueue(greet(&large)), db.enqueue(Charge { card: "c".to_owned() }));
+    let mut first = start_in(db, "production", &["--lease", "2s"]);
+    db.await_state(completed, "completed");
+    db.await_state(discarded, "discarded");
+    first.kill();
+    let mut victim = start_in(db, "production", &["--lease", "2s", "--queues", "default=1"]);
+    let running = db.enqueue(Wait { millis: RUNS });
+    db.execute(&format!(
+        "select jobs.enqueue('greet', json_build_object('name', case when n % 50 = 0 then '{large}' else 'x' end), 'mail')
+         from generate_series(1, {WAITING}) n",
+    ));
+    db.await_state(running, "running");
+    victim.kill();
+    let waiting = db.text("select json_agg(id order by id)::text as text from jobs.ready");
+    let waiting: Vec<i64> = serde_json::from_str(&waiting).unwrap();
+    assert_eq!(waiting.len(), WAITING);
+    let later = db.enqueue(greet("later").delay(Duration::from_secs(3600)));
+    assert_eq!(db.json(&["show", &running.to_string()])["state"], "running");
+    db.execute(
+        "insert into jobs.schedule (name, kind, expression, timezone, catch_up, last_tick)
+         values ('by hand', 'greet', '0 0 2 1 1 *', 'Europe/Paris', 'last', '2020-02-03 04:05:06.789012+00');
+         insert into jobs.queue (name, paused) values ('slow', true);",
+    );
+    Original { running, waiting, later, completed, discarded }
+}
+
+/// Each job of the dump ends once: what waited at its first attempt, what ran at its second, what had ended not at all.
+fn each_runs_once(db: &Db, original: &Original) {
+    let before = db.text("select json_agg(f order by id)::text as text from jobs.finished f");
+    let _worker = start_in(db, "staging", &["--lease", "2s"]);
+    let running = db.await_state(original.running, "completed");
+    assert_eq!((running["attempt"].as_i64(), running["crashes"].as_i64()), (Some(2), Some(1)), "{running}");
+    original.waiting.last().map(|last| db.await_state(*last, "completed"));
+    let once = "state = 1 and attempt = 1 and lease = 1 and crashes = 0";
+    let waited = original.waiting.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while db.count(&format!("jobs.finished where {once} and id in ({waited})")) < i64::try_from(WAITING).unwrap() {
+        assert!(Instant::now() < deadline, "{}", db.text("select json_agg(j)::text as text from jobs.job j"));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(db.json(&["show", &original.later.to_string()])["state"], "scheduled");
+    let ended = format!("id in ({}, {})", original.completed, original.discarded);
+    let after = db.text(&format!("select json_agg(f order by id)::text as text from jobs.finished f where {ended}"));
+    assert_eq!(before, after);
+    // The sequence goes on, so that no id comes twice.
+    let new = db.enqueue(greet("new"));
+    assert!(new > original.later, "{new}");
+    db.await_state(new, "completed");
+}
+
+fn round_trip(dump_with: &[&str], restore_with: &[&str]) {
+    let (scratch, db, copy) = (Scratch::new(), Db::postgres().migrated(), Db::postgres());
+    let original = original(&db);
+    let file = dump(&db, &scratch, dump_with);
+    restore(&copy, restore_with, &file);
+    assert_eq!(definition(&copy), definition(&db));
+    let whole = contents(&db);
+    assert!(
+        whole.contains(&format!("ready {} ", WAITING + 1))
+            && whole.contains("job_id ")
+            && whole.contains("job_error 1 "),
+        "{whole}"
+    );
+    assert_eq!(contents(&copy), whole);
+
+    // It is production's, and staging's workers leave it alone until they are told.
+    worker("fixture-worker")
+        .env("DATABASE_URL", &copy.url)
+        .env("JOBS_ENVIRONMENT", "staging")
+        .run()
+        .exited(1)
+        .complained(&["belongs to the environment `production`"]);
+    adopt(&copy, &["--keep-jobs"]);
+    each_runs_once(&copy, &original);
+}
+
+/// Waits until the workers of the dump count as dead, whose heartbeats came with it.
+fn adopt(copy: &Db, args: &[&str]) -> Run {
+    std::thread::sleep(Duration::from_millis(2200));
+    copy.run(&[&["environment", "set", "staging"], args].concat()).succeeded()
+}
+
+#[test]
+fn the_whole_database_comes_back_from_a_dump() {
+    round_trip(&["--format", "custom"], &[]);
+}
+
+#[test]
+fn the_schema_alone_comes_back_from_a_dump() {
+    round_trip(&["--format", "custom", "--schema", "jobs"], &[]);
+}
+
+#[test]
+fn a_dump_is_restored_by_two_at_once() {
+    round_trip(&["--format", "custom"], &["--jobs", "2"]);
+}
+
+/// The order in which `pg_restore` lists the tables puts `payload` before `ready`; two at once may not, and the trigger of `ready`
+/// then finds no arguments.
+#[test]
+fn the_data_alone_comes_back_into_a_migrated_schema() {
+    for together in [&[][..], &["--jobs", "2"]] {
+        let (scratch, db, copy) = (Scratch::new(), Db::postgres().migrated(), Db::postgres().migrated());
+        let original = original(&db);
+        let file =
+            dump(&db, &scratch, &["--format", "custom", "--data-only", "--exclude-table", "jobs.schema_migration"]);
+        restore(&copy, &[&["--data-only", "--disable-triggers"], together].concat(), &file);
+        let ledger = |contents: String| {
+            contents.lines().filter(|line| !line.starts_with("schema_migration")).collect::<String>()
+        };
+        assert_eq!(ledger(contents(&copy)), ledger(contents(&db)));
+        adopt(&copy, &["--keep-jobs"]);
+        each_runs_once(&copy, &original);
+    }
+}
+
+#[test]
+fn a_frozen_database_is_frozen_in_the_copy() {
+    let (scratch, db, copy) = (Scratch::new(), Db::postgres().migrated(), Db::postgres());
+    let id = db.enqueue(greet("x"));
+    db.run(&["freeze", "--reason", "dumped for a look", "--actor", "anna"]).succeeded();
+    restore(&copy, &[], &dump(&db, &scratch, &["--format", "custom"]));
+    assert!(copy.run(&["stats"]).succeeded().stdout.contains("by anna: dumped for a look"));
+    let mut worker = copy.start(&["--poll", "50ms"]);
+    worker.await_line("by anna: dumped for a look");
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(copy.json(&["show", &id.to_string()])["state"], "available");
+    copy.run(&["thaw"]).succeeded();
+    copy.await_state(id, "completed");
+    // The original knows nothing of that.
+    assert!(db.run(&["stats"]).succeeded().stdout.contains("frozen since"));
+}
+
+/// As staging is refreshed every night: its workers go on, and find themselves on production's jobs.
+#[test]
+fn a_worker_at_work_does_not_touch_what_is_restored_under_it() {
+    let (scratch, db, staging) = (Scratch::new(), Db::postgres().migrated(), Db::postgres().migrated());
+    let original = original(&db);
+    staging.run(&["environment", "set", "staging"]).succeeded();
+    let mut worker = start_in(&staging, "staging", &["--poll", "50ms", "--lease", "2s"]);
+    staging.await_state(staging.enqueue(greet("own")), "completed");
+
+    let file = dump(&db, &scratch, &["--format", "custom", "--schema", "jobs"]);
+    restore(&staging, &["--clean"], &file);
+    worker.await_line("belongs to the environment `production`");
+    std::thread::sleep(Duration::from_secs(3));
+    let waiting = staging.count("jobs.ready");
+    assert_eq!(waiting, i64::try_from(WAITING + 1).unwrap(), "those that wait, and the later one");
+
+    let said = staging.run(&["environment", "set", "staging", "--cancel-jobs"]).succeeded().stdout;
+    assert!(said.starts_with(&format!("cancelled {} jobs", WAITING + 2)), "{said}");
+    staging.await_state(staging.enqueue(greet("own")), "completed");
+    assert_eq!(staging.json(&["show", &original.waiting[0].to_string()])["state"], "cancelled");
+}
+
+#[test]
+fn a_copied_file_is_left_alone_elsewhere() {
+    let (db, scratch) = (Db::sqlite().migrated(), Scratch::new());
+    db.run(&["environment", "set", "production"]).succeeded();
+    let id = db.enqueue(greet("x"));
+    db.execute("pragma wal_checkpoint(truncate)");
+    let file = scratch.path().join("copy.db");
+    std::fs::copy(db.file(), &file).unwrap();
+    let url = format!("sqlite://{}", file.display());
+    let on_copy = |args: &[&str]| {
+        worker("fixture-worker").args(args).env("DATABASE_URL", &url).env("JOBS_ENVIRONMENT", "staging")
+    };
+    on_copy(&[]).run().exited(1).complained(&["belongs to the environment `production`"]);
+    on_copy(&["environment", "set", "staging", "--cancel-jobs"]).run().succeeded();
+    let mut worker = on_copy(&[]).start();
+    worker.await_line("worker started");
+    let show = on_copy(&["show", &id.to_string(), "--json"]).run().succeeded().json();
+    assert_eq!(show["state"], "cancelled");
+    // The original has it still.
+    assert_eq!(db.json(&["show", &id.to_string()])["state"], "available");
+}
