@@ -99,9 +99,15 @@ on_each_database! {
         run.exited(2).complained(&["write --actor NAME"]);
     }
 
-    fn a_freeze_needs_the_schema(db) {
-        for args in [&["freeze", "--reason", "x", "--actor", "anna"][..], &["thaw"], &["environment"], &["environment", "set", "x"]] {
+    fn a_freeze_needs_the_schema_of_this_version(db) {
+        let commands = [&["freeze", "--reason", "x", "--actor", "anna"][..], &["thaw"], &["environment"], &["environment", "set", "x"]];
+        for args in commands {
             db.run(args).exited(4).complained(&["migrate"]);
+        }
+        let db = db.migrated();
+        db.execute("insert into jobs.schema_migration (version, name) values (99, 'future')");
+        for args in commands {
+            db.run(args).exited(4).complained(&["newer"]);
         }
     }
 
