@@ -2,6 +2,7 @@
 //! table to standard error, past the test harness. They run one after the other, so that none disturbs another.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+mod backlog;
 mod fleet;
 mod mixed;
 mod order;
