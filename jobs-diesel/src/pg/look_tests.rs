@@ -146,8 +146,9 @@ async fn a_claim_after_a_full_one_does_not_walk_over_what_that_took() {
     world.claim.wanted = vec![Wanted::new("default", 5)];
     let plan = world.storage.levels(world.claim.worker, |levels| levels.plan(&world.claim, began));
     let going_on = buffers(&mut world.conn, ClaimQuery::new(&world.claim, &plan)).await;
-    let from_floors = world.buffers().await;
-    assert!(from_floors > 2 * going_on, "{going_on} buffers where the last left off, {from_floors} from the floors");
+    // On a slow machine the floors may have followed.
+    let from_bottom = world.buffers_from_the_bottom().await;
+    assert!(from_bottom > 2 * going_on, "{going_on} buffers where the last left off, {from_bottom} from the bottom");
     drop(forgotten);
     world.end().await;
 }
