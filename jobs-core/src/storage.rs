@@ -315,14 +315,14 @@ pub trait Storage: Send + Sync + 'static {
     async fn rescue(&self, policy: RescuePolicy) -> StorageResult<Rescued>;
 
     /// Stores the schedules that code declares: new ones start now, changed ones go on from now. Others are left alone: a
-    /// newer program may have declared them.
-    async fn declare_schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<()>;
+    /// newer program may have declared them. `false`: one is still to be changed, because another session has locked its row.
+    async fn declare_schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<bool>;
 
     /// All schedules, and the database's time.
     async fn schedules(&self) -> StorageResult<(Vec<StoredSchedule>, DateTime<Utc>)>;
 
     /// Moves a schedule on and enqueues the jobs of its ticks, in one transaction, if its `last_tick` is still
-    /// the given one. `false`: another worker did.
+    /// the given one. `false`: another worker did, or another session has locked its row.
     async fn tick(&self, schedule: &StoredSchedule, last_tick: DateTime<Utc>, jobs: &[NewJob]) -> StorageResult<bool>;
 
     /// Deletes finished jobs whose time has come, at most `limit`. Returns how many.

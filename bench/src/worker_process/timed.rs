@@ -84,7 +84,7 @@ impl Storage for Timed {
         self.0.rescue(policy).await
     }
 
-    async fn declare_schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<()> {
+    async fn declare_schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<bool> {
         self.0.declare_schedules(declared).await
     }
 

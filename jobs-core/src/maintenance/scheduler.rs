@@ -23,6 +23,8 @@ use crate::worker::Shared;
 const LONGEST_SLEEP: Duration = Duration::from_secs(5);
 /// and where there was none so far, this often.
 const LONGEST_SLEEP_WITHOUT: Duration = Duration::from_secs(60);
+/// A row that another session has locked is tried again this soon: it may be a worker that ticks it, and dies.
+const LOCKED: Duration = Duration::from_millis(500);
 /// After the instant of a tick, so that the database's clock has surely passed it.
 const MARGIN: Duration = Duration::from_millis(5);
 
@@ -33,10 +35,10 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     loop {
         let looked = async {
             if !is_declared {
-                shared.storage.declare_schedules(&declared).await?;
-                is_declared = true;
+                is_declared = shared.storage.declare_schedules(&declared).await?;
             }
-            look(&shared, &declared).await
+            let sleep = look(&shared, &declared).await;
+            sleep.map(|sleep| if is_declared { sleep } else { sleep.min(LOCKED) })
         };
         let sleep = looked.await.unwrap_or_else(|problem| {
             trouble.report(&problem);
@@ -89,7 +91,9 @@ async fn look(shared: &Shared, declared: &[DeclaredSchedule]) -> StorageResult<D
                 continue;
             }
         };
-        tick(shared, registration, stored, &schedule, now).await?;
+        if !tick(shared, registration, stored, &schedule, now).await? {
+            sleep = sleep.min(LOCKED);
+        }
         if let Some(next) = schedule.next_after(now) {
             sleep = sleep.min((next - now).to_std().unwrap_or_default() + MARGIN);
         }
@@ -97,25 +101,27 @@ async fn look(shared: &Shared, declared: &[DeclaredSchedule]) -> StorageResult<D
     Ok(sleep)
 }
 
+/// `false`: it is due, and another worker has dealt with it, or somebody has locked its row.
 async fn tick(
     shared: &Shared,
     registration: &Registration,
     stored: &StoredSchedule,
     schedule: &Schedule,
     now: DateTime<Utc>,
-) -> StorageResult<()> {
+) -> StorageResult<bool> {
     let due = schedule.due(stored.last_tick, now, stored.catch_up);
     if due.ticks.is_empty() {
-        return Ok(());
+        return Ok(true);
     }
     let jobs: Vec<NewJob> = due.ticks.iter().map(|tick| job(registration, *tick)).collect();
     crash_point("tick");
-    if shared.storage.tick(stored, due.last_tick, &jobs).await? {
+    let is_won = shared.storage.tick(stored, due.last_tick, &jobs).await?;
+    if is_won {
         crash_point("ticked");
         telemetry::ticked(&stored.name, jobs.len());
         shared.wake.notify_one();
     }
-    Ok(())
+    Ok(is_won)
 }
 
 /// The job of one tick: no arguments, the kind's defaults.

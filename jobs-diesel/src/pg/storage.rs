@@ -133,7 +133,7 @@ impl Storage for PgStorage {
         Ok(rescued)
     }
 
-    async fn declare_schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<()> {
+    async fn declare_schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<bool> {
         run!(self, "declare_schedules", conn => schedule::declare(conn, declared))
     }
 
@@ -152,7 +152,11 @@ impl Storage for PgStorage {
     }
 
     async fn set_idle(&self, id: WorkerId, idle: bool) -> StorageResult<()> {
-        run!(self, "set_idle", conn => worker::set_idle(conn, id, idle))
+        if run!(self, "set_idle", conn => worker::set_idle(conn, id, idle))? {
+            return Ok(());
+        }
+        let problem = "another session has locked the row of this worker in jobs.worker";
+        Err(unavailable(std::io::Error::new(std::io::ErrorKind::WouldBlock, problem)))
     }
 
     async fn listen(&self, queues: &[String], wake: Arc<Notify>, stop: CancellationToken) {

@@ -128,9 +128,11 @@ impl Storage for SqliteStorage {
         Ok(nobody)
     }
 
-    async fn declare_schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<()> {
+    async fn declare_schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<bool> {
         let declared = declared.to_vec();
-        self.writer.write(move |conn| schedules::declare(conn, &declared)).await
+        self.writer.write(move |conn| schedules::declare(conn, &declared)).await?;
+        // Nobody locks a row here.
+        Ok(true)
     }
 
     async fn schedules(&self) -> StorageResult<(Vec<StoredSchedule>, DateTime<Utc>)> {

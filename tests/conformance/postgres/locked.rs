@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use jobs_core::Finish;
+use jobs_core::storage::DeclaredSchedule;
 
 use super::Postgres;
 use crate::bench::*;
 use crate::fixture::{Fixture, run};
+use crate::scheduling::declared;
 
 /// What a statement may take that waits for nobody.
 const AT_ONCE: Duration = Duration::from_secs(3);
@@ -54,5 +56,76 @@ fn a_rescue_passes_over_locked_rows_and_says_so() {
         locker.commit().await;
         let rescued = db.storage.rescue(POLICY).await.unwrap();
         assert_eq!((rescued.returned, rescued.left_behind), (vec![locked], false));
+    });
+}
+
+#[test]
+fn a_locked_schedule_holds_up_no_other_and_no_start() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let db = f.database();
+        let declare = async |declared: &[DeclaredSchedule]| {
+            tokio::time::timeout(AT_ONCE, db.storage.declare_schedules(declared)).await.unwrap().unwrap()
+        };
+        let tick = async |name: &str| {
+            let (stored, now) = db.storage.schedules().await.unwrap();
+            let stored = stored.into_iter().find(|stored| stored.name == name).unwrap();
+            tokio::time::timeout(AT_ONCE, db.storage.tick(&stored, now, &[job()])).await.unwrap().unwrap()
+        };
+        assert!(declare(&[declared("held"), declared("other")]).await);
+        let mut locker = f.client().await;
+        // A foreign key's lock is in nobody's way.
+        for (lock, is_held) in [("key share", false), ("share", true), ("no key update", true), ("update", true)] {
+            locker.begin().await;
+            locker.execute(&format!("select from jobs.schedule where name = 'held' for {lock}")).await.unwrap();
+            assert_eq!((tick("held").await, tick("other").await), (!is_held, true), "{lock}");
+            let expression = format!("0 0 {} * * *", lock.len());
+            let changed = DeclaredSchedule { expression: expression.clone(), ..declared("held") };
+            let new = declared(lock);
+            assert_eq!(declare(&[changed.clone(), declared("other"), new]).await, !is_held, "{lock}");
+            locker.commit().await;
+            assert!(declare(&[changed]).await, "{lock}");
+            assert!(tick("held").await && tick(lock).await, "{lock}");
+            let (stored, _) = db.storage.schedules().await.unwrap();
+            assert!(stored.iter().any(|stored| stored.name == "held" && stored.expression == expression));
+        }
+    });
+}
+
+#[test]
+fn nobody_waits_for_a_schedule_that_is_as_it_is_declared() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let db = f.database();
+        db.storage.declare_schedules(&[declared("held")]).await.unwrap();
+        let mut locker = f.client().await;
+        locker.begin().await;
+        locker.execute("select from jobs.schedule for update").await.unwrap();
+        let again = tokio::time::timeout(AT_ONCE, db.storage.declare_schedules(&[declared("held")])).await;
+        assert!(again.unwrap().unwrap());
+    });
+}
+
+#[test]
+fn a_locked_worker_stops_no_claim_and_its_beat_tells_the_time_of_its_end() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let (db, worker) = (f.database(), worker(f.database()).await);
+        let mut heartbeat = db.storage.open_heartbeat(worker).await.unwrap();
+        let mut locker = f.client().await;
+        locker.begin().await;
+        locker.execute("select from jobs.worker for update").await.unwrap();
+        let idle = tokio::time::timeout(AT_ONCE, db.storage.set_idle(worker, true)).await.unwrap();
+        assert!(idle.unwrap_err().to_string().contains("jobs.worker"));
+        let id = enqueue(&f, job()).await;
+        assert_eq!(ids(&claim(db, worker, 1).await), [id]);
+        let (beat, let_go) = tokio::join!(heartbeat.beat(), async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let now = now(db).await;
+            locker.commit().await;
+            now
+        });
+        assert!(beat.unwrap().unwrap() >= let_go, "it is as old as its wait was long");
+        db.storage.set_idle(worker, true).await.unwrap();
+        // One that was declared dead has nothing to set.
+        db.storage.deregister(worker).await.unwrap();
+        db.storage.set_idle(worker, true).await.unwrap();
     });
 }

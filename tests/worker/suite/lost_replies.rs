@@ -154,7 +154,7 @@ impl Storage for Lossy {
         self.inner.rescue(policy).await
     }
 
-    async fn declare_schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<()> {
+    async fn declare_schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<bool> {
         self.inner.declare_schedules(declared).await
     }
 

@@ -154,10 +154,13 @@ pub(super) const TWINS: &[Twin] = &[
         name: "ticks-for-all",
         tests: &["cron"],
         fault: "whoever sees that a tick is due enqueues it",
-        reworded: &[(
-            "AND (\"jobs\".\"schedule\".\"last_tick\" = $3)",
-            "AND (\"jobs\".\"schedule\".\"last_tick\" = $3 or true)",
-        )],
+        reworded: &[
+            (
+                "AND (\"jobs\".\"schedule\".\"last_tick\" = $2)",
+                "AND (\"jobs\".\"schedule\".\"last_tick\" = $2 or true)",
+            ),
+            ("FOR NO KEY UPDATE SKIP LOCKED", "FOR NO KEY UPDATE"),
+        ],
         server: "",
     },
     Twin {

@@ -1,16 +1,29 @@
 //! `heartbeat`: one write per process, however many jobs it holds.
+//!
+//! It waits where another session has locked the row, and its time is that of the end of the wait: a row that says when the wait
+//! began could be older than a lease. So the lock is taken before the time is asked for.
 
 use chrono::{DateTime, Utc};
-use diesel::dsl::{now, update};
+use diesel::dsl::{array, update};
 use diesel::prelude::*;
+use diesel::sql_types::Uuid as SqlUuid;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use jobs_core::WorkerId;
 
 use crate::pg::schema::worker;
 
+diesel::alias!(worker as own: Own);
+
+diesel::define_sql_function! {
+    fn clock_timestamp() -> Timestamptz;
+}
+
 /// The time of the beat. `None`: the row is gone, the worker was declared dead.
 pub(crate) async fn heartbeat(conn: &mut AsyncPgConnection, id: WorkerId) -> QueryResult<Option<DateTime<Utc>>> {
-    let beat = update(worker::table.find(id.0)).set(worker::heartbeat_at.eq(now)).returning(worker::heartbeat_at);
+    let locked = own.filter(own.field(worker::id).eq(id.0)).select(own.field(worker::id)).for_no_key_update();
+    let beat = update(worker::table.filter(worker::id.eq_any(array::<SqlUuid, _>(locked))))
+        .set(worker::heartbeat_at.eq(clock_timestamp()))
+        .returning(worker::heartbeat_at);
     // Not `get_result`: it answers with the first row, which comes before the commit.
     Ok(beat.load(conn).await?.into_iter().next())
 }

@@ -1,11 +1,11 @@
-//! `declare`, `schedules`, `tick`: what runs by the clock. The guarded update of `last_tick` elects the one worker
-//! that enqueues a tick; there is no leader.
+//! `declare`, `schedules`, `tick`: what runs by the clock. The lock on a row whose `last_tick` is as it was read elects the one
+//! worker that enqueues a tick; there is no leader. A row that another session has locked is passed over: to wait for it would
+//! hold up all other schedules.
 
 use chrono::{DateTime, Utc};
 use diesel::dsl::{insert_into, not, now, sql, update};
 use diesel::prelude::*;
 use diesel::sql_types::Bool;
-use diesel::upsert::excluded;
 use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl};
 use jobs_core::NewJob;
 use jobs_core::storage::{DeclaredSchedule, StoredSchedule};
@@ -15,40 +15,55 @@ use super::scan::NOT_FROZEN;
 use crate::flags::FlagsKnown;
 use crate::pg::schema::schedule;
 
-pub(crate) async fn declare(conn: &mut AsyncPgConnection, declared: &[DeclaredSchedule]) -> QueryResult<()> {
+/// Whether each of these is stored as it is declared. One that is not, and whose row somebody has locked, is passed over. What is
+/// stored already is only read.
+pub(crate) async fn declare(conn: &mut AsyncPgConnection, declared: &[DeclaredSchedule]) -> QueryResult<bool> {
     // Owned, because an async closure cannot yet borrow beside the connection and stay `Send`.
     let declared = declared.to_vec();
     conn.transaction(async move |conn| {
         // What a later version declares about a schedule is not this one's to change.
         let newer = schedule::table.filter(not(FlagsKnown("schedule"))).select(schedule::name);
         let newer: Vec<String> = newer.load(conn).await?;
+        let says = (schedule::name, schedule::expression, schedule::timezone, schedule::catch_up);
+        let stored: Vec<(String, String, String, String)> = schedule::table.select(says).load(conn).await?;
+        let mut all = true;
         for one in declared.iter().filter(|one| !newer.contains(&one.name)) {
-            let row = (
-                schedule::name.eq(&one.name),
-                schedule::kind.eq(&one.name),
-                schedule::expression.eq(&one.expression),
-                schedule::timezone.eq(&one.timezone),
-                schedule::catch_up.eq(one.catch_up.as_str()),
-            );
-            // A changed expression starts now: its ticks of the past were never promised.
-            update(schedule::table.find(&one.name))
-                .filter(schedule::expression.ne(&one.expression).or(schedule::timezone.ne(&one.timezone)))
-                .set(schedule::last_tick.eq(now))
-                .execute(conn)
-                .await?;
-            insert_into(schedule::table)
-                .values(row)
-                .on_conflict(schedule::name)
-                .do_update()
+            let catch_up = one.catch_up.as_str();
+            let Some((_, expression, timezone, stored)) = stored.iter().find(|(name, ..)| *name == one.name) else {
+                let row = (
+                    schedule::name.eq(&one.name),
+                    schedule::kind.eq(&one.name),
+                    schedule::expression.eq(&one.expression),
+                    schedule::timezone.eq(&one.timezone),
+                    schedule::catch_up.eq(catch_up),
+                );
+                insert_into(schedule::table).values(row).on_conflict_do_nothing().execute(conn).await?;
+                continue;
+            };
+            let is_as_stored = (expression, timezone) == (&one.expression, &one.timezone);
+            if is_as_stored && stored == catch_up {
+                continue;
+            }
+            let row = schedule::table.find(&one.name);
+            let free = row.select(schedule::name).for_no_key_update().skip_locked();
+            if free.first::<String>(conn).await.optional()?.is_none() {
+                all = false;
+                continue;
+            }
+            if !is_as_stored {
+                // A changed expression starts now: its ticks of the past were never promised.
+                update(row).set(schedule::last_tick.eq(now)).execute(conn).await?;
+            }
+            update(row)
                 .set((
-                    schedule::expression.eq(excluded(schedule::expression)),
-                    schedule::timezone.eq(excluded(schedule::timezone)),
-                    schedule::catch_up.eq(excluded(schedule::catch_up)),
+                    schedule::expression.eq(&one.expression),
+                    schedule::timezone.eq(&one.timezone),
+                    schedule::catch_up.eq(catch_up),
                 ))
                 .execute(conn)
                 .await?;
         }
-        Ok(())
+        Ok(all)
     })
     .await
 }
@@ -95,14 +110,16 @@ pub(crate) async fn tick(
 ) -> QueryResult<bool> {
     let (stored, jobs) = (stored.clone(), jobs.to_vec());
     conn.transaction(async move |conn| {
-        let guard = schedule::table.find(&stored.name).filter(schedule::last_tick.eq(stored.last_tick));
-        let guard = guard.filter(schedule::paused.eq(false)).filter(sql::<Bool>(NOT_FROZEN));
-        let won =
-            update(guard.filter(FlagsKnown("schedule"))).set(schedule::last_tick.eq(last_tick)).execute(conn).await?;
-        if won == 1 {
-            insert_many::<AsyncPgConnection>(conn, jobs).await?;
+        let row = schedule::table.find(&stored.name);
+        let guard = row.filter(schedule::last_tick.eq(stored.last_tick)).filter(schedule::paused.eq(false));
+        let guard = guard.filter(sql::<Bool>(NOT_FROZEN)).filter(FlagsKnown("schedule"));
+        let won = guard.select(schedule::name).for_no_key_update().skip_locked();
+        if won.first::<String>(conn).await.optional()?.is_none() {
+            return Ok(false);
         }
-        Ok(won == 1)
+        update(row).set(schedule::last_tick.eq(last_tick)).execute(conn).await?;
+        insert_many::<AsyncPgConnection>(conn, jobs).await?;
+        Ok(true)
     })
     .await
 }

@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use diesel::data_types::PgInterval;
-use diesel::dsl::{delete, insert_into, now, update};
+use diesel::dsl::{array, delete, exists, insert_into, now, select, update};
 use diesel::prelude::*;
+use diesel::sql_types::Uuid as SqlUuid;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use jobs_core::WorkerId;
 use jobs_core::storage::WorkerInfo;
 
 use crate::pg::schema::worker;
+
+diesel::alias!(worker as own: Own);
 
 /// What the table admits.
 const LONGEST_LEASE: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
@@ -37,9 +40,13 @@ pub(crate) async fn deregister(conn: &mut AsyncPgConnection, id: WorkerId) -> Qu
     Ok(())
 }
 
-pub(crate) async fn set_idle(conn: &mut AsyncPgConnection, id: WorkerId, idle: bool) -> QueryResult<()> {
-    update(worker::table.find(id.0)).set(worker::idle.eq(idle)).execute(conn).await?;
-    Ok(())
+/// `false`: another session has locked the row. The fetcher asks, and is not to wait.
+pub(crate) async fn set_idle(conn: &mut AsyncPgConnection, id: WorkerId, idle: bool) -> QueryResult<bool> {
+    let free = own.filter(own.field(worker::id).eq(id.0)).select(own.field(worker::id));
+    let free = array::<SqlUuid, _>(free.for_no_key_update().skip_locked());
+    let set = update(worker::table.filter(worker::id.eq_any(free))).set(worker::idle.eq(idle)).execute(conn).await?;
+    // A worker that was declared dead has no row.
+    Ok(set > 0 || !select(exists(worker::table.find(id.0))).get_result(conn).await?)
 }
 
 fn interval(span: Duration) -> PgInterval {
