@@ -41,7 +41,7 @@ pub(super) async fn transact(storage: &dyn Storage, transaction: Transaction) ->
             _ => {}
         }
     }
-    unreachable!("the last run returns")
+    unreachable!("run number {RUNS} returns, whatever it came to")
 }
 
 /// `jitter` is from 0 up to but without 1.

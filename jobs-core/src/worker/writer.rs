@@ -164,7 +164,9 @@ impl Writer {
             if self.accepted > one.others {
                 (one.alone, one.others) = (one.alone + 1, self.accepted);
             }
-            let patience = self.shared.settings.lease * if one.alone < ALONE { MANY_LEASES } else { LEASES };
+            let leases = if one.alone < ALONE { MANY_LEASES } else { LEASES };
+            // A lease may be as long as a builder says.
+            let patience = self.shared.settings.lease.saturating_mul(leases);
             if one.since.elapsed() < patience || !self.discard(&one.report, &problem).await {
                 self.aside.push_back(one);
             }

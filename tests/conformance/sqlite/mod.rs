@@ -1,6 +1,7 @@
 //! SQLite: a file in a directory of its own per test, and what only SQLite has to show.
 
 mod commits;
+mod far_times;
 mod joining;
 mod locks;
 mod processes;

@@ -280,11 +280,21 @@ async fn outcomes_that_the_database_refuses_for_good_discard_their_jobs_and_hold
 }
 
 async fn what_the_database_refuses_for_a_while_is_written_later(db: Db) {
+    refused_for_a_while(db, Duration::from_secs(3)).await;
+}
+
+/// How long it is tried is counted in leases, and a lease may be as long as a builder says. PostgreSQL refuses such a worker.
+#[test]
+fn what_is_refused_for_a_while_under_an_endless_lease_is_written_later() {
+    support::run(Db::sqlite(), |db| refused_for_a_while(db, Duration::MAX));
+}
+
+async fn refused_for_a_while(db: Db, lease: Duration) {
     let (probe, mut events) = Probe::new();
     let ids = db.conn().await.enqueue_all((0..20).map(|_| Once {})).await;
     let lossy = Lossy { refusals: 15.into(), ..Lossy::losing(&db, 0, 0) };
     let worker = Worker::builder(Arc::new(lossy)).registry(registry![Once]).state(probe).concurrency(2);
-    let worker = Running::start(worker.poll(Duration::from_millis(50)).lease(Duration::from_secs(3)));
+    let worker = Running::start(worker.poll(Duration::from_millis(50)).lease(lease));
     for id in ids {
         db.await_state(id, JobState::Completed).await;
     }

@@ -43,7 +43,7 @@ pub(crate) fn stats(conn: &mut SqliteConnection) -> QueryResult<Vec<KindStats>> 
                 completed,
                 cancelled,
                 discarded,
-                oldest_wait_seconds: oldest.map(|oldest| (now - oldest) as f64 / 1e6),
+                oldest_wait_seconds: oldest.map(|oldest| now.saturating_sub(oldest) as f64 / 1e6),
             }
         })
         .collect())
