@@ -27,35 +27,15 @@
 #[macro_export]
 macro_rules! job_view {
     (postgres) => {
-        diesel::table! {
-            /// All jobs, wherever they stand.
-            jobs.job (id) {
-                id -> BigInt,
-                kind -> Text,
-                queue -> Text,
-                state -> Text,
-                priority -> SmallInt,
-                attempt -> Integer,
-                max_attempts -> Integer,
-                crashes -> Integer,
-                run_at -> Timestamptz,
-                enqueued_at -> Timestamptz,
-                claimed_at -> Nullable<Timestamptz>,
-                finished_at -> Nullable<Timestamptz>,
-                worker -> Nullable<Uuid>,
-                lease -> Integer,
-                tags -> Array<Text>,
-                args -> Json,
-                last_error -> Nullable<Text>,
-                flags -> Integer,
-            }
-        }
+        $crate::job_view!(@ { jobs.job } time: Timestamptz, worker: Uuid, tags: { Array<Text> }, args: Json);
     };
     (sqlite) => {
+        $crate::job_view!(@ { #[sql_name = "jobs_job_view"] job } time: BigInt, worker: Text, tags: { Text }, args: Text);
+    };
+    (@ { $($name:tt)+ } time: $time:ident, worker: $worker:ident, tags: { $($tags:tt)+ }, args: $args:ident) => {
         diesel::table! {
             /// All jobs, wherever they stand.
-            #[sql_name = "jobs_job_view"]
-            job (id) {
+            $($name)+ (id) {
                 id -> BigInt,
                 kind -> Text,
                 queue -> Text,
@@ -64,14 +44,14 @@ macro_rules! job_view {
                 attempt -> Integer,
                 max_attempts -> Integer,
                 crashes -> Integer,
-                run_at -> BigInt,
-                enqueued_at -> BigInt,
-                claimed_at -> Nullable<BigInt>,
-                finished_at -> Nullable<BigInt>,
-                worker -> Nullable<Text>,
+                run_at -> $time,
+                enqueued_at -> $time,
+                claimed_at -> Nullable<$time>,
+                finished_at -> Nullable<$time>,
+                worker -> Nullable<$worker>,
                 lease -> Integer,
-                tags -> Text,
-                args -> Text,
+                tags -> $($tags)+,
+                args -> $args,
                 last_error -> Nullable<Text>,
                 flags -> Integer,
             }

@@ -13,6 +13,8 @@ mod fate;
 mod flags;
 mod job_view;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod kind_stats;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod ledger;
 pub mod migrations;
 #[cfg(feature = "postgres")]

@@ -208,19 +208,7 @@ fn a_timeout_ends_a_conflict() {
     });
 }
 
-/// One `#[test]` per claim on one kind of connection.
-macro_rules! on {
-    ($($module:ident: $kind:ident),+ ; $claims:tt) => { $( on!(@ $module, $kind, $claims); )+ };
-    (@ $module:ident, $kind:ident, { $($claim:ident),+ $(,)? }) => {
-        mod $module {
-            $(#[test] fn $claim() {
-                support::run(support::Db::postgres(), |db| super::$claim(db, super::$kind()));
-            })+
-        }
-    };
-}
-
-on!(on_async_pg_connection: async_kind, on_pg_connection: blocking_kind; {
+on_each_connection! {
     a_hot_row_under_serializable_costs_no_attempt,
     a_deadlock_costs_no_attempt,
     a_lock_that_is_not_available_costs_no_attempt,
@@ -228,4 +216,4 @@ on!(on_async_pg_connection: async_kind, on_pg_connection: blocking_kind; {
     a_serialization_failure_at_the_commit_is_run_again,
     a_serialization_failure_in_our_finish_is_run_again,
     without_its_lease_a_handler_is_not_run_again,
-});
+}

@@ -3,6 +3,9 @@
 //! PostgreSQL's tests need a server of their own: run them with `cargo xtask test`.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+#[macro_use]
+mod each_connection;
+
 mod ahead;
 mod bad_input;
 mod bustle;

@@ -175,21 +175,9 @@ async fn futures(db: &Db, job: fn(bool) -> JobBuilder, jobs: usize) -> Vec<jobs:
 
 support::on_postgres! { a_users_serializable_enqueue_does_not_fail_because_of_a_worker }
 
-/// One `#[test]` per claim on one kind of connection.
-macro_rules! on {
-    ($($module:ident: $kind:ident),+ ; $claims:tt) => { $( on!(@ $module, $kind, $claims); )+ };
-    (@ $module:ident, $kind:ident, { $($claim:ident),+ $(,)? }) => {
-        mod $module {
-            $(#[test] fn $claim() {
-                support::run(support::Db::postgres(), |db| super::$claim(db, super::$kind()));
-            })+
-        }
-    };
-}
-
-on!(on_async_pg_connection: async_kind, on_pg_connection: blocking_kind; {
+on_each_connection! {
     what_the_server_said_last_is_in_the_stored_error,
     limits_and_defaults_of_the_database_do_not_keep_a_job_from_ending,
     activity_tells_which_job_holds_a_lock,
     closed_connections_of_the_pool_cost_no_attempt,
-});
+}

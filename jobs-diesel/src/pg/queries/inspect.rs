@@ -12,6 +12,7 @@ use jobs_core::storage::JobFilter;
 use jobs_core::{AttemptError, FailureKind, JobId, JobRecord, JobState, KindStats, WorkerId, WorkerRecord};
 use uuid::Uuid;
 
+use crate::kind_stats::{StatsRow, kind_stats};
 use crate::pg::native::RawJson;
 use crate::pg::schema::{job, job_error, worker};
 
@@ -145,10 +146,8 @@ pub(crate) async fn standing(conn: &mut AsyncPgConnection, ids: &[i64]) -> Query
     Ok(rows.into_iter().map(|(id, state, flags)| (id, parsed(&state), flags)).collect())
 }
 
-type StatsRow = (String, String, i64, i64, i64, i64, i64, i64, i64, Option<f64>);
-
 pub(crate) async fn stats(conn: &mut AsyncPgConnection) -> QueryResult<Vec<KindStats>> {
-    let rows: Vec<StatsRow> = job::table
+    let rows: Vec<StatsRow<f64>> = job::table
         .group_by((job::queue, job::kind))
         .select((
             job::queue,
@@ -167,36 +166,7 @@ pub(crate) async fn stats(conn: &mut AsyncPgConnection) -> QueryResult<Vec<KindS
         .order((job::queue, job::kind))
         .load(conn)
         .await?;
-    Ok(rows
-        .into_iter()
-        .map(
-            |(
-                queue,
-                kind,
-                available,
-                scheduled,
-                retrying,
-                running,
-                completed,
-                cancelled,
-                discarded,
-                oldest_wait_seconds,
-            )| {
-                KindStats {
-                    queue,
-                    kind,
-                    available,
-                    scheduled,
-                    retrying,
-                    running,
-                    completed,
-                    cancelled,
-                    discarded,
-                    oldest_wait_seconds,
-                }
-            },
-        )
-        .collect())
+    Ok(kind_stats(rows, |seconds| seconds))
 }
 
 type WorkerRow = (Uuid, String, i32, Vec<String>, DateTime<Utc>, DateTime<Utc>, bool);

@@ -5,6 +5,7 @@ use diesel::dsl::{count, min};
 use diesel::prelude::*;
 use jobs_core::{JobState, KindStats};
 
+use crate::kind_stats::{StatsRow, kind_stats};
 use crate::sqlite::literal::{AVAILABLE, literal};
 use crate::sqlite::schema::jobs_job;
 use crate::sqlite::time::Now;
@@ -29,22 +30,6 @@ pub(crate) fn stats(conn: &mut SqliteConnection) -> QueryResult<Vec<KindStats>> 
             in_state(JobState::Discarded),
             min(jobs_job::run_at).aggregate_filter(due()),
         ))
-        .load::<(String, String, i64, i64, i64, i64, i64, i64, i64, Option<i64>)>(conn)?;
-    Ok(rows
-        .into_iter()
-        .map(|(queue, kind, available, scheduled, retrying, running, completed, cancelled, discarded, oldest)| {
-            KindStats {
-                queue,
-                kind,
-                available,
-                scheduled,
-                retrying,
-                running,
-                completed,
-                cancelled,
-                discarded,
-                oldest_wait_seconds: oldest.map(|oldest| now.saturating_sub(oldest) as f64 / 1e6),
-            }
-        })
-        .collect())
+        .load::<StatsRow<i64>>(conn)?;
+    Ok(kind_stats(rows, |oldest| now.saturating_sub(oldest) as f64 / 1e6))
 }
