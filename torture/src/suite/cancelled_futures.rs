@@ -37,6 +37,8 @@ const CONNECTIONS: &str = "3";
 /// Numbers of those that stall, and of those that have no end.
 const STALLING: i64 = 1_000_000;
 const ENDLESS: i64 = 2_000_000;
+/// Beyond those that stall: an attempt that finds no connection in time is over. No more failures of a job are kept.
+const ATTEMPTS: u16 = 50;
 /// More polls than any of them needs.
 const POLLS: u32 = 40;
 const REST: Duration = Duration::from_secs(60);
@@ -111,15 +113,16 @@ async fn stall(arena: &Arena<'_>, rng: &mut StdRng, jobs: usize) -> Result<Vec<E
     let shapes = shapes.into_iter().chain([Shape::TransactionalBlocking]).cycle();
     let (mut works, mut new) = (Vec::new(), Vec::<NewJob>::new());
     for (shape, number) in shapes.zip(STALLING..).take(jobs) {
-        let work = Work { failures: rng.random_range(1..=2), ..Work::new(number, shape) };
+        let work = Work { failures: rng.random_range(1..=2), max_attempts: ATTEMPTS, ..Work::new(number, shape) };
         let polls = rng.random_range(0..POLLS);
         works.push(work.clone());
-        new.push(match shape {
-            Shape::Async => Stalling { work, polls }.into_new_job()?,
-            Shape::Blocking => StallingBlocking { work }.into_new_job()?,
-            Shape::Transactional => StallingTransactional { work, polls }.into_new_job()?,
-            Shape::TransactionalBlocking => StallingTransactionalBlocking { work }.into_new_job()?,
-        });
+        let job = match shape {
+            Shape::Async => Stalling { work, polls }.max_attempts(ATTEMPTS),
+            Shape::Blocking => StallingBlocking { work }.max_attempts(ATTEMPTS),
+            Shape::Transactional => StallingTransactional { work, polls }.max_attempts(ATTEMPTS),
+            Shape::TransactionalBlocking => StallingTransactionalBlocking { work }.max_attempts(ATTEMPTS),
+        };
+        new.push(job.into_new_job()?);
     }
     let mut conn = AsyncPgConnection::establish(&arena.url()).await?;
     let ids = enqueue_all(&mut conn, new).await?;

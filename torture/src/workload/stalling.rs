@@ -1,5 +1,8 @@
 //! Jobs whose future goes so far and no farther: after a number of polls it makes no progress any more, and whoever runs it
 //! has to drop it right there. Those on a thread just stay too long.
+//!
+//! The time limit holds for the wait for a connection, too, and there are few. On a busy machine attempts end there that should
+//! end well, so each job waits longer before the next: not all come again at once for ever.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -63,7 +66,7 @@ async fn write(conn: &mut AsyncPgConnection, work: &Work, ctx: &JobContext) -> R
 }
 
 /// Runs on the runtime.
-#[job(backoff = "fixed(20ms)", timeout = "250ms")]
+#[job(backoff = "exponential(20ms, 2s)", timeout = "250ms")]
 pub async fn stalling(work: Work, polls: u32, ctx: &JobContext, State(recorder): State<Recorder>) -> Result<()> {
     recorder.say(ctx, work.number, What::Start).await?;
     stalled(&work, ctx, polls, async {
@@ -76,7 +79,7 @@ pub async fn stalling(work: Work, polls: u32, ctx: &JobContext, State(recorder):
 }
 
 /// Runs on the runtime, inside the transaction that finishes the job.
-#[job(backoff = "fixed(20ms)", timeout = "250ms")]
+#[job(backoff = "exponential(20ms, 2s)", timeout = "250ms")]
 pub async fn stalling_transactional(
     conn: &mut AsyncPgConnection,
     work: Work,
@@ -93,7 +96,7 @@ pub async fn stalling_transactional(
 }
 
 /// Runs on the blocking pool.
-#[job(backoff = "fixed(20ms)", timeout = "250ms")]
+#[job(backoff = "exponential(20ms, 2s)", timeout = "250ms")]
 pub fn stalling_blocking(work: Work, ctx: &JobContext, State(recorder): State<Recorder>) -> Result<()> {
     recorder.say_blocking(ctx, work.number, What::Start)?;
     if stalls(&work, ctx) {
@@ -103,7 +106,7 @@ pub fn stalling_blocking(work: Work, ctx: &JobContext, State(recorder): State<Re
 }
 
 /// Runs on the blocking pool, inside the transaction that finishes the job.
-#[job(backoff = "fixed(20ms)", timeout = "250ms")]
+#[job(backoff = "exponential(20ms, 2s)", timeout = "250ms")]
 pub fn stalling_transactional_blocking(
     conn: &mut PgConnection,
     work: Work,
