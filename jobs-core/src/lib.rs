@@ -47,7 +47,7 @@ pub use worker::{UnknownQueue, Worker, WorkerBuilder, WorkerError, WorkerHandle,
 #[doc(hidden)]
 pub mod __private {
     pub use crate::argument::{Argument, NoArguments, decode, handle};
-    pub use crate::crash_point::crash_point;
+    pub use crate::crash_point::{crash_point, crash_soon};
     pub use futures_util::future::BoxFuture;
     pub use inventory;
 }

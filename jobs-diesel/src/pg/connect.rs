@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use diesel::result::DatabaseErrorKind;
 use diesel::{ConnectionError, ConnectionResult, QueryResult};
-use diesel_async::{AsyncPgConnection, RunQueryDsl as _};
+use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
 use jobs_core::StorageError;
 use jobs_core::storage::StorageResult;
 use tokio_postgres::config::SslMode;
@@ -15,9 +15,11 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::CHECKOUT_LIMIT;
 use super::line_of_url::LineOfUrl;
+use super::queries::complete_in;
 use super::queries::wake::CHANNEL;
 use super::renamed;
-use super::settings::{self, Lease, Limits, Told};
+use super::sessions::Sessions;
+use super::settings::{self, Lease, Told};
 use super::tls::{Verify, connector};
 
 /// The parameters that tokio-postgres reads; those of TLS are ours.
@@ -57,8 +59,8 @@ pub(crate) struct Connector {
     lease: Lease,
     /// Transactions of the worker's own must say what they need.
     explicit: Told,
-    /// Handlers' transactions have limits of their own.
-    limited: Told,
+    /// Of handlers.
+    sessions: Sessions,
     /// What the URL says about the line holds.
     line_of_url: LineOfUrl,
     /// The same server in libpq's words, without settings.
@@ -129,7 +131,7 @@ impl Connector {
             own: None,
             lease: Lease::default(),
             explicit: Told::default(),
-            limited: Told::default(),
+            sessions: Sessions::default(),
             line_of_url: LineOfUrl::of(query),
             #[cfg(feature = "postgres-sync")]
             libpq,
@@ -153,9 +155,9 @@ impl Connector {
         &self.explicit
     }
 
-    /// Whether handlers' transactions have limits that are not for the finish.
-    pub(crate) fn limited(&self) -> &Told {
-        &self.limited
+    /// Whether handlers' connections keep what is prepared on them.
+    pub(crate) fn sessions(&self) -> &Sessions {
+        &self.sessions
     }
 
     /// What sessions of the application are called, and what stands before the job's id.
@@ -185,10 +187,10 @@ impl Connector {
         let learnt = async {
             match self.own {
                 Some(limit) => self.explicit.learn(settings::must_say(&mut conn, limit).await?),
-                None => {
-                    let limits: Limits = diesel::sql_query(settings::IS_LIMITED).get_result(&mut conn).await?;
-                    self.limited.learn(limits.is_limited);
+                None if self.sessions.are_kept() => {
+                    self.sessions.are_prepared(conn.batch_execute(&complete_in::prepare()).await)?;
                 }
+                None => {}
             }
             QueryResult::Ok(())
         };

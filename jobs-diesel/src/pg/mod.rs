@@ -29,6 +29,7 @@ mod queries;
 mod refused;
 mod renamed;
 mod schema;
+mod sessions;
 mod settings;
 mod storage;
 #[cfg(test)]

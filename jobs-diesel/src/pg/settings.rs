@@ -142,17 +142,6 @@ pub(crate) async fn must_say(conn: &mut AsyncPgConnection, limit: Duration) -> Q
     Ok(!defaults.ours && (!defaults.plain || is_short))
 }
 
-/// Whether an application's sessions have limits that would hit the worker's finish at the end of a handler's transaction.
-pub(crate) const IS_LIMITED: &str =
-    "select current_setting('statement_timeout') <> '0' or current_setting('lock_timeout') <> '0' as is_limited";
-
-/// The answer to [`IS_LIMITED`].
-#[derive(QueryableByName)]
-pub(crate) struct Limits {
-    #[diesel(sql_type = Bool)]
-    pub(crate) is_limited: bool,
-}
-
 /// Something about the sessions of one storage that the first connection tells.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Told(Arc<AtomicBool>);

@@ -1,36 +1,41 @@
 //! `transact`: a handler inside the transaction that finishes its job.
 //!
 //! The finish is the transaction's last statement: it takes the row of `jobs.running` only then, so that a rescue never
-//! waits for a handler, and it names the lease, so that a handler that was too slow rolls back. The `BEGIN` has a round trip of its own: sent together with the handler's first statement, and refused,
-//! it would leave that one to commit by itself.
+//! waits for a handler, and it names the lease, so that a handler that was too slow rolls back. It goes to the server in one
+//! message with the `COMMIT` ([`end`]). The `BEGIN` has a round trip of its own: sent together with the handler's first
+//! statement, and refused, it would leave that one to commit by itself.
 
 #[cfg(feature = "postgres-sync")]
 mod blocking;
 mod conflict;
+mod end;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod tests;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use diesel::QueryResult;
 use diesel::result::Error as DieselError;
 use diesel_async::pooled_connection::deadpool::Object;
-use diesel_async::{AnsiTransactionManager, AsyncPgConnection, SimpleAsyncConnection as _, TransactionManager as _};
+use diesel_async::{AnsiTransactionManager, AsyncPgConnection, TransactionManager as _};
 use jobs_core::__private::crash_point;
 use jobs_core::storage::{AsyncBody, Body, Transacted, Transaction};
-use jobs_core::{Finish, JobError, Lease, Transition};
+use jobs_core::{JobError, Lease, Transition};
 
-use super::queries::finish;
 use super::refused::{HISTORY, is_history};
+use super::sessions::Sessions;
 use super::{PgStorage, last_word, no_connection, unavailable};
 use crate::error::storage_error;
 
 #[cfg(feature = "postgres-sync")]
 pub(crate) use blocking::{BlockingPool, blocking_pool};
 
-/// PostgreSQL takes nothing more from a transaction after an error, so nothing of the handler's could be committed.
-const SWALLOWED: &str = "the handler went on after a statement failed in its transaction, so everything was rolled back; \
-    return the error, or run what may fail inside `conn.transaction(..)`, which makes a savepoint";
+/// Where an error was that came after the handler.
+const REFUSED: &str = "at the end of the job's transaction, which was rolled back";
 
-/// The application's limits are for its own statements. Nothing waits here but for whoever takes the lease away.
-const UNLIMITED: &str = "set local statement_timeout = 0; set local lock_timeout = 0";
+/// Why the attempt runs again.
+const NOT_PREPARED: &str = "a session that had lost its prepared statements";
 
 /// How often a transaction is begun on another connection because its own turns out to be closed.
 const CONNECTIONS: usize = 3;
@@ -43,17 +48,21 @@ enum Rollback {
     LeaseLost,
     #[cfg(feature = "postgres-sync")]
     Aborted,
+    /// The statement that the session was to have prepared is not there.
+    NotPrepared(DieselError),
+    /// Refused at its end, by a server that is still there: what it refuses it has rolled back.
+    Refused(DieselError),
     /// Of our own statements.
     Database(DieselError),
 }
 
-/// The finish is the first statement of ours after the handler: the error behind an aborted transaction was the handler's.
-fn failed_finish(error: DieselError) -> Rollback {
-    match &error {
-        DieselError::DatabaseError(_, info) if info.message().starts_with("current transaction is aborted") => {
-            Rollback::Handler(JobError::msg(SWALLOWED))
+impl Rollback {
+    /// An error of a server that afterwards took a `ROLLBACK` did not end its session, nor did it come after a commit.
+    fn after(self, rolled_back: bool) -> Self {
+        match self {
+            Self::Database(error) if rolled_back => Self::Refused(error),
+            other => other,
         }
-        _ => Rollback::Database(error),
     }
 }
 
@@ -68,11 +77,16 @@ fn transacted(ended: Result<Transition, Rollback>) -> Transacted {
         Err(Rollback::LeaseLost) => Transacted::LeaseLost,
         #[cfg(feature = "postgres-sync")]
         Err(Rollback::Aborted) => Transacted::Aborted,
-        Err(Rollback::Database(error)) => match conflict::of_statement(&error) {
-            // Also at the commit: a server that says so has rolled back.
+        Err(Rollback::NotPrepared(error)) => Transacted::Conflict { what: NOT_PREPARED, error: JobError::new(error) },
+        Err(Rollback::Refused(error)) => match conflict::of_statement(&error) {
             Some(what) => Transacted::Conflict { what, error: JobError::new(error) },
             // It is set apart then, so that the same may succeed at once.
             None if is_history(&error) => Transacted::Conflict { what: HISTORY, error: JobError::new(error) },
+            None => Transacted::RolledBack(JobError::new(storage_error(error)).noted(REFUSED)),
+        },
+        Err(Rollback::Database(error)) => match conflict::of_statement(&error) {
+            // Also at the commit: a server that says so has rolled back.
+            Some(what) => Transacted::Conflict { what, error: JobError::new(error) },
             None => Transacted::Unknown(storage_error(error)),
         },
     }
@@ -100,18 +114,21 @@ pub(crate) async fn transact(storage: &PgStorage, transaction: Transaction) -> T
     };
     let begin = begin(storage, lease);
     for _ in 0..CONNECTIONS {
+        let checkout = async {
+            storage.connector.sessions().learn(storage).await?;
+            storage.handlers.get().await.map_err(no_connection)
+        };
         let checkout = tokio::select! {
-            checkout = storage.handlers.get() => checkout,
+            checkout = checkout => checkout,
             () = abort.cancelled() => return Transacted::Aborted,
         };
         let mut conn = match checkout {
             Ok(conn) => conn,
-            Err(error) => return Transacted::NotBegun(no_connection(error)),
+            Err(problem) => return Transacted::NotBegun(problem),
         };
         let cancel = conn.cancel_token();
         let ended = {
-            let is_limited = storage.connector.limited().is_known();
-            let mut run = Box::pin(run(&mut conn, &begin, is_limited, lease, &body));
+            let mut run = Box::pin(run(&mut conn, &begin, storage.connector.sessions(), lease, &body));
             let ended = tokio::select! {
                 ended = &mut run => Some(ended),
                 () = abort.cancelled() => None,
@@ -143,13 +160,13 @@ pub(crate) async fn transact(storage: &PgStorage, transaction: Transaction) -> T
 async fn run(
     conn: &mut AsyncPgConnection,
     begin: &str,
-    is_limited: bool,
+    sessions: &Sessions,
     lease: Lease,
     body: &AsyncBody,
 ) -> Result<Transition, Rollback> {
     AnsiTransactionManager::begin_transaction_sql(conn, begin).await.map_err(Rollback::NotBegun)?;
     let ended = match body(conn).await {
-        Ok(transition) => end(conn, is_limited, lease, &transition).await.map(|()| transition),
+        Ok(transition) => end::end(conn, sessions, lease, &transition).await.map(|()| transition),
         Err(error) => Err(Rollback::Handler(error)),
     };
     match ended {
@@ -163,31 +180,21 @@ async fn run(
                 Rollback::Database(error) => Rollback::Database(last_word::added_to(error, conn)),
                 rollback => rollback,
             };
-            // One that fails breaks the connection, which then does not go back to its pool.
-            let _ = AnsiTransactionManager::rollback_transaction(conn).await;
-            Err(rollback)
+            Err(rollback.after(roll_back(conn).await.is_ok()))
         }
     }
 }
 
-/// Finishes the job and commits.
-async fn end(
-    conn: &mut AsyncPgConnection,
-    is_limited: bool,
-    lease: Lease,
-    transition: &Transition,
-) -> Result<(), Rollback> {
-    crash_point("transaction-finish");
-    if is_limited {
-        conn.batch_execute(UNLIMITED).await.map_err(failed_finish)?;
+/// Rolls back all of it, also from within a savepoint that the handler left. If that fails the connection is broken, and does not
+/// come out of its pool again.
+async fn roll_back(conn: &mut AsyncPgConnection) -> QueryResult<()> {
+    loop {
+        AnsiTransactionManager::rollback_transaction(conn).await?;
+        let status = AnsiTransactionManager::transaction_manager_status_mut(conn);
+        if status.transaction_depth()?.is_none() {
+            return Ok(());
+        }
     }
-    let finish = [Finish { lease, transition: transition.clone() }];
-    let moved = finish::finish_in(conn, &finish).await.map_err(failed_finish)?;
-    crash_point("transaction-commit");
-    if !moved {
-        return Err(Rollback::LeaseLost);
-    }
-    AnsiTransactionManager::commit_transaction(conn).await.map_err(Rollback::Database)
 }
 
 /// Whether a transaction may be begun on another connection. Those that begin one are answered by the server or not at all.

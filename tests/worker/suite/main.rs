@@ -37,4 +37,5 @@ mod several_queues;
 mod shutdown;
 mod timeouts;
 mod tls;
+mod transaction_ends;
 mod transactional;

@@ -37,6 +37,13 @@ pub(super) const TWINS: &[Twin] = &[
         server: "",
     },
     Twin {
+        name: "commits-anyway",
+        tests: &["zombies"],
+        fault: "the end of a handler's transaction does not fail when its lease is gone",
+        reworded: &[("left join moved on true", "join moved on true")],
+        server: "",
+    },
+    Twin {
         name: "effects-apart",
         tests: &["kill-storm", "crash-points", "server-errors", "disk-full", "pgbouncer"],
         fault: "effects and finish are not one transaction",

@@ -152,9 +152,6 @@ pub(crate) async fn finish(conn: &mut AsyncPgConnection, batch: &[Finish]) -> Qu
 
 /// The same inside the transaction of a handler, which waits for its own row.
 pub(crate) async fn finish_in(conn: &mut AsyncPgConnection, finish: &[Finish; 1]) -> QueryResult<bool> {
-    if !complete(conn, finish).await?.is_empty() {
-        return Ok(true);
-    }
     let moved: Vec<i64> = FinishQuery::new(finish).get_result(conn).await?;
     Ok(!moved.is_empty())
 }

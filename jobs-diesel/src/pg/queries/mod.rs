@@ -6,6 +6,7 @@ pub(crate) mod claim;
 pub(crate) mod claim_suspect;
 mod columns;
 pub(crate) mod complete;
+pub(crate) mod complete_in;
 pub(crate) mod dead_letter;
 pub(crate) mod delete;
 pub(crate) mod discover;

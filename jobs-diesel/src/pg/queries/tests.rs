@@ -15,6 +15,7 @@ use super::cancel_many::CancelManyQuery;
 use super::claim::{ClaimQuery, ClaimedRow};
 use super::claim_suspect::ClaimSuspectQuery;
 use super::complete::{CompleteQuery, CompletedQuery};
+use super::complete_in::prepare;
 use super::delete::DeleteQuery;
 use super::discover::DiscoverQuery;
 use super::enqueue::{EnqueueManyQuery, EnqueueQuery};
@@ -70,6 +71,9 @@ fn the_native_statements_are_the_reviewed_ones() {
     insta::assert_snapshot!("complete", text(&complete));
     insta::assert_snapshot!("completed", text(&CompletedQuery(&complete, 1)));
     insta::assert_snapshot!("delete", text(&DeleteQuery::new(&completion(1, Keep::Nothing)).unwrap()));
+    // The names are made of the texts.
+    let names_cut = |line: &str| line.split_once(" (bigint").map_or(line, |(_, rest)| rest).to_owned() + "\n";
+    insta::assert_snapshot!("complete_in", prepare().lines().map(names_cut).collect::<String>());
     insta::assert_snapshot!("enqueue", text(&EnqueueQuery::new(&job)));
     insta::assert_snapshot!("enqueue_many", text(&EnqueueManyQuery::new(std::slice::from_ref(&job))));
     insta::assert_snapshot!("enqueue_alike", text(&EnqueueAlikeQuery::new(std::slice::from_ref(&job)).unwrap()));

@@ -5,15 +5,19 @@ use std::sync::Arc;
 use diesel::connection::{AnsiTransactionManager, SimpleConnection as _, TransactionManager as _};
 use diesel::prelude::*;
 use diesel::r2d2::{self, ManageConnection, Pool, R2D2Connection as _};
+use diesel::result::Error as DieselError;
+use jobs_core::__private::{crash_point, crash_soon};
 use jobs_core::storage::{BlockingBody, Transacted};
 use jobs_core::{Finish, Lease, Transition};
 use tokio_util::sync::CancellationToken;
 
-use super::{CONNECTIONS, Rollback, UNLIMITED, crash_point, failed_finish, is_closed, transacted};
+use super::end::{UNLIMITED, is_outermost, message, refused};
+use super::{CONNECTIONS, Rollback, is_closed, transacted};
 use crate::fate::Fate;
 use crate::pg::connect::Connector;
-use crate::pg::queries::complete::CompleteQuery;
+use crate::pg::queries::complete_in;
 use crate::pg::queries::finish::FinishQuery;
+use crate::pg::sessions::Sessions;
 use crate::pg::{CHECKOUT_LIMIT, PgStorage, settings, unavailable};
 
 /// What a server says unasked when it ends a connection, libpq keeps to itself.
@@ -44,8 +48,11 @@ impl ManageConnection for Manager {
             opened => opened,
         };
         let mut conn = opened.map_err(r2d2::Error::ConnectionError)?;
-        let is_limited = diesel::sql_query(settings::IS_LIMITED).get_result::<settings::Limits>(&mut conn);
-        self.0.limited().learn(is_limited.map_err(r2d2::Error::QueryError)?.is_limited);
+        let sessions = self.0.sessions();
+        if sessions.are_kept() {
+            let prepared = conn.batch_execute(&complete_in::prepare());
+            sessions.are_prepared(prepared).map_err(r2d2::Error::QueryError)?;
+        }
         Ok(conn)
     }
 
@@ -75,6 +82,13 @@ pub(super) async fn transact(
     body: BlockingBody,
     abort: CancellationToken,
 ) -> Transacted {
+    let learnt = tokio::select! {
+        learnt = storage.connector.sessions().learn(storage) => learnt,
+        () = abort.cancelled() => return Transacted::Aborted,
+    };
+    if let Err(problem) = learnt {
+        return Transacted::NotBegun(problem);
+    }
     let (pool, begin, connector) = (storage.blocking.clone(), super::begin(storage, lease), storage.connector.clone());
     let fate = Arc::new(Fate::default());
     let settled = fate.clone();
@@ -89,7 +103,7 @@ pub(super) async fn transact(
             if settled.is_aborted() {
                 return Transacted::Aborted;
             }
-            match run(&mut conn, &begin, connector.limited().is_known(), lease, &body, &settled) {
+            match run(&mut conn, &begin, connector.sessions(), lease, &body, &settled) {
                 // It does not go back to the pool.
                 Err(Rollback::NotBegun(error)) if is_closed(&error) => {
                     AnsiTransactionManager::transaction_manager_status_mut(&mut *conn).set_in_error();
@@ -117,50 +131,53 @@ pub(super) async fn transact(
 fn run(
     conn: &mut PgConnection,
     begin: &str,
-    is_limited: bool,
+    sessions: &Sessions,
     lease: Lease,
     body: &BlockingBody,
     fate: &Fate,
 ) -> Result<Transition, Rollback> {
     AnsiTransactionManager::begin_transaction_sql(conn, begin).map_err(Rollback::NotBegun)?;
     let ended = match body(conn) {
-        Ok(transition) => end(conn, is_limited, lease, &transition, fate).map(|()| transition),
+        Ok(transition) => end(conn, sessions, lease, &transition, fate).map(|()| transition),
         Err(error) => Err(Rollback::Handler(error)),
     };
     let Err(rollback) = ended else { return ended };
     // One that fails breaks the connection, which then does not go back to its pool.
     let rolled_back = AnsiTransactionManager::rollback_transaction(conn);
+    // After a failed commit libpq knows that none is left.
+    let is_rolled_back = matches!(rolled_back, Ok(()) | Err(DieselError::NotInTransaction));
     Err(match rollback {
         Rollback::Handler(error) if rolled_back.is_err_and(|error| is_closed(&error)) => {
             Rollback::Handler(error.noted(CLOSED))
         }
-        rollback => rollback,
+        rollback => rollback.after(is_rolled_back),
     })
 }
 
 /// Finishes the job and commits, unless it was settled meanwhile that nothing is committed.
 fn end(
     conn: &mut PgConnection,
-    is_limited: bool,
+    sessions: &Sessions,
     lease: Lease,
     transition: &Transition,
     fate: &Fate,
 ) -> Result<(), Rollback> {
+    let status = AnsiTransactionManager::transaction_manager_status_mut(conn);
+    is_outermost(status.transaction_depth())?;
     crash_point("blocking-transaction-finish");
-    if is_limited {
-        conn.batch_execute(UNLIMITED).map_err(failed_finish)?;
-    }
-    let finish = [Finish { lease, transition: transition.clone() }];
-    let is_completed = match CompleteQuery::new(&finish) {
-        Some(complete) => complete.execute(conn).map_err(failed_finish)? > 0,
-        None => false,
-    };
-    if !is_completed {
-        // The lean statement passes over a row that another session has locked; this one waits for it.
-        let moved: Vec<i64> = FinishQuery::new(&finish).get_result(conn).map_err(failed_finish)?;
-        if moved.is_empty() {
-            return Err(Rollback::LeaseLost);
+    if let Some(message) = message(sessions, lease, transition) {
+        if !fate.settle(Fate::COMMITS) {
+            return Err(Rollback::Aborted);
         }
+        crash_soon("blocking-transaction-commit");
+        // Diesel sees that the transaction has ended: libpq tells.
+        return conn.batch_execute(&message).map_err(|error| refused(sessions, error));
+    }
+    conn.batch_execute(UNLIMITED).map_err(|error| refused(sessions, error))?;
+    let finish = [Finish { lease, transition: transition.clone() }];
+    let moved: Vec<i64> = FinishQuery::new(&finish).get_result(conn).map_err(Rollback::Database)?;
+    if moved.is_empty() {
+        return Err(Rollback::LeaseLost);
     }
     crash_point("blocking-transaction-commit");
     if !fate.settle(Fate::COMMITS) {

@@ -1,0 +1,58 @@
+//! Whether what a transaction leaves in its session is there in the next one of the same connection. Behind a pooler in
+//! transaction mode it is not: it is in the next transaction of somebody else.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use diesel::QueryResult;
+use diesel::result::Error as DieselError;
+use diesel_async::pooled_connection::deadpool::Object;
+use jobs_core::storage::StorageResult;
+use tokio::sync::OnceCell;
+
+use super::queries::{complete_in, session};
+use super::{PgStorage, STATEMENT_LIMIT};
+
+/// Shared by all connectors of one storage.
+#[derive(Clone, Default)]
+pub(crate) struct Sessions(Arc<OnceCell<AtomicBool>>);
+
+impl Sessions {
+    /// Finds out, once. Before that nothing is left in any session.
+    pub(crate) async fn learn(&self, storage: &PgStorage) -> StorageResult<()> {
+        let ask = async || {
+            let (mut one, mut other) = (storage.connection().await?, storage.connection().await?);
+            let answer = tokio::time::timeout(STATEMENT_LIMIT, session::are_shared(&mut one, &mut other)).await;
+            if !matches!(answer, Ok(Ok(_))) {
+                // The first is settled below.
+                drop(Object::take(other));
+            }
+            let are_shared = storage.settle("sessions", one, answer)?;
+            Ok(AtomicBool::new(!are_shared))
+        };
+        self.0.get_or_try_init(ask).await.map(drop)
+    }
+
+    /// Whether statements may be prepared for later transactions.
+    pub(crate) fn are_kept(&self) -> bool {
+        self.0.get().is_some_and(|kept| kept.load(Ordering::Acquire))
+    }
+
+    /// A pooler was not noticed, or the application clears sessions.
+    pub(crate) fn are_not_kept(&self) {
+        if let Some(kept) = self.0.get() {
+            kept.store(false, Ordering::Release);
+        }
+    }
+
+    /// The answer to [`complete_in::prepare`]: that a session has these statements already shows that it is not ours alone.
+    pub(crate) fn are_prepared(&self, answer: QueryResult<()>) -> QueryResult<()> {
+        match answer {
+            Err(DieselError::DatabaseError(_, info)) if complete_in::says_not_prepared(info.message()) => {
+                self.are_not_kept();
+                Ok(())
+            }
+            answer => answer,
+        }
+    }
+}

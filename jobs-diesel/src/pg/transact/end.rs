@@ -1,0 +1,91 @@
+//! The end of a handler's transaction.
+//!
+//! Mostly it is one message: `set local ..; execute complete_in ..; COMMIT`. The server carries it out in order and leaves
+//! off at the first error, so that nothing is committed without the finish, and the finish fails if the lease is gone. Two
+//! statements sent one after the other without waiting (pipelined) would leave their order to the client's inner workings.
+//!
+//! Where one message fails it is open which of its statements did. Whether anything was committed is not: a server that is there
+//! to answer with an error, and then takes the `ROLLBACK`, has committed nothing.
+
+use diesel::result::Error as DieselError;
+use diesel_async::TransactionManager as _;
+use diesel_async::{AnsiTransactionManager, AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _};
+use jobs_core::__private::{crash_point, crash_soon};
+use jobs_core::{Finish, JobError, Lease, Transition};
+
+use super::Rollback;
+use crate::pg::queries::complete_in::{self, CompleteIn};
+use crate::pg::queries::finish;
+use crate::pg::sessions::Sessions;
+
+/// PostgreSQL takes nothing more from a transaction after an error, so nothing of the handler's could be committed.
+const SWALLOWED: &str = "the handler went on after a statement failed in its transaction, so everything was rolled back; \
+    return the error, or run what may fail inside `conn.transaction(..)`, which makes a savepoint";
+
+/// A future of `conn.transaction(..)` that was dropped half-way leaves its savepoint.
+const LEFT_OPEN: &str = "the handler left a transaction of its own open inside its job's, so everything was rolled back; \
+    await `conn.transaction(..)` to its end, and put no `timeout` or `select!` around it";
+
+/// The application's limits are for its own statements. Nothing waits here but for whoever takes the lease away.
+pub(super) const UNLIMITED: &str = "set local statement_timeout = 0; set local lock_timeout = 0";
+
+/// The whole end of it in one message, if the job is completed. What the planner is told is for our statement alone: triggers of the
+/// application may have waited for the commit.
+pub(super) fn message(sessions: &Sessions, lease: Lease, transition: &Transition) -> Option<String> {
+    let complete = CompleteIn::new(lease, transition)?;
+    let complete = if sessions.are_kept() { complete.prepared() } else { complete.in_full() };
+    Some(format!(
+        "{UNLIMITED}; set local enable_seqscan = off; {complete}; set local enable_seqscan to default; COMMIT"
+    ))
+}
+
+/// Finishes the job and commits.
+pub(super) async fn end(
+    conn: &mut AsyncPgConnection,
+    sessions: &Sessions,
+    lease: Lease,
+    transition: &Transition,
+) -> Result<(), Rollback> {
+    let status = AnsiTransactionManager::transaction_manager_status_mut(conn);
+    is_outermost(status.transaction_depth())?;
+    crash_point("transaction-finish");
+    if let Some(message) = message(sessions, lease, transition) {
+        crash_soon("transaction-commit");
+        conn.batch_execute(&message).await.map_err(|error| refused(sessions, error))?;
+        // No transaction is open any more, and Diesel did not see it end.
+        *conn.transaction_state() = AnsiTransactionManager::default();
+        return Ok(());
+    }
+    conn.batch_execute(UNLIMITED).await.map_err(|error| refused(sessions, error))?;
+    let finish = [Finish { lease, transition: transition.clone() }];
+    if !finish::finish_in(conn, &finish).await.map_err(Rollback::Database)? {
+        return Err(Rollback::LeaseLost);
+    }
+    crash_point("transaction-commit");
+    AnsiTransactionManager::commit_transaction(conn).await.map_err(Rollback::Database)
+}
+
+/// Whether the transaction that is about to be committed is the one that was begun for the handler. A `COMMIT` would also commit what
+/// is in a savepoint that nobody released.
+pub(super) fn is_outermost(depth: diesel::QueryResult<Option<std::num::NonZeroU32>>) -> Result<(), Rollback> {
+    match depth.map_err(Rollback::Database)? {
+        Some(depth) if depth.get() > 1 => Err(Rollback::Handler(JobError::msg(LEFT_OPEN))),
+        _ => Ok(()),
+    }
+}
+
+/// Why the end was refused. The error behind an aborted transaction was the handler's: these are our first words after it.
+pub(super) fn refused(sessions: &Sessions, error: DieselError) -> Rollback {
+    let DieselError::DatabaseError(_, info) = &error else { return Rollback::Database(error) };
+    let message = info.message();
+    if message.starts_with("current transaction is aborted") {
+        Rollback::Handler(JobError::msg(SWALLOWED))
+    } else if complete_in::says_gone(message) {
+        Rollback::LeaseLost
+    } else if complete_in::says_not_prepared(message) {
+        sessions.are_not_kept();
+        Rollback::NotPrepared(error)
+    } else {
+        Rollback::Database(error)
+    }
+}
