@@ -10,14 +10,11 @@ use futures_util::future::BoxFuture;
 use jobs_core::StorageError;
 use jobs_core::storage::StorageResult;
 
-use super::PgStorage;
 use super::schema::schema_migration;
+use super::{PgStorage, advisory};
 use crate::error::{MigrateError, storage_error};
 use crate::ledger::{self, Applied, missing, newest_applied};
 use crate::migrations::{LiveJobs, Migration, Migrator, POSTGRES};
-
-/// Any number will do, as long as it stays the same.
-const LOCK: i64 = 0x6a6f_6273_6d69_6772;
 
 diesel::define_sql_function! {
     /// PostgreSQL's advisory lock until the end of the transaction.
@@ -77,7 +74,7 @@ pub(crate) async fn applied<C: AsyncConnection<Backend = Pg>>(conn: &mut C) -> Q
 pub(crate) fn up<C: AsyncConnection<Backend = Pg>>(conn: &mut C) -> BoxFuture<'_, Result<Vec<i32>, MigrateError>> {
     Box::pin(async move {
         conn.transaction(async |conn| {
-            diesel_async::RunQueryDsl::execute(diesel::select(pg_advisory_xact_lock(LOCK)), conn).await?;
+            diesel_async::RunQueryDsl::execute(diesel::select(pg_advisory_xact_lock(advisory::MIGRATE)), conn).await?;
             let missing = missing(POSTGRES, &applied(conn).await?)?;
             for &migration in &missing {
                 conn.batch_execute(migration.up).await.map_err(|source| failed(migration, source))?;
@@ -94,7 +91,7 @@ where
     C: diesel::connection::LoadConnection<Backend = Pg>,
 {
     conn.transaction(|conn| {
-        diesel::select(pg_advisory_xact_lock(LOCK)).execute(conn)?;
+        diesel::select(pg_advisory_xact_lock(advisory::MIGRATE)).execute(conn)?;
         let ledger: Exists = diesel::sql_query(LEDGER_EXISTS).get_result(conn)?;
         let applied = match ledger.exists {
             true => schema_migration::table.order(schema_migration::version).load(conn)?,
@@ -114,7 +111,7 @@ fn down<C: AsyncConnection<Backend = Pg>>(
 ) -> BoxFuture<'_, Result<Option<i32>, MigrateError>> {
     Box::pin(async move {
         conn.transaction(async |conn| {
-            diesel_async::RunQueryDsl::execute(diesel::select(pg_advisory_xact_lock(LOCK)), conn).await?;
+            diesel_async::RunQueryDsl::execute(diesel::select(pg_advisory_xact_lock(advisory::MIGRATE)), conn).await?;
             let Some(migration) = newest_applied(POSTGRES, &applied(conn).await?)? else { return Ok(None) };
             if live == LiveJobs::Delete {
                 conn.batch_execute(ALLOW_DROP).await?;

@@ -1,5 +1,6 @@
 //! PostgreSQL: the production store.
 
+mod advisory;
 pub(crate) mod bench;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used)]

@@ -5,11 +5,10 @@ use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt, Bool, Double, Integer, Nullable, Text};
 use diesel_async::{AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection as _};
 
+use crate::pg::advisory::BENCH;
+
 /// Says whose schema it is. A schema without it is somebody else's, whatever its name.
 pub(crate) const MARK: &str = "Made by `worker bench`, which drops it: nothing in here is of any use to anybody else.";
-
-/// Any number will do, as long as it stays the same.
-const LOCK: i64 = 0x6a6f_6273_6265_6e63;
 
 #[derive(QueryableByName)]
 struct Locked {
@@ -19,7 +18,7 @@ struct Locked {
 
 /// Takes the lock that keeps a second run out, until the connection ends.
 pub(crate) async fn lock(conn: &mut AsyncPgConnection) -> QueryResult<bool> {
-    let query = diesel::sql_query("select pg_try_advisory_lock($1) as locked").bind::<BigInt, _>(LOCK);
+    let query = diesel::sql_query("select pg_try_advisory_lock($1) as locked").bind::<BigInt, _>(BENCH);
     query.get_result::<Locked>(conn).await.map(|answer| answer.locked)
 }
 

@@ -11,6 +11,7 @@ use jobs_core::storage::{Claim, WORKERS_FOR_A_SUSPECT};
 use super::claim::{IntoRunning, Row};
 use super::scan::NOT_PAUSED;
 use crate::flags::FlagsKnown;
+use crate::pg::advisory::{SUSPECT, TRY};
 use crate::pg::native::{native_query, sql};
 
 pub(crate) struct ClaimSuspectQuery<'a> {
@@ -33,7 +34,6 @@ impl<'a> ClaimSuspectQuery<'a> {
 impl QueryFragment<Pg> for ClaimSuspectQuery<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         // The lock keeps most from seeing at the same moment that there is room for one; one too many now and then does no harm.
-        // Its first number is `jobs` in ASCII.
         sql!(
             out,
             "with claimed as (
@@ -43,7 +43,7 @@ impl QueryFragment<Pg> for ClaimSuspectQuery<'_> {
         join unnest(" [self.queues => Array<Text>] ") as wanted (queue) on wanted.queue = r.queue
         where r.crashes > 0 and r.crashes >= " [self.suspect_at => Integer] " and r.run_at <= now()
           and r.kind = any(" [self.kinds => Array<Text>] ") and " {FlagsKnown("r")} "
-          and (select pg_try_advisory_xact_lock(1785684595, 0))
+          and (select " TRY SUSPECT ")
           and (select count(*) from jobs.running other where other.crashes > 0 and other.crashes >= " [self.suspect_at => Integer] "
                and other.claimed_at > now() - interval '2 minutes') < (select greatest(count(*) / " [WORKERS_FOR_A_SUSPECT => BigInt] ", 1) from jobs.worker)
           and exists (select from jobs.worker w where w.id = " [self.worker.0 => SqlUuid] ")

@@ -11,6 +11,7 @@ use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Bool, Integer};
 use jobs_core::storage::Claim;
 
+use crate::pg::advisory::{PLACES, RESCAN, TRY};
 use crate::pg::native::sql;
 
 /// Whether this claim may look. Asked once, before anything is read.
@@ -26,11 +27,11 @@ impl Gate {
     }
 }
 
-/// The second numbers of a queue's keys; the first is `jobs` in ASCII. Those below 8 have other uses.
+/// The second numbers of a queue's keys. Those below [`PLACES`] have other uses.
 pub(crate) fn places(queue: &str) -> [i32; 4] {
     // FNV-1a: the same in every version of every program.
     let hash = queue.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-    let first = (((hash >> 2) & 0x0fff_ffff) + 1) * 8;
+    let first = (((hash >> 2) & 0x0fff_ffff) + 1) * PLACES;
     [0, 1, 2, 3].map(|place| (first + place).cast_signed())
 }
 
@@ -39,8 +40,8 @@ impl QueryFragment<Pg> for Gate {
         let [first, second, third, fourth] = &self.places;
         sql!(
             out,
-            "(" [self.insist => Bool] " or (select pg_try_advisory_xact_lock(1785684595, " [*first => Integer] ") or pg_try_advisory_xact_lock(1785684595, " [*second => Integer] ")
-                or pg_try_advisory_xact_lock(1785684595, " [*third => Integer] ") or pg_try_advisory_xact_lock(1785684595, " [*fourth => Integer] ")))"
+            "(" [self.insist => Bool] " or (select " TRY [*first => Integer] ") or " TRY [*second => Integer] ")
+                or " TRY [*third => Integer] ") or " TRY [*fourth => Integer] ")))"
         )
     }
 }
@@ -52,6 +53,6 @@ pub(super) struct Alone {
 
 impl QueryFragment<Pg> for Alone {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        sql!(out, "(" [self.insist => Bool] " or (select pg_try_advisory_xact_lock(1785684595, 5)))")
+        sql!(out, "(" [self.insist => Bool] " or (select " TRY RESCAN "))")
     }
 }
