@@ -4,7 +4,7 @@
 use async_trait::async_trait;
 use diesel::pg::Pg;
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Bool};
+use diesel::sql_types::{BigInt, Bool, Text};
 use diesel_async::{AsyncConnection, AsyncPgConnection};
 use futures_util::future::BoxFuture;
 use jobs_core::StorageError;
@@ -37,7 +37,7 @@ const OLDEST_SERVER: i32 = 140_000;
 
 diesel::define_sql_function! {
     #[sql_name = "current_setting"]
-    fn setting(name: diesel::sql_types::Text) -> diesel::sql_types::Text;
+    fn setting(name: Text) -> Text;
 }
 
 /// Refuses a server that is too old, in one line.
@@ -46,6 +46,35 @@ pub(crate) async fn check_server(conn: &mut AsyncPgConnection) -> QueryResult<St
     let (number, version): (String, String) =
         diesel_async::RunQueryDsl::get_result(diesel::select(settings), conn).await?;
     Ok(is_known(&number, &version))
+}
+
+/// Tables of which this role sees no row, because row level security is on and no policy is for it.
+const HIDDEN: &str = "select 'jobs.' || c.relname as name
+    from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = 'jobs' and c.relkind in ('r', 'p') and row_security_active(c.oid)
+      and not exists (
+          select from pg_policy p left join pg_roles r on r.oid = any(p.polroles)
+          where p.polrelid = c.oid and p.polpermissive and (0 = any(p.polroles) or pg_has_role(r.oid, 'usage')))
+    order by name";
+
+#[derive(QueryableByName)]
+struct Hidden {
+    #[diesel(sql_type = Text)]
+    name: String,
+}
+
+/// Refuses a role that would find no jobs, and would not be told why.
+pub(crate) async fn check_rows(conn: &mut AsyncPgConnection) -> QueryResult<StorageResult<()>> {
+    let hidden: Vec<Hidden> = diesel_async::RunQueryDsl::load(diesel::sql_query(HIDDEN), conn).await?;
+    if hidden.is_empty() {
+        return Ok(Ok(()));
+    }
+    let names: Vec<String> = hidden.into_iter().map(|table| table.name).collect();
+    Ok(Err(StorageError::Config(format!(
+        "row level security hides all rows of {} from this role: connect as the owner of the tables or as a role with BYPASSRLS, \
+         or run `alter table .. disable row level security` for each",
+        names.join(", ")
+    ))))
 }
 
 fn is_known(number: &str, version: &str) -> StorageResult<()> {

@@ -41,6 +41,7 @@ impl Storage for PgStorage {
 
     async fn check_schema(&self) -> StorageResult<()> {
         run!(self, "check_server", conn => migrate::check_server(conn))??;
+        run!(self, "check_rows", conn => migrate::check_rows(conn))??;
         migrate::check(&run!(self, "check_schema", conn => migrate::applied(conn))?)
     }
 

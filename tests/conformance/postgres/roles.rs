@@ -11,7 +11,7 @@ use jobs_diesel::Database;
 use jobs_diesel::migrations::LiveJobs;
 
 use super::{Postgres, admin, admin_at_the_end};
-use crate::fixture::run;
+use crate::fixture::{Fixture as _, run};
 
 /// A database with the two roles, under other names than the script's, and somebody in each who logs in.
 struct Roles {
@@ -167,6 +167,27 @@ fn a_missing_grant_is_said_with_what_to_run() {
         ];
         for refusal in refusals {
             assert!(refusal.contains("permission denied") && refusal.contains("migrate roles"), "{refusal}");
+        }
+    });
+}
+
+#[test]
+fn a_role_from_which_row_level_security_hides_the_jobs_is_told_so() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let roles = Roles::of(f).await;
+        let db = roles.database_as(&roles.worker).await;
+        let mut owner = AsyncPgConnection::establish(&roles.f().url).await.unwrap();
+        db.storage.check_schema().await.unwrap();
+        for table in ["ready", "schema_migration"] {
+            owner.batch_execute(&format!("alter table jobs.{table} enable row level security")).await.unwrap();
+            // A policy of another role lets nobody else in.
+            let policy = |role: &str| format!("create policy p_{role} on jobs.{table} to {role} using (true)");
+            owner.batch_execute(&policy(&roles.enqueuer)).await.unwrap();
+            let refusal = db.storage.check_schema().await.unwrap_err().to_string();
+            assert!(refusal.contains(&format!("hides all rows of jobs.{table} from this role")), "{refusal}");
+            owner.batch_execute(&policy(&roles.worker)).await.unwrap();
+            db.storage.check_schema().await.unwrap();
+            roles.f().database().storage.check_schema().await.unwrap();
         }
     });
 }
