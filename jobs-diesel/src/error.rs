@@ -153,6 +153,9 @@ pub(crate) fn storage_error(error: DieselError) -> StorageError {
             format!("{error}; a worker's role needs what `worker migrate roles` prints for the role jobs_worker")
                 .into(),
         ),
+        DieselError::DatabaseError(DatabaseErrorKind::ReadOnlyTransaction, _) => {
+            StorageError::Refused(format!("{error}{READ_ONLY}").into())
+        }
         _ if is_statement_mixed_up(&error) => StorageError::Refused(format!("{error}{MIXED_UP}").into()),
         _ => StorageError::Refused(Box::new(error)),
     }
@@ -170,6 +173,9 @@ fn is_missing_table(error: &DieselError) -> bool {
 fn is_missing_right(error: &DieselError) -> bool {
     matches!(error, DieselError::DatabaseError(_, info) if info.message().starts_with("permission denied for "))
 }
+
+const READ_ONLY: &str = "; this server takes no writes, as a standby does: let DATABASE_URL name the primary, or list all hosts and \
+    add target_session_attrs=read-write";
 
 const MIXED_UP: &str = "; if a pooler in transaction mode stands before the database, it has to keep the prepared statements of its \
     clients apart: PgBouncer does so from version 1.21 on with max_prepared_statements = 200";
@@ -196,4 +202,18 @@ fn is_passing(text: &str) -> bool {
     ];
     let lower = text.to_ascii_lowercase();
     PASSING.iter().any(|part| lower.contains(&part.to_ascii_lowercase()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_meets_a_standby_is_told_where_to_go() {
+        let said = Box::new("cannot execute INSERT in a read-only transaction".to_owned());
+        let error = storage_error(DieselError::DatabaseError(DatabaseErrorKind::ReadOnlyTransaction, said));
+        assert!(matches!(error, StorageError::Refused(_)));
+        assert!(error.to_string().contains("read-only transaction; this server takes no writes"), "{error}");
+        assert!(error.to_string().contains("target_session_attrs=read-write"), "{error}");
+    }
 }
