@@ -22,8 +22,8 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
             return;
         }
         // A worker that could not reach the database itself cannot tell the dead from the cut off: after an outage
-        // everybody's heartbeat is old, and everybody gets a lease's time to come back.
-        if shared.pulse.failed_within(shared.settings.lease) {
+        // everybody's heartbeat is old, and everybody gets a lease's time, a minute at most, to come back.
+        if shared.pulse.failed_within(shared.settings.patience()) {
             continue;
         }
         let Some(beat) = shared.pulse.steady() else { continue };

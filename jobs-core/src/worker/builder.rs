@@ -117,7 +117,7 @@ impl WorkerBuilder {
     }
 
     /// How long after its last heartbeat this worker's jobs may be given to others; at least 1 s. A heartbeat is sent
-    /// every quarter of it. Default: 30 s.
+    /// every quarter of it, and every 10 s at least. Default: 30 s.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self

@@ -6,6 +6,9 @@ use std::time::Duration;
 use crate::outcome::Retention;
 use crate::storage::RescuePolicy;
 
+const LONGEST_BEAT: Duration = Duration::from_secs(10);
+const LONGEST_PATIENCE: Duration = Duration::from_secs(60);
+
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     /// Queue and how many of its jobs run at the same time.
@@ -26,9 +29,15 @@ impl Settings {
     pub(super) const LEASE: Duration = Duration::from_secs(30);
     pub(super) const MAX_CRASHES: u16 = 3;
 
-    /// How often the heartbeat shows that the worker lives: four times a lease, so that two may fail.
+    /// How often the heartbeat shows that the worker lives: four times a lease, so that two may fail; and often enough that
+    /// a worker with a long lease knows soon after its start that it may rescue those with short ones.
     pub(crate) fn beat(&self) -> Duration {
-        self.lease / 4
+        (self.lease / 4).min(LONGEST_BEAT)
+    }
+
+    /// For how long after an outage a worker takes nobody for dead. Whoever lives beats again within seconds, whatever its lease.
+    pub(crate) fn patience(&self) -> Duration {
+        self.lease.min(LONGEST_PATIENCE)
     }
 
     /// How often dead workers are looked for.
@@ -45,5 +54,30 @@ impl Settings {
     pub(crate) fn queues_text(&self) -> String {
         let parts: Vec<String> = self.queues.iter().map(|(queue, slots)| format!("{queue}={slots}")).collect();
         parts.join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_lease(lease: Duration) -> Settings {
+        Settings {
+            queues: BTreeMap::new(),
+            poll: Settings::POLL,
+            grace: Settings::GRACE,
+            lease,
+            timeout: None,
+            max_crashes: Settings::MAX_CRASHES,
+            retention: Retention::default(),
+        }
+    }
+
+    #[test]
+    fn a_long_lease_keeps_nobody_from_rescuing_those_with_short_ones() {
+        let long = with_lease(Duration::from_secs(24 * 3600));
+        assert_eq!((long.beat(), long.patience()), (LONGEST_BEAT, LONGEST_PATIENCE));
+        let usual = with_lease(Settings::LEASE);
+        assert_eq!((usual.beat(), usual.patience()), (Settings::LEASE / 4, Settings::LEASE));
     }
 }
