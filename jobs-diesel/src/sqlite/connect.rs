@@ -55,6 +55,8 @@ fn explain(file: &str, error: &dyn std::error::Error) -> StorageError {
         format!("{} is not a directory; create it or correct DATABASE_URL", directory.display())
     } else if Path::new(file).is_dir() {
         "it is a directory; name a file in it".to_owned()
+    } else if ["not a database", "malformed"].iter().any(|said| error.to_string().contains(said)) {
+        "it is damaged or no SQLite file; restore it from a backup or correct DATABASE_URL".to_owned()
     } else {
         format!(
             "this process must be able to read and write the file and to create files beside it in {}",
