@@ -23,6 +23,7 @@ mod listen;
 mod literal;
 mod migrate;
 mod operator;
+mod place;
 mod queries;
 mod schema;
 mod slot;

@@ -12,10 +12,12 @@ use tokio::task::spawn_blocking;
 
 use crate::error::storage_error;
 use crate::sqlite::connect::{BUSY, DURABLE, LAZY, connect};
+use crate::sqlite::place::{Opened, Place, gone};
 
 /// A place for one connection, opened at its first use.
 pub(super) struct Slot {
     file: Arc<str>,
+    place: Place,
     state: Mutex<State>,
     freed: Condvar,
 }
@@ -24,6 +26,8 @@ pub(super) struct Slot {
 struct State {
     taken: bool,
     idle: Option<SqliteConnection>,
+    /// The file that was opened last.
+    opened: Option<Opened>,
 }
 
 /// A turn. The connection goes back only by [`give_back`](Turn::give_back); after a panic it is closed, which rolls
@@ -31,11 +35,12 @@ struct State {
 pub(super) struct Turn<'s> {
     slot: &'s Slot,
     conn: Option<SqliteConnection>,
+    opened: Option<Opened>,
 }
 
 impl Slot {
     pub(super) fn new(file: Arc<str>) -> Self {
-        Self { file, state: Mutex::default(), freed: Condvar::new() }
+        Self { place: Place::of(&file), file, state: Mutex::default(), freed: Condvar::new() }
     }
 
     /// Waits for a turn, at most `patience`; `None` when it did not come.
@@ -48,7 +53,7 @@ impl Slot {
             return None;
         }
         state.taken = true;
-        Some(Turn { slot: self, conn: state.idle.take() })
+        Some(Turn { slot: self, conn: state.idle.take(), opened: state.opened })
     }
 
     /// Runs `work` with the connection.
@@ -118,12 +123,23 @@ impl Slot {
 }
 
 impl Turn<'_> {
-    /// The connection, opened if the slot had none.
+    /// The connection, opened if the slot had none or the one to a file that is no longer there.
     pub(super) fn connection(&mut self) -> StorageResult<&mut SqliteConnection> {
+        let there = self.slot.place.there();
+        if self.opened.is_some() && there != self.opened {
+            // What a connection to a file without a name writes, nobody reads.
+            drop(self.conn.take());
+            if there.is_none() {
+                return Err(gone(&self.slot.file));
+            }
+            tracing::warn!("the SQLite file {} was replaced: this process goes on with the new one", self.slot.file);
+        }
         let conn = match self.conn.take() {
             Some(conn) => conn,
             None => connect(&self.slot.file)?,
         };
+        self.opened = there.or_else(|| self.slot.place.there());
+        self.slot.lock().opened = self.opened;
         Ok(self.conn.insert(conn))
     }
 

@@ -5,6 +5,7 @@ mod far_times;
 mod joining;
 mod locks;
 mod processes;
+mod replaced;
 mod urls;
 mod volume;
 

@@ -1,0 +1,45 @@
+//! A file that is deleted, moved away or replaced while a process has it open.
+
+use std::fs;
+
+use super::Sqlite;
+use crate::bench::*;
+use crate::fixture::{Fixture, run};
+
+/// The file and what stands beside it.
+fn move_all(from: &str, to: &str) {
+    for end in ["", "-wal", "-shm"] {
+        let _ = fs::rename(format!("{from}{end}"), format!("{to}{end}"));
+    }
+}
+
+#[test]
+fn a_file_that_was_replaced_is_opened_anew_and_one_that_is_gone_is_missed() {
+    run::<Sqlite, _>(async |f: Sqlite| {
+        let (db, file) = (f.database(), f.url().trim_start_matches("sqlite://").to_owned());
+        let first = worker(db).await;
+        let mut heartbeat = db.storage.open_heartbeat(first).await.unwrap();
+        enqueue_all(&f, vec![job(); 3]).await;
+        assert_eq!(claim(db, first, 10).await.len(), 3);
+
+        let aside = format!("{file}.aside");
+        move_all(&file, &aside);
+        let error = heartbeat.beat().await.unwrap_err().to_string();
+        assert!(error.contains("deleted or moved away") && error.contains(&file), "{error}");
+        assert!(db.storage.leases(first, None).await.is_err());
+        assert!(!fs::exists(&file).unwrap(), "an empty file in its place");
+
+        let other = f.again().await;
+        other.migrator.up().await.unwrap();
+        enqueue_all(&f, vec![job(); 2]).await;
+        assert!(heartbeat.beat().await.unwrap().is_none(), "the other file knows no such worker");
+        let second = worker(db).await;
+        assert_eq!(claim(db, second, 10).await.len(), 2);
+
+        drop(other);
+        move_all(&file, &format!("{file}.second"));
+        move_all(&aside, &file);
+        assert!(heartbeat.beat().await.unwrap().is_some());
+        assert_eq!(db.storage.leases(first, None).await.unwrap().len(), 3);
+    });
+}
