@@ -156,9 +156,6 @@ impl Fetcher {
         }
         if number > 0 {
             crash_point("in-hand");
-            runner::start(&self.shared, &self.reporter);
-            // What was started stands behind this task in the queue of its thread, and the next claim takes its time.
-            tokio::task::yield_now().await;
         }
         Ok(number)
     }
