@@ -37,7 +37,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     // Enough for all that comes in while it is alone.
     let many = ["--concurrency", "64", "--poll", "200ms"];
     let mut others = Fleet::start(arena, arena.worker_url(), History::Quick, &many, 1).await?;
-    // It has something in hand whenever the hole opens.
+    // A second each, so that what it has when the hole opens ends there.
     let mix = Mix { bulk: 20, long: 30, long_millis: 1_000, ..Mix::default() };
     let load = Load::start(arena.url(), Workload::new(arena.seed, mix, usize::MAX), Duration::from_millis(40));
     let conn = arena.connect().await?;
@@ -46,6 +46,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     // Both ways, back only, there only, and again.
     for round in 0..size.faults {
         tokio::time::sleep(Duration::from_millis(rng.random_range(CALM_MILLIS))).await;
+        until_it_has_jobs(&conn, &lonely.ids()).await?;
         for pid in lonely.ids() {
             fault(&conn, "black hole", Some(pid)).await?;
         }
@@ -76,6 +77,19 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         others.stop().await?;
     }
     Ok(run)
+}
+
+/// Until jobs that were just claimed are under leases of one of these.
+async fn until_it_has_jobs(conn: &Client, pids: &[u32]) -> Result<()> {
+    let began = Instant::now();
+    let pids: Vec<i32> = pids.iter().map(|pid| pid.cast_signed()).collect();
+    let held = "select count(*) from jobs.running job join jobs.worker on worker.id = job.worker \
+                where pid = any($1) and (args #>> '{work,millis}')::integer > 500 \
+                and claimed_at > now() - interval '0.2 s'";
+    while conn.query_one(held, &[&pids]).await?.get::<_, i64>(0) == 0 && began.elapsed() < REST {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Ok(())
 }
 
 /// Until one of these begins a job.
