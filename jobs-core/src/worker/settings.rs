@@ -70,6 +70,7 @@ mod tests {
             timeout: None,
             max_crashes: Settings::MAX_CRASHES,
             retention: Retention::default(),
+            environment: None,
         }
     }
 
