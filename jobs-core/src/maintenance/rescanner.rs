@@ -16,6 +16,7 @@ const BUSY: Duration = Duration::from_secs(1);
 const URGENT: Duration = Duration::from_millis(150);
 /// unless one takes long: it may have one in so many parts of the time,
 const SHARE: u32 = 25;
+const URGENT_SHARE: u32 = 10;
 /// and more if the pause would be longer than this.
 const LONGEST: Duration = Duration::from_secs(10);
 /// After one that was refused.
@@ -38,8 +39,9 @@ pub(super) async fn run(shared: Arc<Shared>) {
         let began = Instant::now();
         let insist = refused_since.is_some_and(|since| since.elapsed() > INSIST_AFTER);
         let rescanned = shared.storage.rescan(&everything(&shared, insist)).await;
-        let share = began.elapsed() * SHARE;
-        let (mut pause, mut urgent) = (share.clamp(BUSY, LONGEST), share.clamp(URGENT, LONGEST));
+        let took = began.elapsed();
+        let mut pause = (took * SHARE).clamp(BUSY, LONGEST);
+        let mut urgent = (took * URGENT_SHARE).clamp(URGENT, LONGEST);
         if !matches!(rescanned, Ok(Rescanned::Refused)) {
             refused_since = None;
         }
