@@ -1,6 +1,6 @@
-//! The attempt: calls the handler in its own way (on the runtime, on the blocking pool, inside a transaction) and ends it
-//! when its time, its lease or the worker's grace is over. A plain handler runs on the runner's own task; one that has a
-//! time limit must be left behind even if it never yields, so it gets a task.
+//! The attempt: calls the handler in its own way (on the runtime, inside a transaction) and ends it when its time, its lease or
+//! the worker's grace is over. A plain handler runs on the runner's own task; one that has a time limit must be left behind
+//! even if it never yields, so it gets a task. Plain functions have threads ([`threads`](super::threads)).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
-use tracing::{Instrument as _, Span};
+use tracing::Instrument as _;
 
 use super::queues::Slot;
 use super::{Shared, conflicts, panics};
@@ -56,14 +56,7 @@ pub(super) async fn run(
             };
             on_a_task_of_its_own(shared, registration, ctx, tokio::spawn(handler.in_current_span())).await
         }
-        Handler::Blocking(handle) => {
-            let (span, ctx_of_handler) = (Span::current(), ctx.clone());
-            let handler = tokio::task::spawn_blocking(move || {
-                let handled = span.in_scope(|| panics::caught_blocking(|| handle(ctx_of_handler)));
-                (Ended::Handled(handled), Some(slot))
-            });
-            on_a_task_of_its_own(shared, registration, ctx, handler).await
-        }
+        Handler::Blocking(_) => unreachable!("a runner has a thread run plain functions"),
         Handler::AsyncTransactional(handle) => {
             let (decided, ctx_of_body) = (decision(shared, registration, ctx), ctx.clone());
             let body = Body::Async(Arc::new(move |connection| {
@@ -111,7 +104,7 @@ async fn on_this_task(
     ended
 }
 
-/// For handlers that may keep a thread and must be left behind when their time is up.
+/// For handlers that may never yield and must be left behind when their time is up.
 async fn on_a_task_of_its_own(
     shared: &Shared,
     registration: &Registration,
@@ -124,7 +117,6 @@ async fn on_a_task_of_its_own(
         ended = over(shared, registration, ctx) => ended,
     };
     ctx.stop().ask();
-    // A blocking one can be stopped from outside only before it has begun.
     handler.abort();
     match tokio::time::timeout(last_moment(&ended), handler).await {
         Ok(Ok((_, slot))) => (ended, slot),
@@ -169,7 +161,7 @@ async fn in_a_transaction(
 }
 
 /// What a handler gets that must end.
-fn last_moment(ended: &Ended) -> Duration {
+pub(super) fn last_moment(ended: &Ended) -> Duration {
     if matches!(ended, Ended::GivenUp) { VERY_LAST_MOMENT } else { LAST_MOMENT }
 }
 
@@ -185,11 +177,11 @@ fn decision(
 }
 
 /// Ready when the attempt must end without its handler.
-async fn over(shared: &Shared, registration: &Registration, ctx: &JobContext) -> Ended {
+pub(super) async fn over(shared: &Shared, registration: &Registration, ctx: &JobContext) -> Ended {
     let time = async {
         match registration.options.timeout.or(shared.settings.timeout) {
             Some(limit) => {
-                tokio::time::sleep(limit).await;
+                tokio::time::sleep(limit.saturating_sub(ctx.running().unwrap_or_default())).await;
                 limit
             }
             None => std::future::pending().await,
@@ -222,7 +214,7 @@ fn broken_off(error: JoinError) -> Ended {
 }
 
 /// A handler that ended without an answer: its panic was not caught, or the runtime shuts down.
-fn unjoined(error: JoinError) -> Ended {
+pub(super) fn unjoined(error: JoinError) -> Ended {
     match error.try_into_panic() {
         Ok(payload) => Ended::Handled(Err(panics::described(payload))),
         Err(_) => Ended::GivenUp,

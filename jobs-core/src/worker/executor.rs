@@ -19,8 +19,9 @@ use crate::telemetry;
 /// What a job waits in its slot that found no connection, before it goes back.
 const NO_CONNECTION: Duration = Duration::from_secs(1);
 
+#[derive(Clone)]
 pub(super) struct Executor {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     reporter: Reporter,
 }
 
@@ -53,15 +54,16 @@ impl Executor {
         let started = Instant::now();
         ctx.start(started);
         let (ended, slot) = attempt::run(&self.shared, registration, &ctx, slot).await;
-        crash_point("ended");
-        if matches!(ended, Ended::Handled(Ok(_)) | Ended::Transacted(Transacted::Committed(_))) {
-            self.shared.usual.ended(registration.kind, started.elapsed());
-        }
         self.conclude(registration, ctx, ended, started.elapsed()).await;
         slot
     }
 
-    async fn conclude(&self, registration: &Registration, ctx: JobContext, ended: Ended, ran: Duration) {
+    /// Hands in what the attempt came to.
+    pub(super) async fn conclude(&self, registration: &Registration, ctx: JobContext, ended: Ended, ran: Duration) {
+        crash_point("ended");
+        if matches!(ended, Ended::Handled(Ok(_)) | Ended::Transacted(Transacted::Committed(_))) {
+            self.shared.usual.ended(registration.kind, ran);
+        }
         let stopping = self.shared.phases.stopping().is_cancelled();
         // A transaction given up in the middle of its commit may have been committed.
         let given_up = matches!(ended, Ended::TimedOut(_) | Ended::GivenUp | Ended::Transacted(Transacted::Aborted));

@@ -23,6 +23,7 @@ mod settings;
 mod shutdown;
 mod stats;
 mod suspect;
+mod threads;
 mod unknown_queue;
 mod usual;
 mod writer;

@@ -9,6 +9,7 @@ use super::Shared;
 use super::completer::Reporter;
 use super::executor::Executor;
 use super::queues::Slot;
+use super::threads::{self, Work};
 use crate::context::JobContext;
 use crate::telemetry;
 
@@ -24,20 +25,37 @@ pub(super) fn start(shared: &Arc<Shared>, reporter: &Reporter) {
 
 async fn run(executor: Executor, mut slot: Slot, mut ctx: JobContext) {
     loop {
-        let started = Instant::now();
-        let span = telemetry::job_span(ctx.claimed());
         // A handler that has not ended when its attempt has keeps the slot.
-        let Some(freed) = executor.execute(ctx, slot).instrument(span).await else { return };
+        let (freed, taken) = match Work::of(&executor, ctx) {
+            Ok(work) => match threads::run(&executor, slot, work).await {
+                Some(ended) => ended,
+                None => return,
+            },
+            Err(ctx) => match execute(&executor, slot, ctx).await {
+                Some(slot) => (slot, None),
+                None => return,
+            },
+        };
         slot = freed;
-        slot.queue().pace.ran(started.elapsed());
-        if executor.is_draining() {
-            return;
-        }
-        match slot.queue().next() {
+        // What a thread has taken out of hand has no other place.
+        let next = match taken {
+            None if executor.is_draining() => None,
+            None => slot.queue().next(),
+            taken => taken,
+        };
+        match next {
             Some(next) => ctx = next,
             None => return,
         }
         // Handlers that never wait must not keep the others of this thread from their turn.
         tokio::task::coop::consume_budget().await;
     }
+}
+
+/// Runs one job on this task, or on what its handler needs.
+async fn execute(executor: &Executor, slot: Slot, ctx: JobContext) -> Option<Slot> {
+    let (started, span) = (Instant::now(), telemetry::job_span(ctx.claimed()));
+    let slot = executor.execute(ctx, slot).instrument(span).await?;
+    slot.queue().pace.ran(started.elapsed());
+    Some(slot)
 }

@@ -35,6 +35,7 @@ mod retention;
 mod sessions;
 mod several_queues;
 mod shutdown;
+mod threads;
 mod timeouts;
 mod tls;
 mod transaction_ends;

@@ -1,0 +1,195 @@
+//! Plain functions run on threads of the blocking pool. A thread that has run one goes on with the next of its queue, so
+//! that a flood of short ones costs no task, no waking and no change of threads for each.
+//!
+//! A function cannot be stopped. Its runner watches it from a task, and when its time, its lease or the worker's grace is over,
+//! records that without it; the slot stays with the function until that returns. Who ends an attempt, the function or its
+//! runner, is settled once.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio::task::{JoinError, JoinHandle};
+use tracing::{Instrument as _, Span};
+
+use super::attempt::{self, Ended};
+use super::executor::Executor;
+use super::panics;
+use super::queues::Slot;
+use crate::context::JobContext;
+use crate::crash_point::crash_point;
+use crate::handler::{Handler, Registration};
+use crate::outcome::Handled;
+use crate::telemetry;
+
+/// What a job takes before anybody watches it: most are over by then.
+const UNWATCHED: Duration = Duration::from_millis(10);
+/// After this long a thread makes way for others: where there are more slots than threads, some wait for one.
+const STAY: Duration = Duration::from_millis(50);
+
+/// A plain function's attempt.
+pub(super) struct Work {
+    registration: Registration,
+    function: fn(JobContext) -> Handled,
+    ctx: JobContext,
+    span: Span,
+    fate: AtomicU8,
+}
+
+impl Work {
+    const RUNS: u8 = 0;
+    const WATCHED: u8 = 1;
+    /// The function has returned, and its thread records that.
+    const RETURNED: u8 = 2;
+    /// The attempt has ended without it, and its runner records that.
+    const LEFT: u8 = 3;
+
+    /// Of a job whose handler is a plain function and that is to be run; any other comes back.
+    pub(super) fn of(executor: &Executor, ctx: JobContext) -> Result<Self, JobContext> {
+        match executor.shared.registry.get(ctx.kind()) {
+            Some(registration) if !ctx.is_cancelled() => match registration.handler {
+                Handler::Blocking(function) => {
+                    let (registration, span) = (*registration, telemetry::job_span(ctx.claimed()));
+                    Ok(Self { registration, function, ctx, span, fate: AtomicU8::new(Self::RUNS) })
+                }
+                _ => Err(ctx),
+            },
+            _ => Err(ctx),
+        }
+    }
+
+    /// Has its end told; `false`: it has ended.
+    fn watch(&self) -> bool {
+        let watched = self.fate.compare_exchange(Self::RUNS, Self::WATCHED, Ordering::AcqRel, Ordering::Acquire);
+        matches!(watched, Ok(_) | Err(Self::WATCHED))
+    }
+
+    /// Whether nobody has settled how it ended.
+    fn leave(&self) -> bool {
+        let fate = self.fate.swap(Self::LEFT, Ordering::AcqRel);
+        fate != Self::RETURNED
+    }
+
+    async fn conclude(&self, executor: &Executor, ended: Ended, ran: Duration) {
+        executor.conclude(&self.registration, self.ctx.clone(), ended, ran).instrument(self.span.clone()).await;
+    }
+}
+
+/// What a thread is at, for its runner to see.
+struct Desk {
+    work: Mutex<Arc<Work>>,
+    /// Gone when the runner has left: whoever could still report keeps a worker that ends waiting.
+    executor: Mutex<Option<Executor>>,
+    /// What was watched has returned.
+    returned: Notify,
+}
+
+impl Desk {
+    fn put(&self, work: Work) -> Arc<Work> {
+        let work = Arc::new(work);
+        *self.work.lock().unwrap_or_else(PoisonError::into_inner) = work.clone();
+        work
+    }
+
+    fn work(&self) -> Arc<Work> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn executor(&self) -> MutexGuard<'_, Option<Executor>> {
+        self.executor.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The slot, and a job that was taken in hand for it and is for another to run.
+type Left = (Slot, Option<JobContext>);
+
+/// Has a thread run this, and what follows. Answers the slot unless a function still occupies it.
+pub(super) async fn run(executor: &Executor, slot: Slot, work: Work) -> Option<Left> {
+    let desk = Arc::new(Desk {
+        work: Mutex::new(Arc::new(work)),
+        executor: Mutex::new(Some(executor.clone())),
+        returned: Notify::new(),
+    });
+    let (started, mut thread) = (Instant::now(), begin(desk.clone(), slot));
+    loop {
+        tokio::select! {
+            biased;
+            joined = &mut thread => return ended(executor, &desk, joined, started).await,
+            () = tokio::time::sleep(UNWATCHED) => {}
+        }
+        let work = desk.work();
+        if !work.watch() {
+            continue;
+        }
+        let over = tokio::select! {
+            biased;
+            joined = &mut thread => return ended(executor, &desk, joined, started).await,
+            () = desk.returned.notified() => continue,
+            over = attempt::over(&executor.shared, &work.registration, &work.ctx) => over,
+        };
+        if work.leave() {
+            desk.executor().take();
+            return leave(executor, &work, thread, over).await;
+        }
+    }
+}
+
+fn begin(desk: Arc<Desk>, slot: Slot) -> JoinHandle<Left> {
+    let runtime = Handle::current();
+    tokio::task::spawn_blocking(move || {
+        let since = Instant::now();
+        let mut work = desk.work();
+        loop {
+            crash_point("start");
+            let started = Instant::now();
+            work.ctx.start(started);
+            let handled = work.span.in_scope(|| panics::caught_blocking(|| (work.function)(work.ctx.clone())));
+            match work.fate.swap(Work::RETURNED, Ordering::AcqRel) {
+                Work::LEFT => return (slot, None),
+                Work::WATCHED => desk.returned.notify_one(),
+                _ => {}
+            }
+            let executor = desk.executor().clone();
+            let Some(executor) = executor else { return (slot, None) };
+            runtime.block_on(work.conclude(&executor, Ended::Handled(handled), started.elapsed()));
+            slot.queue().pace.ran(started.elapsed());
+            if executor.is_draining() || since.elapsed() >= STAY {
+                return (slot, None);
+            }
+            let Some(next) = slot.queue().next() else { return (slot, None) };
+            work = match Work::of(&executor, next) {
+                Ok(next) => desk.put(next),
+                Err(next) => return (slot, Some(next)),
+            };
+        }
+    })
+}
+
+/// The thread has done what there was to do for it.
+async fn ended(executor: &Executor, desk: &Desk, joined: Result<Left, JoinError>, since: Instant) -> Option<Left> {
+    let error = match joined {
+        Ok(left) => return Some(left),
+        Err(error) => error,
+    };
+    // Our own panic, or the runtime shuts down.
+    let work = desk.work();
+    if work.leave() {
+        work.conclude(executor, attempt::unjoined(error), since.elapsed()).await;
+    }
+    None
+}
+
+/// The attempt is over before its function.
+async fn leave(executor: &Executor, work: &Work, thread: JoinHandle<Left>, over: Ended) -> Option<Left> {
+    work.ctx.stop().ask();
+    // It can be stopped from outside only before it has begun.
+    thread.abort();
+    let left = tokio::time::timeout(attempt::last_moment(&over), thread).await;
+    let ran = work.ctx.running().unwrap_or_default();
+    work.conclude(executor, over, ran).await;
+    let (slot, next) = left.ok()?.ok()?;
+    slot.queue().pace.ran(ran);
+    Some((slot, next))
+}

@@ -1,0 +1,108 @@
+//! Plain functions that follow one another on one thread: each attempt is its own.
+
+use std::time::{Duration, Instant};
+
+use jobs::{FailureKind, JobContext, JobId, JobState, State, job};
+use support::{Db, Probe, Running, registry};
+
+#[job]
+fn short(ctx: &JobContext, State(probe): State<Probe>) {
+    probe.say(ctx, "short");
+}
+
+#[job]
+async fn not_plain(ctx: &JobContext, State(probe): State<Probe>) {
+    probe.say(ctx, "not plain");
+}
+
+/// With an attempt to spare: the last one is not claimed ahead.
+#[job(timeout = "200ms", max_attempts = 2, backoff = "fixed(1h)")]
+fn stuck(ctx: &JobContext, State(probe): State<Probe>) {
+    probe.say(ctx, "stuck");
+    probe.pass_blocking();
+    probe.say(ctx, if ctx.is_cancelled() { "ended, asked to" } else { "ended" });
+}
+
+#[job(max_attempts = 2, backoff = "fixed(1h)")]
+fn panicking(ctx: &JobContext, State(probe): State<Probe>) {
+    probe.say(ctx, "panicking");
+    panic!("job {} is no good", ctx.id())
+}
+
+/// Of the first the worker learns that they are short; the others, and what comes after them, it has in hand together.
+const MANY: usize = 40;
+
+async fn short_ones(db: &Db) -> Vec<JobId> {
+    db.conn().await.enqueue_all((0..MANY).map(|_| Short {})).await
+}
+
+async fn one_that_follows_many_is_ended_by_its_timeout_and_keeps_the_slot(db: Db) {
+    let first = short_ones(&db).await;
+    let long = db.enqueue(Stuck {}).await;
+    let last = db.enqueue(Short {}).await;
+    let (probe, mut events) = Probe::new();
+    let worker = Running::start(db.worker(registry![Short, Stuck]).state(probe).concurrency(1));
+    for _ in &first {
+        events.expect("short").await;
+    }
+    events.expect("stuck").await;
+    assert_eq!(db.await_state(long, JobState::Retrying).await.attempt, 1);
+    assert_eq!(db.failures(long).await[0].kind, FailureKind::Timeout);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(events.rest().is_empty(), "its slot is taken");
+    events.open(1);
+    events.expect("ended, asked to").await;
+    events.expect("short").await;
+    db.await_state(last, JobState::Completed).await;
+    let stats = worker.stop().await;
+    assert_eq!((stats.completed, stats.retried), (MANY as u64 + 1, 1));
+}
+
+async fn one_that_follows_many_is_given_back_at_the_end_of_the_grace(db: Db) {
+    let first = short_ones(&db).await;
+    let long = db.enqueue(Stuck {}).await;
+    let (probe, mut events) = Probe::new();
+    let worker = db.worker(registry![Short, Stuck]).state(probe).concurrency(1).grace(Duration::from_millis(50));
+    let worker = Running::start(worker);
+    for _ in &first {
+        events.expect("short").await;
+    }
+    events.expect("stuck").await;
+    let asked = Instant::now();
+    let stats = worker.stop().await;
+    assert!(asked.elapsed() < Duration::from_secs(5), "a function that goes on kept it for {:?}", asked.elapsed());
+    assert_eq!((stats.completed, stats.released), (MANY as u64, 1));
+    let record = db.record(long).await;
+    assert_eq!((record.state, record.attempt), (JobState::Available, 0));
+}
+
+/// Whatever comes next in hand runs, on what it needs.
+async fn failures_and_other_handlers_among_them_are_no_hindrance(db: Db) {
+    let mut ids = Vec::new();
+    for round in 0..MANY / 4 {
+        ids.push((db.enqueue(Short {}).await, JobState::Completed));
+        ids.push((db.enqueue(NotPlain {}).await, JobState::Completed));
+        if round % 5 == 0 {
+            ids.push((db.enqueue(Panicking {}).await, JobState::Retrying));
+        }
+        ids.push((db.enqueue(Short {}).await, JobState::Completed));
+    }
+    let (probe, mut events) = Probe::new();
+    let worker = Running::start(db.worker(registry![Short, NotPlain, Panicking]).state(probe).concurrency(1));
+    for (id, state) in &ids {
+        assert_eq!(db.await_state(*id, *state).await.attempt, 1);
+    }
+    worker.stop().await;
+    let ran: Vec<JobId> = events.rest().iter().map(|event| event.job).collect();
+    assert_eq!(ran, ids.iter().map(|(id, _)| *id).collect::<Vec<_>>(), "each once, in order");
+    for (id, _) in ids.iter().filter(|(_, state)| *state == JobState::Retrying) {
+        let message = &db.failures(*id).await[0].message;
+        assert!(message.contains(&format!("job {id} is no good")), "{message}");
+    }
+}
+
+support::on_each_database! {
+    one_that_follows_many_is_ended_by_its_timeout_and_keeps_the_slot,
+    one_that_follows_many_is_given_back_at_the_end_of_the_grace,
+    failures_and_other_handlers_among_them_are_no_hindrance,
+}
