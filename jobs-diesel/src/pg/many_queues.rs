@@ -7,8 +7,10 @@ use jobs_core::storage::{Claim, Wanted};
 
 /// Queues that one claim names. A queue costs a claim about as much as a job does.
 pub(crate) const AT_ONCE: usize = 64;
-/// If it takes longer to ask which queues have jobs, the worker does without,
+/// If it takes longer to ask which queues have jobs,
 const SLOW: Duration = Duration::from_millis(20);
+/// so many times in a row, the worker does without: once may be chance, or the first answer on a new connection,
+const IN_A_ROW: u32 = 3;
 /// for so long,
 const BLIND: Duration = Duration::from_secs(10);
 /// and looks at other queues this soon.
@@ -18,6 +20,7 @@ pub(crate) const NEXT_QUEUES: Duration = Duration::from_millis(20);
 #[derive(Debug, Default)]
 pub(crate) struct ManyQueues {
     next: usize,
+    slow: u32,
     blind_until: Option<Instant>,
 }
 
@@ -29,7 +32,8 @@ impl ManyQueues {
 
     /// How long the answer took.
     pub(crate) fn asked(&mut self, took: Duration, now: Instant) {
-        self.blind_until = (took > SLOW).then(|| now + BLIND);
+        self.slow = if took > SLOW { self.slow.saturating_add(1) } else { 0 };
+        self.blind_until = (self.slow >= IN_A_ROW).then(|| now + BLIND);
     }
 
     /// The next queues of the claim, in turns, of those that have jobs if that is known.
@@ -86,9 +90,16 @@ mod tests {
     #[test]
     fn who_gets_no_quick_answer_does_not_ask_for_a_while() {
         let (mut many, now) = (ManyQueues::default(), Instant::now());
-        assert!(many.asks(now));
-        many.asked(SLOW * 2, now);
+        for _ in 0..IN_A_ROW {
+            assert!(many.asks(now));
+            many.asked(SLOW * 2, now);
+        }
         assert!(!many.asks(now + BLIND / 2));
         assert!(many.asks(now + BLIND));
+        many.asked(SLOW * 2, now + BLIND);
+        assert!(!many.asks(now + BLIND), "it is as slow as before");
+        many.asked(SLOW, now + BLIND * 2);
+        many.asked(SLOW * 2, now + BLIND * 2);
+        assert!(many.asks(now + BLIND * 2), "once is not in a row");
     }
 }
