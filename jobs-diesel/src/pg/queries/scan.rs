@@ -20,7 +20,7 @@ pub(super) const NOT_PAUSED: &str =
 pub(super) const NOT_FROZEN: &str = "not exists (select from jobs.installation where frozen_at is not null)";
 
 /// The queues that operators have paused, as one column; with [`ALL_QUEUES`] among them while the database is frozen.
-pub(super) const PAUSED: &str = "array(select name from jobs.queue where paused union all select '' from jobs.installation where frozen_at is not null)";
+pub(super) const PAUSED: &str = "array(select name from jobs.queue where paused) || array(select ''::text from jobs.installation where frozen_at is not null)";
 
 /// Stands for all queues among those that are [`PAUSED`]. None has this name.
 pub(crate) const ALL_QUEUES: &str = "";
