@@ -9,7 +9,7 @@ use jobs_core::JobId;
 use jobs_core::storage::{Operated, Operator as _};
 
 use super::queries::operate::{CancelQuery, RetryQuery};
-use super::tests::{buffers, database, plan, url};
+use super::tests::{buffers, database, plan, touched, url};
 use super::{PgStorage, queries::inspect};
 
 const WAITING: i64 = 1_000_000;
@@ -55,8 +55,7 @@ impl World {
     async fn users_buffers(&mut self, sql: &str) -> u64 {
         let explain = format!("explain (analyze, buffers, costs off) {sql}");
         let lines: Vec<Line> = diesel::sql_query(explain).load(&mut self.users).await.unwrap();
-        let line = lines.iter().map(|line| line.line.trim_start()).find(|line| line.starts_with("Buffers: shared"));
-        line.unwrap().split([' ', '=']).filter_map(|word| word.parse::<u64>().ok()).sum()
+        touched(lines.iter().map(|line| &line.line))
     }
 
     async fn looks_are_short(&mut self, when: &str) {

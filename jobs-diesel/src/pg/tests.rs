@@ -58,11 +58,17 @@ pub(super) async fn plan(
     Explained { how, query }.load(conn).await.unwrap()
 }
 
-/// The buffers that a statement touches: the plan's first node counts those of all below it.
+/// The buffers that a statement touches, found in memory or read: the plan's first node counts those of all below it.
 pub(super) async fn buffers(conn: &mut AsyncPgConnection, query: impl QueryFragment<Pg> + Send + Sync) -> u64 {
     let plan = plan(conn, "analyze, buffers, costs off", query).await;
-    let line = plan.iter().find(|line| line.trim_start().starts_with("Buffers: shared")).unwrap();
-    line.split([' ', '=']).filter_map(|word| word.parse::<u64>().ok()).sum()
+    touched(plan.iter())
+}
+
+/// Not those that it writes (`dirtied`, `written`): it has touched them already.
+pub(super) fn touched<'a>(mut plan: impl Iterator<Item = &'a String>) -> u64 {
+    let line = plan.find(|line| line.trim_start().starts_with("Buffers: shared")).unwrap();
+    let counts = line.split_whitespace().filter_map(|word| word.split_once('='));
+    counts.filter(|(what, _)| matches!(*what, "hit" | "read")).map(|(_, count)| count.parse::<u64>().unwrap()).sum()
 }
 
 pub(super) async fn run(storage: &PgStorage, conn: &mut AsyncPgConnection, claim: &Claim, jobs: usize) {
