@@ -139,7 +139,9 @@ pub(crate) async fn many_jobs_at_once_are_answered_for_one_by_one<F: Fixture>(f:
     let db = f.database();
     let jobs = every_state(&f).await;
     let (unknown, twice) = (JobId(i64::MAX), jobs[5].1);
-    let asked: Vec<JobId> = jobs.iter().rev().map(|job| job.1).chain([unknown, twice]).collect();
+    // More than one statement takes, so that the second name of the one stands in another.
+    let many = std::iter::repeat_n(unknown, 1_500);
+    let asked: Vec<JobId> = jobs.iter().rev().map(|job| job.1).chain(many.clone()).chain([twice]).collect();
     let shown = db.operator.show_many(&asked).await.unwrap();
     let shown: Vec<_> = shown.iter().map(|(job, failures)| (job.id, job.state, failures.len())).collect();
     let failed = [JobState::Retrying, JobState::Cancelled, JobState::Discarded];
@@ -150,7 +152,8 @@ pub(crate) async fn many_jobs_at_once_are_answered_for_one_by_one<F: Fixture>(f:
     let answers = |refuses: fn(JobState) -> bool| {
         let answer = |state: JobState| if refuses(state) { Operated::Refused(state) } else { Operated::Done };
         let answers = jobs.iter().rev().map(move |job| answer(job.2));
-        answers.chain([Operated::NotFound, answer(jobs[5].2)]).collect::<Vec<_>>()
+        let unknown = many.clone().map(|_| Operated::NotFound);
+        answers.chain(unknown).chain([answer(jobs[5].2)]).collect::<Vec<_>>()
     };
     assert_eq!(db.operator.cancel_many(&asked).await.unwrap(), answers(JobState::is_finished));
     assert_eq!(db.operator.cancel_many(&[]).await.unwrap(), []);

@@ -78,7 +78,7 @@ impl World {
         let ids: Vec<i64> = self.ids().await.iter().flat_map(|id| (id - 9..=*id).collect::<Vec<_>>()).collect();
         assert_eq!(ids.len(), 200);
         let most = FEW_FOR_A_MOVE * 200;
-        let cancel = buffers(&mut self.own, CancelQuery { ids: ids.clone(), keep_seconds: 60.0 }).await;
+        let cancel = buffers(&mut self.own, CancelQuery::new(ids.clone(), 60.0)).await;
         assert!(cancel <= most, "{when}: {cancel} buffers to cancel");
         let retry = buffers(&mut self.own, RetryQuery { ids: ids.clone() }).await;
         assert!(retry <= most, "{when}: {retry} buffers to retry");
@@ -150,7 +150,7 @@ async fn wrong_statistics_spoil_no_look_by_id() {
         for lines in [
             plan(&mut own, "costs off", inspect::by_id(&ids)).await,
             plan(&mut own, "costs off", inspect::by_id(&ids[..1])).await,
-            plan(&mut own, "costs off", CancelQuery { ids: ids.clone(), keep_seconds: 60.0 }).await,
+            plan(&mut own, "costs off", CancelQuery::new(ids.clone(), 60.0)).await,
             plan(&mut own, "costs off", RetryQuery { ids: ids.clone() }).await,
         ] {
             let is_by_id = lines.iter().any(|line| line.contains("Index Scan using ready_id on ready"));

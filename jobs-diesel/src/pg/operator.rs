@@ -1,6 +1,6 @@
 //! What people ask of the database.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -35,10 +35,16 @@ impl Command {
     }
 }
 
+/// Each once, so that no two statements are asked about the same job.
+fn distinct(ids: &[JobId]) -> Vec<JobId> {
+    let mut seen = HashSet::with_capacity(ids.len());
+    ids.iter().copied().filter(|id| seen.insert(*id)).collect()
+}
+
 impl PgStorage {
     async fn operate(&self, ids: &[JobId], command: Command) -> StorageResult<Vec<Operated>> {
         let mut answers: HashMap<i64, Operated> = HashMap::with_capacity(ids.len());
-        for ids in ids.chunks(CHUNK) {
+        for ids in distinct(ids).chunks(CHUNK) {
             let mut open: Vec<i64> = ids.iter().map(|id| id.0).collect();
             for _ in 0..TRIES {
                 // All rows; the first of them comes before the statement is committed.
@@ -46,7 +52,7 @@ impl PgStorage {
                     Command::Retry => run!(self, "retry", conn => RetryQuery { ids: open.clone() }.load(conn)),
                     Command::Cancel => {
                         let keep_seconds = native::seconds(Retention::default().failed);
-                        run!(self, "cancel", conn => CancelQuery { ids: open.clone(), keep_seconds }.load(conn))
+                        run!(self, "cancel", conn => CancelQuery::new(open.clone(), keep_seconds).load(conn))
                     }
                 }?;
                 answers.extend(moved.iter().map(|id| (*id, Operated::Done)));
@@ -82,7 +88,7 @@ impl Operator for PgStorage {
 
     async fn show_many(&self, ids: &[JobId]) -> StorageResult<Vec<(JobRecord, Vec<AttemptError>)>> {
         let mut shown = Vec::new();
-        for ids in ids.chunks(CHUNK) {
+        for ids in distinct(ids).chunks(CHUNK) {
             shown.extend(run!(self, "show", conn => inspect::show(conn, ids))?);
         }
         Ok(shown)
@@ -123,12 +129,10 @@ impl Operator for PgStorage {
     }
 
     async fn cancel_enqueued_before(&self, time: DateTime<Utc>, limit: usize) -> StorageResult<usize> {
-        let query = || CancelManyQuery {
-            before: time,
-            limit: i64::try_from(limit).unwrap_or(i64::MAX),
-            keep_seconds: native::seconds(Retention::default().failed),
-        };
-        let cancelled: Vec<i64> = run!(self, "cancel_enqueued_before", conn => query().load(conn))?;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let keep_seconds = native::seconds(Retention::default().failed);
+        let cancelled: Vec<i64> = run!(self, "cancel_enqueued_before", conn =>
+            CancelManyQuery::new(time, limit, keep_seconds).load(conn))?;
         Ok(cancelled.into_iter().map(|rows| usize::try_from(rows).unwrap_or_default()).sum())
     }
 

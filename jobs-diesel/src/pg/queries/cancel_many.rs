@@ -5,16 +5,24 @@ use chrono::{DateTime, Utc};
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
-use diesel::sql_types::{BigInt, Double, Timestamptz};
+use diesel::sql_types::{BigInt, Timestamptz};
 
-use super::columns::{CARRIED, ERROR, FINISHED, READY};
+use super::columns::{CARRIED, READY};
+use super::operate::IntoCancelled;
 use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};
 
 pub(crate) struct CancelManyQuery {
-    pub(crate) before: DateTime<Utc>,
-    pub(crate) limit: i64,
-    pub(crate) keep_seconds: f64,
+    before: DateTime<Utc>,
+    limit: i64,
+    into_cancelled: IntoCancelled,
+}
+
+impl CancelManyQuery {
+    pub(crate) fn new(before: DateTime<Utc>, limit: i64, keep_seconds: f64) -> Self {
+        let why = "'cancelled by an operator, with all others'";
+        Self { before, limit, into_cancelled: IntoCancelled { keep_seconds, why } }
+    }
 }
 
 impl QueryFragment<Pg> for CancelManyQuery {
@@ -33,15 +41,7 @@ impl QueryFragment<Pg> for CancelManyQuery {
         limit " [self.limit => BigInt] " for update
     ))
     returning " READY ", claimed_at, worker, " CARRIED "
-), ended as (
-    insert into jobs.finished (" FINISHED ", " CARRIED ")
-    select id, run_at, claimed_at, now() + make_interval(secs => " [self.keep_seconds => Double] "), lease, 2, attempt, max_attempts, crashes, worker, " CARRIED "
-    from (select * from waiting union all select * from running) job
-    returning id, attempt, claimed_at, worker
-), recorded as (
-    insert into jobs.job_error (" ERROR ")
-    select id, attempt, claimed_at, worker, 'cancelled', 'cancelled by an operator, with all others' from ended
-)
+" {self.into_cancelled} "
 select count(*) from ended"
         )
     }

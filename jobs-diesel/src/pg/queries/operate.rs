@@ -45,8 +45,14 @@ native_query!(RetryQuery -> BigInt);
 
 /// From available or running to cancelled. A running attempt finds its lease gone.
 pub(crate) struct CancelQuery {
-    pub(crate) ids: Vec<i64>,
-    pub(crate) keep_seconds: f64,
+    ids: Vec<i64>,
+    into_cancelled: IntoCancelled,
+}
+
+impl CancelQuery {
+    pub(crate) fn new(ids: Vec<i64>, keep_seconds: f64) -> Self {
+        Self { ids, into_cancelled: IntoCancelled { keep_seconds, why: "'cancelled by an operator'" } }
+    }
 }
 
 impl QueryFragment<Pg> for CancelQuery {
@@ -61,18 +67,34 @@ impl QueryFragment<Pg> for CancelQuery {
 ), running as (
     delete from jobs.running where id = any(" [self.ids => Array<BigInt>] ") and " {FlagsKnown("running")} "
     returning " READY ", claimed_at, worker, " CARRIED "
-), ended as (
-    insert into jobs.finished (" FINISHED ", " CARRIED ")
-    select id, run_at, claimed_at, now() + make_interval(secs => " [self.keep_seconds => Double] "), lease, 2, attempt, max_attempts, crashes, worker, " CARRIED "
-    from (select * from waiting union all select * from running) job
-    returning id, attempt, claimed_at, worker
-), recorded as (
-    insert into jobs.job_error (" ERROR ")
-    select id, attempt, claimed_at, worker, 'cancelled', 'cancelled by an operator' from ended
-)
+" {self.into_cancelled} "
 select id from ended"
         )
     }
 }
 
 native_query!(CancelQuery -> BigInt);
+
+/// What follows the deletes of `waiting` and `running` by an operator: `ended`, their history, and why.
+pub(super) struct IntoCancelled {
+    pub(super) keep_seconds: f64,
+    /// A literal.
+    pub(super) why: &'static str,
+}
+
+impl QueryFragment<Pg> for IntoCancelled {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        sql!(
+            out,
+            "), ended as (
+    insert into jobs.finished (" FINISHED ", " CARRIED ")
+    select id, run_at, claimed_at, now() + make_interval(secs => " [self.keep_seconds => Double] "), lease, 2, attempt, max_attempts, crashes, worker, " CARRIED "
+    from (select * from waiting union all select * from running) job
+    returning id, attempt, claimed_at, worker
+), recorded as (
+    insert into jobs.job_error (" ERROR ")
+    select id, attempt, claimed_at, worker, 'cancelled', " (self.why) " from ended
+)"
+        )
+    }
+}

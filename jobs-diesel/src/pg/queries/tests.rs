@@ -91,12 +91,12 @@ fn the_native_statements_are_the_reviewed_ones() {
     );
     insta::assert_snapshot!("prune", text(&PruneQuery { limit: 1 }));
     insta::assert_snapshot!("retry", text(&RetryQuery { ids: vec![1] }));
-    insta::assert_snapshot!("cancel", text(&CancelQuery { ids: vec![1], keep_seconds: 1.0 }));
+    insta::assert_snapshot!("cancel", text(&CancelQuery::new(vec![1], 1.0)));
     insta::assert_snapshot!("set_waiting_apart", text(&SetWaitingApart::new(&claim, &plan)));
     insta::assert_snapshot!("set_suspects_apart", text(&SetSuspectsApart::new(&claim)));
     insta::assert_snapshot!("set_running_apart", text(&SetRunningApart));
     insta::assert_snapshot!("set_finished_apart", text(&SetFinishedApart));
-    let cancel_many = CancelManyQuery { before: DateTime::UNIX_EPOCH, limit: 1, keep_seconds: 1.0 };
+    let cancel_many = CancelManyQuery::new(DateTime::UNIX_EPOCH, 1, 1.0);
     insta::assert_snapshot!("cancel_many", text(&cancel_many));
     insta::assert_snapshot!("thaw", text(&ThawQuery));
 }
