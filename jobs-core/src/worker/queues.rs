@@ -14,6 +14,10 @@ use crate::context::JobContext;
 use crate::job::JobId;
 use crate::storage::Wanted;
 
+/// A claim asks for at most so many jobs ahead of the slots of a queue. It is half of the most that are in hand, so that
+/// there is something to run while a claim is under way.
+const MOST_AT_ONCE: usize = 1000;
+
 /// All queues of a worker, by name.
 pub(crate) struct Queues {
     queues: BTreeMap<Arc<str>, Arc<Queue>>,
@@ -117,7 +121,8 @@ impl Queue {
         if free == 0 && (ahead == 0 || held > ahead / 2) {
             return None;
         }
-        let (slots, ahead) = (free.saturating_sub(held), ahead.saturating_sub(held.saturating_sub(free)));
+        let ahead = ahead.saturating_sub(held.saturating_sub(free)).min(MOST_AT_ONCE);
+        let slots = free.saturating_sub(held);
         (slots + ahead > 0).then(|| Wanted { queue: self.name.clone(), slots, ahead })
     }
 }
