@@ -7,11 +7,11 @@ use super::json::Json;
 use super::seed::ARGS;
 
 const INSERT: &str = "insert into jobs.ready (kind, queue, priority, run_at, max_attempts, tags, args)
-values ($1, $2, $3, clock_timestamp(), $4, $5, $6) returning id";
+values ($1, $2, $3, clock_timestamp(), $4::smallint, $5::text[], $6) returning id";
 
 /// With the wake-up of whoever listens, as part of the statement.
 const INSERT_AND_NOTIFY: &str = "insert into jobs.ready (kind, queue, priority, run_at, max_attempts, tags, args)
-values ($1, $2, $3, clock_timestamp(), $4, $5, $6) returning id, pg_notify('jobs', queue) is not null";
+values ($1, $2, $3, clock_timestamp(), $4::smallint, $5::text[], $6) returning id, pg_notify('jobs', queue) is not null";
 
 /// Enqueues through one connection.
 pub(crate) struct Enqueuer {

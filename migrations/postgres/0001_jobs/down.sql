@@ -34,6 +34,7 @@ begin
     drop function jobs.set_payload_aside();
     drop function jobs.queue_filter(text[]);
     drop sequence jobs.job_id;
+    drop domain jobs.instant, jobs.tags, jobs.smallint_from_0, jobs.smallint_from_1, jobs.integer_from_0;
     drop schema jobs;
 end
 $$;

@@ -248,6 +248,8 @@ fn what_would_stop_everybody_is_refused_at_once() {
             "insert into jobs.ready (kind, args, lease) values ('a', '1', -1)",
             "insert into jobs.ready (kind, args, crashes) values ('a', '1', -1)",
             "insert into jobs.worker (id, host, pid, queues, lease) values (gen_random_uuid(), '', 1, '{}', '100000 years')",
+            "insert into jobs.worker (id, host, pid, queues, lease, heartbeat_at) values (gen_random_uuid(), '', 1, '{}', '1 s', 'infinity')",
+            "insert into jobs.schedule (name, kind, expression, timezone, catch_up, last_tick) values ('a', 'a', '', '', 'all', '-infinity')",
         ] {
             client.execute(refused).await.unwrap_err();
         }

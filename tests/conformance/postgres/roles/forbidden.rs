@@ -31,7 +31,7 @@ pub(super) const TO_BOTH: &[&str] = &[
     "alter table jobs.ready disable trigger all",
     "alter table jobs.ready owner to current_user",
     "alter table jobs.finished set unlogged",
-    "alter table jobs.ready drop constraint ready_max_attempts_check",
+    "alter domain jobs.smallint_from_1 drop constraint smallint_from_1_check",
     "alter function jobs.set_payload_aside() security invoker",
     "alter schema jobs rename to mine",
     "alter view jobs.job set schema public",
