@@ -12,30 +12,55 @@ async fn count<F: Fixture>(f: &F) -> usize {
     f.database().operator.list(&JobFilter { limit: 1_000_000, ..JobFilter::default() }).await.unwrap().len()
 }
 
+/// Alone, with others that differ in their arguments only, and with others of all sorts: these are three statements.
 pub(crate) async fn a_job_comes_out_as_it_went_in<F: Fixture>(f: F) {
+    let given = with(|job| {
+        job.queue = "mail".into();
+        job.priority = -7;
+        job.run_at = RunAt::After(HOUR);
+        job.max_attempts = 3;
+        job.args = r#"{"to":"Ada"}"#.to_owned();
+        job.tags = vec!["one".to_owned(), "two".to_owned()];
+    });
+    let mut alike = given.clone();
+    alike.args = "1".to_owned();
     for (name, mut client) in f.clients().await {
-        let id = client
-            .enqueue(with(|job| {
-                job.queue = "mail".into();
-                job.priority = -7;
-                job.run_at = RunAt::After(HOUR);
-                job.max_attempts = 3;
-                job.args = r#"{"to":"Ada"}"#.to_owned();
-                job.tags = vec!["one".to_owned(), "two".to_owned()];
-            }))
-            .await
-            .unwrap();
-        let job = record(f.database(), id).await;
-        assert_eq!(
-            (&*job.kind, &*job.queue, job.state, job.priority),
-            ("a", "mail", JobState::Scheduled, -7),
-            "{name}"
-        );
-        assert_eq!((job.attempt, job.max_attempts, job.crashes), (0, 3, 0), "{name}");
-        assert_eq!((&*job.args, &*job.tags), (r#"{"to":"Ada"}"#, &["one".to_owned(), "two".to_owned()][..]), "{name}");
-        assert!(close(job.enqueued_at, now(f.database()).await), "{name}: {}", job.enqueued_at);
-        assert!(close(job.run_at, job.enqueued_at + HOUR), "{name}: {}", job.run_at);
-        assert_eq!((job.claimed_at, job.finished_at, job.worker), (None, None, None), "{name}");
+        let alone = client.enqueue(given.clone()).await.unwrap();
+        let among_alike = client.enqueue_all(vec![given.clone(), alike.clone()]).await.unwrap();
+        let among_others = client.enqueue_all(vec![given.clone(), job()]).await.unwrap();
+        for id in [alone, among_alike[0], among_others[0]] {
+            let job = record(f.database(), id).await;
+            assert_eq!(
+                (&*job.kind, &*job.queue, job.state, job.priority),
+                ("a", "mail", JobState::Scheduled, -7),
+                "{name}"
+            );
+            assert_eq!((job.attempt, job.max_attempts, job.crashes), (0, 3, 0), "{name}");
+            assert_eq!((&*job.args, &*job.tags), (&*given.args, &*given.tags), "{name}");
+            assert!(close(job.enqueued_at, now(f.database()).await), "{name}: {}", job.enqueued_at);
+            assert!(close(job.run_at, job.enqueued_at + HOUR), "{name}: {}", job.run_at);
+            assert_eq!((job.claimed_at, job.finished_at, job.worker), (None, None, None), "{name}");
+        }
+        assert_eq!(record(f.database(), among_alike[1]).await.args, "1", "{name}");
+    }
+}
+
+pub(crate) async fn together_they_are_due_when_they_were_to_be<F: Fixture>(f: F) {
+    let tomorrow = Utc::now() + TimeDelta::days(1);
+    let (at, past) = (RunAt::At(tomorrow), RunAt::At(tomorrow - TimeDelta::days(2)));
+    for (name, mut client) in f.clients().await {
+        let due = |run_at| with(|job| job.run_at = run_at);
+        let mut ids = client.enqueue_all(vec![due(at); 2]).await.unwrap();
+        ids.extend(client.enqueue_all(vec![due(past); 2]).await.unwrap());
+        ids.extend(client.enqueue_all(vec![due(at), due(past), due(RunAt::Now)]).await.unwrap());
+        let mut states = Vec::new();
+        for id in &ids {
+            let job = record(f.database(), *id).await;
+            let due = if job.state == JobState::Scheduled { tomorrow } else { job.enqueued_at };
+            assert!(close(job.run_at, due), "{name}: {} and not {due}", job.run_at);
+            states.push(job.state == JobState::Scheduled);
+        }
+        assert_eq!(states, [true, true, false, false, true, false, false], "{name}");
     }
 }
 

@@ -17,12 +17,20 @@ use crate::pg::native::{RawJson, native_query, seconds, sql};
 pub(crate) const CHUNK: usize = 1000;
 
 /// Seconds to wait, and the instant not to start before.
-fn timing(run_at: RunAt) -> (f64, Option<DateTime<Utc>>) {
+pub(super) fn timing(run_at: RunAt) -> (f64, Option<DateTime<Utc>>) {
     match run_at {
         RunAt::Now => (0.0, None),
         RunAt::After(delay) => (seconds(delay), None),
         RunAt::At(at) => (0.0, Some(at)),
     }
+}
+
+pub(super) fn tags(job: &NewJob) -> Option<&[String]> {
+    (!job.tags.is_empty()).then_some(job.tags.as_slice())
+}
+
+pub(super) fn args(job: &NewJob) -> RawJson {
+    RawJson(job.args.as_bytes().to_vec())
 }
 
 pub(crate) struct EnqueueQuery<'a> {
@@ -46,8 +54,8 @@ impl<'a> EnqueueQuery<'a> {
             delay,
             not_before,
             max_attempts: job.max_attempts.cast_signed(),
-            tags: (!job.tags.is_empty()).then_some(job.tags.as_slice()),
-            args: RawJson(job.args.as_bytes().to_vec()),
+            tags: tags(job),
+            args: args(job),
         }
     }
 }
@@ -74,12 +82,12 @@ pub(crate) struct EnqueueManyQuery<'a> {
     /// Each once.
     distinct_queues: Vec<&'a str>,
     priorities: Vec<i16>,
-    pub(super) delays: Vec<f64>,
-    pub(super) not_before: Vec<Option<DateTime<Utc>>>,
+    delays: Vec<f64>,
+    not_before: Vec<Option<DateTime<Utc>>>,
     max_attempts: Vec<i16>,
     /// As array literals: `unnest` would flatten an array of arrays.
-    pub(super) tags: Vec<Option<String>>,
-    pub(super) args: Vec<RawJson>,
+    tags: Vec<Option<String>>,
+    args: Vec<RawJson>,
 }
 
 impl<'a> EnqueueManyQuery<'a> {
@@ -96,8 +104,8 @@ impl<'a> EnqueueManyQuery<'a> {
             query.delays.push(delay);
             query.not_before.push(not_before);
             query.max_attempts.push(job.max_attempts.cast_signed());
-            query.tags.push((!job.tags.is_empty()).then(|| array_literal(&job.tags)));
-            query.args.push(RawJson(job.args.as_bytes().to_vec()));
+            query.tags.push(tags(job).map(array_literal));
+            query.args.push(args(job));
         }
         query.distinct_queues.sort_unstable();
         query.distinct_queues.dedup();
