@@ -15,8 +15,9 @@ mod tests;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use diesel::QueryResult;
+use deadpool::managed::PoolError;
 use diesel::result::Error as DieselError;
+use diesel::{ConnectionError, QueryResult};
 use diesel_async::pooled_connection::deadpool::Object;
 use diesel_async::{AnsiTransactionManager, AsyncPgConnection, TransactionManager as _};
 use jobs_core::__private::crash_point;
@@ -37,8 +38,11 @@ const REFUSED: &str = "at the end of the job's transaction, which was rolled bac
 /// Why the attempt runs again.
 const NOT_PREPARED: &str = "a session that had lost its prepared statements";
 
-/// How often a transaction is begun on another connection because its own turns out to be closed.
-const CONNECTIONS: usize = 3;
+/// On how many connections a transaction may be begun because those before turned out to be closed: all of a pool's may have been, by
+/// a server that was restarted, and a new one, too.
+fn connections(pool: usize) -> usize {
+    pool + 3
+}
 
 /// Why a transaction was not committed.
 enum Rollback {
@@ -113,18 +117,22 @@ pub(crate) async fn transact(storage: &PgStorage, transaction: Transaction) -> T
         }
     };
     let begin = begin(storage, lease);
-    for _ in 0..CONNECTIONS {
-        let checkout = async {
-            storage.connector.sessions().learn(storage).await?;
-            storage.handlers.get().await.map_err(no_connection)
-        };
+    let learnt = tokio::select! {
+        learnt = storage.connector.sessions().learn(storage) => learnt,
+        () = abort.cancelled() => return Transacted::Aborted,
+    };
+    if let Err(problem) = learnt {
+        return Transacted::NotBegun(problem);
+    }
+    for _ in 0..connections(storage.handlers.status().max_size) {
         let checkout = tokio::select! {
-            checkout = checkout => checkout,
+            checkout = storage.handlers.get() => checkout,
             () = abort.cancelled() => return Transacted::Aborted,
         };
         let mut conn = match checkout {
             Ok(conn) => conn,
-            Err(problem) => return Transacted::NotBegun(problem),
+            Err(error) if is_closed_at_once(&error) => continue,
+            Err(error) => return Transacted::NotBegun(no_connection(error)),
         };
         let cancel = conn.cancel_token();
         let ended = {
@@ -194,6 +202,15 @@ async fn roll_back(conn: &mut AsyncPgConnection) -> QueryResult<()> {
         if status.transaction_depth()?.is_none() {
             return Ok(());
         }
+    }
+}
+
+/// Whether the server closed a new connection while it was set up, as with an `idle_session_timeout` of a few milliseconds.
+fn is_closed_at_once(error: &PoolError<diesel_async::pooled_connection::PoolError>) -> bool {
+    use diesel_async::pooled_connection::PoolError::ConnectionError as Opening;
+    match error {
+        PoolError::Backend(Opening(ConnectionError::CouldntSetupConfiguration(error))) => is_closed(error),
+        _ => false,
     }
 }
 

@@ -12,7 +12,7 @@ use jobs_core::{Finish, Lease, Transition};
 use tokio_util::sync::CancellationToken;
 
 use super::end::{UNLIMITED, is_outermost, message, refused};
-use super::{CONNECTIONS, Rollback, is_closed, transacted};
+use super::{Rollback, connections, is_closed, transacted};
 use crate::fate::Fate;
 use crate::pg::connect::Connector;
 use crate::pg::queries::complete_in;
@@ -93,8 +93,7 @@ pub(super) async fn transact(
     let fate = Arc::new(Fate::default());
     let settled = fate.clone();
     let attempt = move || {
-        // All of a pool's may have been closed by a server that was restarted.
-        for _ in 0..CONNECTIONS + pool.max_size() as usize {
+        for _ in 0..connections(pool.max_size() as usize) {
             let mut conn = match pool.get() {
                 Ok(conn) => conn,
                 Err(error) => return Transacted::NotBegun(unavailable(error)),
