@@ -281,6 +281,10 @@ impl Shared {
     /// The transition is written.
     pub(super) fn done(&self, ctx: &JobContext, transition: &Transition, ran: Duration) {
         self.counters.count_finished(transition);
+        if matches!(transition, Transition::Release) {
+            // It waits again where it stood, and claims have passed that place.
+            self.came_back.notify_one();
+        }
         telemetry::finished(ctx.kind(), &ctx.lease(), transition, ran);
     }
 

@@ -51,12 +51,13 @@ fn ten_thousand_transactional_jobs_on_eight_processes_have_each_effect_once() {
         let distinct = conn.number("select count(distinct job) as number from touched").await;
         let repeated =
             conn.number("select count(*) as number from jobs.job where attempt <> 1 or state <> 'completed'").await;
-        // By how many jobs a start came before one of a higher priority that waited at that time.
+        // By how many jobs a start came before one of a higher priority that waited at that time. One that was claimed and given back, by
+        // a process that came to a halt for a quarter of a second, did not wait but was in hand.
         let ahead = conn
             .number(
-                "with claims as (select claimed_at, priority, count(*) as jobs from jobs.finished group by 1, 2)
+                "with claims as (select claimed_at, priority, count(*) as jobs, min(lease) as lease from jobs.finished group by 1, 2)
                  select coalesce(sum(c.jobs), 0)::bigint as number from claims c
-                 where exists (select from claims later where later.priority > c.priority and later.claimed_at > c.claimed_at)",
+                 where exists (select from claims later where later.lease = 1 and later.priority > c.priority and later.claimed_at > c.claimed_at)",
             )
             .await;
         let rate = f64::from(i32::try_from(JOBS).unwrap()) / took.as_secs_f64();
