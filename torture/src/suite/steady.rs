@@ -48,9 +48,9 @@ pub(super) fn share_done(record: &Record, numbers: Range<i64>, rate: f64) -> f64
 }
 
 /// Complains if the 99th percentile of these waits is above the bar. A build without optimisation is measured against its own waits
-/// before, too.
-pub(super) fn expect_prompt(run: &mut Run, what: &str, waits: &[f64], before: &[f64], bar: Duration) {
-    let own = Duration::from_secs_f64(3.0 * quantile(before, 0.99).unwrap_or_default()) + NOISE;
+/// without what is tested, too.
+pub(super) fn expect_prompt(run: &mut Run, what: &str, waits: &[f64], without: &[f64], bar: Duration) {
+    let own = Duration::from_secs_f64(3.0 * quantile(without, 0.99).unwrap_or_default()) + NOISE;
     let bar = if slack().is_zero() { bar } else { bar.max(own) };
     let seen = quantile(waits, 0.99).unwrap_or(f64::INFINITY);
     run.expect(seen <= bar.as_secs_f64(), || {

@@ -28,6 +28,7 @@ const RATE: f64 = 100.0;
 const OLDER: usize = 4;
 const ARGS: [&str; 4] = ["--concurrency", "8", "--poll", "200ms"];
 const NOVEL: i64 = 1_000_000;
+const AFTERWARDS: i64 = 3_000_000;
 /// Jobs right after the unknown ones: for a moment claims walk over those, until their scan floors have passed them.
 const FOLLOW: i64 = 50;
 const SETTLING: i64 = 2_000_000;
@@ -80,7 +81,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     for worker in &mut older {
         worker.said("worker started", START).await?;
     }
-    let novel = novel(arena, known).await?;
+    let novel_jobs = novel(arena, NOVEL, known).await?;
     let left = "select count(*) from jobs.job where finished_at is null and not ".to_owned() + UNKNOWN;
     let begun = tokio::time::Instant::now();
     while number(&conn, &left).await? > 0 && begun.elapsed() < REST {
@@ -91,16 +92,20 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         number(&conn, &format!("select count(*) from jobs.job where {UNKNOWN} and (state, lease) <> ('available', 0)"))
             .await?,
     );
+    // The same without what nobody knows: five workers take their time from one another, too.
+    conn.batch_execute(&format!("delete from jobs.ready where {UNKNOWN}")).await?;
+    tokio::time::sleep(SETTLE).await;
+    let afterwards = novel(arena, AFTERWARDS, known).await?;
+    arena.at_rest(REST).await?;
     for worker in &mut older {
         worker.signal(Signal::TERM)?;
         worker.ended(START).await?;
     }
     fleet.stop().await?;
     first.ended(START).await?;
-    conn.batch_execute(&format!("delete from jobs.ready where {UNKNOWN}")).await?;
 
     let mut ledger = application.ledger();
-    ledger.extend(novel);
+    ledger.extend(novel_jobs.into_iter().chain(afterwards));
     let promise = Promise { no_attempt_consumed: true, ..Promise::default() };
     let mut run = Run::judge(arena, &ledger, promise).await?;
     run.load = format!("{} at {RATE}/s beside 3 x {},000 unknown", run.load, size.faults);
@@ -108,27 +113,27 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     run.expect(open == 0, || format!("{open} known jobs were not done after {REST:?}"));
     run.expect(touched == 0, || format!("{touched} jobs of an unknown kind were touched"));
     run.expect(load <= IDLE, || format!("an idle worker takes {:.1} % of a processor of the server", load * 100.0));
-    let before = waits(&run.record, 0..known);
+    let (before, afterwards) = (0..known, AFTERWARDS..AFTERWARDS + known);
     let phases = [
-        ("behind unknown ones", known..2 * known),
-        ("of a worker that started behind unknown ones", 2 * known..3 * known),
-        ("that only one of five workers knows", NOVEL..NOVEL + known),
+        ("behind unknown ones", known..2 * known, before.clone()),
+        ("of a worker that started behind unknown ones", 2 * known..3 * known, before),
+        ("that only one of five workers knows", NOVEL..NOVEL + known, afterwards),
     ];
-    for (what, numbers) in phases {
-        let seen = waits(&run.record, numbers);
+    for (what, numbers, without) in phases {
+        let (seen, without) = (waits(&run.record, numbers), waits(&run.record, without));
         run.recovery.extend(&seen);
-        expect_prompt(&mut run, what, &seen, &before, PROMPT);
+        expect_prompt(&mut run, what, &seen, &without, PROMPT);
     }
     Ok(run)
 }
 
 /// Jobs of the newer version's kind at the steady rate.
-async fn novel(arena: &Arena<'_>, jobs: i64) -> Result<Vec<Enqueued>> {
+async fn novel(arena: &Arena<'_>, first: i64, jobs: i64) -> Result<Vec<Enqueued>> {
     let mut conn = AsyncPgConnection::establish(&arena.url()).await?;
     let mut ticks = interval(Duration::from_secs_f64(1.0 / RATE));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
     let mut ledger = Vec::new();
-    for number in NOVEL..NOVEL + jobs {
+    for number in first..first + jobs {
         ticks.tick().await;
         let work = Work::new(number, Shape::Async);
         let id = Novel { work: work.clone() }.enqueue(&mut conn).await?;
