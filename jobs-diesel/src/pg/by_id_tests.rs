@@ -51,25 +51,26 @@ impl World {
         ids.ids
     }
 
-    /// What a statement of a user's touches.
-    async fn users_buffers(&mut self, sql: &str) -> u64 {
+    /// What a statement of a user's touches, and its plan.
+    async fn users_buffers(&mut self, sql: &str) -> (u64, String) {
         let explain = format!("explain (analyze, buffers, costs off) {sql}");
         let lines: Vec<Line> = diesel::sql_query(explain).load(&mut self.users).await.unwrap();
-        touched(lines.iter().map(|line| &line.line))
+        let plan: Vec<&str> = lines.iter().map(|line| line.line.as_str()).collect();
+        (touched(lines.iter().map(|line| &line.line)), plan.join("\n"))
     }
 
     async fn looks_are_short(&mut self, when: &str) {
         for id in self.ids().await.into_iter().chain([i64::MAX]) {
             let own = buffers(&mut self.own, inspect::by_id(&[id])).await;
             assert!(own <= FEW, "{when}, by the worker's settings: {own} buffers for job {id}");
-            let users = self.users_buffers(&format!("select * from jobs.job where id = {id}")).await;
-            assert!(users <= FEW, "{when}, a user's select: {users} buffers for job {id}");
+            let (users, plan) = self.users_buffers(&format!("select * from jobs.job where id = {id}")).await;
+            assert!(users <= FEW, "{when}, a user's select: {users} buffers for job {id}\n{plan}");
             let order =
                 format!("insert into public.purchase values (1, {id}) on conflict (id) do update set job_id = {id}");
             self.sql(&order).await;
             let join = "select purchase.id, job.state from public.purchase join jobs.job on job.id = purchase.job_id where purchase.id = 1";
-            let joined = self.users_buffers(join).await;
-            assert!(joined <= FEW, "{when}, a user's join: {joined} buffers for job {id}");
+            let (joined, plan) = self.users_buffers(join).await;
+            assert!(joined <= FEW, "{when}, a user's join: {joined} buffers for job {id}\n{plan}");
         }
     }
 

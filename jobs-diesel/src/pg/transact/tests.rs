@@ -118,29 +118,29 @@ async fn the_finish_reads_no_whole_table_and_the_commit_is_the_applications() {
     .await;
 }
 
-/// The server ends sessions that rest for 20 ms, and this program is slow now and then: a connection is closed while it is set
+/// The server ends sessions that rest for 100 ms, and this program is slow now and then: a connection is closed while it is set
 /// up, or before its transaction begins.
 #[tokio::test]
 async fn connections_that_are_closed_at_once_are_opened_again() {
     let (mut admin, name, storage) = database().await;
     let mut conn = storage.connector.connect().await.unwrap();
     conn.batch_execute("create table effect (session bigint)").await.unwrap();
-    admin.batch_execute(&format!("alter database {name} set idle_session_timeout = 20")).await.unwrap();
+    admin.batch_execute(&format!("alter database {name} set idle_session_timeout = 100")).await.unwrap();
     let storage = PgStorage::new(&url(&name), 16).unwrap();
     let slow = tokio::spawn(async {
         loop {
-            std::thread::sleep(Duration::from_millis(30));
-            tokio::time::sleep(Duration::from_millis(8)).await;
+            std::thread::sleep(Duration::from_millis(150));
+            tokio::time::sleep(Duration::from_millis(30)).await;
         }
     });
-    for _ in 0..40 {
+    for _ in 0..15 {
         let lease = claimed(&storage, &mut conn).await;
         storage.handlers.retain(|_, _| false);
         let ended = transact(&storage, lease, Keep::Forever).await;
         assert!(matches!(ended, Transacted::Committed(_)), "{ended:?}");
     }
     slow.abort();
-    assert_eq!(number(&mut conn, "select count(*) from effect").await, 40);
+    assert_eq!(number(&mut conn, "select count(*) from effect").await, 15);
     drop((conn, storage));
     admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();
 }
