@@ -84,7 +84,54 @@ async fn jobs_that_came_back_to_their_old_places_are_found_by_a_rescan(db: Db) {
     worker.stop().await;
 }
 
+#[job]
+async fn short() {}
+
+#[job]
+async fn steady() {
+    tokio::time::sleep(Duration::from_millis(2)).await;
+}
+
+#[job]
+async fn held(ctx: &JobContext, State(probe): State<Probe>) {
+    probe.say(ctx, "started");
+    probe.pass().await;
+}
+
+async fn jobs_that_went_back_from_hand_wait_for_no_other_rescan(db: Db) {
+    const SHORT: i64 = 20;
+    let (probe, mut events) = Probe::new();
+    let mut conn = db.conn().await;
+    // An idle worker is woken by what goes back. This one has enough to do, and its floor has come to it.
+    conn.enqueue_all((0..10_000).map(|_| Steady {})).await;
+    let worker = Running::start(db.worker(registry![Short, Steady, Held]).state(probe).concurrency(1));
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    for round in 1..=4 {
+        conn.execute("begin").await;
+        conn.enqueue(Held {}).await;
+        conn.enqueue_all((0..SHORT).map(|_| Short {})).await;
+        // They stand before all that the worker claims next.
+        let before = "update jobs.ready set run_at = run_at - interval '1 minute' + id * interval '1 us' where kind in ('held', 'short')";
+        conn.execute(before).await;
+        conn.execute("commit").await;
+        events.expect("started").await;
+        // What is in hand behind it goes back after a quarter of a second.
+        tokio::time::sleep(Duration::from_millis(350)).await;
+        let went_back = "select count(*) as number from jobs.ready where kind = 'short' and lease = 1";
+        assert!(db.number(went_back).await > 0);
+        events.open(1);
+        let opened = tokio::time::Instant::now();
+        let ended = "select count(*) as number from jobs.finished where kind = 'short'";
+        db.await_number(round * SHORT, ended).await;
+        let waited = opened.elapsed();
+        assert!(waited < Duration::from_millis(250), "found by the rescan that comes every second, after {waited:?}");
+    }
+    assert!(db.number("select count(*) as number from jobs.ready").await > 0, "it was never idle");
+    worker.stop().await;
+}
+
 support::on_postgres! {
+    jobs_that_went_back_from_hand_wait_for_no_other_rescan,
     jobs_whose_transactions_commit_seconds_later_run_at_once,
     jobs_that_came_back_to_their_old_places_are_found_by_a_rescan,
 }
