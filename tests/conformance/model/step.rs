@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use chrono::SubsecRound as _;
 use jobs_core::{Keep, NewJob, RunAt, Transition};
 
 use crate::bench::{cancel, discard, retry_in};
@@ -125,7 +126,8 @@ impl New {
         job.run_at = match self.when {
             When::Now => RunAt::Now,
             When::In(delay) => RunAt::After(minutes(delay)),
-            When::At(delay) => RunAt::At(chrono::Utc::now() + chrono::TimeDelta::minutes(delay)),
+            // SQLite's clock has milliseconds: a moment ago would be ahead of it by a part of one.
+            When::At(delay) => RunAt::At(chrono::Utc::now().trunc_subsecs(3) + chrono::TimeDelta::minutes(delay)),
         };
         job
     }
