@@ -21,6 +21,8 @@ pub struct Installation {
     pub environment: Option<String>,
     /// Set while no worker may claim anything.
     pub frozen: Option<Freeze>,
+    /// Whether the server is a standby, which takes no writes.
+    pub standby: bool,
 }
 
 /// Since when, by whom and why nothing is claimed.
@@ -84,7 +86,7 @@ mod tests {
     use super::*;
 
     fn of(environment: Option<&str>) -> Installation {
-        Installation { environment: environment.map(str::to_owned), frozen: None }
+        Installation { environment: environment.map(str::to_owned), frozen: None, standby: false }
     }
 
     #[test]

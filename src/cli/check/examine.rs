@@ -111,6 +111,14 @@ pub(super) fn installation(installation: &Installation, environment: Option<&str
         let message = format!("the database is {freeze}; nothing is claimed");
         Finding::warning("frozen", message, "if what it was frozen for is done: `worker thaw`")
     });
+    let standby = installation.standby.then(|| {
+        let message = "the server is a standby, which takes no writes: nothing is claimed there";
+        Finding::error(
+            "standby",
+            message,
+            "let DATABASE_URL name the primary, or list all hosts and add target_session_attrs=read-write",
+        )
+    });
     let foreign = installation.admit(environment).err().map(|problem| {
         Finding::error("environment", problem.to_string(), "the worker would not start; correct this first")
     });
@@ -121,7 +129,7 @@ pub(super) fn installation(installation: &Installation, environment: Option<&str
             format!("name it: `worker environment set {name}`"),
         )
     });
-    foreign.into_iter().chain(frozen).chain(unnamed).collect()
+    foreign.into_iter().chain(standby).chain(frozen).chain(unnamed).collect()
 }
 
 fn waiting(stats: &KindStats) -> i64 {

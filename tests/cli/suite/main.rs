@@ -18,5 +18,6 @@ mod restoring;
 mod roles;
 mod run;
 mod schema;
+mod standby;
 mod startup;
 mod unknown_queues;

@@ -3,21 +3,34 @@
 use chrono::{DateTime, Utc};
 use diesel::dsl::{insert_into, now, update};
 use diesel::prelude::*;
-use diesel::sql_types::Timestamptz;
+use diesel::sql_query;
+use diesel::sql_types::{Bool, Timestamptz};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use jobs_core::{Freeze, Installation};
 
 use crate::pg::schema::{installation, schedule};
 
-type Row = (Option<String>, Option<DateTime<Utc>>, Option<String>, Option<String>);
+#[derive(QueryableByName)]
+#[diesel(table_name = installation)]
+struct Row {
+    environment: Option<String>,
+    frozen_at: Option<DateTime<Utc>>,
+    frozen_by: Option<String>,
+    frozen_reason: Option<String>,
+    #[diesel(sql_type = Bool)]
+    standby: bool,
+}
 
 pub(crate) async fn installation(conn: &mut AsyncPgConnection) -> QueryResult<Installation> {
-    let columns =
-        (installation::environment, installation::frozen_at, installation::frozen_by, installation::frozen_reason);
-    let row: Option<Row> = installation::table.select(columns).first(conn).await.optional()?;
-    let Some((environment, frozen_at, by, reason)) = row else { return Ok(Installation::default()) };
+    let row: Row = sql_query(
+        "select environment, frozen_at, frozen_by, frozen_reason, pg_is_in_recovery() as standby
+         from (select) one left join jobs.installation on true",
+    )
+    .get_result(conn)
+    .await?;
+    let Row { environment, frozen_at, frozen_by: by, frozen_reason: reason, standby } = row;
     let freeze = |at| Freeze { at, by: by.unwrap_or_default(), reason: reason.unwrap_or_default() };
-    Ok(Installation { environment, frozen: frozen_at.map(freeze) })
+    Ok(Installation { environment, frozen: frozen_at.map(freeze), standby })
 }
 
 /// Whether it was not frozen before.

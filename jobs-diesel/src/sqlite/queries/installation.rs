@@ -22,7 +22,7 @@ pub(crate) fn installation(conn: &mut SqliteConnection) -> QueryResult<Installat
     let row: Option<Row> = jobs_installation::table.select(columns).first(conn).optional()?;
     let Some((environment, frozen_at, by, reason)) = row else { return Ok(Installation::default()) };
     let freeze = |at: Instant| Freeze { at: at.0, by: by.unwrap_or_default(), reason: reason.unwrap_or_default() };
-    Ok(Installation { environment, frozen: frozen_at.map(freeze) })
+    Ok(Installation { environment, frozen: frozen_at.map(freeze), standby: false })
 }
 
 /// The condition that somebody has frozen the file.

@@ -1,0 +1,30 @@
+//! A standby: what is read works, what writes says why it cannot.
+
+use cluster::{Postgres, Server, Stop};
+
+use crate::support::{Scratch, worker};
+
+#[test]
+fn a_standby_is_found_and_named() {
+    let postgres =
+        Postgres { bin: std::env::var_os("JOBS_TEST_PG_BIN").expect("`cargo xtask test` sets it").into(), libpq: None };
+    let desk = Scratch::new();
+    let server = Server::at(desk.path(), &postgres).unwrap().quiet();
+    server.prepare().unwrap();
+    let run =
+        |port: u16, args: &[&str]| worker("fixture-worker").args(args).env("DATABASE_URL", Server::url(port)).run();
+    let port = server.launch(None, "").unwrap();
+    run(port, &["migrate"]).succeeded();
+    assert_eq!(run(port, &["check"]).succeeded().stdout, "no problems\n");
+    server.halt(Stop::Fast).unwrap();
+
+    // Without a primary to follow, it waits for one for ever.
+    std::fs::write(server.home().join("data/standby.signal"), "").unwrap();
+    server.launch(Some(port), "").unwrap();
+    let found = run(port, &["check"]).exited(1).stdout;
+    assert!(found.starts_with("error: the server is a standby, which takes no writes"), "{found}");
+    assert!(found.contains("target_session_attrs=read-write"), "{found}");
+    assert_eq!(run(port, &["list"]).succeeded().stdout, "no job matches\n");
+    run(port, &["run"]).exited(1).complained(&["target_session_attrs=read-write"]);
+    server.halt(Stop::Immediate).unwrap();
+}
