@@ -27,7 +27,7 @@ mod plan;
 use super::lag::Lag;
 use super::many_queues::ManyQueues;
 use super::queries::scan::ALL_QUEUES;
-pub(crate) use plan::{Plan, Scan};
+pub(crate) use plan::{OnlyLevel, Plan, Scan};
 
 /// A level that nothing was found in for this long is forgotten; should it be used again, it is found again.
 const FORGET_AFTER: Duration = Duration::from_secs(600);
@@ -115,6 +115,8 @@ pub(crate) struct Levels {
     /// Whether a first rescan was made or tried.
     begun: bool,
     try_gaps: bool,
+    /// Whether the last claim brought nothing: the next one will not bring many.
+    pub(crate) expects_few: bool,
 }
 
 impl Levels {
@@ -128,6 +130,7 @@ impl Levels {
             clock: None,
             begun: false,
             try_gaps: false,
+            expects_few: false,
         }
     }
 

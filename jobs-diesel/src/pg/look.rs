@@ -12,6 +12,7 @@ use super::levels::Levels;
 use super::levels::Plan;
 use super::many_queues::{AT_ONCE, NEXT_QUEUES, all_of};
 use super::queries::claim::{self, ClaimQuery, ClaimedRow};
+use super::queries::claim_few::ClaimFewQuery;
 use super::queries::discover::{DiscoverQuery, DiscoverRow};
 use super::queries::live_queues::LiveQueuesQuery;
 use super::queries::next_due::{NextDueQuery, NextDueRow};
@@ -35,7 +36,15 @@ impl PgStorage {
     }
 
     async fn claim_from(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
-        let plan = self.levels(claim.worker, |levels| levels.plan(claim, Instant::now()));
+        let (plan, few) = self.levels(claim.worker, |levels| {
+            (levels.plan(claim, Instant::now()), std::mem::take(&mut levels.expects_few))
+        });
+        if few {
+            let jobs = self.claim_few(&plan, claim).await?;
+            if !jobs.is_empty() {
+                return Ok(jobs);
+            }
+        }
         let jobs = self.claim_by(&plan, claim).await?;
         if !jobs.is_empty() || !plan.goes_on() {
             return Ok(jobs);
@@ -43,6 +52,19 @@ impl PgStorage {
         // A job may have come back below.
         let plan = self.levels(claim.worker, |levels| levels.plan_from_floors(claim));
         self.claim_by(&plan, claim).await
+    }
+
+    /// Where this brings nothing, there may be something all the same.
+    async fn claim_few(&self, plan: &Plan, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
+        let Some(query) = ClaimFewQuery::new(claim, plan) else { return Ok(Vec::new()) };
+        let (asked, durable) = (Instant::now(), self.outage.is_recent());
+        let rows: StorageResult<Vec<ClaimedRow>> = run!(self, "claim", conn => query.durable(durable).load(conn));
+        match rows {
+            Ok(rows) => Ok(self.take(rows, &plan.levels(), claim, asked)),
+            // The other claim sets it apart.
+            Err(problem) if may_be_a_rows(&problem) => Ok(Vec::new()),
+            Err(problem) => Err(problem),
+        }
     }
 
     async fn claim_by(&self, plan: &Plan, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
@@ -54,6 +76,11 @@ impl PgStorage {
             rows = run!(self, "claim", conn => ClaimQuery::new(claim, plan).durable(durable).load(conn));
         }
         let rows = rows?;
+        self.levels(claim.worker, |levels| levels.expects_few = rows.is_empty());
+        Ok(self.take(rows, plan, claim, asked))
+    }
+
+    fn take(&self, rows: Vec<ClaimedRow>, plan: &Plan, claim: &Claim, asked: Instant) -> Vec<ClaimedJob> {
         let now = Instant::now();
         self.levels(claim.worker, |levels| {
             levels.lag.claimed(now - asked, rows.len(), now);
@@ -64,7 +91,7 @@ impl PgStorage {
         });
         let mut jobs: Vec<ClaimedJob> = rows.into_iter().map(|row| row.into_job(claim.worker)).collect();
         claim::sort(&mut jobs);
-        Ok(jobs)
+        jobs
     }
 
     pub(super) async fn look_ahead(&self, claim: &Claim, within: Duration) -> StorageResult<Option<Duration>> {

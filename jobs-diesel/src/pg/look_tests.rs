@@ -11,6 +11,7 @@ use jobs_core::{Finish, NewJob, Transition, WorkerId};
 use super::PgStorage;
 use super::levels::{Plan, Scan};
 use super::queries::claim::ClaimQuery;
+use super::queries::claim_few::ClaimFewQuery;
 use super::tests::{buffers, database, run};
 
 /// A claim that begins at its floors touches no more buffers than this.
@@ -42,7 +43,11 @@ impl World {
     /// What the worker's next claim would touch.
     async fn buffers(&mut self) -> u64 {
         let plan = self.storage.levels(self.claim.worker, |levels| levels.plan_from_floors(&self.claim));
-        buffers(&mut self.conn, ClaimQuery::new(&self.claim, &plan)).await
+        let few = match ClaimFewQuery::new(&self.claim, &plan) {
+            Some(few) => buffers(&mut self.conn, few).await,
+            None => 0,
+        };
+        buffers(&mut self.conn, ClaimQuery::new(&self.claim, &plan)).await.max(few)
     }
 
     /// What a claim would touch that begins at the bottom.
@@ -91,6 +96,24 @@ impl World {
 async fn register(storage: &PgStorage, id: WorkerId) {
     let info = WorkerInfo { id, host: "here".into(), pid: 1, queues: vec![], lease: Duration::from_secs(3600) };
     storage.register(&info).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_claim_of_few_passes_over_no_higher_priority() {
+    let mut world = World::new(1, &["default"]).await;
+    run(&world.storage, &mut world.conn, &world.claim, 1).await;
+    for _ in 0..2 {
+        assert_eq!(world.storage.claim(&world.claim).await.unwrap().len(), 0);
+    }
+    assert!(world.storage.levels(world.claim.worker, |levels| levels.expects_few));
+    world
+        .sql("insert into jobs.ready (kind, args, priority) values ('k', '{}', 0), ('k', '{}', -5), ('k', '{}', 5)")
+        .await;
+    for priority in [5, 0, -5] {
+        let claimed = world.storage.claim(&world.claim).await.unwrap();
+        assert_eq!(claimed.iter().map(|job| job.priority).collect::<Vec<_>>(), [priority]);
+    }
+    world.end().await;
 }
 
 #[tokio::test]

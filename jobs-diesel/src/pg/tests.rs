@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use chrono::DateTime;
 use diesel::QueryResult;
 use diesel::pg::Pg;
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
@@ -14,8 +15,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::PgStorage;
+use super::levels::{Plan, Scan};
 use super::native::sql;
 use super::queries::claim::ClaimQuery;
+use super::queries::claim_few::ClaimFewQuery;
 use super::queries::complete::CompleteQuery;
 use super::queries::delete::DeleteQuery;
 use super::queries::discover::DiscoverQuery;
@@ -116,10 +119,18 @@ async fn wrong_statistics_spoil_no_plan() {
     let full = "insert into jobs.running (id, run_at, enqueued_at, lease, priority, attempt, max_attempts, crashes, worker, kind, queue)
         select id, now(), now(), 1, 0, 1, 25, 0, gen_random_uuid(), 'k', 'q' from generate_series(1, 1000) id;
         insert into jobs.ready (kind, args) select 'k', '{}' from generate_series(1, 1000)";
-    for statistics in ["select 1", "analyze", full, "analyze"] {
+    let level = Plan {
+        scans: vec![Scan { queue: 0, hi: 0, lo: 0, floor: Some(DateTime::UNIX_EPOCH), go_on: None, thorough: false }],
+        of_queue: std::iter::once(0..1).collect(),
+        lag: Duration::from_secs(1),
+    };
+    // The tables keep their pages, and are taken for empty.
+    let (empty, emptied) = ("delete from jobs.running; delete from jobs.ready", "vacuum (truncate false)");
+    for statistics in ["select 1", "analyze", full, "analyze", empty, emptied, full] {
         conn.batch_execute(statistics).await.unwrap();
         for plan in [
             plan(&mut conn, "costs off", ClaimQuery::new(&claim, &looks)).await,
+            plan(&mut conn, "costs off", ClaimFewQuery::new(&claim, &level).unwrap()).await,
             plan(&mut conn, "costs off", NextDueQuery::new(&claim, &looks, Duration::from_secs(3))).await,
             plan(&mut conn, "costs off", DiscoverQuery::new(&claim, &looks)).await,
             plan(&mut conn, "costs off", RescanQuery::new(&claim, &looks)).await,

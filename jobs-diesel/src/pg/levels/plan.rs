@@ -42,10 +42,27 @@ pub(crate) struct Plan {
     pub(crate) lag: Duration,
 }
 
+/// See [`Plan::only_level`].
+pub(crate) struct OnlyLevel {
+    pub(crate) priority: i16,
+    pub(crate) floor: DateTime<Utc>,
+    /// Whether claims look at what stands above it, too.
+    pub(crate) gap_above: bool,
+}
+
 impl Plan {
     /// Whether a part of what is above a floor is left out.
     pub(crate) fn goes_on(&self) -> bool {
         self.scans.iter().any(|scan| scan.go_on.is_some())
+    }
+
+    /// The level, where there is one and nothing special about it.
+    pub(crate) fn only_level(&self) -> Option<OnlyLevel> {
+        let mut levels = self.scans.iter().filter_map(|scan| Some((scan, scan.level()?)));
+        let (Some((scan, priority)), None) = (levels.next(), levels.next()) else { return None };
+        let floor = scan.floor.filter(|_| scan.go_on.is_none() && !scan.thorough)?;
+        let gap_above = self.scans.first().is_some_and(|scan| scan.level().is_none());
+        Some(OnlyLevel { priority, floor, gap_above })
     }
 
     /// Only its gaps.

@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod cancel_many;
 pub(crate) mod claim;
+pub(crate) mod claim_few;
 pub(crate) mod claim_suspect;
 mod columns;
 pub(crate) mod complete;

@@ -13,6 +13,7 @@ use jobs_core::{Failure, FailureKind, Finish, JobId, Keep, Lease, NewJob, Transi
 
 use super::cancel_many::CancelManyQuery;
 use super::claim::{ClaimQuery, ClaimedRow};
+use super::claim_few::ClaimFewQuery;
 use super::claim_suspect::ClaimSuspectQuery;
 use super::complete::{CompleteQuery, CompletedQuery};
 use super::complete_in::prepare;
@@ -40,6 +41,13 @@ fn plan() -> Plan {
     Plan { scans: vec![scan], of_queue: vec![0..1, 0..1], lag: Duration::from_secs(1) }
 }
 
+/// Of one level and the gap above it.
+fn plan_for_few() -> Plan {
+    let scan = |hi, floor| Scan { queue: 0, hi, lo: 0, floor, go_on: None, thorough: false };
+    let scans = vec![scan(40_000, None), scan(0, Some(DateTime::UNIX_EPOCH))];
+    Plan { scans, of_queue: std::iter::once(0..2).collect(), lag: Duration::from_secs(1) }
+}
+
 fn finish(number: i32) -> [Finish; 1] {
     let failure = Failure::new(FailureKind::Error, "no");
     let lease = Lease { job: JobId(1), number, worker: WorkerId::generate() };
@@ -60,6 +68,7 @@ fn text(query: &impl QueryFragment<Pg>) -> String {
 fn the_native_statements_are_the_reviewed_ones() {
     let (claim, plan, finish, job) = (claim(), plan(), finish(1), NewJob::raw("k", "{}"));
     insta::assert_snapshot!("claim", text(&ClaimQuery::new(&claim, &plan)));
+    insta::assert_snapshot!("claim_few", text(&ClaimFewQuery::new(&claim, &plan_for_few()).unwrap()));
     insta::assert_snapshot!("claim_suspect", text(&ClaimSuspectQuery::new(&claim)));
     insta::assert_snapshot!("next_due", text(&NextDueQuery::new(&claim, &plan, Duration::from_secs(3))));
     insta::assert_snapshot!("discover", text(&DiscoverQuery::new(&claim, &plan)));
@@ -114,8 +123,10 @@ async fn every_hot_statement_is_prepared_once_whatever_its_values() {
         let _: Vec<i64> = EnqueueManyQuery::new(&jobs).load(&mut conn).await.unwrap();
         let _: Vec<i64> = EnqueueAlikeQuery::new(&jobs).unwrap().load(&mut conn).await.unwrap();
         let _: Vec<ClaimedRow> = ClaimQuery::new(&claim, &plan()).load(&mut conn).await.unwrap();
+        let few = Claim { wanted: vec![Wanted::new(format!("q{round}"), round)], ..claim };
+        let _: Vec<ClaimedRow> = ClaimFewQuery::new(&few, &plan_for_few()).unwrap().load(&mut conn).await.unwrap();
         let _: NextDueRow =
-            NextDueQuery::new(&claim, &plan(), Duration::from_secs(3)).get_result(&mut conn).await.unwrap();
+            NextDueQuery::new(&few, &plan(), Duration::from_secs(3)).get_result(&mut conn).await.unwrap();
         let _: Vec<i64> = FinishQuery::new(&finish(i32::try_from(round).unwrap())).get_result(&mut conn).await.unwrap();
         let number = i32::try_from(round).unwrap();
         let kept = CompleteQuery::new(&completion(number, Keep::Forever)).unwrap();
@@ -137,5 +148,5 @@ async fn every_hot_statement_is_prepared_once_whatever_its_values() {
     .load(&mut conn)
     .await
     .unwrap();
-    assert_eq!(prepared.iter().map(|one| one.times).sum::<i64>(), 8, "{prepared:?}");
+    assert_eq!(prepared.iter().map(|one| one.times).sum::<i64>(), 9, "{prepared:?}");
 }

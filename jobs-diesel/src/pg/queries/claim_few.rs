@@ -1,0 +1,82 @@
+//! `claim_few`: what [`claim`](super::claim) does, for the usual worker that has little to do: one queue, whose jobs have one
+//! priority, and no more of them than slots are free. Most of a claim of one job is the start of its plan. This one has a third of the
+//! nodes. It brings nothing while a job stands above the level, and the caller then makes the other claim.
+
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use diesel::query_builder::{AstPass, QueryFragment};
+use diesel::sql_types::{Array, BigInt, Bool, Integer, SmallInt, Text, Timestamptz, Uuid as SqlUuid};
+use jobs_core::WorkerId;
+use jobs_core::storage::Claim;
+
+use super::claim::{IntoRunning, Row};
+use super::gate::Gate;
+use super::scan::NOT_PAUSED;
+use crate::flags::FlagsKnown;
+use crate::pg::levels::{OnlyLevel, Plan};
+use crate::pg::native::{native_query, sql};
+
+pub(crate) struct ClaimFewQuery<'a> {
+    worker: WorkerId,
+    into_running: IntoRunning,
+    queue: &'a str,
+    slots: i64,
+    level: OnlyLevel,
+    kinds: &'a [String],
+    suspect_at: i32,
+    gate: Gate,
+    durable: bool,
+}
+
+impl<'a> ClaimFewQuery<'a> {
+    /// `None` where there is more to look at.
+    pub(crate) fn new(claim: &'a Claim, plan: &Plan) -> Option<Self> {
+        let [wanted] = claim.wanted.as_slice() else { return None };
+        let level = plan.only_level()?;
+        (wanted.slots > 0 && !claim.insist).then(|| Self {
+            worker: claim.worker,
+            into_running: IntoRunning(claim.worker),
+            queue: &wanted.queue,
+            slots: i64::try_from(wanted.slots).unwrap_or(i64::MAX),
+            level,
+            kinds: &claim.kinds,
+            suspect_at: claim.suspect_at.into(),
+            gate: Gate::new(claim),
+            durable: false,
+        })
+    }
+
+    /// Whether the commit waits for the disk.
+    pub(crate) fn durable(self, durable: bool) -> Self {
+        Self { durable, ..self }
+    }
+}
+
+impl QueryFragment<Pg> for ClaimFewQuery<'_> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        sql!(
+            out,
+            "with claimed as (
+    delete from jobs.ready where ctid = any(array(
+        select r.ctid
+        from (select " [self.queue => Text] " as queue, " [self.level.priority => SmallInt] " as priority) wanted
+        join jobs.ready r on r.queue = wanted.queue and r.priority = wanted.priority
+        where r.run_at >= " [self.level.floor => Timestamptz] " and r.run_at <= now()
+          and (r.xmax = 0 or pg_visible_in_snapshot(r.xmax::text::xid8, (select pg_current_snapshot())))
+          and r.kind = any(" [self.kinds => Array<Text>] ") and r.crashes < " [self.suspect_at => Integer] " and " {FlagsKnown("r")} "
+          and (" [self.durable => Bool] " or (select set_config('synchronous_commit', 'off', true)) is not null)
+          and " {self.gate} "
+          and not (" [self.level.gap_above => Bool] " and exists (
+              select from jobs.ready above where above.queue = " [self.queue => Text] " and above.priority > " [self.level.priority => SmallInt] "))
+          and exists (select from jobs.worker w where w.id = " [self.worker.0 => SqlUuid] ")
+          and " NOT_PAUSED "
+        order by r.run_at, r.id
+        limit " [self.slots => BigInt] "
+        for update of r skip locked
+    ))
+    " {self.into_running}
+        )
+    }
+}
+
+native_query!(ClaimFewQuery<'a> -> Row);
