@@ -191,6 +191,7 @@ conformance! {
     }
     living {
         a_failure_before_the_first_attempt_goes_with_its_job,
+        a_claim_for_more_kinds_begins_at_the_first_job,
         a_discarded_job_that_is_not_kept_leaves_no_failure,
     }
     completing_in {

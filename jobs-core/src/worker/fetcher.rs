@@ -28,6 +28,9 @@ const IN_VAIN: Duration = Duration::from_millis(5);
 const MOST_IN_VAIN: u32 = 9;
 /// After so long in vain the worker looks although others are at it: they may be stopped.
 const INSIST_AFTER: Duration = Duration::from_secs(10);
+/// The heartbeat writes the row that says whether the worker is idle, too. That one of them misses it is worth no word before
+/// that lasts for so long.
+const UNTOLD: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 
@@ -40,6 +43,8 @@ struct Fetcher {
     idle: bool,
     /// Since when it was told so.
     idle_since: Instant,
+    /// Since when it could not be told.
+    untold_since: Option<Instant>,
     /// The storage said that there is work, and no claim has been made since.
     hinted: bool,
     busy_since: Option<Instant>,
@@ -51,6 +56,7 @@ struct Fetcher {
     in_vain_since: Option<Instant>,
     pause: Duration,
     trouble: Trouble,
+    idle_trouble: Trouble,
 }
 
 /// Runs until the worker drains; what is then in hand goes back.
@@ -63,6 +69,7 @@ pub(super) async fn run(shared: Arc<Shared>, reporter: Reporter, until_empty: bo
         until_empty,
         idle: false,
         idle_since: Instant::now(),
+        untold_since: None,
         hinted: false,
         busy_since: None,
         bustle: Bustle::new(Instant::now()),
@@ -70,6 +77,7 @@ pub(super) async fn run(shared: Arc<Shared>, reporter: Reporter, until_empty: bo
         in_vain_since: None,
         pause: FIRST_PAUSE,
         trouble: Trouble::new("claim"),
+        idle_trouble: Trouble::new("set_idle"),
     };
     let draining = fetcher.shared.phases.draining().clone();
     while !draining.is_cancelled() {
@@ -176,9 +184,16 @@ impl Fetcher {
     }
 
     /// Returns whether the storage knows.
-    async fn set_idle(&self, idle: bool) -> bool {
+    async fn set_idle(&mut self, idle: bool) -> bool {
         let id = *self.shared.id.borrow();
-        self.shared.storage.set_idle(id, idle).await.inspect_err(|problem| self.trouble.report(problem)).is_ok()
+        let told = self.shared.storage.set_idle(id, idle).await;
+        self.untold_since = told.is_err().then(|| self.untold_since.unwrap_or_else(Instant::now));
+        if let Err(problem) = &told
+            && self.untold_since.is_some_and(|since| since.elapsed() > UNTOLD)
+        {
+            self.idle_trouble.report(problem);
+        }
+        told.is_ok()
     }
 
     /// Waits for a free slot or a nearly empty hand.

@@ -305,18 +305,19 @@ impl Levels {
     }
 
     /// Learns from a rescan below the floors of this plan. What was there before, too, was passed over by claims that looked
-    /// right at it; the next one tries every row.
+    /// right at it; the next one tries every row. The next claim begins at the floor: whatever stands above it is seen.
     pub(crate) fn rescanned(&mut self, claim: &Claim, plan: &Plan, found: &[Straggler], at: Instant) {
         for scan in &plan.scans {
             let (Some(priority), Some(floor)) = (scan.level(), scan.floor) else { continue };
             let queue = claim.wanted[scan.queue].queue.as_ref();
             let level = self.queues.get_mut(queue).and_then(|levels| levels.get_mut(&priority));
             let Some(level) = level else { continue };
+            level.left_off = None;
             match found.iter().find(|found| found.priority == priority && found.queue == queue) {
                 Some(found) => {
                     let this = Some((found.run_at, found.id));
                     level.thorough = level.straggler == this;
-                    (level.floor, level.left_off) = (level.floor.min(found.run_at), None);
+                    level.floor = level.floor.min(found.run_at);
                     (level.straggler, level.used) = (this, at);
                 }
                 None => {

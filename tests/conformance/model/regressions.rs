@@ -35,3 +35,12 @@ pub(crate) async fn a_discarded_job_that_is_not_kept_leaves_no_failure<F: Fixtur
         lives(&f, &[Step::Enqueue(JOB), claim(), finish(end)]).await;
     }
 }
+
+/// A full claim passed over a job of a kind that it did not want, and the next one went on behind it.
+pub(crate) async fn a_claim_for_more_kinds_begins_at_the_first_job<F: Fixture>(f: F) {
+    let claim = |kinds: &'static [&'static str]| {
+        Step::Claim(Ask { who: Who::At(0), wanted: vec![("default", 0, 1)], kinds, max_crashes: 1, insist: false })
+    };
+    let jobs = vec![JOB, New { kind: "b", max_attempts: 2, ..JOB }];
+    lives(&f, &[Step::EnqueueAll(jobs), claim(&["b"]), finish(End::Release), claim(&["a", "b"])]).await;
+}

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use diesel::connection::TransactionManager as _;
 use diesel::{Connection as _, PgConnection};
 use jobs::{CompleteIn as _, FailureKind, JobContext, JobError, JobState, State, job};
-use support::{Db, Probe, Running, registry};
+use support::{Db, Probe, Process, Running, registry};
+use worker_app::Linger;
 
 const OTHERS: usize = 40;
 /// What the others may take. A statement that waits for the lock gives up after nine seconds.
@@ -123,7 +124,37 @@ async fn a_handler_that_hangs_after_complete_in_and_rolls_back_holds_up_nobody(d
     hangs_after_complete_in(db, false).await;
 }
 
+/// Keeps a worker so busy that it wants to say so in its row.
+async fn busy_for(db: &Db, time: Duration) {
+    let (mut conn, begun) = (db.conn().await, Instant::now());
+    while begun.elapsed() < time {
+        conn.enqueue(Linger { millis: 0 }).await;
+        tokio::time::sleep(Duration::from_millis(3)).await;
+    }
+}
+
+async fn a_lock_on_the_workers_row_is_told_when_it_lasts(db: Db) {
+    const TOLD: &str = "another session has locked the row of this worker";
+    // Its heartbeat, too, writes that row, and does not wait for this lock while the test lasts.
+    let start = || Process::worker(env!("CARGO_BIN_EXE_worker-app"), db.url(), ["run", "--lease", "60s"]);
+    for (locked, is_told) in [(Duration::from_secs(3), false), (Duration::from_secs(8), true)] {
+        let mut worker = start();
+        worker.await_line("worker started");
+        db.await_number(1, "select count(*) as number from jobs.worker where idle").await;
+        let mut locker = db.conn().await;
+        locker.execute("begin").await;
+        locker.execute("select from jobs.worker for update").await;
+        busy_for(&db, locked).await;
+        locker.execute("commit").await;
+        worker.signal("TERM");
+        let ended = worker.ended(Duration::from_secs(20));
+        assert_eq!(ended.code, 0);
+        assert_eq!(ended.stderr.contains(TOLD), is_told, "locked for {locked:?}:\n{}", ended.stderr);
+    }
+}
+
 support::on_postgres! {
+    a_lock_on_the_workers_row_is_told_when_it_lasts,
     a_locked_row_holds_up_its_own_job_and_no_other,
     a_row_that_was_deleted_behind_its_lock_is_a_lost_lease,
     a_handler_that_hangs_after_complete_in_and_commits_holds_up_nobody,
