@@ -48,7 +48,7 @@ pub struct Wanted {
     pub queue: Arc<str>,
     /// As many as it has free slots: these start at once.
     pub slots: usize,
-    /// As many more to have in hand. These end before the first job that must not wait in the hands of a process that may
+    /// As many more to have in hand; a claim that has filled the slots may leave them to the next. These end before the first job that must not wait in the hands of a process that may
     /// die: one at its last attempt, which would be discarded without ever having started, or one that was in a crash.
     pub ahead: usize,
 }

@@ -59,6 +59,13 @@ impl<F: Fixture> World<'_, F> {
         let claim = self.ask(ask);
         self.rescan(&claim).await?;
         let jobs = answered("claim", self.db.storage.claim(&claim).await)?;
+        let claim = match &claim.wanted[..] {
+            // A claim that has filled the slots may leave what is ahead of them to the next.
+            [Wanted { queue, slots, .. }] if *slots > 0 && jobs.len() == *slots => {
+                Claim { wanted: vec![Wanted::new(queue.to_string(), *slots)], ..claim }
+            }
+            _ => claim,
+        };
         let expected = self.life.claim(&claim);
         self.take(&claim, &expected, jobs)
     }
