@@ -28,8 +28,8 @@ const IN_VAIN: Duration = Duration::from_millis(5);
 const MOST_IN_VAIN: u32 = 9;
 /// After so long in vain the worker looks although others are at it: they may be stopped.
 const INSIST_AFTER: Duration = Duration::from_secs(10);
-/// The heartbeat writes the row that says whether the worker is idle, too. That one of them misses it is worth no word before
-/// that lasts for so long.
+/// The heartbeat locks the worker's row for a moment, too: that the idle flag could not be written is logged only if it lasts for
+/// longer than this.
 const UNTOLD: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);

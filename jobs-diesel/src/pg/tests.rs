@@ -156,6 +156,43 @@ async fn wrong_statistics_spoil_no_plan() {
     admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();
 }
 
+/// Behind a pooler our settings do not arrive, and the server compiles what it takes for dear: hundreds of milliseconds each time.
+#[tokio::test]
+async fn nothing_is_compiled_where_the_settings_do_not_arrive() {
+    /// The server's default.
+    const JIT_ABOVE_COST: f64 = 100_000.0;
+    let (mut admin, name, storage) = database().await;
+    let worker = WorkerId::generate();
+    // With more, the first five statements of each session may be: they are planned for their values.
+    let queues = (0..8).map(|queue| Wanted::new(format!("q{queue}"), 500));
+    let claim = Claim::new(worker, queues.collect(), ["k".to_owned()]);
+    let looks = storage.levels(worker, |levels| levels.plan_of_all(&claim, std::time::Instant::now()));
+    let finish = |id| Finish {
+        lease: Lease { job: JobId(id), number: 1, worker },
+        transition: Transition::Snooze(Duration::ZERO),
+    };
+    let snoozed: Vec<Finish> = (1..500).map(finish).collect();
+    let mut conn = AsyncPgConnection::establish(&url(&name)).await.unwrap();
+    let full =
+        "insert into jobs.ready (kind, args, queue) select 'k', '{}', 'q' || n % 100 from generate_series(1, 100000) n";
+    for state in ["select 1", full, "analyze"] {
+        conn.batch_execute(state).await.unwrap();
+        for (statement, plan) in [
+            ("claim", plan(&mut conn, "costs on", ClaimQuery::new(&claim, &looks)).await),
+            ("next_due", plan(&mut conn, "costs on", NextDueQuery::new(&claim, &looks, Duration::from_secs(3))).await),
+            ("discover", plan(&mut conn, "costs on", DiscoverQuery::new(&claim, &looks)).await),
+            ("rescan", plan(&mut conn, "costs on", RescanQuery::new(&claim, &looks)).await),
+            ("live_queues", plan(&mut conn, "costs on", LiveQueuesQuery).await),
+            ("finish", plan(&mut conn, "costs on", FinishQuery::new(&snoozed)).await),
+        ] {
+            let cost = plan[0].split("..").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
+            assert!(cost.parse::<f64>().unwrap() < JIT_ABOVE_COST, "{statement}, after {state}: {plan:#?}");
+        }
+    }
+    drop((conn, storage));
+    admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();
+}
+
 /// Whether this connection has one plan for all values, and an end for each statement.
 async fn is_tuned(conn: &mut AsyncPgConnection) -> bool {
     let settings = (setting("plan_cache_mode"), setting("statement_timeout"));
