@@ -8,8 +8,9 @@ use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl as _, Si
 use jobs_core::JobId;
 use jobs_core::storage::{Operated, Operator as _};
 
+use super::queries::by_id::by_id;
 use super::queries::operate::{CancelQuery, RetryQuery};
-use super::tests::{buffers, database, plan, touched, url};
+use super::tests::{ANALYZE, buffers, database, plan, touched, url};
 use super::{PgStorage, queries::inspect};
 
 const WAITING: i64 = 1_000_000;
@@ -73,7 +74,7 @@ impl World {
 
     async fn looks_are_short(&mut self, when: &str) {
         for id in self.ids().await.into_iter().chain([i64::MAX]) {
-            let plan = plan(&mut self.own, "analyze, buffers, costs off", inspect::by_id(&[id])).await;
+            let plan = plan(&mut self.own, "analyze, buffers, costs off", by_id(&[id], inspect::one())).await;
             let own = touched(plan.iter());
             assert!(own <= FEW, "{when}, by the worker's settings: {own} buffers for job {id}\n{}", plan.join("\n"));
             let (users, plan) = self.users_buffers(&format!("select * from jobs.job where id = {id}")).await;
@@ -156,11 +157,14 @@ async fn wrong_statistics_spoil_no_look_by_id() {
     let mut own = storage.own_connector.connect().await.unwrap();
     let ids: Vec<i64> = (1..=200).collect();
     let full = "insert into jobs.ready (kind, args) select 'k', '{}' from generate_series(1, 1000)";
-    for statistics in ["select 1", "analyze", full, "analyze"] {
+    // The server takes the queue for one that was never full, for empty, for full, and for empty again.
+    let emptied = "delete from jobs.ready";
+    let vacuum = "vacuum (truncate false) jobs.ready";
+    for statistics in ["select 1", full, emptied, ANALYZE, full, ANALYZE, vacuum, emptied, vacuum, full] {
         own.batch_execute(statistics).await.unwrap();
         for lines in [
-            plan(&mut own, "costs off", inspect::by_id(&ids)).await,
-            plan(&mut own, "costs off", inspect::by_id(&ids[..1])).await,
+            plan(&mut own, "costs off", by_id(&ids, inspect::one())).await,
+            plan(&mut own, "costs off", by_id(&ids[..1], inspect::one())).await,
             plan(&mut own, "costs off", CancelQuery::new(ids.clone(), 60.0)).await,
             plan(&mut own, "costs off", RetryQuery { ids: ids.clone() }).await,
         ] {

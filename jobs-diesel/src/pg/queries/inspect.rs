@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
 use diesel::dsl::{AsSelect, sql};
+use diesel::expression::SqlLiteral;
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Bool, Double, Nullable};
@@ -12,6 +13,7 @@ use jobs_core::storage::JobFilter;
 use jobs_core::{AttemptError, FailureKind, JobId, JobRecord, JobState, KindStats, WorkerId, WorkerRecord};
 use uuid::Uuid;
 
+use super::by_id::{by_id, wanted};
 use crate::kind_stats::{StatsRow, kind_stats};
 use crate::pg::native::RawJson;
 use crate::pg::schema::{job, job_error, worker};
@@ -111,10 +113,12 @@ pub(crate) async fn list(conn: &mut AsyncPgConnection, filter: &JobFilter) -> Qu
     Ok(rows.into_iter().map(JobRow::into).collect())
 }
 
+/// A job, for [`by_id`].
 #[diesel::dsl::auto_type(no_type_alias)]
-pub(crate) fn by_id<'a>(ids: &'a [i64]) -> _ {
+pub(crate) fn one() -> _ {
     let row: AsSelect<JobRow, Pg> = JobRow::as_select();
-    job::table.filter(job::id.eq_any(ids)).select(row)
+    let wanted: SqlLiteral<BigInt> = wanted();
+    job::table.filter(job::id.eq(wanted)).select(row)
 }
 
 /// Those of these jobs that exist, each once and in this order, with their failures.
@@ -123,7 +127,7 @@ pub(crate) async fn show(
     ids: &[JobId],
 ) -> QueryResult<Vec<(JobRecord, Vec<AttemptError>)>> {
     let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
-    let found: Vec<JobRow> = by_id(&ids).load(conn).await?;
+    let found: Vec<JobRow> = by_id(&ids, one()).load(conn).await?;
     let mut rows: HashMap<i64, JobRow> = found.into_iter().map(|row| (row.id, row)).collect();
     let failures: Vec<(i64, ErrorRow)> = job_error::table
         .filter(job_error::job_id.eq_any(ids.as_slice()))
@@ -141,8 +145,8 @@ pub(crate) async fn show(
 
 /// Where those of these jobs stand that exist, with their flags.
 pub(crate) async fn standing(conn: &mut AsyncPgConnection, ids: &[i64]) -> QueryResult<Vec<(i64, JobState, i32)>> {
-    let rows: Vec<(i64, String, i32)> =
-        job::table.filter(job::id.eq_any(ids)).select((job::id, job::state, job::flags)).load(conn).await?;
+    let one = job::table.filter(job::id.eq(wanted())).select((job::id, job::state, job::flags));
+    let rows: Vec<(i64, String, i32)> = by_id(ids, one).load(conn).await?;
     Ok(rows.into_iter().map(|(id, state, flags)| (id, parsed(&state), flags)).collect())
 }
 

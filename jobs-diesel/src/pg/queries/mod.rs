@@ -1,6 +1,7 @@
 //! One statement per file, named by its verb.
 
 pub(crate) mod bench;
+pub(crate) mod by_id;
 pub(crate) mod cancel_many;
 pub(crate) mod claim;
 pub(crate) mod claim_few;

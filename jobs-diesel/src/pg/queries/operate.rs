@@ -25,7 +25,9 @@ impl QueryFragment<Pg> for RetryQuery {
     returning id, lease, attempt, max_attempts, " CARRIED "
 ), waiting as (
     delete from jobs.ready where ctid = any(array(
-        select ctid from jobs.ready where id = any(" [self.ids => Array<BigInt>] ") and " {FlagsKnown("ready")} " for update skip locked
+        select found.ctid from unnest(" [self.ids => Array<BigInt>] ") as wanted(id) cross join lateral (
+            select ctid from jobs.ready where id = wanted.id and " {FlagsKnown("ready")} " for update skip locked
+        ) found
     ))
     returning id, lease, attempt, max_attempts, " CARRIED "
 ), returned as (
@@ -61,7 +63,9 @@ impl QueryFragment<Pg> for CancelQuery {
             out,
             "with waiting as (
     delete from jobs.ready where ctid = any(array(
-        select ctid from jobs.ready where id = any(" [self.ids => Array<BigInt>] ") and " {FlagsKnown("ready")} " for update skip locked
+        select found.ctid from unnest(" [self.ids => Array<BigInt>] ") as wanted(id) cross join lateral (
+            select ctid from jobs.ready where id = wanted.id and " {FlagsKnown("ready")} " for update skip locked
+        ) found
     ))
     returning " READY ", null::timestamptz as claimed_at, null::uuid as worker, " CARRIED "
 ), running as (
