@@ -8,25 +8,25 @@
 /// ```
 /// # extern crate core as my_app;
 /// // src/bin/worker.rs
-/// jobs::worker!(my_app);
+/// diesel_jobs::worker!(my_app);
 /// ```
 ///
-/// A worker that needs state, queues or limits of its own gets an `async fn` from `jobs::WorkerBuilder` to
-/// `Result<jobs::WorkerBuilder, E>`, where `E` is any error:
+/// A worker that needs state, queues or limits of its own gets an `async fn` from `diesel_jobs::WorkerBuilder` to
+/// `Result<diesel_jobs::WorkerBuilder, E>`, where `E` is any error:
 ///
 /// ```
 /// # extern crate self as my_app;
-/// pub async fn setup_worker(worker: jobs::WorkerBuilder) -> Result<jobs::WorkerBuilder, std::io::Error> {
+/// pub async fn setup_worker(worker: diesel_jobs::WorkerBuilder) -> Result<diesel_jobs::WorkerBuilder, std::io::Error> {
 ///     Ok(worker.state("shared by all handlers").queue("mail", 20))
 /// }
 ///
 /// # mod worker {
-/// jobs::worker!(my_app, setup = my_app::setup_worker);
+/// diesel_jobs::worker!(my_app, setup = my_app::setup_worker);
 /// # }
 /// # fn main() {}
 /// ```
 ///
-/// Jobs that stand in the binary itself need no name: `jobs::worker!()`, or `jobs::worker!(setup = setup_worker)`.
+/// Jobs that stand in the binary itself need no name: `diesel_jobs::worker!()`, or `diesel_jobs::worker!(setup = setup_worker)`.
 #[macro_export]
 macro_rules! worker {
     () => {

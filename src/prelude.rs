@@ -1,3 +1,3 @@
-//! What a module with jobs in it needs: `use jobs::prelude::*;`
+//! What a module with jobs in it needs: `use diesel_jobs::prelude::*;`
 
 pub use crate::{CompleteIn, Enqueue, Handle, Job, JobContext, JobError, Outcome, ResultExt, State, job};

@@ -2,7 +2,7 @@
 
 use clap::{Args, Parser, ValueEnum};
 
-/// Measures `jobs` beside hand-written SQL on the same tables, in turns.
+/// Measures `diesel-jobs` beside hand-written SQL on the same tables, in turns.
 ///
 /// DATABASE_URL names a PostgreSQL server and a database there to connect to, as a user who may create databases. The
 /// program makes databases named jobs_bench_* and drops them. Run it where nothing else runs.

@@ -3,9 +3,9 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use diesel_async::AsyncPgConnection;
-use jobs::prelude::*;
+use diesel_jobs::prelude::*;
 
-use crate::worker_process::say;
+use crate::say::say;
 
 /// The queue of [`slow`], served by workers that shall be busy.
 pub(crate) const SLOW_QUEUE: &str = "slow";

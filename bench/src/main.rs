@@ -1,6 +1,6 @@
 //! The benchmark program: `jobs-bench MEASURE`.
 //!
-//! Every measure runs `jobs` as its users run it (worker processes of their own, default settings, jobs enqueued through
+//! Every measure runs `diesel-jobs` as its users run it (worker processes of their own, default settings, jobs enqueued through
 //! Diesel connections) and, in turns with it, the *raw limit*: hand-written prepared statements on the same tables, with
 //! the same batches, the same durability and the same history. What counts is the ratio of the two: rates alone say more
 //! about the disk than about the program.
@@ -14,6 +14,7 @@ mod kinds;
 mod measure;
 mod raw;
 mod report;
+mod say;
 mod server;
 mod worker_process;
 

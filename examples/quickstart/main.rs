@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use diesel::prelude::*;
-use jobs::prelude::*;
-use jobs::{Database, Worker};
+use diesel_jobs::prelude::*;
+use diesel_jobs::{Database, Worker};
 
 /// Something that handlers share: here, a mail server that is busy at every fourth delivery.
 #[derive(Clone, Default)]
@@ -81,7 +81,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // The application: its own connection, its own tables, its own transaction.
     let mut conn = SqliteConnection::establish(&url)?;
-    jobs::migrate(&mut conn)?;
+    diesel_jobs::migrate(&mut conn)?;
     diesel::sql_query("create table accounts (id bigint primary key, cents bigint not null)").execute(&mut conn)?;
     diesel::sql_query("insert into accounts values (1, 100000), (2, 0)").execute(&mut conn)?;
 
@@ -90,7 +90,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             SendWelcome { user_id, template: "v2".into() }.enqueue(conn)?;
         }
         SendWelcome::new(21, "reminder").delay(Duration::from_millis(1500)).priority(-5).enqueue(conn)?;
-        jobs::enqueue_all(conn, (1..=10).map(|n| Transfer { from: 1, to: 2, cents: n * 100 }))?;
+        diesel_jobs::enqueue_all(conn, (1..=10).map(|n| Transfer { from: 1, to: 2, cents: n * 100 }))?;
         ImportFeed::new("https://example.org/nothing").enqueue(conn)?;
         QueryResult::Ok(())
     })?;
@@ -100,7 +100,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     });
     assert!(rolled_back.is_err(), "this job never existed");
 
-    // The worker. In an application it is a binary of one line, `jobs::worker!(my_app);`, that runs until it is stopped.
+    // The worker. In an application it is a binary of one line, `diesel_jobs::worker!(my_app);`, that runs until it is stopped.
     let database = Database::open(&url, 1).await?;
     let worker = Worker::builder(database.storage.clone()).state(Mailer::default()).build()?;
     let stats = worker.run_until_empty().await?;

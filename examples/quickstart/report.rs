@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use jobs::storage::JobFilter;
-use jobs::{Database, JobState, StorageError, WorkerStats};
+use diesel_jobs::storage::JobFilter;
+use diesel_jobs::{Database, JobState, StorageError, WorkerStats};
 
 #[derive(Default)]
 struct Line {

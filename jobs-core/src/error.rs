@@ -89,7 +89,7 @@ enum Next {
 /// An error of a handler, with a word on what should follow. Any other error follows the job's backoff.
 ///
 /// ```
-/// use jobs_core::{JobError, ResultExt};
+/// use diesel_jobs_core::{JobError, ResultExt};
 /// use std::time::Duration;
 ///
 /// fn charge(answer: Result<(), std::io::Error>) -> Result<(), JobError> {

@@ -7,7 +7,8 @@ use std::future::Future;
 use futures_util::future::BoxFuture;
 
 use crate::context::{JobContext, TypeKey};
-use crate::job::{Job, JobOptions};
+use crate::job::Job;
+use crate::job_options::JobOptions;
 use crate::outcome::Handled;
 use crate::schedule::ScheduleSpec;
 

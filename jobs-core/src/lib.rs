@@ -1,5 +1,5 @@
-//! The heart of `jobs`: the nouns, the port to a database, and the worker that runs between them. It knows no
-//! database. Depend on the crate `jobs`, which re-exports what applications need.
+//! The heart of `diesel-jobs`: the nouns, the port to a database, and the worker that runs between them. It knows no
+//! database. Depend on the crate `diesel-jobs`, which re-exports what applications need.
 
 mod argument;
 mod context;
@@ -10,6 +10,7 @@ pub mod flags;
 mod handler;
 pub mod installation;
 mod job;
+mod job_options;
 mod lease;
 mod maintenance;
 mod missing_state;
@@ -26,13 +27,15 @@ pub mod storage;
 mod telemetry;
 mod testing;
 mod undecodable;
+mod unknown_queue;
 mod worker;
 
 pub use context::{JobContext, State, States, TypeKey};
 pub use error::{Failure, FailureKind, IntoJobError, JobError, MAX_FAILURE_BYTES, NoRuntime, ResultExt, StorageError};
 pub use handler::{AnyConnection, Handle, Handler, Registered, Registration};
 pub use installation::{Freeze, Installation};
-pub use job::{Job, JobId, JobOptions, Retain};
+pub use job::{Job, JobId};
+pub use job_options::{JobOptions, Retain};
 pub use lease::{ClaimedJob, Lease, WorkerId};
 pub use new_job::{IntoNewJob, InvalidJob, JobBuilder, MAX_ARGS_BYTES, NewJob, RunAt};
 pub use outcome::{Attempt, Finish, Handled, IntoHandled, Keep, Outcome, Retention, Transition, decide};
@@ -42,7 +45,8 @@ pub use retry::Backoff;
 pub use schedule::{CatchUp, Due, InvalidSchedule, MISSED_AFTER, Schedule, ScheduleSpec};
 pub use state::{JobState, UnknownState};
 pub use testing::TestContext;
-pub use worker::{UnknownQueue, Worker, WorkerBuilder, WorkerError, WorkerHandle, WorkerStats};
+pub use unknown_queue::UnknownQueue;
+pub use worker::{Worker, WorkerBuilder, WorkerError, WorkerHandle, WorkerStats};
 
 #[doc(hidden)]
 pub mod __private {

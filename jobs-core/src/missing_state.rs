@@ -5,7 +5,7 @@ pub(crate) fn explain(taken: &str, given: &[&'static str]) -> (String, String) {
     let near = given.iter().find_map(|given| near_miss(taken, given));
     let advice = near.unwrap_or_else(|| {
         format!(
-            "give it one with `.state(..)`, in the function named by `jobs::worker!(.., setup = ..)` or on your own \
+            "give it one with `.state(..)`, in the function named by `diesel_jobs::worker!(.., setup = ..)` or on your own \
              builder, as exactly the type {taken}"
         )
     });

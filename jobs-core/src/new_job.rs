@@ -4,8 +4,9 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use serde::Serialize;
 
-use crate::job::Job;
+use crate::job_options::JobOptions;
 
 /// The largest encoded arguments accepted, in bytes: 256 KiB.
 pub const MAX_ARGS_BYTES: usize = 256 * 1024;
@@ -191,19 +192,13 @@ pub trait IntoNewJob {
     fn into_new_job(self) -> Result<NewJob, InvalidJob>;
 }
 
-impl<J: Job> IntoNewJob for J {
-    fn into_new_job(self) -> Result<NewJob, InvalidJob> {
-        JobBuilder::new(self).into_new_job()
-    }
-}
-
 impl IntoNewJob for NewJob {
     fn into_new_job(self) -> Result<NewJob, InvalidJob> {
         self.validate().map(|()| self)
     }
 }
 
-/// One job with some of its kind's defaults overridden. Made by the methods of [`Job`].
+/// One job with some of its kind's defaults overridden. Made by the methods of [`Job`](crate::Job).
 ///
 /// It does not name the job's type any more, so that jobs of several kinds fit into one `Vec` for `enqueue_all`:
 /// `vec![SendWelcome { user_id: 1 }.into(), Reindex.priority(-5)]`.
@@ -215,15 +210,13 @@ pub struct JobBuilder {
 }
 
 impl JobBuilder {
-    /// Starts from a job and the defaults of its kind.
-    pub fn new<J: Job>(job: J) -> Self {
-        let (args, encoding) = match serde_json::to_string(&job) {
+    pub(crate) fn of(kind: &'static str, options: JobOptions, args: &impl Serialize) -> Self {
+        let (args, encoding) = match serde_json::to_string(args) {
             Ok(args) => (args, None),
             Err(error) => (String::new(), Some(error)),
         };
-        let options = J::OPTIONS;
         let job = NewJob {
-            kind: Cow::Borrowed(J::KIND),
+            kind: Cow::Borrowed(kind),
             queue: Cow::Borrowed(options.queue),
             priority: options.priority,
             run_at: RunAt::Now,
@@ -234,37 +227,37 @@ impl JobBuilder {
         Self { job, encoding }
     }
 
-    /// See [`Job::delay`].
+    /// See [`Job::delay`](crate::Job::delay).
     pub fn delay(mut self, delay: Duration) -> Self {
         self.job.run_at = RunAt::After(delay);
         self
     }
 
-    /// See [`Job::run_at`].
+    /// See [`Job::run_at`](crate::Job::run_at).
     pub fn run_at(mut self, at: DateTime<Utc>) -> Self {
         self.job.run_at = RunAt::At(at);
         self
     }
 
-    /// See [`Job::priority`].
+    /// See [`Job::priority`](crate::Job::priority).
     pub fn priority(mut self, priority: i16) -> Self {
         self.job.priority = priority;
         self
     }
 
-    /// See [`Job::queue`].
+    /// See [`Job::queue`](crate::Job::queue).
     pub fn queue(mut self, queue: impl Into<String>) -> Self {
         self.job.queue = Cow::Owned(queue.into());
         self
     }
 
-    /// See [`Job::max_attempts`].
+    /// See [`Job::max_attempts`](crate::Job::max_attempts).
     pub fn max_attempts(mut self, max_attempts: u16) -> Self {
         self.job.max_attempts = max_attempts;
         self
     }
 
-    /// See [`Job::tags`].
+    /// See [`Job::tags`](crate::Job::tags).
     pub fn tags<T: Into<String>>(mut self, tags: impl IntoIterator<Item = T>) -> Self {
         self.job.tags = tags.into_iter().map(Into::into).collect();
         self
@@ -277,11 +270,5 @@ impl IntoNewJob for JobBuilder {
             Some(source) => Err(InvalidJob::Encode { kind: self.job.kind.into_owned(), source }),
             None => self.job.into_new_job(),
         }
-    }
-}
-
-impl<J: Job> From<J> for JobBuilder {
-    fn from(job: J) -> Self {
-        Self::new(job)
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::error::{Failure, FailureKind, IntoJobError, JobError};
-use crate::job::{JobOptions, Retain};
+use crate::job_options::{JobOptions, Retain};
 use crate::lease::Lease;
 use crate::retry;
 
@@ -177,7 +177,7 @@ pub struct Attempt<'a> {
 /// What becomes of a job whose attempt ended like this; `jitter` is from 0 up to but without 1.
 ///
 /// ```
-/// # use jobs_core::{Attempt, JobError, JobOptions, Outcome, Retention, Transition, decide};
+/// # use diesel_jobs_core::{Attempt, JobError, JobOptions, Outcome, Retention, Transition, decide};
 /// let options = JobOptions::new();
 /// let attempt = Attempt { attempt: 1, max_attempts: 2, options: &options, retention: Retention::default() };
 /// let failed = || Err(JobError::msg("no answer"));

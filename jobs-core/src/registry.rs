@@ -21,7 +21,7 @@ pub enum RegistryError {
     /// Nothing is registered.
     #[error(
         "no job is registered in this program. If your jobs live in a library crate, name it in the worker binary, \
-         `use my_app as _;` (which `jobs::worker!(my_app)` does), or the linker leaves it out"
+         `use my_app as _;` (which `diesel_jobs::worker!(my_app)` does), or the linker leaves it out"
     )]
     Empty,
     /// Two handlers for one kind.

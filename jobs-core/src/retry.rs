@@ -27,7 +27,7 @@ impl Backoff {
     /// The wait after attempt number `attempt` (from 1) failed; `jitter` is from 0 up to but without 1.
     ///
     /// ```
-    /// # use jobs_core::Backoff;
+    /// # use diesel_jobs_core::Backoff;
     /// # use std::time::Duration;
     /// let backoff = Backoff::DEFAULT;
     /// assert_eq!(backoff.wait(1, 0.5), Duration::from_secs(1));

@@ -121,7 +121,7 @@ impl Schedule {
     /// Reads an expression and a zone.
     ///
     /// ```
-    /// # use jobs_core::{Schedule, InvalidSchedule};
+    /// # use diesel_jobs_core::{Schedule, InvalidSchedule};
     /// let nightly = Schedule::parse("0 0 2 * * *", "Europe/Paris")?;
     /// let noon = "2026-01-10T12:00:00Z".parse().unwrap();
     /// assert_eq!(nightly.next_after(noon).unwrap().to_rfc3339(), "2026-01-11T01:00:00+00:00");

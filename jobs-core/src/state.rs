@@ -66,7 +66,7 @@ impl JobState {
     /// Whether the job has ended.
     ///
     /// ```
-    /// # use jobs_core::JobState;
+    /// # use diesel_jobs_core::JobState;
     /// assert!(JobState::Discarded.is_finished());
     /// assert!(!JobState::Running.is_finished());
     /// ```

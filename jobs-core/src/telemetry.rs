@@ -13,10 +13,11 @@ use crate::job::JobId;
 use crate::lease::{ClaimedJob, Lease, WorkerId};
 use crate::outcome::Transition;
 use crate::storage::{Rescued, WorkerInfo};
-use crate::worker::UnknownQueue;
+use crate::unknown_queue::UnknownQueue;
 
 pub(crate) fn job_span(job: &ClaimedJob) -> Span {
     info_span!(
+        target: "diesel_jobs",
         "job",
         job.id = job.lease.job.0,
         job.kind = job.kind,
@@ -27,7 +28,7 @@ pub(crate) fn job_span(job: &ClaimedJob) -> Span {
 }
 
 pub(crate) fn worker_started(info: &WorkerInfo, queues: &str) {
-    info!(worker.id = %info.id, worker.pid = info.pid, worker.queues = queues, "worker started");
+    info!(target: "diesel_jobs", { worker.id = %info.id, worker.pid = info.pid, worker.queues = queues }, "worker started");
 }
 
 /// What a worker that starts says about the database.
@@ -37,69 +38,61 @@ pub(crate) fn installation(found: &Installation, environment: Option<&str>) {
     }
     if let (None, Some(name)) = (&found.environment, environment) {
         warn!(
-            worker.environment = name,
-            "this worker belongs to the environment `{name}`, and the database has no name: a copy of it would be served elsewhere, \
-             too. `worker environment set {name}` names it"
-        );
+            target: "diesel_jobs", { worker.environment = name }, "this worker belongs to the environment `{name}`, and the database has no name: a copy of it would be served elsewhere, \
+             too. `worker environment set {name}` names it");
     }
 }
 
 pub(crate) fn frozen(freeze: &Freeze) {
     warn!(
-        freeze.by = freeze.by,
-        freeze.reason = freeze.reason,
-        "the database is {freeze}. Nothing is claimed and no schedule ticks until `worker thaw`; running jobs go on"
-    );
+        target: "diesel_jobs", { freeze.by = freeze.by,
+        freeze.reason = freeze.reason }, "the database is {freeze}. Nothing is claimed and no schedule ticks until `worker thaw`; running jobs go on");
 }
 
 pub(crate) fn thawed() {
-    info!("the database was thawed: jobs are claimed again");
+    info!(target: "diesel_jobs", "the database was thawed: jobs are claimed again");
 }
 
 pub(crate) fn unknown_queue(queue: &UnknownQueue, kinds: &[String]) {
     let (name, hint, kinds) = (&queue.name, queue.hint(), kinds.join(", "));
     warn!(
-        worker.queue = name,
-        "queue `{name}` is served, and no job of this program goes there by default; {hint}. Jobs of these kinds run there if \
-         they name it when they are enqueued: {kinds}. If it is meant, say so: `.declare_queue({name:?})`"
-    );
+        target: "diesel_jobs", { worker.queue = name }, "queue `{name}` is served, and no job of this program goes there by default; {hint}. Jobs of these kinds run there if \
+         they name it when they are enqueued: {kinds}. If it is meant, say so: `.declare_queue({name:?})`");
 }
 
 pub(crate) fn worker_draining(in_flight: usize, grace: Duration) {
-    info!(worker.in_flight = in_flight, worker.grace_seconds = grace.as_secs_f64(), "worker stops claiming and drains");
+    info!(target: "diesel_jobs", { worker.in_flight = in_flight, worker.grace_seconds = grace.as_secs_f64() }, "worker stops claiming and drains");
 }
 
 pub(crate) fn worker_gives_back(in_flight: usize) {
-    warn!(worker.in_flight = in_flight, "grace period is over: unfinished jobs are given back");
+    warn!(target: "diesel_jobs", { worker.in_flight = in_flight }, "grace period is over: unfinished jobs are given back");
 }
 
 pub(crate) fn worker_stopped() {
-    info!("worker stopped");
+    info!(target: "diesel_jobs", "worker stopped");
 }
 
 pub(crate) fn finished(kind: &str, lease: &Lease, transition: &Transition, ran: Duration) {
     let (id, verb, ms) = (lease.job.0, transition.verb(), ran.as_secs_f64() * 1e3);
     match transition {
         Transition::Retry { delay, failure } => {
-            warn!(job.id = id, job.kind = kind, job.run_ms = ms, job.retry_seconds = delay.as_secs_f64(), error.kind = %failure.kind, "job {id} failed and will be retried: {}", failure.message);
+            warn!(target: "diesel_jobs", { job.id = id, job.kind = kind, job.run_ms = ms, job.retry_seconds = delay.as_secs_f64(), error.kind = %failure.kind }, "job {id} failed and will be retried: {}", failure.message);
         }
         Transition::Discard { failure, .. } => {
-            error!(job.id = id, job.kind = kind, job.run_ms = ms, error.kind = %failure.kind, "job {id} failed for good and was discarded: {}", failure.message);
+            error!(target: "diesel_jobs", { job.id = id, job.kind = kind, job.run_ms = ms, error.kind = %failure.kind }, "job {id} failed for good and was discarded: {}", failure.message);
         }
         Transition::Complete(_) | Transition::Snooze(_) | Transition::Release | Transition::Cancel { .. } => {
-            debug!(job.id = id, job.kind = kind, job.run_ms = ms, job.transition = verb, "job {id}: {verb}");
+            debug!(target: "diesel_jobs", { job.id = id, job.kind = kind, job.run_ms = ms, job.transition = verb }, "job {id}: {verb}");
         }
     }
 }
 
 pub(crate) fn lease_lost(lease: &Lease, kind: &str, verb: &str) {
     warn!(
-        job.id = lease.job.0,
+        target: "diesel_jobs", { job.id = lease.job.0,
         job.kind = kind,
-        job.lease = lease.number,
-        "job {}: the attempt lost its lease, its `{verb}` was refused",
-        lease.job
-    );
+        job.lease = lease.number }, "job {}: the attempt lost its lease, its `{verb}` was refused",
+        lease.job);
 }
 
 pub(crate) fn row_locked(ctx: &JobContext, verb: &str, since: Duration) {
@@ -108,83 +101,75 @@ pub(crate) fn row_locked(ctx: &JobContext, verb: &str, since: Duration) {
         false => format!("its `{verb}` is tried again"),
     };
     warn!(
-        job.id = ctx.id().0,
+        target: "diesel_jobs", { job.id = ctx.id().0,
         job.kind = ctx.kind(),
-        job.locked_seconds = since.as_secs_f64(),
-        "job {}: another session or a prepared transaction has locked its row in `running`; {what} until the lock is gone \
+        job.locked_seconds = since.as_secs_f64() }, "job {}: another session or a prepared transaction has locked its row in `running`; {what} until the lock is gone \
          (`pg_prepared_xacts` lists prepared transactions)",
-        ctx.id()
-    );
+        ctx.id());
 }
 
 pub(crate) fn long_attempt(ctx: &JobContext, running: Duration, usual: Option<Duration>) {
     let (id, kind, queue, seconds) = (ctx.id(), ctx.kind(), ctx.queue(), running.as_secs());
     let usual = usual.map_or("unknown".to_owned(), |usual| format!("{usual:.1?}"));
     warn!(
-        job.id = id.0,
+        target: "diesel_jobs", { job.id = id.0,
         job.kind = kind,
         job.queue = queue,
         job.attempt = ctx.attempt(),
-        job.run_seconds = seconds,
-        "job {id} in queue `{queue}`: this attempt has run for {seconds} s, far beyond what `{kind}` usually takes ({usual}); if \
-         its handler hangs, `worker cancel {id}` ends it, and `timeout` on its `#[job]` or `--timeout` on the worker ends the next"
-    );
+        job.run_seconds = seconds }, "job {id} in queue `{queue}`: this attempt has run for {seconds} s, far beyond what `{kind}` usually takes ({usual}); if \
+         its handler hangs, `worker cancel {id}` ends it, and `timeout` on its `#[job]` or `--timeout` on the worker ends the next");
 }
 
 pub(crate) fn unknown_commit(id: JobId, problem: &StorageError) {
-    warn!(job.id = id.0, "job {id}: the database failed around the commit ({problem}); the lease decides what holds");
+    warn!(target: "diesel_jobs", { job.id = id.0 }, "job {id}: the database failed around the commit ({problem}); the lease decides what holds");
 }
 
 pub(crate) fn conflict(lease: Lease, run: u32, what: &str) {
     let id = lease.job;
-    info!(job.id = id.0, job.run = run, "job {id}: run {run} of this attempt was rolled back by {what}");
+    info!(target: "diesel_jobs", { job.id = id.0, job.run = run }, "job {id}: run {run} of this attempt was rolled back by {what}");
 }
 
 pub(crate) fn declared_dead(old: WorkerId, jobs: usize) {
     error!(
-        worker.id = %old,
-        worker.lost_leases = jobs,
-        "this worker was declared dead (its heartbeats came too late); its jobs run elsewhere, it goes on under a new id"
-    );
+        target: "diesel_jobs", { worker.id = %old,
+        worker.lost_leases = jobs }, "this worker was declared dead (its heartbeats came too late); its jobs run elsewhere, it goes on under a new id");
 }
 
 pub(crate) fn strays(worker: WorkerId, jobs: usize) {
-    warn!(worker.id = %worker, worker.strays = jobs, "gave back {jobs} jobs whose claim was never answered");
+    warn!(target: "diesel_jobs", { worker.id = %worker, worker.strays = jobs }, "gave back {jobs} jobs whose claim was never answered");
 }
 
 pub(crate) fn rescued(rescued: &Rescued) {
     if !rescued.returned.is_empty() {
-        warn!(rescue.jobs = rescued.returned.len(), "rescued {} jobs of dead workers", rescued.returned.len());
+        warn!(target: "diesel_jobs", { rescue.jobs = rescued.returned.len() }, "rescued {} jobs of dead workers", rescued.returned.len());
     }
     for id in &rescued.discarded {
-        error!(job.id = id.0, "job {id} was discarded after its worker died with it; see `worker show {id}`");
+        error!(target: "diesel_jobs", { job.id = id.0 }, "job {id} was discarded after its worker died with it; see `worker show {id}`");
     }
 }
 
 pub(crate) fn suspect(job: &ClaimedJob) {
     let id = job.lease.job;
     warn!(
-        job.id = id.0,
+        target: "diesel_jobs", { job.id = id.0,
         job.kind = job.kind,
-        job.queue = job.queue,
-        "job {id} was in several crashes: it runs alone now"
-    );
+        job.queue = job.queue }, "job {id} was in several crashes: it runs alone now");
 }
 
 pub(crate) fn ticked(name: &str, jobs: usize) {
-    debug!(schedule.name = name, schedule.jobs = jobs, "schedule {name}: enqueued {jobs}");
+    debug!(target: "diesel_jobs", { schedule.name = name, schedule.jobs = jobs }, "schedule {name}: enqueued {jobs}");
 }
 
 pub(crate) fn schedule_unusable(name: &str, problem: &dyn std::fmt::Display) {
-    error!(schedule.name = name, "schedule {name} is not run: {problem}");
+    error!(target: "diesel_jobs", { schedule.name = name }, "schedule {name} is not run: {problem}");
 }
 
 pub(crate) fn pruned(jobs: usize) {
-    debug!(prune.jobs = jobs, "pruned {jobs} finished jobs");
+    debug!(target: "diesel_jobs", { prune.jobs = jobs }, "pruned {jobs} finished jobs");
 }
 
 pub(crate) fn refused(verb: &str, problem: &StorageError) {
-    error!("{verb}: {problem}");
+    error!(target: "diesel_jobs", "{verb}: {problem}");
 }
 
 /// Says at most one line per ten seconds about a verb that keeps failing, and how often it was silent.
@@ -208,10 +193,8 @@ impl Trouble {
             _ => {
                 let silent = last.map_or(0, |(_, silent)| silent);
                 warn!(
-                    storage.verb = verb,
-                    storage.silent_failures = silent,
-                    "{verb} failed and is tried again: {problem}"
-                );
+                    target: "diesel_jobs", { storage.verb = verb,
+                    storage.silent_failures = silent }, "{verb} failed and is tried again: {problem}");
                 *last = Some((Instant::now(), 0));
             }
         }

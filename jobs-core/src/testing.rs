@@ -12,7 +12,7 @@ use crate::lease::{ClaimedJob, Lease, WorkerId};
 /// Makes a [`JobContext`] without a database, to call a handler with.
 ///
 /// ```
-/// # use jobs_core::{JobContext, TestContext};
+/// # use diesel_jobs_core::{JobContext, TestContext};
 /// async fn greet(ctx: &JobContext) -> String {
 ///     format!("{} of {}, to {}", ctx.attempt(), ctx.max_attempts(), ctx.state::<&str>().unwrap())
 /// }

@@ -1,6 +1,6 @@
 //! The connections a transactional handler may ask for.
 
-use jobs_core::{AnyConnection, JobContext, JobError};
+use diesel_jobs_core::{AnyConnection, JobContext, JobError};
 
 /// A connection that an `async fn` job may take as `&mut` parameter.
 #[diagnostic::on_unimplemented(

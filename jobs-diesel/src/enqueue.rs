@@ -1,6 +1,6 @@
 //! `job.enqueue(&mut conn)` and its bulk form.
 
-use jobs_core::{IntoNewJob, InvalidJob, JobContext, JobId, NewJob};
+use diesel_jobs_core::{IntoNewJob, InvalidJob, JobContext, JobId, NewJob};
 
 use crate::error::{CompleteError, EnqueueError, MigrateError};
 use crate::executor::Executor;
@@ -20,7 +20,7 @@ pub trait Enqueue: IntoNewJob + Sized {
 
 impl<J: IntoNewJob> Enqueue for J {}
 
-/// Enqueues many jobs, of one kind or mixed (as [`JobBuilder`](jobs_core::JobBuilder)s); the ids come in the jobs' order.
+/// Enqueues many jobs, of one kind or mixed (as [`JobBuilder`](diesel_jobs_core::JobBuilder)s); the ids come in the jobs' order.
 ///
 /// One statement per 1,000 jobs; outside of a transaction it makes one, so that all jobs are there or none.
 pub fn enqueue_all<'c, C, M, I>(conn: &'c mut C, jobs: I) -> C::Output<'c, Vec<JobId>, EnqueueError>
@@ -33,7 +33,7 @@ where
     conn.insert_all(jobs)
 }
 
-/// Brings the schema of `jobs` in the database behind `conn` up to this program's. Safe to repeat and to run from
+/// Brings the schema of `diesel-jobs` in the database behind `conn` up to this program's. Safe to repeat and to run from
 /// several programs at once. The alternative is `worker migrate`, or `worker migrations copy` and `diesel migration run`.
 pub fn migrate<'c, C, M>(conn: &'c mut C) -> C::Output<'c, (), MigrateError>
 where

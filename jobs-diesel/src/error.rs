@@ -2,9 +2,9 @@
 //! can leave a transaction closure and roll the transaction back.
 
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
-use jobs_core::{InvalidJob, StorageError};
+use diesel_jobs_core::{InvalidJob, StorageError};
 
-jobs_core::debug_as_display!(EnqueueError, CompleteError, MigrateError);
+diesel_jobs_core::debug_as_display!(EnqueueError, CompleteError, MigrateError);
 
 /// Why a job was not enqueued.
 #[derive(thiserror::Error)]
@@ -13,9 +13,9 @@ pub enum EnqueueError {
     /// The job was refused before anything was sent; the transaction is untouched.
     #[error(transparent)]
     Invalid(#[from] InvalidJob),
-    /// The tables of `jobs` are not there.
+    /// The tables of `diesel-jobs` are not there.
     #[error(
-        "the tables of `jobs` are missing in this database; run `worker migrate` or `jobs::migrate(&mut conn)`: {0}"
+        "the tables of `diesel-jobs` are missing in this database; run `worker migrate` or `diesel_jobs::migrate(&mut conn)`: {0}"
     )]
     Schema(#[source] DieselError),
     /// The database failed.
@@ -66,7 +66,7 @@ impl From<EnqueueError> for DieselError {
 pub enum CompleteError {
     /// The attempt no longer holds its lease; roll back.
     #[error("{0} is lost: the job was rescued, cancelled or finished elsewhere; this transaction must not commit")]
-    LeaseLost(jobs_core::Lease),
+    LeaseLost(diesel_jobs_core::Lease),
     /// The connection is not in a transaction, so nothing could be committed together.
     #[error("complete_in needs a transaction: call it inside `conn.transaction(..)`")]
     NoTransaction,
@@ -90,7 +90,7 @@ impl From<CompleteError> for DieselError {
 pub enum MigrateError {
     /// The database knows migrations this program does not.
     #[error(
-        "the database's schema of `jobs` is at version {found}, this program's is {known}, which it does not serve: deploy the newer program everywhere"
+        "the database's schema of `diesel-jobs` is at version {found}, this program's is {known}, which it does not serve: deploy the newer program everywhere"
     )]
     Newer {
         /// The newest version in the database.
@@ -144,7 +144,7 @@ pub(crate) fn storage_error(error: DieselError) -> StorageError {
         | DieselError::BrokenTransactionManager
         | DieselError::RollbackErrorOnCommit { .. } => StorageError::Unavailable(Box::new(error)),
         _ if is_missing_table(&error) => StorageError::Schema(format!(
-            "the tables of `jobs` are missing in this database; run `worker migrate` (the database said: {error})"
+            "the tables of `diesel-jobs` are missing in this database; run `worker migrate` (the database said: {error})"
         )),
         DieselError::DatabaseError(DatabaseErrorKind::Unknown, info) if is_passing(info.message()) => {
             StorageError::Unavailable(Box::new(error))

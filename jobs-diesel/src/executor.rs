@@ -3,7 +3,7 @@
 //! A connection is sync or async, PostgreSQL's or SQLite's, plain, pooled or wrapped. One trait covers them all by
 //! blanket implementations that differ in a marker type `M`; the compiler infers it, because each connection fits one.
 
-use jobs_core::{InvalidJob, JobContext, JobId, NewJob};
+use diesel_jobs_core::{InvalidJob, JobContext, JobId, NewJob};
 
 use crate::error::{CompleteError, EnqueueError, MigrateError};
 
@@ -27,7 +27,7 @@ pub enum SqliteSync {}
 /// A connection that jobs can be written through. Sync connections answer a `Result`, async ones a future of it.
 #[diagnostic::on_unimplemented(
     message = "jobs cannot be enqueued through `{Self}`",
-    label = "not a connection that `jobs` knows",
+    label = "not a connection that `diesel-jobs` knows",
     note = "pass `&mut` to an AsyncPgConnection or a pool object of it (feature `postgres`), a PgConnection or an r2d2 object of it \
             (feature `postgres-sync`), or a SqliteConnection or SyncConnectionWrapper of it (feature `sqlite`)",
     note = "inside `conn.transaction(..)`, pass the `conn` that the closure was given"

@@ -5,9 +5,9 @@ use diesel::backend::Backend;
 use diesel::expression::{AppearsOnTable, Expression, SelectableExpression, ValidGrouping, is_aggregate};
 use diesel::query_builder::{AstPass, QueryFragment, QueryId};
 use diesel::sql_types::Bool;
-use jobs_core::flags::KNOWN;
+use diesel_jobs_core::flags::KNOWN;
 
-/// Whether this version knows all flags of a row of this table, see [`jobs_core::flags`]. The number is a literal, so that
+/// Whether this version knows all flags of a row of this table, see [`diesel_jobs_core::flags`]. The number is a literal, so that
 /// the planner computes its complement once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlagsKnown(pub(crate) &'static str);

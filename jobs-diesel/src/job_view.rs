@@ -3,16 +3,16 @@
 /// Declares the view of all jobs as a table of your own crate, so that Diesel joins it with your tables.
 ///
 /// Say which database it is: `postgres` for the view `jobs.job`, `sqlite` for `jobs_job_view`. Both are the module `job` then, with
-/// the same columns. Its states are the words of [`JobState`](jobs_core::JobState). SQLite's times are microseconds since 1970.
+/// the same columns. Its states are the words of [`JobState`](diesel_jobs_core::JobState). SQLite's times are microseconds since 1970.
 ///
 /// ```
 /// mod schema {
 ///     diesel::table! {
 ///         invoice (id) { id -> BigInt, job_id -> BigInt }
 ///     }
-/// # macro_rules! job_view { ($($t:tt)*) => { jobs_diesel::job_view!($($t)*); } }
+/// # macro_rules! job_view { ($($t:tt)*) => { diesel_jobs_storage::job_view!($($t)*); } }
 /// # #[cfg(feature = "postgres")]
-///     job_view!(postgres); // jobs::job_view!
+///     job_view!(postgres); // diesel_jobs::job_view!
 /// # #[cfg(not(feature = "postgres"))]
 /// # job_view!(sqlite);
 ///

@@ -1,6 +1,6 @@
 //! `stats` of either database, from the rows that its query answers.
 
-use jobs_core::KindStats;
+use diesel_jobs_core::KindStats;
 
 /// Queue and kind; how many are available, scheduled, retrying, running, completed, cancelled, discarded; and of those that are
 /// available the oldest, as the database tells it.

@@ -1,8 +1,8 @@
 //! What the ledger of the schema's versions tells a program: what it has to apply, and whether it can serve what is there.
 
 use diesel::Queryable;
-use jobs_core::StorageError;
-use jobs_core::storage::StorageResult;
+use diesel_jobs_core::StorageError;
+use diesel_jobs_core::storage::StorageResult;
 
 use crate::error::MigrateError;
 use crate::migrations::Migration;
@@ -55,19 +55,17 @@ pub(crate) fn newest_applied(
 /// One line that says what to do, unless this program can serve the schema.
 pub(crate) fn check(known: &'static [Migration], ledger: &[Applied]) -> StorageResult<()> {
     let problem = match (found(known, ledger)?, missing(known, ledger)?.first()) {
-        (None, _) => "the tables of `jobs` are missing in this database; run `worker migrate`".to_owned(),
+        (None, _) => "the tables of `diesel-jobs` are missing in this database; run `worker migrate`".to_owned(),
         (Some(found), Some(missing)) => format!(
-            "the schema of `jobs` is at version {found} and lacks {:04}_{}, which this program needs; run this program's \
+            "the schema of `diesel-jobs` is at version {found} and lacks {:04}_{}, which this program needs; run this program's \
              `worker migrate`",
             missing.version, missing.name
         ),
         (Some(found), None) => {
             if found > newest(known) {
                 tracing::info!(
-                    schema.version = found,
-                    program.version = newest(known),
-                    "the schema is a later version's, which still serves this program"
-                );
+                    target: "diesel_jobs", { schema.version = found,
+                    program.version = newest(known) }, "the schema is a later version's, which still serves this program");
             }
             return Ok(());
         }

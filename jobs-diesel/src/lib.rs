@@ -1,5 +1,6 @@
-//! The Diesel side of `jobs`. Depend on the crate `jobs`, which re-exports what applications need.
+//! The Diesel side of `diesel-jobs`. Depend on the crate `diesel-jobs`, which re-exports what applications need.
 
+mod backend;
 #[doc(hidden)]
 pub mod bench;
 mod connection;
@@ -17,13 +18,15 @@ mod kind_stats;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod ledger;
 pub mod migrations;
+mod open;
 #[cfg(feature = "postgres")]
 pub mod pg;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 
+pub use backend::Backend;
 pub use connection::{AsyncJobConnection, BlockingJobConnection};
-pub use database::{Backend, Database};
+pub use database::Database;
 pub use enqueue::{CompleteIn, Enqueue, enqueue_all, migrate};
 pub use error::{CompleteError, EnqueueError, MigrateError};
 pub use executor::Executor;

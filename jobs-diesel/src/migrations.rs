@@ -3,7 +3,7 @@
 //! whether `worker migrate` or `diesel migration run` applies it.
 
 use async_trait::async_trait;
-use jobs_core::storage::StorageResult;
+use diesel_jobs_core::storage::StorageResult;
 
 /// One version of the schema.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Cron expressions and time zones, refused here by the same library and rules as by `jobs_core::Schedule::parse`, which
+//! Cron expressions and time zones, refused here by the same library and rules as by `diesel_jobs_core::Schedule::parse`, which
 //! reads them when the worker starts; a test compares the two.
 
 use chrono::DateTime;
@@ -36,7 +36,7 @@ pub(crate) fn check(expression: &str, zone: Tz) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use jobs_core::{InvalidSchedule, Schedule};
+    use diesel_jobs_core::{InvalidSchedule, Schedule};
 
     /// What compiles must run, and what would not run must not compile.
     #[test]

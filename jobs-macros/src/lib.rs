@@ -1,4 +1,4 @@
-//! The macros of `jobs`: `#[job]` and `#[derive(Job)]`. Depend on the crate `jobs`, which re-exports both and whose
+//! The macros of `diesel-jobs`: `#[job]` and `#[derive(Job)]`. Depend on the crate `diesel-jobs`, which re-exports both and whose
 //! paths they write.
 //!
 //! One way: `attr` reads the options, `ast` the item, `validate` joins them and objects, `expand` writes the code. On an

@@ -11,7 +11,7 @@ use crate::duration;
 use crate::errors::Errors;
 use crate::nearest::nearest;
 
-/// The longest kind or queue, in bytes; the same as `jobs_core` accepts at run time.
+/// The longest kind or queue, in bytes; the same as `diesel_jobs_core` accepts at run time.
 const MAX_NAME_BYTES: usize = 200;
 
 const KNOWN: [&str; 11] = [

@@ -5,16 +5,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use jobs_core::JobState;
-use jobs_core::installation::check_words;
-use jobs_diesel::Backend;
+use diesel_jobs_core::JobState;
+use diesel_jobs_storage::Backend;
 
-use super::bench::{BenchArgs, WorkArgs};
+use super::bench::args::{BenchArgs, WorkArgs};
 use super::duration;
 use super::exit::{self, CliError};
 use super::logging::LogFormat;
+use super::parse::{name, positive};
 use super::queues::QueueList;
-use super::url::Chosen;
 
 /// Runs background jobs, and looks after them.
 ///
@@ -183,11 +182,11 @@ pub(super) struct BackendArgs {
 
 impl BackendArgs {
     /// The backend given, the URL's, or the only one of this program.
-    pub(super) fn resolve(self, chosen: Option<&Chosen>) -> Result<Backend, CliError> {
-        match (self.backend, chosen, Backend::built_in()) {
+    pub(super) fn resolve(self, url: Option<&str>) -> Result<Backend, CliError> {
+        match (self.backend, url, Backend::built_in()) {
             (Some(BackendName::Postgres), _, _) => Ok(Backend::Postgres),
             (Some(BackendName::Sqlite), _, _) => Ok(Backend::Sqlite),
-            (None, Some(chosen), _) => Ok(Backend::of(&chosen.url)?),
+            (None, Some(url), _) => Ok(Backend::of(url)?),
             (None, None, [only]) => Ok(*only),
             (None, None, _) => Err(CliError::usage(
                 "whose SQL is meant is not known: write --backend postgres or --backend sqlite, or set DATABASE_URL",
@@ -273,19 +272,6 @@ pub(super) struct IdArgs {
     /// The jobs
     #[arg(required = true, value_name = "ID")]
     pub(super) ids: Vec<i64>,
-}
-
-/// Reads the name of an environment.
-pub(super) fn name(text: &str) -> Result<String, String> {
-    check_words("the environment", text).map(|()| text.to_owned()).map_err(|problem| format!("{text:?}: {problem}"))
-}
-
-/// Reads a number of at least one.
-pub(super) fn positive(text: &str) -> Result<usize, String> {
-    match text.trim().parse() {
-        Ok(number) if number > 0 => Ok(number),
-        _ => Err(format!("{text:?} is not a whole number from 1")),
-    }
 }
 
 impl RunArgs {

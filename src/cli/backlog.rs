@@ -1,6 +1,6 @@
 //! Ending all jobs that wait or run, for a database that came with somebody else's: those of a restored dump or a clone.
 
-use jobs_diesel::Database;
+use diesel_jobs_storage::Database;
 
 use super::exit::CliError;
 use super::output;

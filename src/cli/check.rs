@@ -2,13 +2,14 @@
 
 mod examine;
 
-use jobs_core::StorageError;
+use diesel_jobs_core::StorageError;
 use serde::Serialize;
 
 use self::examine::{Facts, Finding, examine, set_apart};
+use super::app::App;
 use super::args::RunArgs;
 use super::exit::{CliError, Exit};
-use super::{App, database, output, settings, worker};
+use super::{database, output, settings, worker};
 
 #[derive(Serialize)]
 struct Report {

@@ -1,6 +1,6 @@
 //! The database behind the URL, and what may be said about the URL.
 
-use jobs_diesel::Database;
+use diesel_jobs_storage::Database;
 
 use super::exit::{CliError, Exit};
 

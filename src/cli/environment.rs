@@ -1,13 +1,14 @@
 //! `environment`: which environment the database belongs to. Only workers of the same name serve it.
 
-use jobs_core::installation::check_words;
-use jobs_diesel::Database;
+use diesel_jobs_core::installation::check_words;
+use diesel_jobs_storage::Database;
 use serde::Serialize;
 
+use super::app::App;
 use super::args::{EnvironmentAction, SetArgs};
 use super::backlog::{self, Ended};
 use super::exit::{CliError, Exit};
-use super::{App, database, output};
+use super::{database, output};
 
 #[derive(Serialize)]
 struct Named<'a> {

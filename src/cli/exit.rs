@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
-use jobs_core::{StorageError, WorkerError};
+use diesel_jobs_core::{StorageError, WorkerError};
 
 /// The exit codes. Scripts and supervisors rely on them: a code never changes its meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,13 +1,14 @@
 //! `freeze` and `thaw`: no worker claims anything in between.
 
-use jobs_core::Freeze;
-use jobs_core::installation::check_words;
+use diesel_jobs_core::Freeze;
+use diesel_jobs_core::installation::check_words;
 use serde::Serialize;
 
+use super::app::App;
 use super::args::{FreezeArgs, ThawArgs};
 use super::backlog::{self, Ended};
 use super::exit::{CliError, Exit};
-use super::{App, database, output, settings};
+use super::{database, output, settings};
 
 #[derive(Serialize)]
 struct Frozen {

@@ -1,13 +1,14 @@
 //! `list`: jobs at a glance, without their arguments.
 
-use jobs_core::JobRecord;
-use jobs_core::storage::JobFilter;
+use diesel_jobs_core::JobRecord;
+use diesel_jobs_core::storage::JobFilter;
 use serde::Serialize;
 
+use super::app::App;
 use super::args::ListArgs;
+use super::database;
 use super::exit::{CliError, Exit};
 use super::output::{self, Align, Table};
-use super::{App, database};
 
 /// A job without its arguments, which only `show` prints.
 #[derive(Serialize)]
@@ -15,7 +16,7 @@ pub(super) struct Row<'a> {
     id: i64,
     kind: &'a str,
     queue: &'a str,
-    state: jobs_core::JobState,
+    state: diesel_jobs_core::JobState,
     priority: i16,
     attempt: u16,
     max_attempts: u16,
@@ -24,7 +25,7 @@ pub(super) struct Row<'a> {
     enqueued_at: chrono::DateTime<chrono::Utc>,
     claimed_at: Option<chrono::DateTime<chrono::Utc>>,
     finished_at: Option<chrono::DateTime<chrono::Utc>>,
-    worker: Option<jobs_core::WorkerId>,
+    worker: Option<diesel_jobs_core::WorkerId>,
     tags: &'a [String],
     last_error: Option<&'a str>,
 }

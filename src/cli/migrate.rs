@@ -1,13 +1,14 @@
 //! `migrate`: the schema up, down, its status, its SQL, and that of its roles.
 
-use jobs_diesel::migrations::{LiveJobs, Migration, POSTGRES, POSTGRES_ROLES, SQLITE};
-use jobs_diesel::{Backend, Database};
+use diesel_jobs_storage::migrations::{LiveJobs, Migration, POSTGRES, POSTGRES_ROLES, SQLITE};
+use diesel_jobs_storage::{Backend, Database};
 use serde::Serialize;
 
+use super::app::App;
 use super::args::{BackendArgs, MigrateAction};
+use super::database;
 use super::exit::{CliError, Exit};
 use super::output::{self, Align, Table};
-use super::{App, database};
 
 /// A version, and whether the database has it.
 #[derive(Serialize)]
@@ -107,7 +108,7 @@ fn sql(app: &App<'_>, backend: BackendArgs) -> Result<Exit, CliError> {
         up: &'static str,
         down: &'static str,
     }
-    let known = known(backend.resolve(app.chosen.as_ref())?);
+    let known = known(backend.resolve(app.chosen.as_ref().map(|chosen| chosen.url.as_str()))?);
     let all: Vec<Sql> =
         known.iter().map(|m| Sql { version: m.version, name: m.name, up: m.up, down: m.down }).collect();
     output::print(app.json, &all, || {

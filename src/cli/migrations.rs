@@ -4,11 +4,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use jobs_diesel::Backend;
-use jobs_diesel::migrations::Migration;
+use diesel_jobs_storage::Backend;
+use diesel_jobs_storage::migrations::Migration;
 use serde::Serialize;
 
-use super::App;
+use super::app::App;
 use super::args::MigrationsAction;
 use super::exit::{CliError, Exit};
 use super::migrate::known;
@@ -25,7 +25,7 @@ struct Folder {
 
 pub(super) fn migrations(app: &App<'_>, action: &MigrationsAction) -> Result<Exit, CliError> {
     let MigrationsAction::Copy { dir, backend } = action;
-    let backend = backend.resolve(app.chosen.as_ref())?;
+    let backend = backend.resolve(app.chosen.as_ref().map(|chosen| chosen.url.as_str()))?;
     if !app.json {
         output::complain(&format!("the schema for {backend}"));
     }

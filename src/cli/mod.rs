@@ -1,4 +1,4 @@
-//! The bundled worker's command line. [`jobs::worker!`](crate::worker) writes the `main` that calls it; a program with
+//! The bundled worker's command line. [`diesel_jobs::worker!`](crate::worker) writes the `main` that calls it; a program with
 //! a `main` of its own calls [`main`] or [`main_with`].
 //!
 //! `worker` alone runs jobs; `worker help` names the other commands. Every command takes `--database-url` and `--json`.
@@ -14,6 +14,7 @@
 //! | 3 | the database cannot be reached |
 //! | 4 | the schema is missing, older or newer than this program |
 
+mod app;
 mod args;
 mod backlog;
 mod bench;
@@ -31,6 +32,7 @@ mod migrate;
 mod migrations;
 mod operate;
 mod output;
+mod parse;
 mod queues;
 mod retry;
 mod run;
@@ -42,46 +44,17 @@ mod unknown_queues;
 mod url;
 mod worker;
 
-use std::error::Error;
 use std::io::{self, IsTerminal as _};
-use std::path::PathBuf;
-use std::pin::Pin;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
-use jobs_core::WorkerBuilder;
-use jobs_diesel::Backend;
+use diesel_jobs_core::WorkerBuilder;
+use diesel_jobs_storage::Backend;
 
+use self::app::{App, BoxError, Setup};
 use self::args::{Cli, Command, EnvironmentAction, MigrateAction};
 use self::exit::{CliError, Exit};
 use self::settings::Environment;
-use self::url::Chosen;
-
-type BoxError = Box<dyn Error + Send + Sync>;
-
-/// The program's own part of building the worker, its type erased.
-type Setup = Box<dyn FnOnce(WorkerBuilder) -> Pin<Box<dyn Future<Output = Result<WorkerBuilder, BoxError>>>>>;
-
-/// One invocation: what every command may need.
-struct App<'a> {
-    chosen: Option<Chosen>,
-    env_file: Option<PathBuf>,
-    json: bool,
-    env: Environment<'a>,
-    setup: Option<Setup>,
-}
-
-impl App<'_> {
-    /// The database.
-    fn chosen(&self) -> Result<&Chosen, CliError> {
-        self.chosen.as_ref().ok_or_else(|| url::unset(self.env_file.as_deref(), Backend::built_in()))
-    }
-
-    /// The database's URL.
-    fn url(&self) -> Result<&str, CliError> {
-        Ok(&self.chosen()?.url)
-    }
-}
 
 /// The whole program: reads the command line and the environment, does what they say, answers the exit code.
 pub fn main() -> ExitCode {
@@ -93,12 +66,12 @@ pub fn main() -> ExitCode {
 ///
 /// ```no_run
 /// # #[derive(Clone)] struct Mailer;
-/// async fn setup(worker: jobs::WorkerBuilder) -> Result<jobs::WorkerBuilder, std::io::Error> {
+/// async fn setup(worker: diesel_jobs::WorkerBuilder) -> Result<diesel_jobs::WorkerBuilder, std::io::Error> {
 ///     Ok(worker.state(Mailer).queue("mail", 20))
 /// }
 ///
 /// fn main() -> std::process::ExitCode {
-///     jobs::cli::main_with(setup)
+///     diesel_jobs::cli::main_with(setup)
 /// }
 /// ```
 pub fn main_with<S, E>(setup: S) -> ExitCode
@@ -207,6 +180,6 @@ async fn execute(command: Command, app: App<'_>) -> Result<Exit, CliError> {
             environment::environment(&app, &action.unwrap_or(EnvironmentAction::Show)).await
         }
         Command::Bench(args) => bench::bench(&app, &args).await,
-        Command::BenchWorker(args) => bench::work(&app, &args).await,
+        Command::BenchWorker(args) => bench::process::work(&app, &args).await,
     }
 }

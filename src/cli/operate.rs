@@ -1,10 +1,10 @@
 //! What `retry` and `cancel` share: one answer per job, and a failure if any job was refused.
 
-use jobs_core::JobState;
-use jobs_core::storage::Operated;
+use diesel_jobs_core::JobState;
+use diesel_jobs_core::storage::Operated;
 use serde::Serialize;
 
-use super::App;
+use super::app::App;
 use super::exit::{CliError, Exit};
 use super::output;
 

@@ -1,10 +1,11 @@
 //! `retry`: makes ended or waiting jobs available now.
 
-use jobs_core::JobId;
+use diesel_jobs_core::JobId;
 
+use super::app::App;
+use super::database;
 use super::exit::{CliError, Exit};
 use super::operate::{Answer, report};
-use super::{App, database};
 
 pub(super) async fn retry(app: &App<'_>, ids: &[i64]) -> Result<Exit, CliError> {
     let database = database::open(app.url()?, database::NO_HANDLERS).await?;

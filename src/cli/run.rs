@@ -1,9 +1,10 @@
 //! `run`: the worker, from start-up checks to the drained end.
 
+use super::app::App;
 use super::args::RunArgs;
 use super::exit::{CliError, Exit};
 use super::signals::Signals;
-use super::{App, database, settings, unknown_queues, worker};
+use super::{database, settings, unknown_queues, worker};
 
 /// Runs until a signal. A database that is away at start-up ends the process at once: a wrong URL must be seen, and
 /// a supervisor starts it again. Once the worker runs, it survives such outages by itself.
@@ -13,7 +14,7 @@ pub(super) async fn run(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError> 
     // Before anything slow: a signal during start-up must not be lost.
     let mut signals =
         Signals::install().map_err(|error| CliError::failed(format!("listening for signals: {error}")))?;
-    tracing::info!("using {chosen}");
+    tracing::info!(target: "diesel_jobs", "using {chosen}");
     let url = chosen.url.clone();
     let started = async {
         let database = database::open(&url, worker::handlers(&settings)).await?;
@@ -31,10 +32,10 @@ pub(super) async fn run(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError> 
     worker
         .run_until(async move {
             let signal = signals.next().await;
-            tracing::info!(signal, "asked to stop; a second signal stops at once");
+            tracing::info!(target: "diesel_jobs", { signal }, "asked to stop; a second signal stops at once");
             tokio::spawn(async move {
                 let signal = signals.next().await;
-                tracing::warn!(signal, "asked again: stopping now");
+                tracing::warn!(target: "diesel_jobs", { signal }, "asked again: stopping now");
                 handle.shutdown_now();
             });
         })

@@ -3,11 +3,11 @@
 
 use std::ffi::OsString;
 
-use super::args::{self, FreezeArgs, GlobalArgs, RunArgs};
-use super::duration;
+use super::args::{FreezeArgs, GlobalArgs, RunArgs};
 use super::exit::CliError;
 use super::logging::LogFormat;
 use super::queues::QueueList;
+use super::{duration, parse};
 
 /// Where variables are looked up: the process's environment, or a test's.
 pub(super) type Environment<'a> = &'a dyn Fn(&str) -> Option<OsString>;
@@ -35,14 +35,14 @@ pub(super) fn run(args: &RunArgs, env: Environment<'_>) -> Result<RunArgs, CliEr
     let RunArgs { queues, concurrency, connections, poll, grace, lease, timeout, max_crashes, environment } = args;
     Ok(RunArgs {
         queues: pick(queues.clone(), env, "JOBS_QUEUES", QueueList::parse)?,
-        concurrency: pick(*concurrency, env, "JOBS_CONCURRENCY", args::positive)?,
-        connections: pick(*connections, env, "JOBS_CONNECTIONS", args::positive)?,
+        concurrency: pick(*concurrency, env, "JOBS_CONCURRENCY", parse::positive)?,
+        connections: pick(*connections, env, "JOBS_CONNECTIONS", parse::positive)?,
         poll: pick(*poll, env, "JOBS_POLL", duration::parse_positive)?,
         grace: pick(*grace, env, "JOBS_GRACE", duration::parse)?,
         lease: pick(*lease, env, "JOBS_LEASE", duration::parse_positive)?,
         timeout: pick(*timeout, env, "JOBS_TIMEOUT", duration::parse_positive)?,
         max_crashes: pick(*max_crashes, env, "JOBS_MAX_CRASHES", crashes)?,
-        environment: pick(environment.clone(), env, "JOBS_ENVIRONMENT", args::name)?,
+        environment: pick(environment.clone(), env, "JOBS_ENVIRONMENT", parse::name)?,
     })
 }
 
@@ -57,7 +57,7 @@ pub(super) fn actor(args: &FreezeArgs, env: Environment<'_>) -> Result<String, C
 
 fn crashes(text: &str) -> Result<u16, String> {
     let refused = |_| format!("{text:?} is not a whole number from 1 to {}", u16::MAX);
-    args::positive(text).and_then(|number| u16::try_from(number).map_err(|_| String::new())).map_err(refused)
+    parse::positive(text).and_then(|number| u16::try_from(number).map_err(|_| String::new())).map_err(refused)
 }
 
 fn pick<T>(

@@ -1,13 +1,14 @@
 //! `show`: one job in full. The only command that prints arguments, because somebody asked for exactly this job.
 
-use jobs_core::{AttemptError, Freeze, JobId, JobRecord, JobState};
+use diesel_jobs_core::{AttemptError, Freeze, JobId, JobRecord, JobState};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::app::App;
 use super::exit::{CliError, Exit};
 use super::list::Row;
 use super::output::{self, printable, time};
-use super::{App, database, stats};
+use super::{database, stats};
 
 #[derive(Serialize)]
 struct Shown<'a> {

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use jobs_core::{Freeze, Installation, KindStats, WorkerRecord};
+use diesel_jobs_core::{Freeze, Installation, KindStats, WorkerRecord};
 use serde::Serialize;
 
+use super::app::App;
 use super::exit::{CliError, Exit};
 use super::output::{self, Align, Table};
-use super::{App, database, duration};
+use super::{database, duration};
 
 #[derive(Serialize)]
 struct Stats {

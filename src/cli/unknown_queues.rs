@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use jobs_core::storage::{JobFilter, Operator};
-use jobs_core::{JobState, UnknownQueue, Worker};
+use diesel_jobs_core::storage::{JobFilter, Operator};
+use diesel_jobs_core::{JobState, UnknownQueue, Worker};
 
 /// How many waiting jobs are looked at. The newest tell what a queue is for.
 const SAMPLE: usize = 1000;
@@ -28,8 +28,8 @@ pub(super) async fn say(worker: &mut Worker, operator: &dyn Operator) {
         let jobs = jobs.ok().and_then(Result::ok).unwrap_or_default();
         let kinds: BTreeSet<String> = jobs.into_iter().map(|job| job.kind).collect();
         match note(queue, &kinds, &ours) {
-            Note::Meant(text) => tracing::info!(worker.queue = queue.name, "{text}"),
-            Note::Doubtful(text) => tracing::warn!(worker.queue = queue.name, "{text}"),
+            Note::Meant(text) => tracing::info!(target: "diesel_jobs", { worker.queue = queue.name }, "{text}"),
+            Note::Doubtful(text) => tracing::warn!(target: "diesel_jobs", { worker.queue = queue.name }, "{text}"),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use jobs_diesel::Backend;
+use diesel_jobs_storage::Backend;
 
 use super::args::GlobalArgs;
 use super::database::place;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use jobs_core::storage::Storage;
-use jobs_core::{Registry, Worker, WorkerBuilder};
+use diesel_jobs_core::storage::Storage;
+use diesel_jobs_core::{Registry, Worker, WorkerBuilder};
 
-use super::Setup;
+use super::app::Setup;
 use super::args::RunArgs;
 use super::exit::CliError;
 use super::queues::{QueueEntry, QueueList};

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use jobs_core::storage::{Claim, RescuePolicy, Rescued, Wanted, WorkerInfo};
-use jobs_core::{
+use diesel_jobs_core::storage::{Claim, RescuePolicy, Rescued, Wanted, WorkerInfo};
+use diesel_jobs_core::{
     AttemptError, ClaimedJob, Failure, FailureKind, Finish, JobContext, JobId, JobRecord, JobState, Keep, Lease,
     NewJob, Retention, RunAt, States, Transition, WorkerId,
 };
-use jobs_diesel::Database;
+use diesel_jobs_storage::Database;
 use tokio_util::sync::CancellationToken;
 
 use crate::fixture::Fixture;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use chrono::{TimeDelta, Utc};
-use jobs_core::{ClaimedJob, JobId, JobState, RunAt};
+use diesel_jobs_core::{ClaimedJob, JobId, JobState, RunAt};
 
 use crate::bench::*;
 use crate::fixture::Fixture;
@@ -120,7 +120,7 @@ pub(crate) async fn unknown_kinds_are_left_alone_and_block_nobody<F: Fixture>(f:
 pub(crate) async fn a_worker_that_is_not_registered_gets_nothing<F: Fixture>(f: F) {
     let db = f.database();
     let id = enqueue(&f, job()).await;
-    assert_eq!(claim(db, jobs_core::WorkerId::generate(), 10).await.len(), 0);
+    assert_eq!(claim(db, diesel_jobs_core::WorkerId::generate(), 10).await.len(), 0);
     let worker = worker(db).await;
     db.storage.deregister(worker).await.unwrap();
     assert_eq!(claim(db, worker, 10).await.len(), 0);

@@ -1,8 +1,8 @@
 //! An application's own connection, whatever its type.
 
 use async_trait::async_trait;
-use jobs_core::{JobContext, JobId, NewJob};
-use jobs_diesel::{CompleteError, EnqueueError, MigrateError};
+use diesel_jobs_core::{JobContext, JobId, NewJob};
+use diesel_jobs_storage::{CompleteError, EnqueueError, MigrateError};
 
 /// What the tests do on a connection of the application.
 #[async_trait]
@@ -51,20 +51,26 @@ macro_rules! sync_client {
                 let row: crate::client::Number = diesel::RunQueryDsl::get_result(diesel::sql_query(sql), self).unwrap();
                 row.number
             }
-            async fn enqueue(&mut self, job: jobs_core::NewJob) -> Result<jobs_core::JobId, jobs_diesel::EnqueueError> {
-                jobs_diesel::Enqueue::enqueue(job, self)
+            async fn enqueue(
+                &mut self,
+                job: diesel_jobs_core::NewJob,
+            ) -> Result<diesel_jobs_core::JobId, diesel_jobs_storage::EnqueueError> {
+                diesel_jobs_storage::Enqueue::enqueue(job, self)
             }
             async fn enqueue_all(
                 &mut self,
-                jobs: Vec<jobs_core::NewJob>,
-            ) -> Result<Vec<jobs_core::JobId>, jobs_diesel::EnqueueError> {
-                jobs_diesel::enqueue_all(self, jobs)
+                jobs: Vec<diesel_jobs_core::NewJob>,
+            ) -> Result<Vec<diesel_jobs_core::JobId>, diesel_jobs_storage::EnqueueError> {
+                diesel_jobs_storage::enqueue_all(self, jobs)
             }
-            async fn complete_in(&mut self, ctx: &jobs_core::JobContext) -> Result<(), jobs_diesel::CompleteError> {
-                jobs_diesel::CompleteIn::complete_in(ctx, self)
+            async fn complete_in(
+                &mut self,
+                ctx: &diesel_jobs_core::JobContext,
+            ) -> Result<(), diesel_jobs_storage::CompleteError> {
+                diesel_jobs_storage::CompleteIn::complete_in(ctx, self)
             }
-            async fn migrate(&mut self) -> Result<(), jobs_diesel::MigrateError> {
-                jobs_diesel::Executor::migrate(self)
+            async fn migrate(&mut self) -> Result<(), diesel_jobs_storage::MigrateError> {
+                diesel_jobs_storage::Executor::migrate(self)
             }
         }
     };
@@ -95,20 +101,26 @@ macro_rules! async_client {
                 let row: crate::client::Number = diesel_async::RunQueryDsl::get_result(query, self).await.unwrap();
                 row.number
             }
-            async fn enqueue(&mut self, job: jobs_core::NewJob) -> Result<jobs_core::JobId, jobs_diesel::EnqueueError> {
-                jobs_diesel::Enqueue::enqueue(job, self).await
+            async fn enqueue(
+                &mut self,
+                job: diesel_jobs_core::NewJob,
+            ) -> Result<diesel_jobs_core::JobId, diesel_jobs_storage::EnqueueError> {
+                diesel_jobs_storage::Enqueue::enqueue(job, self).await
             }
             async fn enqueue_all(
                 &mut self,
-                jobs: Vec<jobs_core::NewJob>,
-            ) -> Result<Vec<jobs_core::JobId>, jobs_diesel::EnqueueError> {
-                jobs_diesel::enqueue_all(self, jobs).await
+                jobs: Vec<diesel_jobs_core::NewJob>,
+            ) -> Result<Vec<diesel_jobs_core::JobId>, diesel_jobs_storage::EnqueueError> {
+                diesel_jobs_storage::enqueue_all(self, jobs).await
             }
-            async fn complete_in(&mut self, ctx: &jobs_core::JobContext) -> Result<(), jobs_diesel::CompleteError> {
-                jobs_diesel::CompleteIn::complete_in(ctx, self).await
+            async fn complete_in(
+                &mut self,
+                ctx: &diesel_jobs_core::JobContext,
+            ) -> Result<(), diesel_jobs_storage::CompleteError> {
+                diesel_jobs_storage::CompleteIn::complete_in(ctx, self).await
             }
-            async fn migrate(&mut self) -> Result<(), jobs_diesel::MigrateError> {
-                jobs_diesel::Executor::migrate(self).await
+            async fn migrate(&mut self) -> Result<(), diesel_jobs_storage::MigrateError> {
+                diesel_jobs_storage::Executor::migrate(self).await
             }
         }
     };

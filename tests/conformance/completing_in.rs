@@ -1,7 +1,7 @@
 //! A handler that finishes its job with a transaction of its own.
 
-use jobs_core::{JobState, Transition};
-use jobs_diesel::CompleteError;
+use diesel_jobs_core::{JobState, Transition};
+use diesel_jobs_storage::CompleteError;
 
 use crate::bench::*;
 use crate::fixture::Fixture;

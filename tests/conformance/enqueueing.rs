@@ -1,9 +1,9 @@
 //! The way in, on every kind of connection an application may use.
 
 use chrono::{TimeDelta, Utc};
-use jobs_core::storage::JobFilter;
-use jobs_core::{InvalidJob, JobState, MAX_ARGS_BYTES, NewJob, RunAt};
-use jobs_diesel::EnqueueError;
+use diesel_jobs_core::storage::JobFilter;
+use diesel_jobs_core::{InvalidJob, JobState, MAX_ARGS_BYTES, NewJob, RunAt};
+use diesel_jobs_storage::EnqueueError;
 
 use crate::bench::*;
 use crate::fixture::Fixture;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use jobs_core::storage::Operated;
-use jobs_core::{ClaimedJob, Finish, JobState, Keep, Lease, Transition, WorkerId};
-use jobs_diesel::Database;
-use jobs_diesel::migrations::LiveJobs;
+use diesel_jobs_core::storage::Operated;
+use diesel_jobs_core::{ClaimedJob, Finish, JobState, Keep, Lease, Transition, WorkerId};
+use diesel_jobs_storage::Database;
+use diesel_jobs_storage::migrations::LiveJobs;
 
 use crate::bench::*;
 use crate::fixture::Fixture;
@@ -130,7 +130,7 @@ pub(crate) async fn a_refused_finish_writes_nothing<F: Fixture>(f: F) {
     let worker = worker(db).await;
     let job = claimed(&f, worker, job()).await;
     is_refused(db, Lease { number: job.lease.number + 1, ..job.lease }, &job).await;
-    let gone = Lease { job: jobs_core::JobId(job.lease.job.0 + 1000), ..job.lease };
+    let gone = Lease { job: diesel_jobs_core::JobId(job.lease.job.0 + 1000), ..job.lease };
     assert!(!finish(db, gone, discard()).await);
     assert!(show(db, gone.job).await.is_none());
 }

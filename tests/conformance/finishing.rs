@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jobs_core::storage::Operated;
-use jobs_core::{FailureKind, Finish, JobState, Keep, Transition};
+use diesel_jobs_core::storage::Operated;
+use diesel_jobs_core::{FailureKind, Finish, JobState, Keep, Transition};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 

@@ -5,9 +5,9 @@ use std::future::Future;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use jobs_core::storage::Body;
-use jobs_core::{JobError, Transition};
-use jobs_diesel::Database;
+use diesel_jobs_core::storage::Body;
+use diesel_jobs_core::{JobError, Transition};
+use diesel_jobs_storage::Database;
 use tokio::sync::oneshot;
 
 use crate::client::Client;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use jobs_core::storage::Rescanned;
-use jobs_core::{Installation, JobState, Keep, Transition};
-use jobs_diesel::Database;
+use diesel_jobs_core::storage::Rescanned;
+use diesel_jobs_core::{Installation, JobState, Keep, Transition};
+use diesel_jobs_storage::Database;
 
 use crate::bench::*;
 use crate::fixture::Fixture;
@@ -32,7 +32,7 @@ pub(crate) async fn nothing_is_claimed_while_it_is_frozen_and_everything_after_a
     let during = enqueue(&f, with(|job| job.queue = "mail".into())).await;
     let wants = wants(worker, &[("default", 10), ("mail", 10)]);
     // Other processes, and a worker that insists, get nothing, either.
-    let (again, insisting) = (f.again().await, jobs_core::storage::Claim { insist: true, ..wants.clone() });
+    let (again, insisting) = (f.again().await, diesel_jobs_core::storage::Claim { insist: true, ..wants.clone() });
     for _ in 0..3 {
         assert_eq!(db.storage.claim(&wants).await.unwrap().len(), 0);
         assert_eq!(again.storage.claim(&insisting).await.unwrap().len(), 0);
@@ -75,7 +75,7 @@ pub(crate) async fn suspects_schedules_and_history_wait_for_the_thaw<F: Fixture>
     let schedule = stored(db, "nightly").await.unwrap();
     let next = schedule.last_tick + TimeDelta::seconds(1);
     tokio::time::sleep(Duration::from_millis(20)).await;
-    let wants = jobs_core::storage::Claim { suspect_at: 1, ..wants(worker, &[("default", 1)]) };
+    let wants = diesel_jobs_core::storage::Claim { suspect_at: 1, ..wants(worker, &[("default", 1)]) };
 
     freeze(db).await;
     assert_eq!(db.storage.claim_suspect(&wants).await.unwrap().map(|job| job.lease.job), None);

@@ -7,8 +7,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use jobs_core::storage::{Claim, DeclaredSchedule, JobFilter, Wanted, WorkerInfo};
-use jobs_core::{
+use diesel_jobs_core::storage::{Claim, DeclaredSchedule, JobFilter, Wanted, WorkerInfo};
+use diesel_jobs_core::{
     CatchUp, ClaimedJob, Failure, FailureKind, Finish, JobId, NewJob, Schedule, StorageError, Transition, WorkerId,
 };
 

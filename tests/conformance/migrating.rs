@@ -1,15 +1,15 @@
 //! The schema's versions.
 
-use jobs_core::StorageError;
-use jobs_diesel::MigrateError;
-use jobs_diesel::migrations::LiveJobs;
+use diesel_jobs_core::StorageError;
+use diesel_jobs_storage::MigrateError;
+use diesel_jobs_storage::migrations::LiveJobs;
 
 use crate::bench::*;
 use crate::fixture::Fixture;
 
 const NONE: [i32; 0] = [];
 
-fn versions(migrations: &[&jobs_diesel::migrations::Migration]) -> Vec<i32> {
+fn versions(migrations: &[&diesel_jobs_storage::migrations::Migration]) -> Vec<i32> {
     migrations.iter().map(|migration| migration.version).collect()
 }
 

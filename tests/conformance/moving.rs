@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jobs_core::{ClaimedJob, Finish, JobState, Keep, NewJob, Transition};
+use diesel_jobs_core::{ClaimedJob, Finish, JobState, Keep, NewJob, Transition};
 
 use crate::bench::*;
 use crate::fixture::Fixture;

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use jobs_core::storage::{Claim, DeclaredSchedule, Operated};
-use jobs_core::{CatchUp, JobId, JobState, Keep, Transition};
+use diesel_jobs_core::storage::{Claim, DeclaredSchedule, Operated};
+use diesel_jobs_core::{CatchUp, JobId, JobState, Keep, Transition};
 
 use crate::bench::*;
 use crate::fixture::Fixture;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use jobs_core::storage::{JobFilter, Operated};
-use jobs_core::{FailureKind, JobId, JobState, NewJob};
+use diesel_jobs_core::storage::{JobFilter, Operated};
+use diesel_jobs_core::{FailureKind, JobId, JobState, NewJob};
 
 use crate::bench::*;
 use crate::fixture::Fixture;
@@ -109,7 +109,7 @@ pub(crate) async fn retry_leaves_at_least_one_attempt<F: Fixture>(f: F) {
     // Whoever asks for another try has looked at the crashes too.
     let dead = mortal(db).await;
     let crashed = claimed(&f, dead, job()).await.lease.job;
-    rescue(db, jobs_core::storage::RescuePolicy { max_crashes: 1, ..POLICY }).await;
+    rescue(db, diesel_jobs_core::storage::RescuePolicy { max_crashes: 1, ..POLICY }).await;
     assert_eq!(record(db, crashed).await.crashes, 1);
     assert_eq!(db.operator.retry(crashed).await.unwrap(), Operated::Done);
     assert_eq!(record(db, crashed).await.crashes, 0);

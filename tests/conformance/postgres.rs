@@ -18,8 +18,8 @@ use std::time::Duration;
 use diesel_async::pooled_connection::AsyncDieselConnectionManager;
 use diesel_async::pooled_connection::deadpool::{Object, Pool};
 use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
-use jobs_core::storage::Body;
-use jobs_diesel::Database;
+use diesel_jobs_core::storage::Body;
+use diesel_jobs_storage::Database;
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
@@ -96,7 +96,7 @@ async fn template() -> &'static str {
             let name = new_name("template");
             admin(&format!("create database {name}")).await;
             let mut conn = AsyncPgConnection::establish(&url_of(&name)).await.unwrap();
-            jobs_diesel::Executor::migrate(&mut conn).await.unwrap();
+            diesel_jobs_storage::Executor::migrate(&mut conn).await.unwrap();
             conn.batch_execute("create table effect (name text not null)").await.unwrap();
             name
         })

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jobs_core::{Finish, JobState, Keep, Transition};
+use diesel_jobs_core::{Finish, JobState, Keep, Transition};
 
 use crate::bench::*;
 use crate::fixture::Fixture;

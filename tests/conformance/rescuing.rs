@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jobs_core::storage::{Claim, RescuePolicy, Rescued, Rescuer, Wanted};
-use jobs_core::{FailureKind, JobId, JobState, Transition, WorkerId};
+use diesel_jobs_core::storage::{Claim, RescuePolicy, Rescued, Rescuer, Wanted};
+use diesel_jobs_core::{FailureKind, JobId, JobState, Transition, WorkerId};
 
-use jobs_diesel::Database;
+use diesel_jobs_storage::Database;
 
 use crate::bench::*;
 use crate::fixture::Fixture;

@@ -1,9 +1,9 @@
 //! Schedules: declared, changed, ticked once.
 
 use chrono::TimeDelta;
-use jobs_core::CatchUp;
-use jobs_core::storage::{DeclaredSchedule, JobFilter, StoredSchedule};
-use jobs_diesel::Database;
+use diesel_jobs_core::CatchUp;
+use diesel_jobs_core::storage::{DeclaredSchedule, JobFilter, StoredSchedule};
+use diesel_jobs_storage::Database;
 
 use crate::bench::*;
 use crate::fixture::Fixture;

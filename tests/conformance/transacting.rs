@@ -4,8 +4,8 @@ use std::any::TypeId;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use jobs_core::storage::{Operated, Transacted, Transaction};
-use jobs_core::{JobState, Lease, Transition};
+use diesel_jobs_core::storage::{Operated, Transacted, Transaction};
+use diesel_jobs_core::{JobState, Lease, Transition};
 use tokio_util::sync::CancellationToken;
 
 use crate::bench::*;

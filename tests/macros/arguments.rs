@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use jobs::{JobContext, State, job};
+use diesel_jobs::{JobContext, State, job};
 use serde_json::{Value, from_value, json, to_value};
 
 use crate::support::run;
@@ -66,7 +66,7 @@ fn what_is_stored_reads_back_the_same() {
 
 #[tokio::test]
 async fn the_function_gets_what_was_stored() {
-    let mut states = jobs_core::States::default();
+    let mut states = diesel_jobs_core::States::default();
     states.insert(3u32);
     run::<EveryForm>(&stored(), states).await.unwrap();
 }
@@ -125,7 +125,7 @@ fn r#match(r#in: i64) {
 
 #[tokio::test]
 async fn raw_identifiers_lose_their_prefix_in_all_that_is_stored() {
-    assert_eq!(<Match as jobs::Job>::KIND, "match");
+    assert_eq!(<Match as diesel_jobs::Job>::KIND, "match");
     assert_eq!(to_value(Match { r#in: 3 }).unwrap(), json!({"in": 3}));
-    run::<Match>(&json!({"in": 3}), jobs_core::States::default()).await.unwrap();
+    run::<Match>(&json!({"in": 3}), diesel_jobs_core::States::default()).await.unwrap();
 }

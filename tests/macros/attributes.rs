@@ -1,9 +1,9 @@
 //! What is carried from the function to its struct.
 
-use jobs::{Job, Registry, job};
+use diesel_jobs::{Job, Registry, job};
 
 mod inner {
-    use jobs::job;
+    use diesel_jobs::job;
 
     #[job]
     pub(crate) fn seen(number: i64) {
@@ -63,12 +63,12 @@ fn deprecation_is_carried_over() {
 #[must_use]
 #[inline]
 #[job]
-fn other_attributes_stay_on_the_function() -> jobs::Outcome {
-    jobs::Outcome::Complete
+fn other_attributes_stay_on_the_function() -> diesel_jobs::Outcome {
+    diesel_jobs::Outcome::Complete
 }
 
 #[test]
 fn a_job_is_made_once_from_a_function_with_attributes() {
     assert_eq!(OtherAttributesStayOnTheFunction::KIND, "other_attributes_stay_on_the_function");
-    assert_eq!(other_attributes_stay_on_the_function(), jobs::Outcome::Complete);
+    assert_eq!(other_attributes_stay_on_the_function(), diesel_jobs::Outcome::Complete);
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use jobs::{Handle, Job, JobContext, JobError, Outcome, Registered};
-use jobs_core::States;
+use diesel_jobs::{Handle, Job, JobContext, JobError, Outcome, Registered};
+use diesel_jobs_core::States;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 

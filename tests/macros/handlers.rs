@@ -3,9 +3,9 @@
 use std::io;
 use std::time::Duration;
 
-use jobs::__private::{AsyncJobConnection, BlockingJobConnection};
-use jobs::{JobContext, JobError, Outcome, Registered, ResultExt as _, State, job};
-use jobs_core::{Handler, States, TypeKey};
+use diesel_jobs::__private::{AsyncJobConnection, BlockingJobConnection};
+use diesel_jobs::{JobContext, JobError, Outcome, Registered, ResultExt as _, State, job};
+use diesel_jobs_core::{Handler, States, TypeKey};
 use serde_json::json;
 
 use crate::support::{context, run, run_with};
@@ -192,7 +192,7 @@ async fn every_return_type_comes_down_to_an_outcome_or_an_error() {
 #[cfg(feature = "sqlite")]
 mod sqlite {
     use diesel::prelude::*;
-    use jobs::job;
+    use diesel_jobs::job;
     use serde_json::json;
 
     use crate::support::run_with;
@@ -220,8 +220,8 @@ mod sqlite {
 mod postgres {
     use diesel::QueryResult;
     use diesel_async::{AsyncPgConnection, RunQueryDsl};
-    use jobs::{JobContext, Registered, job};
-    use jobs_core::{Handler, TypeKey};
+    use diesel_jobs::{JobContext, Registered, job};
+    use diesel_jobs_core::{Handler, TypeKey};
 
     #[job]
     async fn writes_later(ctx: &JobContext, conn: &mut AsyncPgConnection, row: String) -> QueryResult<()> {

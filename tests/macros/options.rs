@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jobs::{Backoff, CatchUp, IntoNewJob, Job, Registered, Registry, Retain, job};
+use diesel_jobs::{Backoff, CatchUp, IntoNewJob, Job, Registered, Registry, Retain, job};
 
 #[job]
 fn plain() {}
@@ -99,6 +99,8 @@ fn every_job_of_the_program_is_registered_once() {
     for kind in ["plain", "stored.under/this", "nightly", "every_form", "asynchronous", "send_welcome"] {
         assert!(linked.get(kind).is_some(), "{kind} is not registered");
     }
-    linked.check(&jobs_core::States::default(), |_| true, "none").expect_err("a job takes a state that is not given");
+    linked
+        .check(&diesel_jobs_core::States::default(), |_| true, "none")
+        .expect_err("a job takes a state that is not given");
     assert!(linked.get("with_options").is_none(), "`kind` replaces the function's name");
 }

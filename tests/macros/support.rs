@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use jobs::{JobContext, JobError, JobId, Outcome, Registered, WorkerId};
-use jobs_core::{AnyConnection, ClaimedJob, Handler, Lease, States};
+use diesel_jobs::{JobContext, JobError, JobId, Outcome, Registered, WorkerId};
+use diesel_jobs_core::{AnyConnection, ClaimedJob, Handler, Lease, States};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 

@@ -4,7 +4,7 @@ use std::process::{Command, ExitCode};
 use std::{env, hint};
 
 use anyhow::{Context as _, Result};
-use jobs::WorkerBuilder;
+use diesel_jobs::WorkerBuilder;
 use torture::history::Recorder;
 use torture::process::end_with_parent;
 use torture::workload::versions;
@@ -52,7 +52,7 @@ impl Role {
     pub(crate) fn play(self) -> ExitCode {
         end_with_parent();
         match self {
-            Self::Worker => jobs::cli::main_with(set_up),
+            Self::Worker => diesel_jobs::cli::main_with(set_up),
             Self::Burner => loop {
                 hint::spin_loop();
             },

@@ -4,7 +4,7 @@ use std::{path::Path, time::Instant};
 
 use anyhow::{Context, Result};
 
-use crate::{doc, features, lint, test, versions};
+use crate::{doc, features, lint, package, test, versions};
 
 type Step = fn(&Path) -> Result<()>;
 
@@ -14,6 +14,7 @@ const STEPS: &[(&str, Step)] = &[
     ("lint", lint::run),
     ("features", features::run),
     ("doc", doc::run),
+    ("package", package::run),
 ];
 
 pub(crate) fn run(root: &Path) -> Result<()> {

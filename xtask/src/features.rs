@@ -19,7 +19,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
 
 fn check(root: &Path, features: &[&str]) -> Result<()> {
     execute(
-        cargo(root).args(["check", "--package", "jobs"]).args(features),
+        cargo(root).args(["check", "--package", "diesel-jobs"]).args(features),
         "put what needs the missing feature behind `#[cfg(feature = \"..\")]`, or let the feature imply it in Cargo.toml",
     )
 }

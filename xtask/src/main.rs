@@ -9,6 +9,7 @@ mod ci;
 mod doc;
 mod features;
 mod lint;
+mod package;
 mod pg;
 mod test;
 mod tidy;
@@ -41,7 +42,9 @@ enum Verb {
     Features,
     /// Build the documentation, warnings denied
     Doc,
-    /// Run test, versions, lint, features and doc, in that order
+    /// Pack what is published, and run an application on the packed files
+    Package,
+    /// Run test, versions, lint, features, doc and package, in that order
     Ci,
     /// Measure everything beside hand-written SQL, and write PERFORMANCE.md's tables and charts
     Bench(bench::Options),
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
         Verb::Tidy => tidy::run(&root),
         Verb::Features => features::run(&root),
         Verb::Doc => doc::run(&root),
+        Verb::Package => package::run(&root),
         Verb::Ci => ci::run(&root),
         Verb::Bench(options) => bench::run(&root, &options),
         Verb::Torture(options) => torture::run(&root, &options),

@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn naming_a_package_narrows_the_run() {
         assert_eq!(line(&["name"]), "--workspace --all-features --no-fail-fast name");
-        assert_eq!(line(&["-p", "jobs-core"]), "--all-features --no-fail-fast -p jobs-core");
+        assert_eq!(line(&["-p", "diesel-jobs-core"]), "--all-features --no-fail-fast -p diesel-jobs-core");
         assert_eq!(line(&["--", "-p"]), "--workspace --all-features --no-fail-fast -- -p");
     }
 }

@@ -1,5 +1,7 @@
 //! `cargo xtask tidy`: the house rules that no compiler checks, over the files in git.
 
+mod circles;
+mod file;
 mod rules;
 
 use std::{fs, path::Path, process::Command};
@@ -7,15 +9,7 @@ use std::{fs, path::Path, process::Command};
 use anyhow::{Result, bail};
 
 use crate::run::capture;
-
-/// A file as the rules see it.
-struct File {
-    /// Relative to the root, with `/`.
-    path: String,
-    /// What it holds; for a symlink, where it leads.
-    text: String,
-    symlink: bool,
-}
+use file::File;
 
 pub(crate) fn run(root: &Path) -> Result<()> {
     let files = tracked(root)?;

@@ -137,7 +137,7 @@ fn build(root: &Path) -> Result<Vec<Program>> {
         .filter_map(|Artifact { executable, manifest_path, target }| {
             let tests = match &*target.name {
                 "conformance" => "postgres",
-                "jobs_diesel" => "pg::",
+                "diesel_jobs_storage" => "pg::",
                 _ => return None,
             };
             Some(Program { file: executable?, package: manifest_path.parent()?.to_path_buf(), tests })

@@ -3,12 +3,12 @@
 use clap::{Parser, ValueEnum};
 
 use crate::handler::Mode;
-use crate::system::Name;
+use crate::name::Name;
 
 /// The first word of a command line that this program gives to itself.
 pub(crate) const WORKER: &str = "worker-process";
 
-/// Compares `jobs` with other job queues for Rust on PostgreSQL.
+/// Compares `diesel-jobs` with other job queues for Rust on PostgreSQL.
 ///
 /// Makes databases of its own (`jobs_peers_*`) on the server and drops them afterwards.
 #[derive(Parser)]

@@ -13,8 +13,8 @@ use tokio::sync::watch;
 
 use crate::args::WORKER;
 use crate::handler::Mode;
-use crate::system::Name;
-use crate::worker::READY;
+use crate::name::Name;
+use crate::gate::READY;
 
 /// The longest a worker may take to connect.
 const CONNECTING: Duration = Duration::from_secs(30);

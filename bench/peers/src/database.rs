@@ -7,7 +7,8 @@ use anyhow::{Context as _, Result};
 use tokio_postgres::{Client, NoTls};
 use url::Url;
 
-use crate::system::Name;
+use crate::name::Name;
+use crate::systems;
 
 /// Every database of this program begins so.
 const PREFIX: &str = "jobs_peers";
@@ -65,7 +66,7 @@ impl Server {
         fill: impl AsyncFnOnce(&str) -> Result<()>,
     ) -> Result<Database> {
         let database = self.create("template1").await?;
-        system.system().migrate(&database.url).await.with_context(|| format!("migrating {}", system.text()))?;
+        systems::of(system).migrate(&database.url).await.with_context(|| format!("migrating {}", system.text()))?;
         if n > 0 {
             fill(&database.url).await.with_context(|| format!("filling the queue of {}", system.text()))?;
         }
@@ -121,7 +122,7 @@ impl Database {
     /// Waits until the system's own tables say that every job is done; answers whether they did before the limit.
     pub(crate) async fn await_done(&self, system: Name, limit: Duration) -> Result<bool> {
         let client = connect(&self.url).await?;
-        let query = client.prepare(system.system().left()).await?;
+        let query = client.prepare(systems::of(system).left()).await?;
         let done = async {
             while client.query_one(&query, &[]).await?.get::<_, i64>(0) > 0 {
                 tokio::time::sleep(LOOK).await;
@@ -136,12 +137,12 @@ impl Database {
 
     /// How many jobs the system's tables hold that are not yet done.
     pub(crate) async fn left(&self, system: Name) -> Result<i64> {
-        Ok(connect(&self.url).await?.query_one(system.system().left(), &[]).await?.get(0))
+        Ok(connect(&self.url).await?.query_one(systems::of(system).left(), &[]).await?.get(0))
     }
 
     /// How many finished jobs the system's tables hold, if it keeps them.
     pub(crate) async fn kept(&self, system: Name) -> Result<Option<i64>> {
-        let Some(sql) = system.system().kept() else { return Ok(None) };
+        let Some(sql) = systems::of(system).kept() else { return Ok(None) };
         Ok(Some(connect(&self.url).await?.query_one(sql, &[]).await?.get(0)))
     }
 }

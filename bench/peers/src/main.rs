@@ -1,4 +1,4 @@
-//! Runs the same measures against `jobs` and other job queues for Rust, each at its documented best settings, in turns
+//! Runs the same measures against `diesel-jobs` and other job queues for Rust, each at its documented best settings, in turns
 //! and on databases of their own, so that the figures of one run can be compared.
 //!
 //! ```text
@@ -11,9 +11,11 @@
 mod args;
 mod child;
 mod database;
+mod gate;
 mod handler;
 mod interrupt;
 mod measures;
+mod name;
 mod report;
 mod stats;
 mod system;

@@ -3,7 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::stats;
-use crate::system::Name;
+use crate::name::Name;
+use crate::systems;
 use crate::versions;
 
 /// The figures of one system, one per run.
@@ -53,7 +54,7 @@ impl Report {
             figures.extend(notes.clone());
             systems.insert(system.text().into(), figures.into());
             version.insert(system.package().into(), versions::of(system.package()).into());
-            settings.insert(system.text().into(), system.system().settings().into());
+            settings.insert(system.text().into(), systems::of(*system).settings().into());
         }
         line.insert("systems".into(), systems.into());
         line.insert("versions".into(), version.into());

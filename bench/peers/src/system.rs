@@ -2,65 +2,9 @@
 
 use anyhow::Result;
 use async_trait::async_trait;
-use clap::ValueEnum;
 
+use crate::gate::Gate;
 use crate::handler::Payload;
-use crate::systems::{apalis::Apalis, awa::Awa, graphile::Graphile, ours::Ours};
-use crate::worker::Gate;
-
-/// Every system, with the name it has in tables and results.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Name {
-    /// Ours; finished jobs stay readable for 24 hours.
-    Jobs,
-    /// Ours; finished jobs are deleted at once.
-    JobsRetainNone,
-    /// graphile_worker.
-    Graphile,
-    /// apalis-postgres.
-    Apalis,
-    /// awa.
-    Awa,
-}
-
-impl Name {
-    /// All of them.
-    pub(crate) fn all() -> &'static [Self] {
-        Self::value_variants()
-    }
-
-    /// As people write it.
-    pub(crate) fn text(self) -> &'static str {
-        match self {
-            Self::Jobs => "jobs",
-            Self::JobsRetainNone => "jobs (retain none)",
-            Self::Graphile => "graphile_worker",
-            Self::Apalis => "apalis-postgres",
-            Self::Awa => "awa",
-        }
-    }
-
-    /// The crate whose version counts.
-    pub(crate) fn package(self) -> &'static str {
-        match self {
-            Self::Jobs | Self::JobsRetainNone => "jobs",
-            Self::Graphile => "graphile_worker",
-            Self::Apalis => "apalis-postgres",
-            Self::Awa => "awa",
-        }
-    }
-
-    /// The system itself.
-    pub(crate) fn system(self) -> &'static dyn System {
-        match self {
-            Self::Jobs => &Ours { keep: true },
-            Self::JobsRetainNone => &Ours { keep: false },
-            Self::Graphile => &Graphile,
-            Self::Apalis => &Apalis,
-            Self::Awa => &Awa,
-        }
-    }
-}
 
 /// A job queue.
 #[async_trait(?Send)]

@@ -27,7 +27,7 @@ mod tests {
 
     #[test]
     fn every_system_has_one() {
-        for name in crate::system::Name::all() {
+        for name in crate::name::Name::all() {
             assert_ne!(of(name.package()), "unknown", "{}", name.text());
         }
     }

@@ -28,7 +28,7 @@ async fn ours(bench: &Bench, jobs: usize) -> Result<Run> {
     let mut conn = database.connection().await?;
     database.settle().await?;
     let begun = Instant::now();
-    let ids = jobs::enqueue_all(&mut conn, (0..jobs).map(|_| Noop { id: 1, name: "hello".to_owned() })).await?;
+    let ids = diesel_jobs::enqueue_all(&mut conn, (0..jobs).map(|_| Noop { id: 1, name: "hello".to_owned() })).await?;
     let time = begun.elapsed();
     ensure!(ids.len() == jobs, "{} ids for {jobs} jobs", ids.len());
     check(&database, jobs).await?;

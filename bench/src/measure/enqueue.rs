@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use diesel::{Connection as _, PgConnection};
-use jobs::Enqueue as _;
+use diesel_jobs::Enqueue as _;
 use tokio::task::JoinSet;
 
 use super::timed;

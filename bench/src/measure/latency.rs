@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
-use jobs::prelude::*;
+use diesel_jobs::prelude::*;
 
 use crate::bench::Bench;
 use crate::fleet::Fleet;

@@ -36,7 +36,7 @@ impl Supply {
             let mut throttle = Throttle::new(done);
             while throttle.room(&count).await {
                 let jobs = (0..BATCH).map(|_| Noop { id: 1, name: "hello".to_owned() });
-                jobs::enqueue_all(&mut conn, jobs).await?;
+                diesel_jobs::enqueue_all(&mut conn, jobs).await?;
             }
             Ok(())
         });
@@ -61,7 +61,7 @@ impl Supply {
     /// Enqueues so many jobs a second, one at a time, whatever becomes of them: from several connections, because a
     /// commit on a slow disk takes longer than the pause between two jobs.
     pub(super) async fn steadily(database: &Database<'_>, per_second: u32) -> Result<Self> {
-        use jobs::Enqueue as _;
+        use diesel_jobs::Enqueue as _;
         let (mut tasks, enqueued) = Self::parts();
         let pace = Duration::from_secs(1) / per_second;
         let begin = Instant::now() + Duration::from_millis(100);

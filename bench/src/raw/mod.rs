@@ -1,4 +1,4 @@
-//! The raw limit: what hand-written prepared statements on tokio-postgres can do on the tables of `jobs`.
+//! The raw limit: what hand-written prepared statements on tokio-postgres can do on the tables of `diesel-jobs`.
 //!
 //! One statement per file. They move the same columns with the same durability, in batches of [`BATCH`], but check, decode
 //! and wake nothing. Their connections plan each statement once, and never as a scan of a whole table: a raw

@@ -6,7 +6,7 @@ use tokio_postgres::Client;
 
 use super::{Server, connect, url::with_database};
 
-/// A database with the schema of `jobs`.
+/// A database with the schema of `diesel-jobs`.
 pub(crate) struct Database<'s> {
     server: &'s Server,
     pub(crate) name: String,
@@ -19,7 +19,7 @@ impl<'s> Database<'s> {
     pub(super) async fn open(server: &'s Server, name: String) -> Result<Self> {
         let url = with_database(&server.url, &name)?;
         let mut conn = AsyncPgConnection::establish(&url).await.context("connecting through Diesel")?;
-        jobs::migrate(&mut conn).await.context("creating the schema")?;
+        diesel_jobs::migrate(&mut conn).await.context("creating the schema")?;
         let client = connect(&url).await?;
         Ok(Self { server, name, url, client })
     }

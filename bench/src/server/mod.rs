@@ -34,7 +34,7 @@ impl Server {
         Ok(Self { url: url.to_owned(), admin, databases: Mutex::default() })
     }
 
-    /// A new database with the schema of `jobs`.
+    /// A new database with the schema of `diesel-jobs`.
     pub(crate) async fn create(&self) -> Result<Database<'_>> {
         let name = {
             let mut databases = self.databases.lock().unwrap_or_else(PoisonError::into_inner);

@@ -12,18 +12,19 @@
 
 mod timed;
 
-use std::io::{BufRead as _, Write as _};
+use std::io::BufRead as _;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::{Args, Parser};
-use jobs::storage::Storage;
-use jobs::{Registry, Worker, WorkerBuilder, WorkerHandle};
+use diesel_jobs::storage::Storage;
+use diesel_jobs::{Registry, Worker, WorkerBuilder, WorkerHandle};
 use tokio::sync::oneshot;
 
 use crate::kinds;
+use crate::say::say;
 
 /// The word that makes this program a worker.
 pub(crate) const COMMAND: &str = "worker-process";
@@ -82,14 +83,14 @@ impl Role {
 }
 
 pub(crate) fn main(args: &WorkerArgs) -> Result<()> {
-    jobs::__private::log_as_worker();
+    diesel_jobs::__private::log_as_worker();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")?;
     runtime.block_on(run(args))
 }
 
 async fn run(args: &WorkerArgs) -> Result<()> {
     let handlers = args.role.slots.unwrap_or(WorkerBuilder::DEFAULT_CONCURRENCY);
-    let database = jobs::Database::open(&args.database_url, handlers).await?;
+    let database = diesel_jobs::Database::open(&args.database_url, handlers).await?;
     let mut storage: Arc<dyn Storage> = database.storage;
     if args.role.time_claims {
         storage = Arc::new(timed::Timed(storage));
@@ -142,9 +143,4 @@ fn tell(handle: &WorkerHandle) {
         }
         thread::sleep(if same < QUIET { LOOK } else { LOOK * 20 });
     }
-}
-
-/// A line to the parent. If it is gone, the closed input ends this process.
-pub(crate) fn say(line: &str) {
-    let _ = writeln!(std::io::stdout(), "{line}");
 }

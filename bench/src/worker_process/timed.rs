@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use jobs::storage::{
+use diesel_jobs::storage::{
     Claim, DeclaredSchedule, Heartbeat, Rescanned, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule,
     Transacted, Transaction, WorkerInfo,
 };
-use jobs::{Installation, JobId, NewJob, WorkerId};
-use jobs_core::{ClaimedJob, Finish};
+use diesel_jobs::{Installation, JobId, NewJob, WorkerId};
+use diesel_jobs_core::{ClaimedJob, Finish};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::say;
+use crate::say::say;
 
 pub(super) struct Timed(pub(super) Arc<dyn Storage>);
 

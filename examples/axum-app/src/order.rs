@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use diesel::prelude::*;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl};
-use jobs::prelude::*;
+use diesel_jobs::prelude::*;
 use serde::Deserialize;
 
 use crate::background::{Charge, SendMail};

@@ -4,8 +4,8 @@ use axum_app::background::NightlyReport;
 use axum_app::schema::reports;
 use chrono::NaiveDate;
 use diesel_async::RunQueryDsl;
-use jobs::prelude::*;
-use jobs::{Database, Registry, Worker};
+use diesel_jobs::prelude::*;
+use diesel_jobs::{Database, Registry, Worker};
 
 use crate::support::Db;
 

@@ -14,14 +14,14 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::pause;
+use super::pause::pause;
 use crate::crash_point::crash_point;
 use crate::job::JobId;
 use crate::lease::{Lease, WorkerId};
 use crate::outcome::{Finish, Transition};
 use crate::storage::StorageResult;
 use crate::telemetry::{self, Trouble};
-use crate::worker::Shared;
+use crate::worker::shared::Shared;
 
 /// Looks between two for leases that nobody knows of, when there is no reason for one: two leases apart, at most a minute.
 const LOOKS: u32 = 12;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::pause;
+use super::pause::pause;
 use crate::installation::Freeze;
 use crate::telemetry::{self, Trouble};
-use crate::worker::Shared;
+use crate::worker::shared::Shared;
 
 pub(super) async fn run(shared: Arc<Shared>, mut known: Option<Freeze>, stop: CancellationToken) {
     let trouble = Trouble::new("installation");

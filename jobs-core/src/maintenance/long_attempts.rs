@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::pause;
+use super::pause::pause;
 use crate::telemetry;
-use crate::worker::Shared;
+use crate::worker::shared::Shared;
 
 const EVERY: Duration = Duration::from_secs(10);
 

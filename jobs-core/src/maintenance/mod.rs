@@ -14,6 +14,7 @@
 mod auditor;
 mod freeze_watcher;
 mod long_attempts;
+mod pause;
 mod pruner;
 mod rescanner;
 mod rescuer;
@@ -26,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::installation::Freeze;
-use crate::worker::Shared;
+use crate::worker::shared::Shared;
 
 /// What a shutdown waits for a service in the middle of its work.
 const STOP: Duration = Duration::from_secs(2);
@@ -62,13 +63,5 @@ impl Maintenance {
 impl Drop for Maintenance {
     fn drop(&mut self) {
         self.stop.cancel();
-    }
-}
-
-/// Sleeps with jitter, so that workers do not come in step. `false`: stop.
-async fn pause(span: Duration, stop: &CancellationToken) -> bool {
-    tokio::select! {
-        () = tokio::time::sleep(span.mul_f64(rand::random_range(0.8..1.0))) => true,
-        () = stop.cancelled() => false,
     }
 }

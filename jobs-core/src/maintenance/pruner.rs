@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::pause;
+use super::pause::pause;
 use crate::crash_point::crash_point;
 use crate::telemetry::{self, Trouble};
-use crate::worker::Shared;
+use crate::worker::shared::Shared;
 
 const EVERY: Duration = Duration::from_secs(60);
 /// The first look comes sooner: workers that are replaced every minute would never come to one.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::storage::{Claim, Rescanned, Wanted};
 use crate::telemetry::Trouble;
-use crate::worker::Shared;
+use crate::worker::shared::Shared;
 
 /// Between two, while claims are made,
 const BUSY: Duration = Duration::from_secs(1);

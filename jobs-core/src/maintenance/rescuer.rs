@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering;
 
 use tokio_util::sync::CancellationToken;
 
-use super::pause;
+use super::pause::pause;
 use crate::crash_point::crash_point;
 use crate::storage::{RescuePolicy, Rescuer};
 use crate::telemetry::{self, Trouble};
-use crate::worker::Shared;
+use crate::worker::shared::Shared;
 
 /// In how many rounds orphans are looked for once.
 const ORPHANS_EVERY: u64 = 12;

@@ -17,7 +17,7 @@ use crate::new_job::{NewJob, RunAt};
 use crate::schedule::Schedule;
 use crate::storage::{DeclaredSchedule, StorageResult, StoredSchedule};
 use crate::telemetry::{self, Trouble};
-use crate::worker::Shared;
+use crate::worker::shared::Shared;
 
 /// Schedules may change at run time: they are read again at least this often,
 const LONGEST_SLEEP: Duration = Duration::from_secs(5);

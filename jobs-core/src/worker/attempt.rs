@@ -11,7 +11,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use super::queues::Slot;
-use super::{Shared, conflicts, panics};
+use super::shared::Shared;
+use super::{conflicts, panics};
 use crate::context::JobContext;
 use crate::error::{JobError, StorageError};
 use crate::handler::{Handler, Registration};

@@ -4,13 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::error::WorkerError;
+use super::run::Worker;
 use super::settings::Settings;
-use super::{UnknownQueue, Worker, WorkerError};
 use crate::context::States;
 use crate::installation::check_words;
 use crate::outcome::Retention;
 use crate::registry::Registry;
 use crate::storage::Storage;
+use crate::unknown_queue::UnknownQueue;
 
 /// Settings of a [`Worker`]; each has a default.
 #[must_use = "a builder does nothing until `build`"]
@@ -36,11 +38,18 @@ impl std::fmt::Debug for WorkerBuilder {
     }
 }
 
+impl Worker {
+    /// Starts to put a worker together on a storage.
+    pub fn builder(storage: Arc<dyn Storage>) -> WorkerBuilder {
+        WorkerBuilder::new(storage)
+    }
+}
+
 impl WorkerBuilder {
     /// Jobs of one queue that run at the same time, unless said otherwise.
     pub const DEFAULT_CONCURRENCY: usize = 16;
 
-    pub(super) fn new(storage: Arc<dyn Storage>) -> Self {
+    fn new(storage: Arc<dyn Storage>) -> Self {
         Self {
             storage,
             registry: None,

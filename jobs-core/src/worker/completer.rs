@@ -8,13 +8,10 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::Shared;
+use super::report::{BATCH, Report, Reporter};
+use super::shared::Shared;
 use super::writer::Writer;
-use crate::context::JobContext;
-use crate::outcome::Transition;
 
-/// The largest batch.
-pub(super) const BATCH: usize = 500;
 /// From this size on, a batch tells of a flood.
 const FLOOD: usize = 32;
 /// What the batch after such a one waits at most.
@@ -24,52 +21,15 @@ const WAITING: usize = 4 * BATCH;
 /// What a shutdown waits for the last batch.
 const FLUSH: Duration = Duration::from_secs(10);
 
-#[derive(Clone)]
-pub(super) struct Report {
-    pub(super) ctx: JobContext,
-    pub(super) transition: Transition,
-    pub(super) ran: Duration,
-    /// The job may be gone because the handler's own transaction committed.
-    pub(super) may_be_settled: bool,
-}
-
 pub(super) struct Completer {
     reporter: Reporter,
     task: JoinHandle<()>,
 }
 
-/// Where executors hand in how their attempts ended.
-#[derive(Clone)]
-pub(super) struct Reporter {
-    queue: mpsc::Sender<Report>,
-}
-
-impl Reporter {
-    /// Has the finish written with the next batch. Waits while too many are waiting.
-    pub(super) async fn finish(&self, ctx: JobContext, transition: Transition, ran: Duration) {
-        self.hand_in(Report { ctx, transition, ran, may_be_settled: false }).await;
-    }
-
-    /// A finish of a job that never ran.
-    pub(super) async fn report(&self, ctx: JobContext, transition: Transition) {
-        self.finish(ctx, transition, Duration::ZERO).await;
-    }
-
-    /// A finish that may find its job gone, and then all is well.
-    pub(super) async fn settle(&self, ctx: JobContext, transition: Transition, ran: Duration) {
-        self.hand_in(Report { ctx, transition, ran, may_be_settled: true }).await;
-    }
-
-    async fn hand_in(&self, report: Report) {
-        // The completer outlives every executor; should it be gone, the lease runs out and the job is rescued.
-        let _ = self.queue.send(report).await;
-    }
-}
-
 impl Completer {
     pub(super) fn start(shared: &Arc<Shared>) -> Self {
         let (queue, reports) = mpsc::channel(WAITING);
-        Self { reporter: Reporter { queue }, task: tokio::spawn(run(shared.clone(), reports)) }
+        Self { reporter: Reporter::new(queue), task: tokio::spawn(run(shared.clone(), reports)) }
     }
 
     pub(super) fn reporter(&self) -> Reporter {

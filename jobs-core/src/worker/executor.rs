@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::attempt::{self, Ended};
-use super::completer::Reporter;
+use super::panics;
 use super::queues::Slot;
-use super::{Shared, panics};
+use super::report::Reporter;
+use super::shared::Shared;
 use crate::context::JobContext;
 use crate::crash_point::crash_point;
 use crate::error::{FailureKind, JobError};

@@ -6,8 +6,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::bustle::Bustle;
-use super::completer::Reporter;
-use super::{Shared, runner, suspect};
+use super::report::Reporter;
+use super::shared::Shared;
+use super::{runner, suspect};
 use crate::crash_point::crash_point;
 use crate::error::StorageError;
 use crate::outcome::Transition;

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::completer::Report;
+use super::report::Report;
 use crate::telemetry;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);

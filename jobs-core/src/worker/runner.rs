@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use tracing::Instrument as _;
 
-use super::Shared;
-use super::completer::Reporter;
 use super::executor::Executor;
 use super::queues::Slot;
+use super::report::Reporter;
+use super::shared::Shared;
 use super::threads::{self, Work};
 use crate::context::JobContext;
 use crate::telemetry;

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
-use super::Shared;
+use super::shared::Shared;
 use super::stats::WorkerStats;
 use crate::crash_point::crash_point;
 use crate::lease::Lease;
@@ -17,28 +16,6 @@ use crate::telemetry;
 const LAST_WORDS: Duration = Duration::from_millis(500);
 /// For the finishes of what was given up.
 const LAST_FINISHES: Duration = Duration::from_secs(5);
-
-#[derive(Default)]
-pub(crate) struct Phases {
-    draining: CancellationToken,
-    stopping: CancellationToken,
-    now: CancellationToken,
-}
-
-impl Phases {
-    pub(crate) fn draining(&self) -> &CancellationToken {
-        &self.draining
-    }
-
-    /// Handlers see it as their own cancellation.
-    pub(crate) fn stopping(&self) -> &CancellationToken {
-        &self.stopping
-    }
-
-    pub(crate) fn now(&self) -> &CancellationToken {
-        &self.now
-    }
-}
 
 /// Whoever drops the future of `run_until` half-way stops the worker, too: nothing may go on that nobody waits for.
 pub(super) struct StopOnDrop(Arc<Shared>);
@@ -51,16 +28,16 @@ impl StopOnDrop {
 
 impl Drop for StopOnDrop {
     fn drop(&mut self) {
-        self.0.phases.draining.cancel();
+        self.0.phases.draining().cancel();
         self.0.ask_to_stop();
-        self.0.phases.now.cancel();
+        self.0.phases.now().cancel();
     }
 }
 
 /// Drains: returns when no lease is held, or none can be finished any more.
 pub(super) async fn drain(shared: &Shared, fetcher: JoinHandle<()>) {
     let phases = &shared.phases;
-    phases.draining.cancel();
+    phases.draining().cancel();
     crash_point("drain");
     telemetry::worker_draining(shared.leases.count(), shared.settings.grace);
     let drained = async {
@@ -71,7 +48,7 @@ pub(super) async fn drain(shared: &Shared, fetcher: JoinHandle<()>) {
     let mut drained = std::pin::pin!(drained);
     tokio::select! {
         () = &mut drained => return,
-        () = phases.stopping.cancelled() => {}
+        () = phases.stopping().cancelled() => {}
         () = tokio::time::sleep(shared.settings.grace) => {}
     }
     crash_point("grace-over");
@@ -80,7 +57,7 @@ pub(super) async fn drain(shared: &Shared, fetcher: JoinHandle<()>) {
     if tokio::time::timeout(LAST_WORDS, &mut drained).await.is_ok() {
         return;
     }
-    phases.now.cancel();
+    phases.now().cancel();
     if tokio::time::timeout(LAST_WORDS, &mut drained).await.is_err() {
         // Handlers that never come back to the runtime cannot give their jobs back. The process is about to end.
         give_back(shared).await;
@@ -121,12 +98,12 @@ impl WorkerHandle {
 
     /// Stops claiming; running jobs get the grace period.
     pub fn shutdown(&self) {
-        self.0.phases.draining.cancel();
+        self.0.phases.draining().cancel();
     }
 
     /// Stops now: running jobs are cancelled and go back without losing an attempt.
     pub fn shutdown_now(&self) {
-        self.0.phases.draining.cancel();
+        self.0.phases.draining().cancel();
         self.0.ask_to_stop();
     }
 

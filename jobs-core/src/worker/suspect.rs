@@ -5,8 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::completer::Reporter;
-use super::{Shared, runner};
+use super::report::Reporter;
+use super::runner;
+use super::shared::Shared;
 use crate::outcome::Transition;
 use crate::storage::{Claim, StorageResult};
 use crate::telemetry;

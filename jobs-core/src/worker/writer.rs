@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::Shared;
-use super::completer::{BATCH, Report};
 use super::locked::Locked;
+use super::report::{BATCH, Report};
+use super::shared::Shared;
 use crate::context::JobContext;
 use crate::crash_point::crash_point;
 use crate::error::{Failure, FailureKind, StorageError};

@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use diesel_async::{AsyncConnection, AsyncPgConnection};
-use jobs_core::storage::{Storage, StorageResult};
-use jobs_core::{NewJob, StorageError};
+use diesel_jobs_core::storage::{Storage, StorageResult};
+use diesel_jobs_core::{NewJob, StorageError};
 use tokio::sync::{Mutex, MutexGuard};
 
 use super::connect::Connector;
 use super::queries::{bench as queries, session};
 use super::{PgStorage, migrate, unavailable};
-use crate::bench::{Ground, Others, PlaceError, Producer, SCHEMA, Server, Waits};
+use crate::bench::ground::{Ground, Others, PlaceError, Producer, SCHEMA, Server, Waits};
 use crate::error::{MigrateError, storage_error};
 use crate::executor::{Executor, PgAsync};
 

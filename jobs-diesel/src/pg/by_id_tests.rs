@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use diesel::sql_types::{BigInt, Text};
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _};
-use jobs_core::JobId;
-use jobs_core::storage::{Operated, Operator as _};
+use diesel_jobs_core::JobId;
+use diesel_jobs_core::storage::{Operated, Operator as _};
 
 use super::queries::by_id::by_id;
 use super::queries::operate::{CancelQuery, RetryQuery};

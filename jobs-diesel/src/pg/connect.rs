@@ -6,14 +6,14 @@ use std::time::Duration;
 use diesel::result::DatabaseErrorKind;
 use diesel::{ConnectionError, ConnectionResult, QueryResult};
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
-use jobs_core::StorageError;
-use jobs_core::storage::StorageResult;
+use diesel_jobs_core::StorageError;
+use diesel_jobs_core::storage::StorageResult;
 use tokio_postgres::config::SslMode;
-use tokio_postgres::error::SqlState;
 use tokio_postgres::{CancelToken, Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::CHECKOUT_LIMIT;
+use super::cause::with_cause;
 use super::line_of_url::LineOfUrl;
 use super::queries::complete_in;
 use super::queries::wake::CHANNEL;
@@ -165,7 +165,7 @@ impl Connector {
         self.config.get_application_name().unwrap_or_default()
     }
 
-    /// The same server, where every statement finds the tables of `jobs` in the schema of `worker bench`.
+    /// The same server, where every statement finds the tables of `diesel-jobs` in the schema of `worker bench`.
     pub(crate) fn renamed(mut self) -> Self {
         self.config.application_name(renamed::SCHEMA);
         Self { renamed: true, ..self }
@@ -264,8 +264,12 @@ impl Connector {
         };
         match tokio::time::timeout(CANCEL_LIMIT, cancelled).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::debug!(%error, "could not ask the server to cancel a statement"),
-            Err(_) => tracing::debug!("the server did not take the request to cancel a statement"),
+            Ok(Err(error)) => {
+                tracing::debug!(target: "diesel_jobs", { %error }, "could not ask the server to cancel a statement")
+            }
+            Err(_) => {
+                tracing::debug!(target: "diesel_jobs", "the server did not take the request to cancel a statement")
+            }
         }
     }
 }
@@ -284,27 +288,6 @@ const SILENT: &str = "the server did not answer within 10 s";
 
 fn silent() -> diesel::result::Error {
     diesel::result::Error::DatabaseError(DatabaseErrorKind::UnableToSendCommand, Box::new(SILENT.to_owned()))
-}
-
-/// tokio-postgres says "error connecting to server" and leaves the reason to the source, and what to do to nobody.
-pub(super) fn with_cause(error: &tokio_postgres::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    let advice = match error.code() {
-        Some(&SqlState::INVALID_CATALOG_NAME) => "; create it first, for example with `createdb`",
-        _ if text.contains("UnknownIssuer") => {
-            "; name the authority that signed the server's certificate: sslrootcert=/path/to/ca.pem"
-        }
-        _ => "",
-    };
-    text + advice
 }
 
 fn percent_decoded(text: &str) -> String {

@@ -3,8 +3,8 @@
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel_async::AsyncConnection;
+use diesel_jobs_core::{InvalidJob, JobContext, JobId, NewJob};
 use futures_util::future::BoxFuture;
-use jobs_core::{InvalidJob, JobContext, JobId, NewJob};
 
 use super::migrate;
 use super::queries::enqueue::{CHUNK, EnqueueManyQuery, EnqueueQuery};

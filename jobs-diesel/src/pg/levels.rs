@@ -20,13 +20,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
-use jobs_core::storage::Claim;
+use diesel_jobs_core::storage::Claim;
 
 mod plan;
 
 use super::lag::Lag;
 use super::many_queues::ManyQueues;
-use super::queries::scan::ALL_QUEUES;
 pub(crate) use plan::{OnlyLevel, Plan, Scan};
 
 /// A level that nothing was found in for this long is forgotten; should it be used again, it is found again.
@@ -40,6 +39,9 @@ const GO_ON: Duration = Duration::from_millis(50);
 const CHEAP: Duration = Duration::from_millis(8);
 /// The database's clock may be set back by its host. Beyond this step nothing known about levels holds any more.
 const STEP_BACK: TimeDelta = TimeDelta::seconds(1);
+
+/// Stands for all queues among those that are paused, while the database is frozen. None has this name.
+pub(crate) const ALL_QUEUES: &str = "";
 
 /// Just beyond all priorities.
 const ABOVE: i32 = i16::MAX as i32 + 1;

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _};
+use diesel_jobs_core::storage::{Claim, Storage as _, Wanted, WorkerInfo};
+use diesel_jobs_core::{NewJob, WorkerId};
 use futures_util::future::join_all;
-use jobs_core::storage::{Claim, Storage as _, Wanted, WorkerInfo};
-use jobs_core::{NewJob, WorkerId};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use diesel_async::RunQueryDsl;
-use jobs_core::ClaimedJob;
-use jobs_core::storage::{Claim, Rescanned, StorageResult};
+use diesel_jobs_core::ClaimedJob;
+use diesel_jobs_core::storage::{Claim, Rescanned, StorageResult};
 
 #[cfg(doc)]
 use super::levels::Levels;
@@ -140,7 +140,7 @@ impl PgStorage {
             match tokio::time::timeout(FIRST_RESCAN, first).await {
                 Ok(Ok(Ok(_))) => {}
                 // The rescans that follow find what this one has not.
-                Ok(Ok(Err(problem))) => tracing::debug!(%problem, "the first rescan failed"),
+                Ok(Ok(Err(problem))) => tracing::debug!(target: "diesel_jobs", { %problem }, "the first rescan failed"),
                 Ok(Err(_)) | Err(_) => {}
             }
         }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use chrono::DateTime;
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
-use jobs_core::storage::{Claim, Rescanned, Storage as _, Wanted, WorkerInfo};
-use jobs_core::{Finish, NewJob, Transition, WorkerId};
+use diesel_jobs_core::storage::{Claim, Rescanned, Storage as _, Wanted, WorkerInfo};
+use diesel_jobs_core::{Finish, NewJob, Transition, WorkerId};
 
 use super::PgStorage;
 use super::levels::{Plan, Scan};

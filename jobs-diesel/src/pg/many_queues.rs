@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use jobs_core::storage::{Claim, Wanted};
+use diesel_jobs_core::storage::{Claim, Wanted};
 
 /// Queues that one claim names. A queue costs a claim about as much as a job does.
 pub(crate) const AT_ONCE: usize = 64;
@@ -56,7 +56,7 @@ pub(crate) fn all_of<'a>(claim: &'a Claim, live: Option<&'a HashSet<String>>) ->
 
 #[cfg(test)]
 mod tests {
-    use jobs_core::WorkerId;
+    use diesel_jobs_core::WorkerId;
 
     use super::*;
 

@@ -6,9 +6,9 @@ use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Bool, Text};
 use diesel_async::{AsyncConnection, AsyncPgConnection};
+use diesel_jobs_core::StorageError;
+use diesel_jobs_core::storage::StorageResult;
 use futures_util::future::BoxFuture;
-use jobs_core::StorageError;
-use jobs_core::storage::StorageResult;
 
 use super::schema::schema_migration;
 use super::{PgStorage, advisory};
@@ -80,7 +80,7 @@ pub(crate) async fn check_rows(conn: &mut AsyncPgConnection) -> QueryResult<Stor
 fn is_known(number: &str, version: &str) -> StorageResult<()> {
     match number.parse::<i32>() {
         Ok(number) if number < OLDEST_SERVER => Err(StorageError::Config(format!(
-            "this server is PostgreSQL {version}, and `jobs` needs PostgreSQL 14 or newer: upgrade the server"
+            "this server is PostgreSQL {version}, and `diesel-jobs` needs PostgreSQL 14 or newer: upgrade the server"
         ))),
         _ => Ok(()),
     }

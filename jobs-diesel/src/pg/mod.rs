@@ -5,6 +5,7 @@ pub(crate) mod bench;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used)]
 mod by_id_tests;
+mod cause;
 mod connect;
 mod executor;
 mod lag;
@@ -46,9 +47,9 @@ use std::time::{Duration, Instant};
 use diesel_async::AsyncPgConnection;
 use diesel_async::pooled_connection::deadpool::{Object, Pool};
 use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfig, RecyclingMethod};
+use diesel_jobs_core::storage::StorageResult;
+use diesel_jobs_core::{StorageError, WorkerId};
 use futures_util::FutureExt;
-use jobs_core::storage::StorageResult;
-use jobs_core::{StorageError, WorkerId};
 
 use crate::database::Database;
 use connect::Connector;

@@ -38,12 +38,13 @@ pub(crate) async fn listen(storage: &PgStorage, queues: &[String], wake: &Notify
                 }
                 Ok(End::Pooled) => {
                     tracing::info!(
+                        target: "diesel_jobs",
                         "a pooler in transaction mode stands before the database, where nobody can listen: \
                          with nothing to do, this worker finds new jobs at its next poll"
                     );
                     return;
                 }
-                Err(error) => tracing::debug!(%error, "cannot listen for new jobs; polling goes on"),
+                Err(error) => tracing::debug!(target: "diesel_jobs", { %error }, "cannot listen for new jobs; polling goes on"),
             }
         }
         // What was sent while nobody listened is found by one look.

@@ -5,8 +5,10 @@ use std::collections::{HashMap, HashSet};
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use diesel_async::RunQueryDsl;
-use jobs_core::storage::{JobFilter, Operated, Operator, StorageResult};
-use jobs_core::{AttemptError, DeadLetters, JobId, JobRecord, JobState, KindStats, Retention, WorkerRecord, flags};
+use diesel_jobs_core::storage::{JobFilter, Operated, Operator, StorageResult};
+use diesel_jobs_core::{
+    AttemptError, DeadLetters, JobId, JobRecord, JobState, KindStats, Retention, WorkerRecord, flags,
+};
 
 use super::queries::cancel_many::CancelManyQuery;
 use super::queries::operate::{CancelQuery, RetryQuery};

@@ -3,8 +3,8 @@
 
 use diesel::result::{DatabaseErrorKind, Error};
 use diesel_async::RunQueryDsl;
-use jobs_core::storage::{Claim, StorageResult, Transacted};
-use jobs_core::{Finish, StorageError, Transition};
+use diesel_jobs_core::storage::{Claim, StorageResult, Transacted};
+use diesel_jobs_core::{Finish, StorageError, Transition};
 
 use super::levels::Plan;
 use super::queries::set_apart::{SetFinishedApart, SetRunningApart, SetSuspectsApart, SetWaitingApart};
@@ -78,7 +78,7 @@ impl PgStorage {
         if matches!(transacted, Transacted::Conflict { what, .. } if *what == HISTORY)
             && let Err(problem) = self.set_running_apart().await
         {
-            tracing::warn!(%problem, "the history of an earlier job with the id of a running one could not be set apart");
+            tracing::warn!(target: "diesel_jobs", { %problem }, "the history of an earlier job with the id of a running one could not be set apart");
         }
     }
 }
@@ -86,11 +86,9 @@ impl PgStorage {
 fn tell(gone: &[Row]) -> bool {
     for (id, kind, reason) in gone {
         tracing::error!(
-            job.id = id,
+            target: "diesel_jobs", { job.id = id,
             job.kind = kind,
-            reason,
-            "a job was set apart in jobs.dead_letter; `worker check` says what to do"
-        );
+            reason }, "a job was set apart in jobs.dead_letter; `worker check` says what to do");
     }
     !gone.is_empty()
 }

@@ -17,10 +17,10 @@ use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{Client, Config, Connection, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::connect::with_cause;
+use super::cause::with_cause;
 use stream::{Renaming, RenamingTls, Socket};
 
-pub(crate) use crate::bench::SCHEMA;
+pub(crate) use crate::bench::ground::SCHEMA;
 
 /// The name in our SQL.
 const ORIGINAL: &str = "jobs";
@@ -98,7 +98,7 @@ where
 {
     tokio::spawn(async move {
         if let Err(error) = connection.await {
-            tracing::debug!(%error, "a connection of the load test ended");
+            tracing::debug!(target: "diesel_jobs", { %error }, "a connection of the load test ended");
         }
     });
     client

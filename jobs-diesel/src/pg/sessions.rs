@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use diesel::QueryResult;
 use diesel::result::Error as DieselError;
 use diesel_async::pooled_connection::deadpool::Object;
-use jobs_core::storage::StorageResult;
+use diesel_jobs_core::storage::StorageResult;
 use tokio::sync::OnceCell;
 
 use super::queries::{complete_in, session};

@@ -7,11 +7,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
-use jobs_core::storage::{
+use diesel_jobs_core::storage::{
     Claim, DeclaredSchedule, Heartbeat, Rescanned, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule,
     Transacted, Transaction, WorkerInfo,
 };
-use jobs_core::{ClaimedJob, Finish, Installation, JobId, NewJob, StorageError, WorkerId};
+use diesel_jobs_core::{ClaimedJob, Finish, Installation, JobId, NewJob, StorageError, WorkerId};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 

@@ -9,8 +9,8 @@ use diesel::pg::Pg;
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::sql_types::Text;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _};
-use jobs_core::storage::{Claim, Storage as _, Wanted, WorkerInfo};
-use jobs_core::{Finish, JobId, Keep, Lease, NewJob, Transition, WorkerId};
+use diesel_jobs_core::storage::{Claim, Storage as _, Wanted, WorkerInfo};
+use diesel_jobs_core::{Finish, JobId, Keep, Lease, NewJob, Transition, WorkerId};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -81,8 +81,10 @@ pub(super) async fn run(storage: &PgStorage, conn: &mut AsyncPgConnection, claim
     crate::enqueue_all(conn, vec![NewJob::raw("k", "{}"); jobs]).await.unwrap();
     let claimed = storage.claim(claim).await.unwrap();
     assert_eq!(claimed.len(), jobs);
-    let complete =
-        |job: &jobs_core::ClaimedJob| Finish { lease: job.lease, transition: Transition::Complete(Keep::Nothing) };
+    let complete = |job: &diesel_jobs_core::ClaimedJob| Finish {
+        lease: job.lease,
+        transition: Transition::Complete(Keep::Nothing),
+    };
     storage.finish(&claimed.iter().map(complete).collect::<Vec<_>>()).await.unwrap();
 }
 

@@ -3,8 +3,8 @@
 use std::io::Read as _;
 use std::sync::Arc;
 
-use jobs_core::StorageError;
-use jobs_core::storage::StorageResult;
+use diesel_jobs_core::StorageError;
+use diesel_jobs_core::storage::StorageResult;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};

@@ -20,9 +20,9 @@ use diesel::result::Error as DieselError;
 use diesel::{ConnectionError, QueryResult};
 use diesel_async::pooled_connection::deadpool::Object;
 use diesel_async::{AnsiTransactionManager, AsyncPgConnection, TransactionManager as _};
-use jobs_core::__private::crash_point;
-use jobs_core::storage::{AsyncBody, Body, Transacted, Transaction};
-use jobs_core::{JobError, Lease, Transition};
+use diesel_jobs_core::__private::crash_point;
+use diesel_jobs_core::storage::{AsyncBody, Body, Transacted, Transaction};
+use diesel_jobs_core::{JobError, Lease, Transition};
 
 use super::refused::{HISTORY, is_history};
 use super::sessions::Sessions;

@@ -3,8 +3,8 @@
 use diesel::connection::TransactionManagerStatus;
 use diesel::sqlite::Sqlite;
 use diesel_async::{AsyncConnection, RunQueryDsl, TransactionManager};
+use diesel_jobs_core::{InvalidJob, JobContext, JobId, NewJob};
 use futures_util::future::BoxFuture;
-use jobs_core::{InvalidJob, JobContext, JobId, NewJob};
 
 use crate::error::{CompleteError, EnqueueError, MigrateError};
 use crate::executor::{Executor, SqliteAsync};

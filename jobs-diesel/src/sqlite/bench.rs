@@ -10,11 +10,11 @@ use std::time::{Duration, Instant, SystemTime};
 use async_trait::async_trait;
 use diesel::connection::SimpleConnection as _;
 use diesel::{Connection as _, SqliteConnection};
-use jobs_core::storage::{Storage, StorageResult};
-use jobs_core::{NewJob, StorageError};
+use diesel_jobs_core::storage::{Storage, StorageResult};
+use diesel_jobs_core::{NewJob, StorageError};
 use tokio::task::spawn_blocking;
 
-use crate::bench::{Ground, Others, PlaceError, Producer, SCHEMA, Server, Waits};
+use crate::bench::ground::{Ground, Others, PlaceError, Producer, SCHEMA, Server, Waits};
 use crate::error::storage_error;
 use crate::executor::{Executor, SqliteSync};
 use crate::sqlite::connect::connect;

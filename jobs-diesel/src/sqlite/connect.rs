@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use diesel::connection::SimpleConnection;
 use diesel::{Connection, QueryResult, SqliteConnection};
-use jobs_core::StorageError;
-use jobs_core::storage::StorageResult;
+use diesel_jobs_core::StorageError;
+use diesel_jobs_core::storage::StorageResult;
 
 use crate::error::storage_error;
 

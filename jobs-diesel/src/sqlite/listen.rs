@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use jobs_core::storage::StorageResult;
+use diesel_jobs_core::storage::StorageResult;
 use tokio::sync::Notify;
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
@@ -37,7 +37,7 @@ pub(super) async fn listen(file: Arc<str>, wake: Arc<Notify>, stop: Cancellation
     let watching = spawn_blocking(move || {
         while !stop.is_cancelled() {
             if let Err(error) = watch(&file, &wake, &stop) {
-                tracing::debug!(%error, "listening for commits failed, opening the SQLite file again");
+                tracing::debug!(target: "diesel_jobs", { %error }, "listening for commits failed, opening the SQLite file again");
                 let failed = Instant::now();
                 while failed.elapsed() < RECONNECT && !stop.is_cancelled() {
                     thread::sleep(BRISK_PAUSE);
@@ -46,7 +46,7 @@ pub(super) async fn listen(file: Arc<str>, wake: Arc<Notify>, stop: Cancellation
         }
     });
     if watching.await.is_err() {
-        tracing::debug!("listening for commits ended, jobs are found by the poll");
+        tracing::debug!(target: "diesel_jobs", "listening for commits ended, jobs are found by the poll");
     }
 }
 

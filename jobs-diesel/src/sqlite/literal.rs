@@ -6,7 +6,7 @@ use diesel::expression::{AppearsOnTable, Expression, SelectableExpression, Valid
 use diesel::query_builder::{AstPass, QueryFragment, QueryId};
 use diesel::sql_types::Text;
 use diesel::sqlite::Sqlite;
-use jobs_core::JobState;
+use diesel_jobs_core::JobState;
 
 /// The state's name, in quotes.
 #[derive(Clone, Copy, Debug)]

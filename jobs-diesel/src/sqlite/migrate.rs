@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use diesel::connection::{LoadConnection, SimpleConnection};
 use diesel::prelude::*;
 use diesel::sqlite::Sqlite;
-use jobs_core::storage::StorageResult;
+use diesel_jobs_core::storage::StorageResult;
 
 use crate::error::{MigrateError, storage_error};
 use crate::ledger::{self, Applied, missing, newest_applied};

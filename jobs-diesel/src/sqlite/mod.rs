@@ -36,7 +36,7 @@ mod url;
 
 use std::sync::Arc;
 
-use jobs_core::storage::StorageResult;
+use diesel_jobs_core::storage::StorageResult;
 
 use crate::database::Database;
 use slot::Slot;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use jobs_core::storage::{JobFilter, Operated, Operator, StorageResult};
-use jobs_core::{AttemptError, DeadLetters, JobId, JobRecord, KindStats, WorkerRecord};
+use diesel_jobs_core::storage::{JobFilter, Operated, Operator, StorageResult};
+use diesel_jobs_core::{AttemptError, DeadLetters, JobId, JobRecord, KindStats, WorkerRecord};
 
 use crate::sqlite::queries::{inspect, installation, operate, stats, workers};
 use crate::sqlite::slot::Slot;

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{self, Path, PathBuf};
 
-use jobs_core::StorageError;
+use diesel_jobs_core::StorageError;
 
 /// Where a file is looked for, whatever the working directory is by then.
 pub(super) struct Place(PathBuf);

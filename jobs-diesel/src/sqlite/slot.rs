@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use diesel::connection::{AnsiTransactionManager, SimpleConnection, TransactionManager, TransactionManagerStatus};
 use diesel::{QueryResult, SqliteConnection};
-use jobs_core::StorageError;
-use jobs_core::storage::StorageResult;
+use diesel_jobs_core::StorageError;
+use diesel_jobs_core::storage::StorageResult;
 use tokio::task::spawn_blocking;
 
 use crate::error::storage_error;
@@ -132,7 +132,7 @@ impl Turn<'_> {
             if there.is_none() {
                 return Err(gone(&self.slot.file));
             }
-            tracing::warn!("the SQLite file {} was replaced: this process goes on with the new one", self.slot.file);
+            tracing::warn!(target: "diesel_jobs", "the SQLite file {} was replaced: this process goes on with the new one", self.slot.file);
         }
         let conn = match self.conn.take() {
             Some(conn) => conn,

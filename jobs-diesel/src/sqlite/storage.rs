@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use diesel::SqliteConnection;
-use jobs_core::storage::{
+use diesel_jobs_core::storage::{
     Claim, DeclaredSchedule, Heartbeat, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule, Transacted,
     Transaction, WorkerInfo,
 };
-use jobs_core::{ClaimedJob, Finish, Installation, JobId, NewJob, WorkerId};
+use diesel_jobs_core::{ClaimedJob, Finish, Installation, JobId, NewJob, WorkerId};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 

@@ -4,7 +4,7 @@ use diesel::connection::{LoadConnection, TransactionManager, TransactionManagerS
 use diesel::prelude::*;
 use diesel::query_dsl::methods::ExecuteDsl;
 use diesel::sqlite::Sqlite;
-use jobs_core::{InvalidJob, JobContext, JobId, NewJob};
+use diesel_jobs_core::{InvalidJob, JobContext, JobId, NewJob};
 
 use crate::error::{CompleteError, EnqueueError, MigrateError};
 use crate::executor::{Executor, SqliteSync};

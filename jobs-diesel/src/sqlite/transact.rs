@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use diesel::SqliteConnection;
 use diesel::result::Error as DieselError;
-use jobs_core::storage::{BlockingBody, Body, Transacted, Transaction};
-use jobs_core::{JobError, Lease, StorageError, Transition};
+use diesel_jobs_core::storage::{BlockingBody, Body, Transacted, Transaction};
+use diesel_jobs_core::{JobError, Lease, StorageError, Transition};
 use tokio::task::{JoinError, spawn_blocking};
 
 use crate::error::storage_error;

@@ -8,7 +8,7 @@ use diesel::expression::AsExpression;
 use diesel::serialize::{self, IsNull, Output, ToSql};
 use diesel::sql_types::{BigInt, Text};
 use diesel::sqlite::{Sqlite, SqliteValue};
-use jobs_core::{JobState, WorkerId};
+use diesel_jobs_core::{JobState, WorkerId};
 
 /// An instant.
 #[derive(Clone, Copy, Debug, FromSqlRow, AsExpression)]

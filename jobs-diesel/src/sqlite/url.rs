@@ -1,7 +1,7 @@
 //! From a URL to a file name.
 
-use jobs_core::StorageError;
-use jobs_core::storage::StorageResult;
+use diesel_jobs_core::StorageError;
+use diesel_jobs_core::storage::StorageResult;
 
 /// The file that `sqlite://path` or `sqlite:path` names.
 pub(super) fn file(url: &str) -> StorageResult<String> {

@@ -1,6 +1,6 @@
 //! What the figures mean for whoever deploys. Pure: figures go in, sentences come out.
 
-use jobs_diesel::bench::Waits;
+use diesel_jobs_storage::bench::Waits;
 
 use super::ramp::Ramp;
 use super::step::{Series, Step, millis};

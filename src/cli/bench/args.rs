@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::cli::args::positive;
 use crate::cli::duration;
+use crate::cli::parse::positive;
 
 /// The shortest time in which each series gets a step.
 const SHORTEST: Duration = Duration::from_secs(5);

@@ -1,6 +1,6 @@
 //! How far the ramp may go: as far as it was asked to, without taking the connections that others need.
 
-use jobs_diesel::bench::Server;
+use diesel_jobs_storage::bench::Server;
 
 use super::args::BenchArgs;
 use crate::cli::exit::CliError;

@@ -1,8 +1,8 @@
 //! The jobs of the load: one that does nothing, and one that tells when it was picked up. They are in the registry of
 //! the load's own workers only; a program's own workers do not know them.
 
-use jobs_core::__private::{decode, handle};
-use jobs_core::{Handle, Handled, Handler, Job, JobContext, JobOptions, Outcome, Registered, Registration};
+use diesel_jobs_core::__private::{decode, handle};
+use diesel_jobs_core::{Handle, Handled, Handler, Job, JobContext, JobOptions, Outcome, Registered, Registration};
 use serde::{Deserialize, Serialize};
 
 use super::line::{Line, now, say};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use jobs_diesel::bench::Ground;
+use diesel_jobs_storage::bench::Ground;
 use tokio::time::sleep;
 
 use super::cpu::{Cpu, Reading};

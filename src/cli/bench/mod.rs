@@ -8,7 +8,7 @@
 //! ```
 
 mod advice;
-mod args;
+pub(super) mod args;
 mod bounds;
 mod chart;
 mod cpu;
@@ -17,7 +17,7 @@ mod line;
 mod load;
 mod measure;
 mod others;
-mod process;
+pub(super) mod process;
 mod progress;
 mod ramp;
 mod report;
@@ -28,10 +28,11 @@ mod words;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use jobs_core::WorkerBuilder;
-use jobs_diesel::bench::{Ground, PlaceError, Server, Waits};
+use diesel_jobs_core::WorkerBuilder;
+use diesel_jobs_storage::bench::{Ground, PlaceError, Server, Waits};
 
 use self::advice::Circumstances;
+use self::args::BenchArgs;
 use self::bounds::{BESIDE_WORKERS, Bounds};
 use self::cpu::Cpu;
 use self::fleet::Fleet;
@@ -39,15 +40,12 @@ use self::measure::Bench;
 use self::progress::Progress;
 use self::ramp::{Ramp, ramp};
 use self::report::Report;
-use super::App;
+use super::app::App;
 use super::args::RunArgs;
 use super::exit::{CliError, Exit};
 use super::output;
 use super::settings;
 use super::signals::Signals;
-
-pub(super) use self::args::{BenchArgs, WorkArgs};
-pub(super) use self::process::work;
 
 /// How long the waits of one connection are measured.
 const WAITS: Duration = Duration::from_millis(400);
@@ -67,7 +65,7 @@ pub(super) async fn bench(app: &App<'_>, args: &BenchArgs) -> Result<Exit, CliEr
     check_place(&args.svg)?;
     let mut signals =
         Signals::install().map_err(|error| CliError::failed(format!("listening for signals: {error}")))?;
-    let ground = jobs_diesel::bench::ground(app.url()?).await?;
+    let ground = diesel_jobs_storage::bench::ground(app.url()?).await?;
     let fleet = Fleet::new(app.url()?, concurrency);
 
     let found = tokio::select! {

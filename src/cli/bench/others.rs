@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jobs_diesel::bench::Others;
+use diesel_jobs_storage::bench::Others;
 
 use super::words::number;
 use crate::cli::exit::CliError;

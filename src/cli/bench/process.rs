@@ -3,13 +3,13 @@
 use std::io::Read as _;
 use std::time::Duration;
 
-use jobs_core::{Registry, Worker, WorkerHandle};
+use diesel_jobs_core::{Registry, Worker, WorkerHandle};
 use tokio::sync::oneshot;
 
 use super::args::WorkArgs;
 use super::line::{Line, say};
 use super::load::{LOAD, Noop, PROBES, Probe};
-use crate::cli::App;
+use crate::cli::app::App;
 use crate::cli::exit::{CliError, Exit};
 
 /// How often it says how far it is.
@@ -22,7 +22,7 @@ const GRACE: Duration = Duration::from_secs(1);
 const PROBES_AT_ONCE: usize = 8;
 
 pub(in crate::cli) async fn work(app: &App<'_>, args: &WorkArgs) -> Result<Exit, CliError> {
-    let storage = jobs_diesel::bench::storage(app.url()?).await?;
+    let storage = diesel_jobs_storage::bench::storage(app.url()?).await?;
     let worker = Worker::builder(storage)
         .registry(Registry::new().with::<Noop>().with::<Probe>())
         .queue(LOAD, args.concurrency)

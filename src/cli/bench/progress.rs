@@ -38,7 +38,7 @@ impl Progress {
     /// Says what is going on.
     pub(super) fn say(&self, what: &str) {
         self.bar.set_message(what.to_owned());
-        tracing::info!("{what}");
+        tracing::info!(target: "diesel_jobs", "{what}");
     }
 
     /// Says what a step has found.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use jobs_diesel::bench::Server;
+use diesel_jobs_storage::bench::Server;
 use serde::Serialize;
 
 use super::advice::{Circumstances, advise};
@@ -111,7 +111,7 @@ fn row(step: &Step, is_work: bool, is_knee: bool) -> [String; 7] {
 mod tests {
     use std::time::Duration;
 
-    use jobs_diesel::bench::Waits;
+    use diesel_jobs_storage::bench::Waits;
 
     use super::super::step::tests::steps;
     use super::*;

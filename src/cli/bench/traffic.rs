@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use jobs_core::storage::StorageResult;
-use jobs_core::{IntoNewJob as _, NewJob, StorageError};
-use jobs_diesel::bench::{Ground, Producer};
+use diesel_jobs_core::storage::StorageResult;
+use diesel_jobs_core::{IntoNewJob as _, NewJob, StorageError};
+use diesel_jobs_storage::bench::{Ground, Producer};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
@@ -152,6 +152,6 @@ async fn probe(mut producer: Box<dyn Producer>, shared: Arc<Shared>) -> StorageR
     Ok(())
 }
 
-fn job(job: impl jobs_core::Job) -> StorageResult<NewJob> {
+fn job(job: impl diesel_jobs_core::Job) -> StorageResult<NewJob> {
     job.into_new_job().map_err(|error| StorageError::Refused(Box::new(error)))
 }

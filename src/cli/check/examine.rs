@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use jobs_core::storage::StoredSchedule;
-use jobs_core::{
+use diesel_jobs_core::storage::StoredSchedule;
+use diesel_jobs_core::{
     DeadLetter, DeadLetters, Installation, KindStats, Registry, Schedule, UnknownQueue, Worker, WorkerRecord,
 };
 use serde::Serialize;
@@ -262,7 +262,7 @@ fn nobody_works(stats: &[KindStats], workers: &[WorkerRecord]) -> Option<Finding
 #[cfg(test)]
 mod tests {
     use chrono::Utc;
-    use jobs_core::{CatchUp, WorkerId};
+    use diesel_jobs_core::{CatchUp, WorkerId};
 
     use super::*;
 
@@ -351,8 +351,14 @@ mod tests {
         assert!(set_apart(&DeadLetters::default()).is_none());
         let (kind, queue, reason) =
             ("send".to_owned(), "mail".to_owned(), "its id is that of a running job".to_owned());
-        let newest =
-            DeadLetter { number: 7, id: jobs_core::JobId(17), kind, queue, reason, at: chrono::DateTime::UNIX_EPOCH };
+        let newest = DeadLetter {
+            number: 7,
+            id: diesel_jobs_core::JobId(17),
+            kind,
+            queue,
+            reason,
+            at: chrono::DateTime::UNIX_EPOCH,
+        };
         let finding = set_apart(&DeadLetters { count: 3, newest: Some(newest) }).unwrap();
         assert!(!finding.is_error());
         assert_eq!(

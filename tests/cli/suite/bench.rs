@@ -53,7 +53,7 @@ fn started(db: &Db, scratch: &Scratch) -> Running {
     let mut bench = worker("fixture-worker")
         .args(["bench", "--yes", "--time", "60s", "--connections", "2", "--processes", "2"])
         .env("DATABASE_URL", &db.url)
-        .env("RUST_LOG", "jobs::cli=info")
+        .env("RUST_LOG", "diesel_jobs=info")
         .in_dir(scratch.path())
         .start();
     bench.await_line("1 connection: ");

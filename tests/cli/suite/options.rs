@@ -44,7 +44,7 @@ fn bad_variables_are_named() {
     refused_variable("JOBS_CONNECTIONS", "none", "whole number");
     refused_variable("JOBS_MAX_CRASHES", "0", "whole number");
     refused_variable("JOBS_LOG_FORMAT", "xml", "pretty or json");
-    refused_variable("RUST_LOG", "jobs=loud", "level");
+    refused_variable("RUST_LOG", "diesel_jobs=loud", "level");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Steps of time: workers die, the dead are rescued, history goes.
 
-use jobs_core::JobId;
-use jobs_core::storage::{RescuePolicy, Rescued};
+use diesel_jobs_core::JobId;
+use diesel_jobs_core::storage::{RescuePolicy, Rescued};
 
 use super::step::{Who, minutes};
 use super::world::{Divergence, World, agree, answered};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use jobs_core::storage::Claim;
-use jobs_core::{JobId, JobState, WorkerId};
+use diesel_jobs_core::storage::Claim;
+use diesel_jobs_core::{JobId, JobState, WorkerId};
 
 use super::life::{Job, Life};
 

@@ -1,8 +1,8 @@
 //! Compares all that can be seen.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use jobs_core::storage::JobFilter;
-use jobs_core::{AttemptError, JobId, JobRecord, JobState};
+use diesel_jobs_core::storage::JobFilter;
+use diesel_jobs_core::{AttemptError, JobId, JobRecord, JobState};
 
 use super::life::{Failed, Job};
 use super::step::{Ask, Who};

@@ -1,6 +1,6 @@
 //! How an attempt ends, under its lease or not at all.
 
-use jobs_core::{JobState, Keep, Lease, Transition};
+use diesel_jobs_core::{JobState, Keep, Lease, Transition};
 
 use super::life::Life;
 

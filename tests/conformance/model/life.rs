@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use jobs_core::{Failure, FailureKind, JobId, JobState, Keep, Lease, WorkerId};
+use diesel_jobs_core::{Failure, FailureKind, JobId, JobState, Keep, Lease, WorkerId};
 
 /// All that a storage knows of jobs and workers.
 #[derive(Default)]

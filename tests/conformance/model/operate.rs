@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use jobs_core::storage::Operated;
-use jobs_core::{FailureKind, JobId, JobState, Keep, KindStats, Retention};
+use diesel_jobs_core::storage::Operated;
+use diesel_jobs_core::{FailureKind, JobId, JobState, Keep, KindStats, Retention};
 
 use super::life::Life;
 

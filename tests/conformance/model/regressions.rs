@@ -1,6 +1,6 @@
 //! Lives in which a storage once was not as the model is.
 
-use jobs_core::Keep;
+use diesel_jobs_core::Keep;
 
 use super::step::{Ask, End, New, Pick, Step, When, Who};
 use super::world::play;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use jobs_core::storage::{RescuePolicy, Rescued};
-use jobs_core::{FailureKind, JobId, JobState, Keep, WorkerId};
+use diesel_jobs_core::storage::{RescuePolicy, Rescued};
+use diesel_jobs_core::{FailureKind, JobId, JobState, Keep, WorkerId};
 
 use super::life::Life;
 

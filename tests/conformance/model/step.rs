@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use chrono::SubsecRound as _;
-use jobs_core::{Keep, NewJob, RunAt, Transition};
+use diesel_jobs_core::{Keep, NewJob, RunAt, Transition};
 
 use crate::bench::{cancel, discard, retry_in};
 

@@ -2,7 +2,7 @@
 //! that it matters which passed. All of them are multiples of twenty minutes, and leases last ninety: nothing ever depends
 //! on the moment a statement takes.
 
-use jobs_core::Keep;
+use diesel_jobs_core::Keep;
 use proptest::collection::vec;
 use proptest::option::weighted;
 use proptest::prelude::*;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use jobs_core::storage::{Claim, RescuePolicy, Transacted, Transaction, Wanted};
-use jobs_core::{ClaimedJob, Finish, JobId, JobState, Keep, Lease, Retention, Transition};
-use jobs_diesel::CompleteError;
+use diesel_jobs_core::storage::{Claim, RescuePolicy, Transacted, Transaction, Wanted};
+use diesel_jobs_core::{ClaimedJob, Finish, JobId, JobState, Keep, Lease, Retention, Transition};
+use diesel_jobs_storage::CompleteError;
 use tokio_util::sync::CancellationToken;
 
 use super::life::Job;

@@ -5,9 +5,9 @@ use std::fmt::Debug;
 use std::marker::PhantomData;
 
 use chrono::Utc;
-use jobs_core::storage::Operated;
-use jobs_core::{ClaimedJob, JobId, Lease, WorkerId};
-use jobs_diesel::Database;
+use diesel_jobs_core::storage::Operated;
+use diesel_jobs_core::{ClaimedJob, JobId, Lease, WorkerId};
+use diesel_jobs_storage::Database;
 
 use super::life::{Life, Pulse};
 use super::step::{Pick, Step, Who, minutes};
@@ -201,8 +201,8 @@ impl<'f, F: Fixture> World<'f, F> {
 
     /// A storage remembers below which `run_at` nothing is left for it, and looks there every second only. The model knows
     /// no such delay: it has the storage look each time.
-    pub(super) async fn rescan(&mut self, claim: &jobs_core::storage::Claim) -> Result<(), Divergence> {
-        let alone = jobs_core::storage::Claim { insist: true, ..claim.clone() };
+    pub(super) async fn rescan(&mut self, claim: &diesel_jobs_core::storage::Claim) -> Result<(), Divergence> {
+        let alone = diesel_jobs_core::storage::Claim { insist: true, ..claim.clone() };
         answered("rescan", self.db.storage.rescan(&alone).await).map(drop)
     }
 }

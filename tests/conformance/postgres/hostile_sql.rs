@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use diesel::sql_types::{Array, BigInt, Text};
 use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl};
+use diesel_jobs_core::storage::WorkerInfo;
 use futures_util::StreamExt as _;
-use jobs_core::storage::WorkerInfo;
 
 use super::Postgres;
 use crate::bench::*;
@@ -57,7 +57,7 @@ fn a_notification_brings_the_hostile_name_of_its_queue() {
         let names: Vec<String> = names().into_iter().filter(|name| is_storable(name)).collect();
         let mut listener = AsyncPgConnection::establish(&f.url).await.unwrap();
         diesel::sql_query("listen jobs").execute(&mut listener).await.unwrap();
-        let sleeper = jobs_core::WorkerId::generate();
+        let sleeper = diesel_jobs_core::WorkerId::generate();
         let info = WorkerInfo { queues: names.clone(), ..info(sleeper, HOUR) };
         f.database().storage.register(&info).await.unwrap();
         f.database().storage.set_idle(sleeper, true).await.unwrap();

@@ -17,7 +17,7 @@ mod schema {
         }
     }
 
-    jobs_diesel::job_view!(postgres);
+    diesel_jobs_storage::job_view!(postgres);
 
     diesel::joinable!(invoice -> job (job_id));
     diesel::allow_tables_to_appear_in_same_query!(invoice, job);

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use jobs_core::Finish;
-use jobs_core::storage::DeclaredSchedule;
+use diesel_jobs_core::Finish;
+use diesel_jobs_core::storage::DeclaredSchedule;
 
 use super::Postgres;
 use crate::bench::*;

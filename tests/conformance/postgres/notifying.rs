@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use diesel::sql_types::{BigInt, Text};
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _};
+use diesel_jobs_core::storage::WorkerInfo;
+use diesel_jobs_core::{NewJob, WorkerId};
 use futures_util::StreamExt as _;
-use jobs_core::storage::WorkerInfo;
-use jobs_core::{NewJob, WorkerId};
 
 use super::Postgres;
 use crate::bench::*;
@@ -111,8 +111,8 @@ fn a_transaction_that_will_be_prepared_can_do_without_a_notification() {
         conn.batch_execute("rollback").await.unwrap();
         conn.batch_execute(&format!("begin; set local jobs.notify = 'off'; {enqueue}")).await.unwrap();
         // In Rust, too.
-        jobs_diesel::enqueue_all(&mut conn, vec![in_queue("default")]).await.unwrap();
-        jobs_diesel::enqueue_all(&mut conn, vec![in_queue("default"); 3]).await.unwrap();
+        diesel_jobs_storage::enqueue_all(&mut conn, vec![in_queue("default")]).await.unwrap();
+        diesel_jobs_storage::enqueue_all(&mut conn, vec![in_queue("default"); 3]).await.unwrap();
         let name = f.url.rsplit('/').next().unwrap().replace('?', "_");
         for sql in [format!("prepare transaction '{name}'"), format!("commit prepared '{name}'")] {
             conn.batch_execute(&sql).await.unwrap();

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use jobs_core::storage::{Claim, Operated, RescuePolicy, Transacted, Transaction};
-use jobs_core::{Finish, JobState, Transition};
+use diesel_jobs_core::storage::{Claim, Operated, RescuePolicy, Transacted, Transaction};
+use diesel_jobs_core::{Finish, JobState, Transition};
 use tokio_util::sync::CancellationToken;
 
 use super::Postgres;
@@ -56,7 +56,7 @@ fn a_repeated_id_stops_no_finish_and_no_rescue() {
         client.execute(HISTORY).await.unwrap();
         for transition in [discard(), DONE] {
             let lease = db.storage.leases(worker, None).await.unwrap()[0];
-            let lease = jobs_core::Lease { job: lease.0, number: lease.1, worker };
+            let lease = diesel_jobs_core::Lease { job: lease.0, number: lease.1, worker };
             assert!(finish(db, lease, transition).await);
             client.execute("update jobs.finished set state = 3").await.unwrap();
             assert_eq!(db.operator.retry(first).await.unwrap(), Operated::Done);

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _};
-use jobs_core::storage::Operated;
-use jobs_core::{Finish, Keep, Transition};
+use diesel_jobs_core::storage::Operated;
+use diesel_jobs_core::{Finish, Keep, Transition};
 
 use super::Postgres;
 use crate::bench::*;
@@ -17,7 +17,7 @@ fn a_publication_of_all_tables_stops_nothing() {
         let mut owner = AsyncPgConnection::establish(&f.url).await.unwrap();
         owner.batch_execute("create publication everything for all tables").await.unwrap();
         let db = f.database();
-        let large = jobs_core::NewJob::raw("a", format!("\"{}\"", "x".repeat(5000)));
+        let large = diesel_jobs_core::NewJob::raw("a", format!("\"{}\"", "x".repeat(5000)));
         let (mortal, worker) = (mortal(db).await, worker(db).await);
         claimed(&f, mortal, job()).await;
         assert_eq!(rescue(db, POLICY).await.returned.len(), 1);

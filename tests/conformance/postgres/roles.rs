@@ -7,8 +7,8 @@ mod forbidden;
 use diesel::QueryableByName;
 use diesel::sql_types::Text;
 use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
-use jobs_diesel::Database;
-use jobs_diesel::migrations::LiveJobs;
+use diesel_jobs_storage::Database;
+use diesel_jobs_storage::migrations::LiveJobs;
 
 use super::{Postgres, admin, admin_at_the_end};
 use crate::fixture::{Fixture as _, run};
@@ -29,7 +29,7 @@ struct Line {
 impl Roles {
     async fn of(f: Postgres) -> Self {
         let (enqueuer, worker) = (format!("{}_enq", f.name), format!("{}_work", f.name));
-        let script = jobs_diesel::migrations::POSTGRES_ROLES.replace("jobs_enqueuer", &enqueuer);
+        let script = diesel_jobs_storage::migrations::POSTGRES_ROLES.replace("jobs_enqueuer", &enqueuer);
         let mut owner = AsyncPgConnection::establish(&f.url).await.unwrap();
         let script = script.replace("jobs_worker", &worker);
         // Twice: after an upgrade it is run again.

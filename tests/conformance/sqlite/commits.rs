@@ -1,6 +1,6 @@
 //! An enqueue is its own transaction, where the application has not begun one: it must end as every other does.
 
-use jobs_core::NewJob;
+use diesel_jobs_core::NewJob;
 
 use super::Sqlite;
 use crate::fixture::{Fixture, run};

@@ -16,7 +16,7 @@ mod schema {
         }
     }
 
-    jobs_diesel::job_view!(sqlite);
+    diesel_jobs_storage::job_view!(sqlite);
 
     diesel::joinable!(invoice -> job (job_id));
     diesel::allow_tables_to_appear_in_same_query!(invoice, job);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use diesel::{RunQueryDsl, SqliteConnection};
-use jobs_core::storage::{Body, Rescued, Transacted, Transaction};
-use jobs_core::{JobError, Transition};
+use diesel_jobs_core::storage::{Body, Rescued, Transacted, Transaction};
+use diesel_jobs_core::{JobError, Transition};
 use tokio_util::sync::CancellationToken;
 
 use super::Sqlite;
@@ -15,7 +15,7 @@ use crate::client::Client;
 use crate::fixture::{Fixture, run};
 
 fn transaction(
-    lease: jobs_core::Lease,
+    lease: diesel_jobs_core::Lease,
     body: impl Fn(&mut SqliteConnection) -> Result<Transition, JobError> + Send + Sync + 'static,
 ) -> Transaction {
     Transaction {

@@ -21,8 +21,8 @@ use diesel_async::AsyncConnection;
 use diesel_async::pooled_connection::AsyncDieselConnectionManager;
 use diesel_async::pooled_connection::deadpool::{Object, Pool};
 use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
-use jobs_core::storage::Body;
-use jobs_diesel::Database;
+use diesel_jobs_core::storage::Body;
+use diesel_jobs_storage::Database;
 use uuid::Uuid;
 
 use crate::client::{Client, async_client, sync_client};

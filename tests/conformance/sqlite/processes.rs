@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 
-use jobs_core::storage::JobFilter;
-use jobs_core::{Finish, JobState, NewJob};
-use jobs_diesel::Database;
+use diesel_jobs_core::storage::JobFilter;
+use diesel_jobs_core::{Finish, JobState, NewJob};
+use diesel_jobs_storage::Database;
 
 use super::Sqlite;
 use crate::bench::*;

@@ -1,7 +1,7 @@
 //! Which files can be opened, and what is said about those that cannot.
 
-use jobs_core::StorageError;
-use jobs_diesel::Database;
+use diesel_jobs_core::StorageError;
+use diesel_jobs_storage::Database;
 
 use super::Sqlite;
 use crate::fixture::run;

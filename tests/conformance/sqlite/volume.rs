@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use jobs_core::NewJob;
+use diesel_jobs_core::NewJob;
 
 use super::Sqlite;
 use crate::bench::*;

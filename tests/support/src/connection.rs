@@ -4,7 +4,7 @@ use diesel::SqliteConnection;
 use diesel::connection::SimpleConnection as _;
 use diesel::sql_types::{BigInt, Text};
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
-use jobs::{Enqueue, IntoNewJob, JobId};
+use diesel_jobs::{Enqueue, IntoNewJob, JobId};
 
 /// An application's own connection.
 #[allow(missing_debug_implementations)]
@@ -85,8 +85,8 @@ impl Conn {
     pub async fn enqueue_all<J: IntoNewJob>(&mut self, jobs: impl IntoIterator<Item = J>) -> Vec<JobId> {
         let jobs: Vec<_> = jobs.into_iter().map(|job| job.into_new_job().unwrap()).collect();
         match self {
-            Self::Postgres(conn) => jobs::enqueue_all(&mut **conn, jobs).await,
-            Self::Sqlite(conn) => jobs::enqueue_all(&mut **conn, jobs),
+            Self::Postgres(conn) => diesel_jobs::enqueue_all(&mut **conn, jobs).await,
+            Self::Sqlite(conn) => diesel_jobs::enqueue_all(&mut **conn, jobs),
         }
         .unwrap()
     }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use diesel::connection::SimpleConnection as _;
 use diesel::{Connection as _, SqliteConnection};
 use diesel_async::{AsyncConnection as _, AsyncPgConnection};
-use jobs::storage::Storage;
-use jobs::{
+use diesel_jobs::storage::Storage;
+use diesel_jobs::{
     AttemptError, Database, IntoNewJob, JobId, JobRecord, JobState, Registry, Worker, WorkerBuilder, WorkerStats,
 };
 use tempfile::TempDir;

@@ -87,5 +87,5 @@ macro_rules! on_each_database {
 /// The registry of these jobs and no others.
 #[macro_export]
 macro_rules! registry {
-    ($($job:ty),+ $(,)?) => { ::jobs::Registry::new()$(.with::<$job>())+ };
+    ($($job:ty),+ $(,)?) => { ::diesel_jobs::Registry::new()$(.with::<$job>())+ };
 }

@@ -37,7 +37,7 @@ pub(crate) async fn create_empty() -> String {
     name
 }
 
-/// A new database with the schema of `jobs` and the application's table.
+/// A new database with the schema of `diesel-jobs` and the application's table.
 pub(crate) async fn create() -> String {
     let name = new_name();
     let template = TEMPLATE.get_or_init(template).await;
@@ -59,7 +59,7 @@ fn new_name() -> String {
 async fn template() -> String {
     let mut hasher = DefaultHasher::new();
     APPLICATION.hash(&mut hasher);
-    jobs::migrations::POSTGRES.iter().for_each(|migration| migration.up.hash(&mut hasher));
+    diesel_jobs::migrations::POSTGRES.iter().for_each(|migration| migration.up.hash(&mut hasher));
     let name = format!("jobs_template_{:016x}", hasher.finish());
 
     let mut conn = AsyncPgConnection::establish(&server()).await.expect("JOBS_TEST_DATABASE_URL can be reached");
@@ -69,7 +69,7 @@ async fn template() -> String {
     if crate::connection::pg_number(&mut conn, &there).await == 0 {
         let unfinished = create_empty().await;
         let mut inside = AsyncPgConnection::establish(&server_url_of(&unfinished)).await.unwrap();
-        jobs::migrate(&mut inside).await.unwrap();
+        diesel_jobs::migrate(&mut inside).await.unwrap();
         inside.batch_execute(APPLICATION).await.unwrap();
         drop(inside);
         let rename = format!("alter database {unfinished} rename to {name}");

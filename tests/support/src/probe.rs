@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jobs::{JobContext, JobId};
+use diesel_jobs::{JobContext, JobId};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc};
 

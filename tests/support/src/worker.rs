@@ -1,6 +1,6 @@
 //! A worker that runs in this process, beside the test.
 
-use jobs::{WorkerBuilder, WorkerError, WorkerHandle, WorkerStats};
+use diesel_jobs::{WorkerBuilder, WorkerError, WorkerHandle, WorkerStats};
 use tokio::task::JoinHandle;
 
 use crate::{LIMIT, within};

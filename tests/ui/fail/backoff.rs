@@ -1,4 +1,4 @@
-use jobs::job;
+use diesel_jobs::job;
 
 #[job(backoff = "quadratic(2s)")]
 fn another_form() {}

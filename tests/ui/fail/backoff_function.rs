@@ -1,4 +1,4 @@
-use jobs::job;
+use diesel_jobs::job;
 use std::time::Duration;
 
 fn by_name(_: &str) -> Duration {

@@ -1,4 +1,4 @@
-use jobs::Job;
+use diesel_jobs::Job;
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize, Job)]

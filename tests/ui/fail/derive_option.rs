@@ -1,4 +1,4 @@
-use jobs::{Handle, Job, JobContext, JobError, Outcome};
+use diesel_jobs::{Handle, Job, JobContext, JobError, Outcome};
 use serde::{Deserialize, Serialize};
 
 macro_rules! handle {

@@ -1,4 +1,4 @@
-use jobs::Job;
+use diesel_jobs::Job;
 
 #[derive(serde::Serialize, serde::Deserialize, Job)]
 struct Generic<T> {

@@ -1,4 +1,4 @@
-use jobs::job;
+use diesel_jobs::job;
 
 #[job(timeout = 30)]
 fn without_quotes() {}

@@ -1,4 +1,4 @@
-use jobs::{Job, job};
+use diesel_jobs::{Job, job};
 
 #[job]
 fn over_a_type<T>(value: T) {

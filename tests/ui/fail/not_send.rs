@@ -1,6 +1,6 @@
 use std::rc::Rc;
 
-use jobs::job;
+use diesel_jobs::job;
 
 async fn elsewhere() {}
 

@@ -1,4 +1,4 @@
-use jobs::job;
+use diesel_jobs::job;
 
 #[job(quue = "mail")]
 fn near_miss() {}
@@ -28,11 +28,11 @@ fn two_slips(number: i64) {
 }
 
 fn main() {
-    use jobs::Job;
+    use diesel_jobs::Job;
 
     near_miss();
     let _ = NearMiss.priority(1);
     let _ = TwoSlips { number: 3 }.priority(1);
     let _ = TwoSlips::new(3).priority(1);
-    let _ = jobs::Registry::new().with::<Twice>();
+    let _ = diesel_jobs::Registry::new().with::<Twice>();
 }

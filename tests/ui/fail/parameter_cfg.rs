@@ -1,4 +1,4 @@
-use jobs::job;
+use diesel_jobs::job;
 
 #[job]
 fn sometimes(always: i64, #[cfg_attr(all(), allow(unused))] sometimes: i64) {

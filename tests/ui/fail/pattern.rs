@@ -1,4 +1,4 @@
-use jobs::{Job, job};
+use diesel_jobs::{Job, job};
 
 #[job]
 fn pair((from, to): (i64, i64)) {

@@ -1,4 +1,4 @@
-use jobs::{JobContext, State, job};
+use diesel_jobs::{JobContext, State, job};
 
 #[job]
 fn to_a_string(name: &String) {

@@ -1,4 +1,4 @@
-use jobs::{State, job};
+use diesel_jobs::{State, job};
 
 #[job(cron = "every night")]
 fn words() {}

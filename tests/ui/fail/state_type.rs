@@ -1,4 +1,4 @@
-use jobs::{State, job};
+use diesel_jobs::{State, job};
 
 struct Mailer;
 

@@ -1,7 +1,7 @@
 //! The long form, with the attribute macro of the same name in scope.
 #![deny(warnings)]
 
-use jobs::{Handle, Job, JobContext, JobError, Outcome, job};
+use diesel_jobs::{Handle, Job, JobContext, JobError, Outcome, job};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize, Job)]

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 #![allow(non_camel_case_types, dead_code)]
 
-use jobs::{JobContext, job};
+use diesel_jobs::{JobContext, job};
 
 struct Box;
 struct Result;

@@ -1,11 +1,11 @@
 //! Where a job may be written.
 #![deny(warnings)]
 
-use jobs::{IntoNewJob, Registered};
+use diesel_jobs::{IntoNewJob, Registered};
 
 pub mod mails {
     pub(crate) mod inner {
-        #[jobs::job(kind = "inner")]
+        #[diesel_jobs::job(kind = "inner")]
         pub(in crate::mails) fn send(to: String) {
             let _ = to;
         }
@@ -13,13 +13,13 @@ pub mod mails {
 
     pub(crate) fn send() -> &'static str {
         inner::send("x".into());
-        <inner::Send as jobs::Job>::KIND
+        <inner::Send as diesel_jobs::Job>::KIND
     }
 }
 
 macro_rules! jobs_of {
     ($($name:ident: $ty:ty = $queue:literal, $priority:expr;)*) => {$(
-        #[jobs::job(queue = $queue, priority = $priority)]
+        #[diesel_jobs::job(queue = $queue, priority = $priority)]
         fn $name(argument: $ty) {
             let _ = argument;
         }
@@ -32,7 +32,7 @@ jobs_of! {
 }
 
 fn main() {
-    #[jobs::job(name = "Local", kind = "local")]
+    #[diesel_jobs::job(name = "Local", kind = "local")]
     fn inside_a_function() {}
     inside_a_function();
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
-use jobs::{JobContext, JobState, Retention, State, WorkerId, job};
+use diesel_jobs::{JobContext, JobState, Retention, State, WorkerId, job};
 use support::{Conn, Db, Running, registry, until};
 
 use crate::table::{alone, print, row};

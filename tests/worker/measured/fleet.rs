@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use jobs::NewJob;
+use diesel_jobs::NewJob;
 use support::{Db, Process};
 
 use crate::table::{alone, print, row};

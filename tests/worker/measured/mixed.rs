@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use jobs::{IntoNewJob as _, JobContext, JobError, JobState, State, Worker, job};
+use diesel_jobs::{IntoNewJob as _, JobContext, JobError, JobState, State, Worker, job};
 use support::{Db, Running, registry};
 
 use crate::table::{alone, print, row};
 
 /// Every start: job, attempt.
 #[derive(Clone, Default)]
-struct Starts(Arc<Mutex<Vec<(jobs::JobId, u16)>>>);
+struct Starts(Arc<Mutex<Vec<(diesel_jobs::JobId, u16)>>>);
 
 async fn work(millis: u64, fails: bool, ctx: &JobContext, starts: &Starts) -> Result<(), JobError> {
     starts.0.lock().unwrap().push((ctx.id(), ctx.attempt()));

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use jobs::{Job as _, JobContext, State, job};
+use diesel_jobs::{Job as _, JobContext, State, job};
 use support::{Db, Probe, Running, registry};
 
 use crate::table::{alone, print, row};

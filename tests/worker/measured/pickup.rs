@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use jobs::{JobContext, State, job};
+use diesel_jobs::{JobContext, State, job};
 use support::{Conn, Db, Running, registry};
 use tokio::sync::mpsc;
 

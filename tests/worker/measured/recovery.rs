@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use jobs::JobState;
+use diesel_jobs::JobState;
 use support::{Db, Process};
 use worker_app::Linger;
 

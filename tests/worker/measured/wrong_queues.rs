@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jobs::storage::{Claim, Wanted, WorkerInfo};
-use jobs::{NewJob, WorkerId};
+use diesel_jobs::storage::{Claim, Wanted, WorkerInfo};
+use diesel_jobs::{NewJob, WorkerId};
 use support::{Conn, Db};
 use tokio::sync::Barrier;
 
@@ -136,7 +136,7 @@ async fn ours(db: &Db) -> (i64, Duration, usize) {
     (i64::try_from(all - taken.len()).unwrap(), slowest, most)
 }
 
-async fn register(database: &jobs::Database) -> WorkerId {
+async fn register(database: &diesel_jobs::Database) -> WorkerId {
     let id = WorkerId::generate();
     let lease = Duration::from_secs(60);
     let info = WorkerInfo { id, host: "here".to_owned(), pid: 1, queues: vec!["default".to_owned()], lease };

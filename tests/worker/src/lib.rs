@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jobs::{JobContext, job};
+use diesel_jobs::{JobContext, job};
 
 /// Takes its time at the first attempt, and none at the later ones.
 #[job]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jobs::{JobContext, JobState, State, job};
+use diesel_jobs::{JobContext, JobState, State, job};
 use support::{Db, Probe, Running, registry};
 
 const FEW: i64 = 50;

@@ -4,7 +4,9 @@ use std::future::Future as _;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use jobs::{Database, IntoNewJob as _, Job as _, JobError, JobState, NewJob, Registry, State, StorageError, job};
+use diesel_jobs::{
+    Database, IntoNewJob as _, Job as _, JobError, JobState, NewJob, Registry, State, StorageError, job,
+};
 use support::{Db, registry};
 
 #[job]
@@ -16,7 +18,7 @@ async fn echo(text: String) -> Result<(), JobError> {
 }
 
 mod elsewhere {
-    #[jobs::job(name = "Another", kind = "fine")]
+    #[diesel_jobs::job(name = "Another", kind = "fine")]
     pub(super) async fn another() {}
 }
 
@@ -26,7 +28,7 @@ async fn start_up_error(url: &str) -> String {
         Ok(database) => database,
         Err(error) => return error.to_string(),
     };
-    let worker = jobs::Worker::builder(database.storage).registry(registry![Fine]).build().unwrap();
+    let worker = diesel_jobs::Worker::builder(database.storage).registry(registry![Fine]).build().unwrap();
     let ended = support::within(support::LIMIT, "the refusal", worker.run_until(std::future::pending())).await;
     ended.unwrap_err().to_string()
 }
@@ -109,7 +111,7 @@ async fn mail(State(mailer): State<Mailer>) {
 }
 
 async fn a_state_given_as_another_type_is_named_with_what_to_write(db: Db) {
-    let error = |builder: jobs::WorkerBuilder| builder.build().unwrap_err().to_string();
+    let error = |builder: diesel_jobs::WorkerBuilder| builder.build().unwrap_err().to_string();
     let worker = || db.worker(registry![Mail]);
     let said = error(worker().state(Arc::new(Mailer)).state(7_u8));
     for part in

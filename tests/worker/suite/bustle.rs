@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use jobs::job;
+use diesel_jobs::job;
 use support::{Db, Running, registry};
 
 #[job]

@@ -6,7 +6,7 @@ mod views;
 
 use std::time::Duration;
 
-use jobs::{JobState, NewJob};
+use diesel_jobs::{JobState, NewJob};
 use support::{Db, Process};
 
 const ARGUMENT: &str = "canary-argument";

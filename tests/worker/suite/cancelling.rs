@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use jobs::storage::Operated;
-use jobs::{JobContext, JobState, State, job};
+use diesel_jobs::storage::Operated;
+use diesel_jobs::{JobContext, JobState, State, job};
 use support::{Db, Probe, Running, registry};
 
 /// Hears of nothing but its token.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jobs::{JobContext, JobState, State, job};
+use diesel_jobs::{JobContext, JobState, State, job};
 use support::{Db, Probe, Running, registry};
 
 const LEASE: Duration = Duration::from_secs(2);
@@ -25,7 +25,7 @@ async fn a_clock_that_steps_rescues_no_job_of_a_living_worker(db: Db) {
     let id = db.enqueue(Held {}).await;
     let busy = Running::start(db.worker(registry![Held]).state(probe).lease(LEASE));
     events.expect("began").await;
-    let rescuer = jobs::Worker::builder(db.again().await.storage).registry(registry![Aside]).lease(LEASE);
+    let rescuer = diesel_jobs::Worker::builder(db.again().await.storage).registry(registry![Aside]).lease(LEASE);
     let rescuer = Running::start(rescuer);
     db.await_number(2, "select count(*) as number from jobs.worker").await;
     // Both have beaten often enough to rescue.

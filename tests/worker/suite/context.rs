@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use jobs::{Job as _, JobContext, JobError, JobState, Outcome, State, job};
+use diesel_jobs::{Job as _, JobContext, JobError, JobState, Outcome, State, job};
 use support::{Db, registry};
 
 /// What the attempts saw, one entry each.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use jobs::{FailureKind, JobState};
+use diesel_jobs::{FailureKind, JobState};
 use support::{Db, Process};
 use worker_app::{Crash, Hog, Idle, Linger};
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use jobs::storage::DeclaredSchedule;
-use jobs::{CatchUp, JobContext, Registered, State, Worker, job};
+use diesel_jobs::storage::DeclaredSchedule;
+use diesel_jobs::{CatchUp, JobContext, Registered, State, Worker, job};
 use support::{Db, Probe, Running, registry};
 
 #[job(cron = "* * * * * *", catch_up = "all", priority = 3, queue = "ticks")]
@@ -104,7 +104,7 @@ async fn declared_elsewhere(db: &Db, kind: &str) {
 
 /// The same kind, in the version of the program that gave it a schedule.
 mod newer {
-    #[jobs::job(cron = "* * * * * *", catch_up = "all")]
+    #[diesel_jobs::job(cron = "* * * * * *", catch_up = "all")]
     pub(super) async fn has_no_schedule() {}
 }
 

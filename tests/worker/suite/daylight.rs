@@ -1,9 +1,9 @@
-//! Schedules when clocks change, in two zones, and after outages: as `jobs_core::Schedule` documents it.
+//! Schedules when clocks change, in two zones, and after outages: as `diesel_jobs_core::Schedule` documents it.
 
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use jobs::{CatchUp, Schedule};
+use diesel_jobs::{CatchUp, Schedule};
 
 const PARIS: &str = "Europe/Paris";
 const NEW_YORK: &str = "America/New_York";

@@ -7,7 +7,7 @@ use diesel_async::pooled_connection::AsyncDieselConnectionManager;
 use diesel_async::pooled_connection::deadpool::Pool as Deadpool;
 use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection};
-use jobs::{Enqueue as _, EnqueueError, Job as _, JobState, job};
+use diesel_jobs::{Enqueue as _, EnqueueError, Job as _, JobState, job};
 use support::Db;
 
 #[job(queue = "mail", max_attempts = 7)]
@@ -20,7 +20,7 @@ fn note_of(text: &str) -> Note {
 }
 
 /// Refused before anything is sent.
-fn invalid() -> jobs::JobBuilder {
+fn invalid() -> diesel_jobs::JobBuilder {
     note_of("never").max_attempts(0)
 }
 
@@ -46,7 +46,7 @@ macro_rules! asynchronously {
         let rolled_back: Result<(), DieselError> = $conn
             .transaction(async |conn| {
                 note_of("gone").enqueue(conn).await?;
-                jobs::enqueue_all(conn, (0..3).map(|_| note_of("gone too"))).await?;
+                diesel_jobs::enqueue_all(conn, (0..3).map(|_| note_of("gone too"))).await?;
                 Err(DieselError::RollbackTransaction)
             })
             .await;
@@ -77,7 +77,7 @@ macro_rules! at_once {
 
         let rolled_back: Result<(), DieselError> = $conn.transaction(|conn| {
             note_of("gone").enqueue(conn)?;
-            jobs::enqueue_all(conn, (0..3).map(|_| note_of("gone too")))?;
+            diesel_jobs::enqueue_all(conn, (0..3).map(|_| note_of("gone too")))?;
             Err(DieselError::RollbackTransaction)
         });
         assert!(matches!(rolled_back, Err(DieselError::RollbackTransaction)));

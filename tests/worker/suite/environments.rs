@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jobs::{JobState, StorageError, WorkerError, job};
+use diesel_jobs::{JobState, StorageError, WorkerError, job};
 use support::{Db, Running, registry};
 
 const LEASE: Duration = Duration::from_secs(1);

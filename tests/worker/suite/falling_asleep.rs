@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use jobs::{JobId, job};
+use diesel_jobs::{JobId, job};
 use support::{Conn, Db, Running, registry};
 
 /// The next look, if the worker did not look more often at first.

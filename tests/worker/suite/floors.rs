@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use jobs::storage::{Claim, Wanted};
-use jobs::{JobContext, JobState, State, WorkerId, job};
+use diesel_jobs::storage::{Claim, Wanted};
+use diesel_jobs::{JobContext, JobState, State, WorkerId, job};
 use support::{Db, Probe, Running, registry};
 
 /// What jobs may wait that only the rescan finds: it comes every second, and takes its part of the time on a busy machine.
@@ -52,7 +52,7 @@ async fn jobs_that_came_back_to_their_old_places_are_found_by_a_rescan(db: Db) {
     let (probe, _events) = Probe::new();
     // Claimed by a worker that gives them back much later.
     let first = WorkerId::generate();
-    let info = jobs::storage::WorkerInfo {
+    let info = diesel_jobs::storage::WorkerInfo {
         id: first,
         host: "elsewhere".to_owned(),
         pid: 1,
@@ -70,9 +70,9 @@ async fn jobs_that_came_back_to_their_old_places_are_found_by_a_rescan(db: Db) {
     a_while(&db).await;
     // The rescan that the last claim asked for is over; the next one is asked for by those who hear of what comes back.
     tokio::time::sleep(Duration::from_millis(2_500)).await;
-    let release = |job: &jobs_core::ClaimedJob| jobs_core::Finish {
+    let release = |job: &diesel_jobs_core::ClaimedJob| diesel_jobs_core::Finish {
         lease: job.lease,
-        transition: jobs_core::Transition::Release,
+        transition: diesel_jobs_core::Transition::Release,
     };
     elsewhere.finish(&claimed.iter().map(release).collect::<Vec<_>>()).await.unwrap();
     let released = tokio::time::Instant::now();

@@ -1,6 +1,6 @@
 //! The way in from plain SQL: `select jobs.enqueue(..)`, by hand and from a trigger.
 
-use jobs::{JobContext, JobId, JobState, State, job};
+use diesel_jobs::{JobContext, JobId, JobState, State, job};
 use support::{Conn, Db, Probe, Running, registry};
 
 #[job]
@@ -125,7 +125,7 @@ async fn large_arguments_that_somebody_deleted_fail_their_job_and_no_other(db: D
     let worker = Running::start(db.worker(registry![Greet]).state(probe));
     events.expect(&name).await;
     db.await_number(1, "select count(*) as number from jobs.job_error").await;
-    assert_eq!(db.failures(bereft).await[0].kind, jobs::FailureKind::Undecodable);
+    assert_eq!(db.failures(bereft).await[0].kind, diesel_jobs::FailureKind::Undecodable);
     worker.stop().await;
 }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use diesel::connection::TransactionManager as _;
 use diesel::{Connection as _, PgConnection};
-use jobs::{CompleteIn as _, FailureKind, JobContext, JobError, JobState, State, job};
+use diesel_jobs::{CompleteIn as _, FailureKind, JobContext, JobError, JobState, State, job};
 use support::{Db, Probe, Process, Running, registry};
 use worker_app::Linger;
 

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
-use jobs::storage::{
+use diesel_jobs::storage::{
     Claim, DeclaredSchedule, Heartbeat, Rescanned, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule,
     Transacted, Transaction, WorkerInfo,
 };
-use jobs::{Installation, JobContext, JobId, JobState, NewJob, State, StorageError, Worker, WorkerId, job};
-use jobs_core::{ClaimedJob, Finish, Transition};
+use diesel_jobs::{Installation, JobContext, JobId, JobState, NewJob, State, StorageError, Worker, WorkerId, job};
+use diesel_jobs_core::{ClaimedJob, Finish, Transition};
 use support::{Db, Probe, Running, registry};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use chrono::{TimeDelta, Utc};
-use jobs::{Job as _, JobContext, JobState, State, job};
+use diesel_jobs::{Job as _, JobContext, JobState, State, job};
 use support::{Db, Probe, Running, registry};
 use tokio::sync::Barrier;
 

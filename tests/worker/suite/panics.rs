@@ -1,6 +1,6 @@
 //! A handler that panics fails its attempt, with what it said and where; the worker and the slot live on.
 
-use jobs::{AttemptError, FailureKind, Job, JobId, JobState, NewJob, Registry, job};
+use diesel_jobs::{AttemptError, FailureKind, Job, JobId, JobState, NewJob, Registry, job};
 use serde::{Deserialize, Deserializer, Serialize};
 use support::{Db, registry};
 
@@ -68,7 +68,7 @@ async fn takes_a_trap(trap: Trap) {
 async fn fine() {}
 
 /// Runs a panicking job and a good one through the same slot; answers the stored failure.
-async fn failure_of(db: &Db, registry: Registry, job: impl Into<jobs::JobBuilder>) -> AttemptError {
+async fn failure_of(db: &Db, registry: Registry, job: impl Into<diesel_jobs::JobBuilder>) -> AttemptError {
     let id: JobId = db.enqueue(job.into()).await;
     let after = db.enqueue(Fine {}.priority(-1)).await;
     let worker = db.worker(registry.with::<Fine>()).concurrency(1).build().unwrap();

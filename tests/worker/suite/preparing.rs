@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _, TransactionManager as _};
-use jobs::{CompleteIn as _, JobContext, JobError, JobId, JobState, State, job};
+use diesel_jobs::{CompleteIn as _, JobContext, JobError, JobId, JobState, State, job};
 use support::{Db, Events, Probe, Running, registry};
 
 /// How the handler reaches the database.
@@ -34,7 +34,7 @@ async fn prepared(db: &Db) -> (JobId, String, [Running; 2], Events) {
     let name = db.url().rsplit('/').next().unwrap().replace(|c: char| !c.is_ascii_alphanumeric(), "_");
     let id = db.enqueue(Prepares { name: name.clone() }).await;
     let worker = async || {
-        let worker = jobs::Worker::builder(db.again().await.storage).registry(registry![Prepares]);
+        let worker = diesel_jobs::Worker::builder(db.again().await.storage).registry(registry![Prepares]);
         let worker = worker.poll(Duration::from_millis(50)).lease(Duration::from_secs(1));
         Running::start(worker.state(probe.clone()).state(Url(db.url().to_owned())))
     };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jobs::{JobContext, JobError, Retention, job};
+use diesel_jobs::{JobContext, JobError, Retention, job};
 use support::{Db, Running, registry};
 
 #[job(retain = "none", max_attempts = 2, backoff = "fixed(1ms)")]

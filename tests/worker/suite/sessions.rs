@@ -5,8 +5,8 @@ use std::time::Duration;
 use diesel::PgConnection;
 use diesel::connection::SimpleConnection as _;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _};
-use jobs::storage::{Claim, Wanted, WorkerInfo};
-use jobs::{Enqueue as _, JobBuilder, JobContext, JobState, Registry, State, WorkerId, job};
+use diesel_jobs::storage::{Claim, Wanted, WorkerInfo};
+use diesel_jobs::{Enqueue as _, JobBuilder, JobContext, JobState, Registry, State, WorkerId, job};
 use support::{Db, Probe, Running, registry};
 
 #[job(max_attempts = 1)]
@@ -122,7 +122,7 @@ async fn limits_and_defaults_of_the_database_do_not_keep_a_job_from_ending(db: D
     let id = (kind.job)(false).enqueue(&mut conn).await.unwrap();
     let (probe, _events) = Probe::new();
     let storage = db.again().await.storage;
-    let worker = jobs::Worker::builder(storage).registry(kind.registry).poll(Duration::from_millis(50));
+    let worker = diesel_jobs::Worker::builder(storage).registry(kind.registry).poll(Duration::from_millis(50));
     let worker = Running::start(worker.state(probe));
     assert_eq!(db.await_state(id, JobState::Completed).await.attempt, 1);
     worker.stop().await;
@@ -165,7 +165,7 @@ async fn closed_connections_of_the_pool_cost_no_attempt(db: Db, kind: Kind) {
     assert_eq!(worker.stop().await.released, 0);
 }
 
-async fn futures(db: &Db, job: fn(bool) -> JobBuilder, jobs: usize) -> Vec<jobs::JobId> {
+async fn futures(db: &Db, job: fn(bool) -> JobBuilder, jobs: usize) -> Vec<diesel_jobs::JobId> {
     let mut ids = Vec::new();
     for _ in 0..jobs {
         ids.push(db.enqueue(job(true)).await);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jobs::{JobContext, State, job};
+use diesel_jobs::{JobContext, State, job};
 use support::{Db, Probe, Running, registry};
 
 #[job(queue = "idle")]

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use jobs::{JobContext, JobError, JobState, State, job};
+use diesel_jobs::{JobContext, JobError, JobState, State, job};
 use support::{Db, Probe, Running, registry};
 
 #[job]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use jobs::{FailureKind, Job as _, JobContext, JobState, State, job};
+use diesel_jobs::{FailureKind, Job as _, JobContext, JobState, State, job};
 use support::{Db, Probe, Running, registry};
 
 #[job(timeout = "150ms", max_attempts = 1)]

@@ -1,6 +1,6 @@
 //! TLS to PostgreSQL, as the URL asks for it: the server itself says whether the worker's lines are encrypted.
 
-use jobs::{Database, Worker, job};
+use diesel_jobs::{Database, Worker, job};
 use support::{Db, registry};
 
 #[job]
@@ -36,7 +36,7 @@ async fn lines(db: &Db, url: &str) -> Result<(i64, i64), String> {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
     if !running.is_finished() {
-        db.await_state(id, jobs::JobState::Completed).await;
+        db.await_state(id, diesel_jobs::JobState::Completed).await;
     }
     handle.shutdown();
     running.await.unwrap().map(|()| seen).map_err(|error| error.to_string())

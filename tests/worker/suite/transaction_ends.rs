@@ -3,7 +3,7 @@
 use diesel::PgConnection;
 use diesel::connection::SimpleConnection as _;
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
-use jobs::{JobBuilder, JobContext, JobState, Registry, State, job};
+use diesel_jobs::{JobBuilder, JobContext, JobState, Registry, State, job};
 use support::{Db, Probe, Running, registry};
 
 /// Runs this SQL as its effect.

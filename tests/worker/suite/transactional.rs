@@ -5,8 +5,8 @@ use std::time::Duration;
 use diesel::connection::SimpleConnection;
 use diesel::{PgConnection, SqliteConnection};
 use diesel_async::AsyncPgConnection;
-use jobs::storage::Operated;
-use jobs::{FailureKind, JobBuilder, JobContext, JobError, JobState, Outcome, Registry, State, job};
+use diesel_jobs::storage::Operated;
+use diesel_jobs::{FailureKind, JobBuilder, JobContext, JobError, JobState, Outcome, Registry, State, job};
 use serde::{Deserialize, Serialize};
 use support::{Db, Events, Probe, Running, registry};
 

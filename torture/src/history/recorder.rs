@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
-use jobs::JobContext;
+use diesel_jobs::JobContext;
 use tokio::runtime::{self, Handle};
 use tokio::sync::{mpsc, oneshot};
 use tokio_postgres::{Client, NoTls, Statement};

@@ -108,7 +108,7 @@ impl<'c> Arena<'c> {
 
     async fn furnish(&self) -> Result<()> {
         self.cluster.create(&self.database).await?;
-        jobs::migrate(&mut AsyncPgConnection::establish(&self.url()).await?).await?;
+        diesel_jobs::migrate(&mut AsyncPgConnection::establish(&self.url()).await?).await?;
         let conn = self.connect().await?;
         history::create(&conn).await?;
         // A twin before this one may have left something.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection};
-use jobs::{Enqueue as _, Job as _, JobId, enqueue_all};
+use diesel_jobs::{Enqueue as _, Job as _, JobId, enqueue_all};
 use torture::checker::Promise;
 use torture::cluster::connect;
 use torture::history::{CRASH, Ending, Enqueued, Fate, fault};

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use diesel_async::{AsyncConnection as _, AsyncPgConnection};
-use jobs::storage::{Operated, Operator};
-use jobs::{Database, IntoNewJob as _, Job as _, JobId, NewJob, enqueue_all};
+use diesel_jobs::storage::{Operated, Operator};
+use diesel_jobs::{Database, IntoNewJob as _, Job as _, JobId, NewJob, enqueue_all};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use tokio::task::JoinSet;

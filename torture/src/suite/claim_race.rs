@@ -12,7 +12,7 @@ use diesel::dsl::sql;
 use diesel::result::Error as DieselError;
 use diesel::sql_types::Timestamptz;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl as _};
-use jobs::Enqueue as _;
+use diesel_jobs::Enqueue as _;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use tokio::task::JoinSet;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use chrono::Utc;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection};
-use jobs::Enqueue as _;
+use diesel_jobs::Enqueue as _;
 use torture::checker::Promise;
 use torture::cluster::Cluster;
 use torture::history::{Enqueued, Fate, copy, fault};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use chrono::{DateTime, Utc};
 use diesel_async::{AsyncConnection as _, AsyncPgConnection};
-use jobs::{Enqueue as _, RunAt};
+use diesel_jobs::{Enqueue as _, RunAt};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use torture::checker::Promise;

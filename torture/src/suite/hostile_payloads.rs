@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use diesel::result::Error as DieselError;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection};
-use jobs::{Enqueue as _, Job as _};
+use diesel_jobs::{Enqueue as _, Job as _};
 use tokio_postgres::Client;
 use torture::checker::Promise;
 use torture::history::{Enqueued, Fate};

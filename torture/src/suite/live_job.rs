@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection};
-use jobs::Enqueue as _;
+use diesel_jobs::Enqueue as _;
 use torture::checker::Promise;
 use torture::history::{Fate, fault};
 use torture::workload::handlers::Hog;

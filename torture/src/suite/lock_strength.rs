@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Result;
 use chrono::{DateTime, Utc};
 use diesel_async::{AsyncConnection as _, AsyncPgConnection};
-use jobs::{JobId, NewJob, RunAt, enqueue_all};
+use diesel_jobs::{JobId, NewJob, RunAt, enqueue_all};
 use tokio_postgres::Client;
 use torture::checker::Promise;
 use torture::history::{Fate, Record, fault};

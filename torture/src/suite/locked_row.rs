@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use chrono::{DateTime, Utc};
 use diesel_async::{AsyncConnection as _, AsyncPgConnection};
-use jobs::Enqueue as _;
+use diesel_jobs::Enqueue as _;
 use tokio_postgres::Client;
 use torture::checker::Promise;
 use torture::history::{Fate, fault};

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use diesel_async::{AsyncConnection as _, AsyncPgConnection};
-use jobs::{IntoNewJob as _, Job as _, enqueue_all};
+use diesel_jobs::{IntoNewJob as _, Job as _, enqueue_all};
 use tokio_postgres::Client;
 use torture::checker::Promise;
 use torture::history::{Enqueued, Fate, Record, fault};
@@ -124,7 +124,7 @@ async fn started(mut workers: Vec<Process>) -> Result<Vec<Process>> {
     Ok(workers)
 }
 
-fn noted(works: &[Work], ids: Vec<jobs::JobId>) -> Vec<Enqueued> {
+fn noted(works: &[Work], ids: Vec<diesel_jobs::JobId>) -> Vec<Enqueued> {
     works.iter().zip(ids).map(|(work, id)| work.enqueued(Some(id.0), Fate::Acknowledged)).collect()
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection};
-use jobs::{IntoNewJob as _, enqueue_all};
+use diesel_jobs::{IntoNewJob as _, enqueue_all};
 use torture::checker::Promise;
 use torture::history::{Enqueued, Fate, fault};
 use torture::workload::bombs::{Bomb, ways};

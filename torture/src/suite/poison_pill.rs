@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection};
-use jobs::Enqueue as _;
+use diesel_jobs::Enqueue as _;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use torture::checker::Promise;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection};
-use jobs::{IntoNewJob as _, NewJob, enqueue_all};
+use diesel_jobs::{IntoNewJob as _, NewJob, enqueue_all};
 use torture::checker::Promise;
 use torture::cluster::connect;
 use torture::history::copy;

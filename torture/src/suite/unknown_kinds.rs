@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection};
-use jobs::Enqueue as _;
+use diesel_jobs::Enqueue as _;
 use tokio::time::{MissedTickBehavior, interval};
 use torture::checker::Promise;
 use torture::history::{Enqueued, Fate, fault};

@@ -5,10 +5,10 @@ use std::time::Duration;
 use anyhow::Result;
 use diesel::result::Error as DieselError;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection};
-use jobs::{Enqueue as _, NewJob, enqueue_all};
+use diesel_jobs::{Enqueue as _, NewJob, enqueue_all};
 
-use super::jobs::new_job;
 use super::mix::Deed;
+use super::new_job::new_job;
 use crate::history::{Enqueued, Fate};
 
 /// What an answer may take before the application gives its connection up.

@@ -8,11 +8,11 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use diesel::prelude::*;
 use diesel_async::AsyncPgConnection;
-use jobs::{Job as _, JobBuilder, JobContext, State, job};
+use diesel_jobs::{Job as _, JobBuilder, JobContext, State, job};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::handlers::effect;
-use super::jobs::{Shape, Work};
+use super::work::{Shape, Work};
 use crate::history::{Recorder, What};
 
 /// Where it goes off.

@@ -6,10 +6,10 @@ use std::time::Duration;
 use anyhow::bail;
 use diesel::prelude::*;
 use diesel_async::AsyncPgConnection;
-use jobs::{JobContext, Outcome, State, job};
+use diesel_jobs::{JobContext, Outcome, State, job};
 
-use super::jobs::Work;
 use super::poison::Poison;
+use super::work::Work;
 use crate::history::{Recorder, What};
 
 /// After a failure or a snooze a job comes back this much later.

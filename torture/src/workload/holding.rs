@@ -4,10 +4,10 @@ use anyhow::Result;
 use diesel::PgConnection;
 use diesel::sql_types::{BigInt, Double, Integer};
 use diesel_async::AsyncPgConnection;
-use jobs::{JobContext, State, job};
+use diesel_jobs::{JobContext, State, job};
 
 use super::handlers::effect;
-use super::jobs::Work;
+use super::work::Work;
 use crate::history::{Recorder, What};
 
 /// Where the rows are.

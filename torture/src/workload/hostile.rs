@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use anyhow::{Context as _, Result, anyhow};
-use jobs::{JobContext, Outcome, State, job};
+use diesel_jobs::{JobContext, Outcome, State, job};
 use serde::{Deserialize, Serialize};
 
-use super::jobs::Work;
+use super::work::Work;
 use crate::history::{Recorder, What};
 
 /// Takes all sorts of values.

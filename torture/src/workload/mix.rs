@@ -3,7 +3,7 @@
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
-use super::jobs::{Shape, Work};
+use super::work::{Shape, Work};
 
 /// Something the application does.
 #[derive(Clone, Debug)]

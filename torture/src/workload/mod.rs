@@ -5,13 +5,15 @@ pub mod bombs;
 pub mod handlers;
 pub mod holding;
 pub mod hostile;
-mod jobs;
 mod mix;
+mod new_job;
 mod poison;
 pub mod stalling;
 pub mod versions;
+mod work;
 
-pub use self::jobs::{Shape, Work, new_job};
+pub use self::new_job::new_job;
+pub use self::work::{Shape, Work};
 pub use application::Application;
 pub use mix::{Deed, Mix, Workload};
 pub use poison::Poison;

@@ -12,10 +12,10 @@ use std::time::Duration;
 use anyhow::Result;
 use diesel::PgConnection;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl as _};
-use jobs::{JobContext, State, job};
+use diesel_jobs::{JobContext, State, job};
 
 use super::handlers::effect;
-use super::jobs::Work;
+use super::work::Work;
 use crate::history::{Recorder, What};
 
 /// Longer than the time limit of those on a thread, and less than they are waited for.

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use jobs::{Handled, JobContext, Outcome, Registered as _, Registration, Registry, State, job};
-use jobs_core::Handler;
+use diesel_jobs::{Handled, JobContext, Outcome, Registered as _, Registration, Registry, State, job};
+use diesel_jobs_core::Handler;
 use serde::{Deserialize, Serialize};
 
-use super::jobs::Work;
+use super::work::Work;
 use crate::history::{Recorder, What};
 
 /// A kind that the older version does not have.
@@ -56,10 +56,10 @@ struct BilledBefore {
 async fn billed_before(ctx: JobContext) -> Handled {
     let BilledBefore { work, amount } = ctx.decode()?;
     if amount < 0 {
-        return Err(jobs::JobError::msg("nothing to bill"));
+        return Err(diesel_jobs::JobError::msg("nothing to bill"));
     }
     let State(recorder) = ctx.extract()?;
-    bill(&work, &ctx, &recorder).await.map_err(jobs::JobError::new)?;
+    bill(&work, &ctx, &recorder).await.map_err(diesel_jobs::JobError::new)?;
     Ok(Outcome::Complete)
 }
 

@@ -63,7 +63,7 @@ fn body(charts: &Path, name: &str, title: &str, lines: &[&Line], mut text: Strin
 /// What the figures depend on.
 fn machine(line: &Line) -> String {
     const NAMES: &[(&str, &str)] = &[
-        ("jobs", "`jobs`"),
+        ("jobs", "`diesel-jobs`"),
         ("cpu", "Processor"),
         ("cores", "Cores, shared by server and clients"),
         ("memory_gb", "Memory, GB"),

@@ -2,12 +2,13 @@
 //!
 //! What a rule looks for is spelt in pieces here, so that this file keeps the rules itself.
 
-use super::File;
+use super::circles::circles;
+use super::file::{File, code};
 
 type Rule = fn(&[File]) -> Vec<String>;
 
 pub(super) const ALL: &[Rule] =
-    &[short_files, nothing_unfinished, no_machine_paths, pure_core, migrations, migrations_link];
+    &[short_files, nothing_unfinished, no_machine_paths, pure_core, migrations, migrations_link, circles];
 
 const LONGEST: usize = 400;
 
@@ -59,6 +60,11 @@ fn no_machine_paths(files: &[File]) -> Vec<String> {
         .collect()
 }
 
+/// Whether a name is Diesel's or that of a crate of ours that is built on it.
+fn is_diesels(name: &str) -> bool {
+    name == "diesel_jobs_storage" || name.starts_with("diesel_") && !name.starts_with("diesel_jobs")
+}
+
 /// The core knows no database.
 fn pure_core(files: &[File]) -> Vec<String> {
     // In lower case only what no sentence starts with.
@@ -70,7 +76,7 @@ fn pure_core(files: &[File]) -> Vec<String> {
             file.complain(|line| {
                 let code = code(line);
                 let mut words = code.split(|c: char| !c.is_alphanumeric() && c != '_');
-                if words.any(|word| word.eq_ignore_ascii_case("diesel") || word.starts_with("diesel_")) {
+                if words.any(|word| word.eq_ignore_ascii_case("diesel") || is_diesels(word)) {
                     return Some("the core names Diesel; put this into jobs-diesel, behind the storage port".into());
                 }
                 let sql = SQL.iter().find(|sql| code.contains(**sql))?;
@@ -114,40 +120,6 @@ fn migrations_link(files: &[File]) -> Vec<String> {
         return Vec::new();
     }
     vec![format!("{}: not a symlink to {1}; make it with: ln -s {1} {0}", LINK.0, LINK.1)]
-}
-
-impl File {
-    fn is_rust(&self) -> bool {
-        self.path.ends_with(".rs")
-    }
-
-    fn is_markdown(&self) -> bool {
-        self.path.ends_with(".md")
-    }
-
-    fn is_test(&self) -> bool {
-        self.path.split('/').any(|part| part == "tests" || part == "tests.rs")
-    }
-
-    fn complain(&self, check: impl Fn(&str) -> Option<String>) -> Vec<String> {
-        let lines = self.text.lines().enumerate();
-        lines.filter_map(|(at, line)| Some(format!("{}:{}: {}", self.path, at + 1, check(line)?))).collect()
-    }
-}
-
-/// The line without its comment.
-fn code(line: &str) -> &str {
-    let mut in_string = false;
-    let mut before = ' ';
-    for (at, c) in line.char_indices() {
-        match c {
-            '"' if before != '\\' && before != '\'' => in_string = !in_string,
-            '/' if before == '/' && !in_string => return &line[..at - 1],
-            _ => {}
-        }
-        before = if before == '\\' && c == '\\' { ' ' } else { c };
-    }
-    line
 }
 
 #[cfg(test)]

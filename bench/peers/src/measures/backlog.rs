@@ -8,7 +8,7 @@ use super::{Bench, Collected, drain, turns};
 use crate::child::WorkerProcess;
 use crate::handler::Mode;
 use crate::report::{Report, progress};
-use crate::system::Name;
+use crate::name::Name;
 
 /// After so long, what has been drained is enough to tell the rate.
 const LIMIT: Duration = Duration::from_secs(15);

@@ -8,7 +8,8 @@ use super::{Bench, Collected, turns};
 use crate::database::Database;
 use crate::handler::Payload;
 use crate::report::{Report, progress};
-use crate::system::Name;
+use crate::name::Name;
+use crate::systems;
 
 pub(super) async fn run(bench: &Bench<'_>) -> Result<()> {
     let systems = bench.distinct();
@@ -28,7 +29,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<()> {
 }
 
 async fn bulk(system: Name, database: &Database, n: usize) -> Result<f64> {
-    let mut producer = system.system().producer(&database.url).await?;
+    let mut producer = systems::of(system).producer(&database.url).await?;
     // The connection's first statements prepare what the others only run.
     producer.many(Payload::many(1)).await?;
     let jobs = Payload::many(n);

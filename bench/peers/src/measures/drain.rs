@@ -10,7 +10,8 @@ use crate::child::WorkerProcess;
 use crate::database::Database;
 use crate::handler::{Mode, Payload};
 use crate::report::{Report, progress};
-use crate::system::Name;
+use crate::name::Name;
+use crate::systems;
 
 /// The longest one run may take.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -47,7 +48,7 @@ pub(super) async fn fill(bench: &Bench<'_>, system: Name, n: usize) -> Result<Da
     /// What one call of a bulk function is given.
     const CALL: usize = 50_000;
     let fill = async |url: &str| {
-        let mut producer = system.system().producer(url).await?;
+        let mut producer = systems::of(system).producer(url).await?;
         for done in (0..n).step_by(CALL) {
             producer.many(Payload::many(CALL.min(n - done))).await?;
         }

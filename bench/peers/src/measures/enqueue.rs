@@ -14,7 +14,9 @@ use crate::child::WorkerProcess;
 use crate::database::Database;
 use crate::handler::{Mode, Payload};
 use crate::report::{Report, progress};
-use crate::system::{Name, Producer};
+use crate::name::Name;
+use crate::systems;
+use crate::system::Producer;
 
 const CONNECTIONS: [usize; 3] = [1, 8, 16];
 /// More than any worker can take, so that some wait.
@@ -71,7 +73,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<()> {
 }
 
 async fn occupy(bench: &Bench<'_>, system: Name) -> Result<Busy> {
-    let fill = async |url: &str| system.system().producer(url).await?.many(Payload::many(HANGING)).await;
+    let fill = async |url: &str| systems::of(system).producer(url).await?.many(Payload::many(HANGING)).await;
     let database = bench.server.with_jobs(system, HANGING, fill).await?;
     let mut worker = WorkerProcess::start(system, Mode::Hang, &database.url).await?;
     worker.go().await?;
@@ -82,7 +84,7 @@ async fn occupy(bench: &Bench<'_>, system: Name) -> Result<Busy> {
 async fn window(system: Name, connections: usize, url: &str) -> Result<f64> {
     let mut producers = Vec::new();
     for _ in 0..connections {
-        producers.push(system.system().producer(url).await?);
+        producers.push(systems::of(system).producer(url).await?);
     }
     let counting = Arc::new(AtomicBool::new(false));
     let stop = Arc::new(AtomicBool::new(false));

@@ -12,7 +12,8 @@ use crate::database::Database;
 use crate::handler::{Mode, Payload, unix_nanos};
 use crate::report::{Report, progress};
 use crate::stats::percentile;
-use crate::system::Name;
+use crate::name::Name;
+use crate::systems;
 
 const PERCENTILES: [f64; 3] = [50.0, 95.0, 99.0];
 const JOBS: i64 = 550;
@@ -60,7 +61,7 @@ struct Delays {
 async fn delays(system: Name, database: &Database) -> Result<Delays> {
     let mut worker = WorkerProcess::start(system, Mode::Time, &database.url).await?;
     worker.go().await?;
-    let mut producer = system.system().producer(&database.url).await?;
+    let mut producer = systems::of(system).producer(&database.url).await?;
     tokio::time::sleep(SETTLING).await;
     let mut ticks = tokio::time::interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

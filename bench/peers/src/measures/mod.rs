@@ -15,7 +15,7 @@ use crate::args::{Args, Measure};
 use crate::database::Server;
 use crate::interrupt;
 use crate::report::{Figures, Report, progress};
-use crate::system::Name;
+use crate::name::Name;
 
 /// What every measure needs.
 struct Bench<'a> {

@@ -15,7 +15,9 @@ use crate::child::WorkerProcess;
 use crate::database::Database;
 use crate::handler::{Mode, Payload};
 use crate::report::{Report, progress};
-use crate::system::{Name, Producer};
+use crate::name::Name;
+use crate::systems;
+use crate::system::Producer;
 
 /// Jobs that wait, enqueued but not started.
 const WAITING: u64 = 10_000;
@@ -62,7 +64,7 @@ pub(super) async fn flow(system: Name, database: &Database, windows: usize, wind
     let stop = Arc::new(AtomicBool::new(false));
     let mut tasks = JoinSet::new();
     for _ in 0..PRODUCERS {
-        let producer = system.system().producer(&database.url).await?;
+        let producer = systems::of(system).producer(&database.url).await?;
         tasks.spawn(produce(producer, worker.counter(), Arc::clone(&enqueued), Arc::clone(&stop)));
     }
     tokio::time::sleep(WARM_UP).await;

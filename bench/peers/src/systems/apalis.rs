@@ -12,7 +12,7 @@ use sqlx::postgres::{PgConnection, PgPoolOptions};
 
 use crate::handler::{self, Payload};
 use crate::system::{Producer, System};
-use crate::worker::Gate;
+use crate::gate::Gate;
 
 const QUEUE: &str = "noop";
 const BATCH: usize = 5_000;

@@ -14,7 +14,7 @@ use sqlx_of_awa::postgres::{PgConnection, PgPool, PgPoolOptions};
 
 use crate::handler::{self, Payload};
 use crate::system::{Producer, System};
-use crate::worker::Gate;
+use crate::gate::Gate;
 
 const QUEUE: &str = "default";
 const CONNECTIONS: u32 = 24;

@@ -14,7 +14,7 @@ use sqlx::postgres::{PgConnection, PgPool, PgPoolOptions};
 
 use crate::handler::{self, Payload};
 use crate::system::{Producer, System};
-use crate::worker::Gate;
+use crate::gate::Gate;
 
 const SCHEMA: &str = "graphile_worker";
 /// The pool's size if the worker makes it itself.

@@ -1,13 +1,13 @@
-//! `jobs`, at its defaults.
+//! `diesel-jobs`, at its defaults.
 
 use anyhow::Result;
 use async_trait::async_trait;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection};
-use jobs::{Database, Enqueue as _, Worker, WorkerBuilder, job};
+use diesel_jobs::{Database, Enqueue as _, Worker, WorkerBuilder, job};
 
 use crate::handler::{self, Payload};
 use crate::system::{Producer, System};
-use crate::worker::Gate;
+use crate::gate::Gate;
 
 /// A job that is kept for a day when it is done.
 #[job]
@@ -36,7 +36,7 @@ impl System for Ours {
 
     async fn migrate(&self, url: &str) -> Result<()> {
         let mut conn = AsyncPgConnection::establish(url).await?;
-        jobs::migrate(&mut conn).await?;
+        diesel_jobs::migrate(&mut conn).await?;
         Ok(())
     }
 
@@ -82,10 +82,10 @@ impl Producer for OurProducer {
     async fn many(&mut self, jobs: Vec<Payload>) -> Result<()> {
         if self.keep {
             let jobs = jobs.into_iter().map(|Payload { id, name }| Kept { id, name });
-            jobs::enqueue_all(&mut self.conn, jobs).await?;
+            diesel_jobs::enqueue_all(&mut self.conn, jobs).await?;
         } else {
             let jobs = jobs.into_iter().map(|Payload { id, name }| Forgotten { id, name });
-            jobs::enqueue_all(&mut self.conn, jobs).await?;
+            diesel_jobs::enqueue_all(&mut self.conn, jobs).await?;
         }
         Ok(())
     }

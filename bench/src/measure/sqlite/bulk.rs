@@ -26,7 +26,7 @@ pub(super) async fn measure(bench: &Bench, lines: &mut Vec<Line>) -> Result<()> 
         let file = File::create()?;
         let mut conn = file.connection()?;
         let begun = Instant::now();
-        jobs::enqueue_all(&mut conn, (0..jobs).map(|_| Noop { id: 1, name: "hello".to_owned() }))?;
+        diesel_jobs::enqueue_all(&mut conn, (0..jobs).map(|_| Noop { id: 1, name: "hello".to_owned() }))?;
         check(&file, begun)
     };
     let raw = async || {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use diesel::SqliteConnection;
 use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
-use jobs::Enqueue as _;
+use diesel_jobs::Enqueue as _;
 
 use super::file::File;
 use crate::bench::Bench;

@@ -27,13 +27,13 @@ struct Version {
 }
 
 impl File {
-    /// With the schema of `jobs`.
+    /// With the schema of `diesel-jobs`.
     pub(super) fn create() -> Result<Self> {
         let directory = tempfile::tempdir().context("making a temporary directory")?;
         let path =
             directory.path().join("jobs.db").to_str().context("a temporary directory with an odd name")?.to_owned();
         let mut conn = connect(&path)?;
-        jobs::migrate(&mut conn)?;
+        diesel_jobs::migrate(&mut conn)?;
         let Version { version } = diesel::sql_query("select sqlite_version() as version").get_result(&mut conn)?;
         let settings = vec![("sqlite_version", version), ("sqlite_synchronous", "full".to_owned())];
         Ok(Self { _directory: directory, path, settings })

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use anyhow::Result;
-use jobs::Enqueue as _;
+use diesel_jobs::Enqueue as _;
 
 use super::file::File;
 use crate::bench::Bench;

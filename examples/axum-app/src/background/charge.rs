@@ -3,7 +3,7 @@
 use diesel::dsl::now;
 use diesel::prelude::*;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
-use jobs::prelude::*;
+use diesel_jobs::prelude::*;
 
 use crate::schema::{ledger, orders};
 

@@ -6,7 +6,7 @@ use diesel::dsl::{count_star, sql};
 use diesel::prelude::*;
 use diesel::sql_types::BigInt;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
-use jobs::prelude::*;
+use diesel_jobs::prelude::*;
 
 use crate::schema::{orders, reports};
 

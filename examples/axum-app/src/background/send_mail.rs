@@ -1,6 +1,6 @@
 //! `send_mail`: a customer hears about an order.
 
-use jobs::prelude::*;
+use diesel_jobs::prelude::*;
 
 use crate::mailer::{Mailer, MailerError};
 

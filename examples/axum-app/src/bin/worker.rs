@@ -1,3 +1,3 @@
 //! The bundled worker with the shop's jobs.
 
-jobs::worker!(axum_app, setup = axum_app::setup_worker);
+diesel_jobs::worker!(axum_app, setup = axum_app::setup_worker);

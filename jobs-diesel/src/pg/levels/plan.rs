@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 #[cfg(doc)]
-use jobs_core::storage::Claim;
+use diesel_jobs_core::storage::Claim;
 
 /// A part of one queue for a statement to look at: one level (`hi` = `lo`), or the gap strictly between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

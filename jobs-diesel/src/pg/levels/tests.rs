@@ -1,5 +1,5 @@
-use jobs_core::WorkerId;
-use jobs_core::storage::Wanted;
+use diesel_jobs_core::WorkerId;
+use diesel_jobs_core::storage::Wanted;
 
 use super::*;
 

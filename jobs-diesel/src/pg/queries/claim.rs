@@ -32,10 +32,10 @@ use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, BigInt, Bool, Integer, Json, Text, Timestamptz, Uuid as SqlUuid};
-use jobs_core::storage::Claim;
+use diesel_jobs_core::storage::Claim;
 #[cfg(doc)]
-use jobs_core::storage::Wanted;
-use jobs_core::{ClaimedJob, JobId, Lease, WorkerId};
+use diesel_jobs_core::storage::Wanted;
+use diesel_jobs_core::{ClaimedJob, JobId, Lease, WorkerId};
 
 use super::columns::{CARRIED, READY, RUNNING};
 use super::gate::Gate;

@@ -6,8 +6,8 @@ use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, BigInt, Bool, Integer, SmallInt, Text, Timestamptz, Uuid as SqlUuid};
-use jobs_core::WorkerId;
-use jobs_core::storage::Claim;
+use diesel_jobs_core::WorkerId;
+use diesel_jobs_core::storage::Claim;
 
 use super::claim::{IntoRunning, Row};
 use super::gate::Gate;

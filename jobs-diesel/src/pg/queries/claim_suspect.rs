@@ -5,8 +5,8 @@ use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, BigInt, Integer, Text, Uuid as SqlUuid};
-use jobs_core::WorkerId;
-use jobs_core::storage::{Claim, WORKERS_FOR_A_SUSPECT};
+use diesel_jobs_core::WorkerId;
+use diesel_jobs_core::storage::{Claim, WORKERS_FOR_A_SUSPECT};
 
 use super::claim::{IntoRunning, Row};
 use super::scan::NOT_PAUSED;

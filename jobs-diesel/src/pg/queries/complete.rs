@@ -9,7 +9,7 @@ use diesel::pg::Pg;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, BigInt, Double, Integer, Nullable, Uuid as SqlUuid};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
-use jobs_core::{Finish, Keep, Transition, WorkerId};
+use diesel_jobs_core::{Finish, Keep, Transition, WorkerId};
 
 use super::columns::{CARRIED, FINISHED};
 use crate::pg::native::{native_query, seconds, sql};

@@ -10,7 +10,7 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::LazyLock;
 
-use jobs_core::{Keep, Lease, Transition};
+use diesel_jobs_core::{Keep, Lease, Transition};
 
 use super::columns::{CARRIED, FINISHED};
 use crate::pg::native::seconds;

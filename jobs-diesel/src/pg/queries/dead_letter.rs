@@ -5,7 +5,7 @@ use diesel::dsl::count_star;
 use diesel::prelude::*;
 use diesel::sql_types::{Integer, Text};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
-use jobs_core::{DeadLetter, DeadLetters, JobId};
+use diesel_jobs_core::{DeadLetter, DeadLetters, JobId};
 
 use crate::pg::schema::dead_letter;
 

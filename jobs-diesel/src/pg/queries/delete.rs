@@ -9,7 +9,7 @@ use diesel::QueryResult;
 use diesel::pg::Pg;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, BigInt, Integer, Uuid as SqlUuid};
-use jobs_core::{Finish, Keep};
+use diesel_jobs_core::{Finish, Keep};
 
 use super::complete::Alike;
 use crate::pg::native::{native_query, sql};

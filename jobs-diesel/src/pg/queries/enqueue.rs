@@ -8,7 +8,7 @@ use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, BigInt, Bool, Double, Json, Nullable, SmallInt, Text, Timestamptz};
-use jobs_core::{NewJob, RunAt};
+use diesel_jobs_core::{NewJob, RunAt};
 
 use super::wake::SOMEBODY_SLEEPS;
 use crate::pg::native::{RawJson, native_query, seconds, sql};

@@ -6,7 +6,7 @@ use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, Double, Json, Nullable, SmallInt, Text, Timestamptz};
-use jobs_core::NewJob;
+use diesel_jobs_core::NewJob;
 
 use super::enqueue::{args, tags, timing};
 use super::wake::SOMEBODY_SLEEPS;

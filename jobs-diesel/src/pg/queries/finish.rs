@@ -13,7 +13,7 @@ use diesel::pg::Pg;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, BigInt, Double, Integer, Nullable, SmallInt, Text, Uuid as SqlUuid};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
-use jobs_core::{Failure, Finish, Keep, Transition};
+use diesel_jobs_core::{Failure, Finish, Keep, Transition};
 use uuid::Uuid;
 
 use super::columns::{CARRIED, ERROR, FINISHED, READY};

@@ -9,7 +9,7 @@ use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Bool, Integer};
-use jobs_core::storage::Claim;
+use diesel_jobs_core::storage::Claim;
 
 use crate::pg::advisory::{PLACES, RESCAN, TRY};
 use crate::pg::native::sql;

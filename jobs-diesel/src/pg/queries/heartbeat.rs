@@ -8,7 +8,7 @@ use diesel::dsl::{array, update};
 use diesel::prelude::*;
 use diesel::sql_types::Uuid as SqlUuid;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
-use jobs_core::WorkerId;
+use diesel_jobs_core::WorkerId;
 
 use crate::pg::schema::worker;
 

@@ -9,8 +9,8 @@ use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Bool, Double, Nullable};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
-use jobs_core::storage::JobFilter;
-use jobs_core::{AttemptError, FailureKind, JobId, JobRecord, JobState, KindStats, WorkerId, WorkerRecord};
+use diesel_jobs_core::storage::JobFilter;
+use diesel_jobs_core::{AttemptError, FailureKind, JobId, JobRecord, JobState, KindStats, WorkerId, WorkerRecord};
 use uuid::Uuid;
 
 use super::by_id::{by_id, wanted};

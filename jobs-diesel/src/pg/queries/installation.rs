@@ -6,7 +6,7 @@ use diesel::prelude::*;
 use diesel::sql_query;
 use diesel::sql_types::{Bool, Timestamptz};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
-use jobs_core::{Freeze, Installation};
+use diesel_jobs_core::{Freeze, Installation};
 
 use crate::pg::schema::{installation, schedule};
 

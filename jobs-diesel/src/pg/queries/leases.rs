@@ -2,7 +2,7 @@
 
 use diesel::prelude::*;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
-use jobs_core::{JobId, WorkerId};
+use diesel_jobs_core::{JobId, WorkerId};
 
 use crate::pg::schema::running;
 

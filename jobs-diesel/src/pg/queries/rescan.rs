@@ -10,7 +10,7 @@ use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, BigInt, Integer, Nullable, SmallInt, Text, Timestamptz};
-use jobs_core::storage::Claim;
+use diesel_jobs_core::storage::Claim;
 
 use super::gate::Alone;
 use super::scan::NOT_PAUSED;

@@ -5,8 +5,10 @@ use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, Bool, Double, Integer, Nullable, Text, Timestamptz};
-use jobs_core::storage::Claim;
+use diesel_jobs_core::storage::Claim;
 
+#[cfg(doc)]
+use crate::pg::levels::ALL_QUEUES;
 use crate::pg::levels::{Plan, Scan};
 use crate::pg::native::{seconds, sql};
 
@@ -21,9 +23,6 @@ pub(super) const NOT_FROZEN: &str = "not exists (select from jobs.installation w
 
 /// The queues that operators have paused, as one column; with [`ALL_QUEUES`] among them while the database is frozen.
 pub(super) const PAUSED: &str = "array(select name from jobs.queue where paused) || array(select ''::text from jobs.installation where frozen_at is not null)";
-
-/// Stands for all queues among those that are [`PAUSED`]. None has this name.
-pub(crate) const ALL_QUEUES: &str = "";
 
 /// A plan column by column. Each queue names the places of its scans, so that a statement's work grows with their number and not
 /// with the product of queues and scans.

@@ -7,8 +7,8 @@ use diesel::dsl::{insert_into, not, now, sql, update};
 use diesel::prelude::*;
 use diesel::sql_types::Bool;
 use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl};
-use jobs_core::NewJob;
-use jobs_core::storage::{DeclaredSchedule, StoredSchedule};
+use diesel_jobs_core::NewJob;
+use diesel_jobs_core::storage::{DeclaredSchedule, StoredSchedule};
 
 use super::super::executor::insert_many;
 use super::scan::NOT_FROZEN;

@@ -11,7 +11,7 @@ use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, BigInt, Integer, Text};
-use jobs_core::storage::Claim;
+use diesel_jobs_core::storage::Claim;
 
 use super::scan::Scans;
 use crate::flags::FlagsKnown;
@@ -44,7 +44,7 @@ pub(crate) struct SetWaitingApart<'a> {
 
 impl<'a> SetWaitingApart<'a> {
     pub(crate) fn new(claim: &'a Claim, plan: &Plan) -> Self {
-        let total = |wanted: &jobs_core::storage::Wanted| i64::try_from(wanted.total()).unwrap_or(i64::MAX);
+        let total = |wanted: &diesel_jobs_core::storage::Wanted| i64::try_from(wanted.total()).unwrap_or(i64::MAX);
         Self {
             totals: claim.wanted.iter().map(total).collect(),
             kinds: &claim.kinds,

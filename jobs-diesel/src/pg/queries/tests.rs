@@ -8,8 +8,8 @@ use diesel::pg::Pg;
 use diesel::query_builder::QueryFragment;
 use diesel::sql_types::{BigInt, Text};
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl as _};
-use jobs_core::storage::{Claim, Wanted};
-use jobs_core::{Failure, FailureKind, Finish, JobId, Keep, Lease, NewJob, Transition, WorkerId};
+use diesel_jobs_core::storage::{Claim, Wanted};
+use diesel_jobs_core::{Failure, FailureKind, Finish, JobId, Keep, Lease, NewJob, Transition, WorkerId};
 
 use super::cancel_many::CancelManyQuery;
 use super::claim::{ClaimQuery, ClaimedRow};

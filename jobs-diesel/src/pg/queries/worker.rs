@@ -7,8 +7,8 @@ use diesel::dsl::{array, delete, exists, insert_into, now, select, update};
 use diesel::prelude::*;
 use diesel::sql_types::Uuid as SqlUuid;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
-use jobs_core::WorkerId;
-use jobs_core::storage::WorkerInfo;
+use diesel_jobs_core::WorkerId;
+use diesel_jobs_core::storage::WorkerInfo;
 
 use crate::pg::schema::worker;
 

@@ -6,9 +6,9 @@ use diesel::connection::{AnsiTransactionManager, SimpleConnection as _, Transact
 use diesel::prelude::*;
 use diesel::r2d2::{self, ManageConnection, Pool, R2D2Connection as _};
 use diesel::result::Error as DieselError;
-use jobs_core::__private::{crash_point, crash_soon};
-use jobs_core::storage::{BlockingBody, Transacted};
-use jobs_core::{Finish, Lease, Transition};
+use diesel_jobs_core::__private::{crash_point, crash_soon};
+use diesel_jobs_core::storage::{BlockingBody, Transacted};
+use diesel_jobs_core::{Finish, Lease, Transition};
 use tokio_util::sync::CancellationToken;
 
 use super::end::{UNLIMITED, is_outermost, message, refused};

@@ -1,7 +1,7 @@
 //! Which failures mean that only another transaction was in the way, so that the same may succeed at once.
 
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
-use jobs_core::JobError;
+use diesel_jobs_core::JobError;
 
 /// Diesel tells all but the first only by their texts, which are the server's own, in the C locale.
 const TEXTS: [(&str, &str); 4] = [

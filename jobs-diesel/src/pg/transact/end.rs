@@ -10,8 +10,8 @@
 use diesel::result::Error as DieselError;
 use diesel_async::TransactionManager as _;
 use diesel_async::{AnsiTransactionManager, AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _};
-use jobs_core::__private::{crash_point, crash_soon};
-use jobs_core::{Finish, JobError, Lease, Transition};
+use diesel_jobs_core::__private::{crash_point, crash_soon};
+use diesel_jobs_core::{Finish, JobError, Lease, Transition};
 
 use super::Rollback;
 use crate::pg::queries::complete_in::{self, CompleteIn};

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use diesel::sql_types::{BigInt, Text};
 use diesel_async::{AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _};
-use jobs_core::storage::{Body, Claim, Storage as _, Transacted, Transaction, Wanted, WorkerInfo};
-use jobs_core::{JobError, Keep, Lease, NewJob, Transition, WorkerId};
+use diesel_jobs_core::storage::{Body, Claim, Storage as _, Transacted, Transaction, Wanted, WorkerInfo};
+use diesel_jobs_core::{JobError, Keep, Lease, NewJob, Transition, WorkerId};
 use tokio_util::sync::CancellationToken;
 
 use crate::pg::PgStorage;
@@ -63,7 +63,7 @@ async fn a_lost_lease_commits_nothing_and_leaves_its_session_usable() {
             let others = [
                 Lease { number: lease.number + 1, ..lease },
                 Lease { worker: WorkerId::generate(), ..lease },
-                Lease { job: jobs_core::JobId(lease.job.0 + 1), ..lease },
+                Lease { job: diesel_jobs_core::JobId(lease.job.0 + 1), ..lease },
             ];
             for other in others {
                 let ended = transact(storage, other, keep).await;

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use diesel::SqliteConnection;
 use diesel::prelude::*;
-use jobs_core::WorkerId;
+use diesel_jobs_core::WorkerId;
 
 use crate::sqlite::schema::jobs_worker;
 use crate::sqlite::time::Now;

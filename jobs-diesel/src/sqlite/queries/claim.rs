@@ -8,8 +8,8 @@ use diesel::SqliteConnection;
 use diesel::dsl::sql;
 use diesel::prelude::*;
 use diesel::sql_types::Bool;
-use jobs_core::storage::{Claim, Wanted, suspects_at_once};
-use jobs_core::{ClaimedJob, JobId, Lease, WorkerId};
+use diesel_jobs_core::storage::{Claim, Wanted, suspects_at_once};
+use diesel_jobs_core::{ClaimedJob, JobId, Lease, WorkerId};
 
 use crate::flags::FlagsKnown;
 use crate::sqlite::literal::{AVAILABLE, Literal, RUNNING};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use diesel::prelude::*;
 use diesel::query_builder::{QueryFragment, QueryId};
 use diesel::sqlite::Sqlite;
-use jobs_core::{JobState, Keep, Lease, Transition};
+use diesel_jobs_core::{JobState, Keep, Lease, Transition};
 
 use crate::sqlite::literal::literal;
 use crate::sqlite::queries::finish::held;

@@ -3,7 +3,7 @@
 use diesel::SqliteConnection;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Integer, Nullable, Text};
-use jobs_core::{JobId, Keep, WorkerId};
+use diesel_jobs_core::{JobId, Keep, WorkerId};
 
 use crate::sqlite::queries::failures;
 use crate::sqlite::time::{NOW, micros};

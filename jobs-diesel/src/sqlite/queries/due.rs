@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;
-use jobs_core::storage::{Claim, Wanted};
+use diesel_jobs_core::storage::{Claim, Wanted};
 
 use crate::flags::FlagsKnown;
 use crate::sqlite::literal::AVAILABLE;

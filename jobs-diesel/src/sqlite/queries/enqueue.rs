@@ -5,7 +5,7 @@ use diesel::prelude::*;
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::sql_types::{BigInt, Integer, SmallInt, Text};
 use diesel::sqlite::Sqlite;
-use jobs_core::{JobId, NewJob, RunAt};
+use diesel_jobs_core::{JobId, NewJob, RunAt};
 
 use crate::sqlite::time::{NOW, micros};
 use crate::sqlite::types::{Args, Names};

@@ -3,7 +3,7 @@
 use diesel::SqliteConnection;
 use diesel::prelude::*;
 use diesel::sql_types::Text;
-use jobs_core::{AttemptError, Failure, FailureKind, JobId};
+use diesel_jobs_core::{AttemptError, Failure, FailureKind, JobId};
 
 use crate::sqlite::schema::{jobs_job, jobs_job_error};
 use crate::sqlite::time::Now;

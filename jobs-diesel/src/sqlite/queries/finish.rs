@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;
-use jobs_core::{Finish, JobId, JobState, Keep, Lease, Transition};
+use diesel_jobs_core::{Finish, JobId, JobState, Keep, Lease, Transition};
 
 use crate::sqlite::literal::{AVAILABLE, Literal, RUNNING, literal};
 use crate::sqlite::queries::complete_many::{Alike, complete_many};

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;
-use jobs_core::storage::JobFilter;
-use jobs_core::{AttemptError, JobId, JobRecord};
+use diesel_jobs_core::storage::JobFilter;
+use diesel_jobs_core::{AttemptError, JobId, JobRecord};
 
 use crate::sqlite::literal::literal;
 use crate::sqlite::queries::failures;

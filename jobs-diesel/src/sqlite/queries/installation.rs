@@ -4,7 +4,7 @@ use diesel::SqliteConnection;
 use diesel::dsl::exists;
 use diesel::helper_types::{IsNotNull, exists as Exists};
 use diesel::prelude::*;
-use jobs_core::{Freeze, Installation};
+use diesel_jobs_core::{Freeze, Installation};
 
 use crate::sqlite::schema::{jobs_installation, jobs_schedule};
 use crate::sqlite::time::Now;

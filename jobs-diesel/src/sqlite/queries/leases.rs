@@ -2,7 +2,7 @@
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;
-use jobs_core::{JobId, WorkerId};
+use diesel_jobs_core::{JobId, WorkerId};
 
 use crate::sqlite::literal::RUNNING;
 use crate::sqlite::schema::jobs_job;

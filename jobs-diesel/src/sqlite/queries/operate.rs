@@ -7,8 +7,8 @@ use std::collections::hash_map::Entry;
 use chrono::{DateTime, Utc};
 use diesel::SqliteConnection;
 use diesel::prelude::*;
-use jobs_core::storage::Operated;
-use jobs_core::{Failure, FailureKind, JobId, JobState, Retention, flags};
+use diesel_jobs_core::storage::Operated;
+use diesel_jobs_core::{Failure, FailureKind, JobId, JobState, Retention, flags};
 
 use crate::flags::FlagsKnown;
 use crate::sqlite::literal::{AVAILABLE, RUNNING, literal};

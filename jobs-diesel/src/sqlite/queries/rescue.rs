@@ -11,8 +11,8 @@ use diesel::SqliteConnection;
 use diesel::dsl::{exists, not, sql};
 use diesel::prelude::*;
 use diesel::sql_types::Bool;
-use jobs_core::storage::{RescuePolicy, Rescued};
-use jobs_core::{Failure, FailureKind, JobId, JobState, WorkerId};
+use diesel_jobs_core::storage::{RescuePolicy, Rescued};
+use diesel_jobs_core::{Failure, FailureKind, JobId, JobState, WorkerId};
 
 use crate::flags::FlagsKnown;
 use crate::sqlite::literal::{AVAILABLE, Literal, RUNNING, literal};

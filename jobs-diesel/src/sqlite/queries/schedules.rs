@@ -4,8 +4,8 @@ use chrono::{DateTime, Utc};
 use diesel::SqliteConnection;
 use diesel::dsl::not;
 use diesel::prelude::*;
-use jobs_core::CatchUp;
-use jobs_core::storage::{DeclaredSchedule, StoredSchedule};
+use diesel_jobs_core::CatchUp;
+use diesel_jobs_core::storage::{DeclaredSchedule, StoredSchedule};
 
 use crate::flags::FlagsKnown;
 use crate::sqlite::schema::jobs_schedule;

@@ -3,7 +3,7 @@
 use diesel::SqliteConnection;
 use diesel::dsl::{count, min};
 use diesel::prelude::*;
-use jobs_core::{JobState, KindStats};
+use diesel_jobs_core::{JobState, KindStats};
 
 use crate::kind_stats::{StatsRow, kind_stats};
 use crate::sqlite::literal::{AVAILABLE, literal};

@@ -3,8 +3,8 @@
 use chrono::{DateTime, Utc};
 use diesel::SqliteConnection;
 use diesel::prelude::*;
-use jobs_core::NewJob;
-use jobs_core::storage::StoredSchedule;
+use diesel_jobs_core::NewJob;
+use diesel_jobs_core::storage::StoredSchedule;
 
 use crate::flags::FlagsKnown;
 use crate::sqlite::queries::enqueue::Insert;

@@ -3,8 +3,8 @@
 use diesel::SqliteConnection;
 use diesel::dsl::exists;
 use diesel::prelude::*;
-use jobs_core::storage::WorkerInfo;
-use jobs_core::{WorkerId, WorkerRecord};
+use diesel_jobs_core::storage::WorkerInfo;
+use diesel_jobs_core::{WorkerId, WorkerRecord};
 
 use crate::sqlite::schema::jobs_worker;
 use crate::sqlite::time::{Now, micros};

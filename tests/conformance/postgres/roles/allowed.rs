@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use jobs_core::storage::{Claim, RescuePolicy, Transacted, Transaction, WorkerInfo};
-use jobs_core::{CatchUp, Finish, Keep, Lease, NewJob, Transition, WorkerId};
-use jobs_diesel::Database;
+use diesel_jobs_core::storage::{Claim, RescuePolicy, Transacted, Transaction, WorkerInfo};
+use diesel_jobs_core::{CatchUp, Finish, Keep, Lease, NewJob, Transition, WorkerId};
+use diesel_jobs_storage::Database;
 use tokio_util::sync::CancellationToken;
 
 use super::Roles;
@@ -148,7 +148,7 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     f.database().storage.finish(&finish(lease, expired)).await.unwrap();
     assert_eq!(step!("prune", storage.prune(10)), 1);
 
-    let declared = |expression: &str| jobs_core::storage::DeclaredSchedule {
+    let declared = |expression: &str| diesel_jobs_core::storage::DeclaredSchedule {
         name: "nightly".into(),
         expression: expression.into(),
         timezone: "UTC".into(),
@@ -159,7 +159,7 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     let (schedules, now) = step!("schedules", storage.schedules());
     assert!(step!("tick", storage.tick(&schedules[0], now, &[crate::bench::job(), large()])));
 
-    step!("list", operator.list(&jobs_core::storage::JobFilter { limit: 10, ..Default::default() }));
+    step!("list", operator.list(&diesel_jobs_core::storage::JobFilter { limit: 10, ..Default::default() }));
     let waiting = enqueue(f, later(HOUR)).await;
     step!("show", operator.show(waiting));
     step!("retry", operator.retry(waiting));

@@ -1,10 +1,10 @@
 //! What must be refused, with SQLSTATE 42501 and nothing else.
 
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection};
-use jobs_core::storage::{JobFilter, StorageResult, WorkerInfo};
-use jobs_core::{Finish, JobId, Lease, StorageError, WorkerId};
-use jobs_diesel::Database;
-use jobs_diesel::migrations::LiveJobs;
+use diesel_jobs_core::storage::{JobFilter, StorageResult, WorkerInfo};
+use diesel_jobs_core::{Finish, JobId, Lease, StorageError, WorkerId};
+use diesel_jobs_storage::Database;
+use diesel_jobs_storage::migrations::LiveJobs;
 
 use crate::bench::*;
 

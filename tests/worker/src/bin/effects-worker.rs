@@ -2,7 +2,7 @@
 
 use diesel::sql_types::{BigInt, SmallInt};
 use diesel_async::{AsyncPgConnection, RunQueryDsl as _};
-use jobs::{JobContext, job};
+use diesel_jobs::{JobContext, job};
 
 /// Writes one effect, in the transaction that finishes the job.
 #[job]
@@ -16,4 +16,4 @@ pub async fn touch(conn: &mut AsyncPgConnection, priority: i16, ctx: &JobContext
         .map(|_| ())
 }
 
-jobs::worker!();
+diesel_jobs::worker!();

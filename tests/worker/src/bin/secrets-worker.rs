@@ -6,7 +6,7 @@ use std::time::Duration;
 use diesel::Connection as _;
 use diesel::connection::SimpleConnection as _;
 use diesel_async::AsyncConnection as _;
-use jobs::{Enqueue as _, JobError, State, WorkerBuilder, job};
+use diesel_jobs::{Enqueue as _, JobError, State, WorkerBuilder, job};
 use serde::{Deserialize, Serialize};
 
 /// What the handlers share.
@@ -82,10 +82,10 @@ async fn pass_on(secret: String, State(vault): State<Vault>) -> Result<(), JobEr
     if let Some(path) = vault.url.strip_prefix("sqlite://") {
         let mut conn = diesel::SqliteConnection::establish(path).map_err(JobError::new)?;
         conn.batch_execute("pragma busy_timeout = 10000").map_err(JobError::new)?;
-        jobs::enqueue_all(&mut conn, jobs()).map_err(JobError::new)?;
+        diesel_jobs::enqueue_all(&mut conn, jobs()).map_err(JobError::new)?;
     } else {
         let mut conn = diesel_async::AsyncPgConnection::establish(&vault.url).await.map_err(JobError::new)?;
-        jobs::enqueue_all(&mut conn, jobs()).await.map_err(JobError::new)?;
+        diesel_jobs::enqueue_all(&mut conn, jobs()).await.map_err(JobError::new)?;
         for job in jobs() {
             job.enqueue(&mut conn).await.map_err(JobError::new)?;
         }
@@ -98,4 +98,4 @@ async fn setup(worker: WorkerBuilder) -> Result<WorkerBuilder, std::env::VarErro
     Ok(worker.state(Vault { url, key }))
 }
 
-jobs::worker!(setup = setup);
+diesel_jobs::worker!(setup = setup);

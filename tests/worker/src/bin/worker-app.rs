@@ -1,3 +1,3 @@
 //! The bundled worker with the fixture's jobs.
 
-jobs::worker!(worker_app);
+diesel_jobs::worker!(worker_app);

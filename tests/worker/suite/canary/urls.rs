@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::time::Duration;
 
-use jobs::{Database, JobState, job};
+use diesel_jobs::{Database, JobState, job};
 use support::{Db, Process};
 
 use super::{PASSWORD, STATE, assert_silent, with_password};
@@ -107,7 +107,7 @@ async fn a_blocking_handlers_connection_is_told_the_password_in_words_that_libpq
         let url = with_password(&db).replace(PASSWORD, &password.replace('?', "%3F"));
         let database = Database::open(&url, 1).await.unwrap();
         let id = db.enqueue(Look {}).await;
-        let worker = jobs::Worker::builder(database.storage).registry(support::registry![Look]).build().unwrap();
+        let worker = diesel_jobs::Worker::builder(database.storage).registry(support::registry![Look]).build().unwrap();
         support::within(support::LIMIT, &password, worker.run_until_empty()).await.unwrap();
         let (job, failures) = db.show(id).await;
         assert_silent(&password, &format!("{failures:?}"));

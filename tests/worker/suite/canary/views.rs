@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use jobs::{Database, IntoNewJob as _, Job as _, JobContext, NewJob, TestContext, job};
-use jobs_core::ClaimedJob;
+use diesel_jobs::{Database, IntoNewJob as _, Job as _, JobContext, NewJob, TestContext, job};
+use diesel_jobs_core::ClaimedJob;
 use support::{Conn, Db};
 
 use super::{ARGUMENT, STATE, assert_silent, with_password};
@@ -26,7 +26,7 @@ async fn no_debug_view_and_no_error_tells_a_secret(db: Db) {
     let open = if db.is_postgres() { Database::open(&with_password(&db), 1).await.unwrap() } else { db.again().await };
     texts.push(format!(
         "{open:?} {:?}",
-        jobs::Worker::builder(open.storage.clone())
+        diesel_jobs::Worker::builder(open.storage.clone())
             .state(STATE)
             .registry(support::registry![Whisper])
             .build()
@@ -38,16 +38,16 @@ async fn no_debug_view_and_no_error_tells_a_secret(db: Db) {
     let refused = NewJob::raw("whisper", format!("{ARGUMENT} {ARGUMENT}"));
     match &mut conn {
         Conn::Postgres(conn) => {
-            let one = jobs::Enqueue::enqueue(refused.clone(), &mut **conn).await.unwrap_err();
-            let many = jobs::enqueue_all(&mut **conn, [refused]).await.unwrap_err();
+            let one = diesel_jobs::Enqueue::enqueue(refused.clone(), &mut **conn).await.unwrap_err();
+            let many = diesel_jobs::enqueue_all(&mut **conn, [refused]).await.unwrap_err();
             let sql = format!("select jobs.enqueue('whisper', to_json(repeat('{ARGUMENT}', 30000)))");
             let function = diesel_async::SimpleAsyncConnection::batch_execute(&mut **conn, &sql).await.unwrap_err();
             texts.push(format!("{one} {one:?} {many} {many:?} {function} {function:?}"));
         }
         Conn::Sqlite(conn) => {
-            jobs::Enqueue::enqueue(refused, &mut **conn).unwrap();
+            diesel_jobs::Enqueue::enqueue(refused, &mut **conn).unwrap();
             let listed =
-                open.operator.list(&jobs::storage::JobFilter { limit: 9, ..Default::default() }).await.unwrap();
+                open.operator.list(&diesel_jobs::storage::JobFilter { limit: 9, ..Default::default() }).await.unwrap();
             assert_eq!(listed.len(), 1);
         }
     }
@@ -71,13 +71,13 @@ async fn diesels_instrumentation_is_told_no_arguments(db: Db) {
     match &mut db.conn().await {
         Conn::Postgres(conn) => {
             diesel_async::AsyncConnection::set_instrumentation(&mut **conn, tell);
-            jobs::Enqueue::enqueue(job(), &mut **conn).await.unwrap();
-            jobs::enqueue_all(&mut **conn, [job(), job()]).await.unwrap();
+            diesel_jobs::Enqueue::enqueue(job(), &mut **conn).await.unwrap();
+            diesel_jobs::enqueue_all(&mut **conn, [job(), job()]).await.unwrap();
         }
         Conn::Sqlite(conn) => {
             diesel::Connection::set_instrumentation(&mut **conn, tell);
-            jobs::Enqueue::enqueue(job(), &mut **conn).unwrap();
-            jobs::enqueue_all(&mut **conn, [job(), job()]).unwrap();
+            diesel_jobs::Enqueue::enqueue(job(), &mut **conn).unwrap();
+            diesel_jobs::enqueue_all(&mut **conn, [job(), job()]).unwrap();
         }
     }
     let told: Vec<String> = told.try_iter().collect();

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use chrono::Utc;
-use jobs_core::{ClaimedJob, Handler, JobContext, JobId, Lease, MAX_FAILURE_BYTES, Registered as _, States, WorkerId};
+use diesel_jobs_core::{
+    ClaimedJob, Handler, JobContext, JobId, Lease, MAX_FAILURE_BYTES, Registered as _, States, WorkerId,
+};
 use tokio_util::sync::CancellationToken;
 use torture::workload::handlers::Fuzzed;
 

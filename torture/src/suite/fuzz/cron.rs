@@ -3,7 +3,7 @@
 use std::panic::catch_unwind;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use jobs::{CatchUp, Schedule};
+use diesel_jobs::{CatchUp, Schedule};
 
 /// Before the bar the expression, behind it the zone.
 pub(super) const SEEDS: &[&str] = &[

@@ -49,7 +49,7 @@ impl<'a> Subscriber<'a> {
             connect(&url).await?.batch_execute(FORGET).await?;
         }
         arena.cluster.create(&database).await?;
-        jobs::migrate(&mut AsyncPgConnection::establish(&url).await?).await?;
+        diesel_jobs::migrate(&mut AsyncPgConnection::establish(&url).await?).await?;
         let conn = connect(&url).await?;
         history::create(&conn).await?;
         // It comes from the publisher, as everything else.

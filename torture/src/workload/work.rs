@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use jobs::{IntoNewJob as _, InvalidJob, Job as _, NewJob};
 use serde::{Deserialize, Serialize};
 
-use super::handlers::{Blocking, Ordinary, Transactional, TransactionalBlocking};
 use crate::history::{Ending, Enqueued, Fate};
 
 /// How a job's handler is run.
@@ -110,16 +108,4 @@ impl Work {
             max_attempts: self.max_attempts,
         }
     }
-}
-
-/// As the product takes it.
-pub fn new_job(work: &Work) -> Result<NewJob, InvalidJob> {
-    let (work, priority, attempts) = (work.clone(), work.priority, work.max_attempts);
-    let job = match work.shape {
-        Shape::Async => Ordinary { work }.priority(priority),
-        Shape::Blocking => Blocking { work }.priority(priority),
-        Shape::Transactional => Transactional { work }.priority(priority),
-        Shape::TransactionalBlocking => TransactionalBlocking { work }.priority(priority),
-    };
-    job.max_attempts(attempts).into_new_job()
 }

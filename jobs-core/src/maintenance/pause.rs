@@ -1,0 +1,13 @@
+//! What services do between their looks.
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+/// Sleeps with jitter, so that workers do not come in step. `false`: stop.
+pub(super) async fn pause(span: Duration, stop: &CancellationToken) -> bool {
+    tokio::select! {
+        () = tokio::time::sleep(span.mul_f64(rand::random_range(0.8..1.0))) => true,
+        () = stop.cancelled() => false,
+    }
+}

@@ -1,0 +1,27 @@
+//! What keeps a worker from starting.
+
+use crate::error::{NoRuntime, StorageError};
+use crate::registry::RegistryError;
+
+/// Why a worker did not start.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum WorkerError {
+    /// The registered jobs cannot be run.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    /// Nothing drives the worker's futures.
+    #[error(transparent)]
+    NoRuntime(#[from] NoRuntime),
+    /// A setting out of bounds.
+    #[error("{0}")]
+    Setting(String),
+    /// The database is not reachable or not ready.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// The operating system refused the heartbeat its thread.
+    #[error("could not start the heartbeat's thread: {0}")]
+    Thread(std::io::Error),
+}
+
+crate::debug_as_display!(WorkerError);

@@ -1,0 +1,131 @@
+//! A worker: from its start to the end of its shutdown.
+
+use std::sync::Arc;
+
+use super::completer::Completer;
+use super::error::WorkerError;
+use super::settings::Settings;
+use super::shared::Shared;
+use super::shutdown::{self, WorkerHandle};
+use super::stats::WorkerStats;
+use super::{fetcher, heartbeat, panics};
+use crate::context::States;
+use crate::crash_point::crash_point;
+use crate::error::NoRuntime;
+use crate::maintenance;
+use crate::registry::Registry;
+use crate::storage::Storage;
+use crate::telemetry;
+use crate::unknown_queue::UnknownQueue;
+
+/// A worker that is ready to run.
+pub struct Worker {
+    shared: Arc<Shared>,
+    unknown_queues: Vec<UnknownQueue>,
+}
+
+impl std::fmt::Debug for Worker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Worker").field("queues", &self.shared.settings.queues).finish_non_exhaustive()
+    }
+}
+
+impl Worker {
+    pub(super) fn new(
+        storage: Arc<dyn Storage>,
+        registry: Registry,
+        states: States,
+        settings: Settings,
+        unknown_queues: Vec<UnknownQueue>,
+    ) -> Self {
+        Self { unknown_queues, shared: Arc::new(Shared::new(storage, registry, states, settings)) }
+    }
+
+    /// A handle to stop the worker and to look at it from elsewhere.
+    pub fn handle(&self) -> WorkerHandle {
+        WorkerHandle::new(self.shared.clone())
+    }
+
+    /// The jobs it can run.
+    pub fn registry(&self) -> &Registry {
+        &self.shared.registry
+    }
+
+    /// The environment that it belongs to.
+    pub fn environment(&self) -> Option<&str> {
+        self.shared.settings.environment.as_deref()
+    }
+
+    /// The queues it serves, sorted.
+    pub fn queues(&self) -> impl Iterator<Item = &str> {
+        self.shared.settings.queues.keys().map(String::as_str)
+    }
+
+    /// The queues it serves although no registered job goes there by default and nobody declared them, sorted.
+    pub fn unknown_queues(&self) -> &[UnknownQueue] {
+        &self.unknown_queues
+    }
+
+    /// The same for a caller that says it in its own words: the worker then says nothing.
+    #[doc(hidden)]
+    pub fn take_unknown_queues(&mut self) -> Vec<UnknownQueue> {
+        std::mem::take(&mut self.unknown_queues)
+    }
+
+    /// Runs until `signal` is ready or the handle says so, then drains: no more claims, running jobs get the grace
+    /// period, what is unfinished goes back without losing an attempt.
+    pub async fn run_until(self, signal: impl Future<Output = ()>) -> Result<(), WorkerError> {
+        self.run(false, signal).await
+    }
+
+    /// Runs until no job of its queues and kinds waits, now or later, and none of its own is running. For tests, tools
+    /// and one-off runs.
+    pub async fn run_until_empty(self) -> Result<WorkerStats, WorkerError> {
+        let shared = self.shared.clone();
+        self.run(true, std::future::pending()).await?;
+        Ok(shared.counters.snapshot())
+    }
+
+    async fn run(self, until_empty: bool, signal: impl Future<Output = ()>) -> Result<(), WorkerError> {
+        NoRuntime::check()?;
+        panics::install_hook();
+        let shared = self.shared;
+        shared.storage.check_schema().await?;
+        for queue in &self.unknown_queues {
+            telemetry::unknown_queue(queue, &shared.registry.kinds());
+        }
+        let info = shared.info();
+        let installation = shared.register(&info).await?;
+        crash_point("registered");
+        let _stop = shutdown::StopOnDrop::new(&shared);
+        let heartbeat = heartbeat::start(&shared).map_err(WorkerError::Thread)?;
+        telemetry::worker_started(&info, &shared.settings.queues_text());
+        telemetry::installation(&installation, shared.settings.environment.as_deref());
+
+        let completer = Completer::start(&shared);
+        let listener = {
+            let (shared, stop) = (shared.clone(), shared.phases.draining().clone());
+            let queues = info.queues.clone();
+            tokio::spawn(async move { shared.storage.listen(&queues, shared.hint.clone(), stop).await })
+        };
+        let maintenance = maintenance::start(&shared, installation.frozen);
+        let fetcher = tokio::spawn(fetcher::run(shared.clone(), completer.reporter(), until_empty));
+
+        tokio::select! {
+            () = signal => {}
+            () = shared.phases.draining().cancelled() => {}
+        }
+        shutdown::drain(&shared, fetcher).await;
+        completer.flush().await;
+        maintenance.stop().await;
+        listener.abort();
+        drop(heartbeat);
+        crash_point("deregister");
+        let id = *shared.id.borrow();
+        if let Err(problem) = shared.storage.deregister(id).await {
+            telemetry::refused("deregister", &problem);
+        }
+        telemetry::worker_stopped();
+        Ok(())
+    }
+}

@@ -1,0 +1,106 @@
+//! Which database a URL means.
+
+use std::fmt;
+
+use diesel_jobs_core::StorageError;
+use diesel_jobs_core::storage::StorageResult;
+
+/// The databases there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backend {
+    /// PostgreSQL.
+    Postgres,
+    /// SQLite.
+    Sqlite,
+}
+
+impl Backend {
+    /// Which database a URL means.
+    ///
+    /// ```
+    /// # use diesel_jobs_storage::Backend;
+    /// assert_eq!(Backend::of("postgres://localhost/app").unwrap(), Backend::Postgres);
+    /// assert_eq!(Backend::of("sqlite://jobs.db").unwrap(), Backend::Sqlite);
+    /// assert!(Backend::of("mysql://localhost/app").is_err());
+    /// ```
+    pub fn of(url: &str) -> StorageResult<Self> {
+        match url.split_once(':').map(|(scheme, _)| scheme) {
+            Some("postgres" | "postgresql") => Ok(Self::Postgres),
+            Some("sqlite") => Ok(Self::Sqlite),
+            // The URL may hold a password: only its scheme is repeated, and only if it surely is one.
+            scheme => Err(StorageError::Config(format!(
+                "DATABASE_URL: {} is not a database `diesel-jobs` knows; write {} or {}",
+                scheme
+                    .filter(|scheme| url[scheme.len()..].starts_with("://")
+                        && scheme.chars().all(|c| c.is_ascii_alphanumeric()))
+                    .map_or_else(|| "a URL without a scheme".to_owned(), |scheme| format!("scheme {scheme:?}")),
+                Self::Postgres.form(),
+                Self::Sqlite.form(),
+            ))),
+        }
+    }
+
+    /// The databases that this program was built for.
+    pub fn built_in() -> &'static [Self] {
+        match (cfg!(feature = "postgres"), cfg!(feature = "sqlite")) {
+            (true, true) => &[Self::Postgres, Self::Sqlite],
+            (true, false) => &[Self::Postgres],
+            (false, true) => &[Self::Sqlite],
+            (false, false) => &[],
+        }
+    }
+
+    /// How its URLs are written.
+    pub const fn form(self) -> &'static str {
+        match self {
+            Self::Postgres => "postgres://user@host/name",
+            Self::Sqlite => "sqlite://path/to/file.db",
+        }
+    }
+
+    /// The answer of a program that was built for others only.
+    #[allow(dead_code)] // used when a feature is off
+    pub(crate) fn not_built_in(self) -> StorageError {
+        self.missing_from(Self::built_in())
+    }
+
+    fn missing_from(self, built: &[Self]) -> StorageError {
+        let feature = match self {
+            Self::Postgres => "postgres",
+            Self::Sqlite => "sqlite",
+        };
+        let advice = format!("add the feature `{feature}` of `diesel-jobs` to its Cargo.toml");
+        StorageError::Config(match built {
+            [other, ..] => format!(
+                "the database URL means {self}, and this program was built for {other} only: write {}, or {advice}",
+                other.form()
+            ),
+            [] => format!("the database URL means {self}, and this program was built for no database: {advice}"),
+        })
+    }
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Postgres => "PostgreSQL",
+            Self::Sqlite => "SQLite",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_feature_that_is_missing_is_named_with_the_url_that_would_do() {
+        let said = |backend: Backend, built: &[Backend]| backend.missing_from(built).to_string();
+        let error = said(Backend::Postgres, &[Backend::Sqlite]);
+        assert!(error.contains("feature `postgres`") && error.contains("write sqlite://"), "{error}");
+        let error = said(Backend::Sqlite, &[Backend::Postgres]);
+        assert!(error.contains("feature `sqlite`") && error.contains("write postgres://"), "{error}");
+        let error = said(Backend::Sqlite, &[]);
+        assert!(error.contains("feature `sqlite`") && error.contains("no database"), "{error}");
+    }
+}

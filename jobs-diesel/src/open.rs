@@ -1,0 +1,40 @@
+//! From a URL to a database.
+
+use diesel_jobs_core::NoRuntime;
+use diesel_jobs_core::storage::StorageResult;
+
+use crate::backend::Backend;
+use crate::database::Database;
+
+impl Database {
+    /// Opens the database behind a URL. `handlers` bounds the connections that transactional handlers use at once.
+    /// Connects lazily: a server that is away is the first verb's error.
+    pub async fn open(url: &str, handlers: usize) -> StorageResult<Self> {
+        NoRuntime::check()?;
+        match Backend::of(url)? {
+            #[cfg(feature = "postgres")]
+            Backend::Postgres => crate::pg::open(url, handlers).await,
+            #[cfg(feature = "sqlite")]
+            Backend::Sqlite => crate::sqlite::open(url, handlers).await,
+            #[allow(unreachable_patterns)] // reachable when a feature is off
+            backend => {
+                let _ = handlers;
+                Err(backend.not_built_in())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_runtime_an_error_says_what_to_write() {
+        for url in ["postgres://localhost/app", "sqlite://jobs.db"] {
+            let opened = futures_util::FutureExt::now_or_never(Database::open(url, 1)).unwrap();
+            let error = opened.unwrap_err().to_string();
+            assert!(error.contains("no tokio runtime") && error.contains("#[tokio::main]"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! What tokio-postgres leaves out of an error's text.
+
+use tokio_postgres::error::SqlState;
+
+/// tokio-postgres says "error connecting to server" and leaves the reason to the source, and what to do to nobody.
+pub(super) fn with_cause(error: &tokio_postgres::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    let advice = match error.code() {
+        Some(&SqlState::INVALID_CATALOG_NAME) => "; create it first, for example with `createdb`",
+        _ if text.contains("UnknownIssuer") => {
+            "; name the authority that signed the server's certificate: sslrootcert=/path/to/ca.pem"
+        }
+        _ => "",
+    };
+    text + advice
+}

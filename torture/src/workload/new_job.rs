@@ -1,0 +1,18 @@
+//! From what a job is to do to the job.
+
+use diesel_jobs::{IntoNewJob as _, InvalidJob, Job as _, NewJob};
+
+use super::handlers::{Blocking, Ordinary, Transactional, TransactionalBlocking};
+use super::work::{Shape, Work};
+
+/// As the product takes it.
+pub fn new_job(work: &Work) -> Result<NewJob, InvalidJob> {
+    let (work, priority, attempts) = (work.clone(), work.priority, work.max_attempts);
+    let job = match work.shape {
+        Shape::Async => Ordinary { work }.priority(priority),
+        Shape::Blocking => Blocking { work }.priority(priority),
+        Shape::Transactional => Transactional { work }.priority(priority),
+        Shape::TransactionalBlocking => TransactionalBlocking { work }.priority(priority),
+    };
+    job.max_attempts(attempts).into_new_job()
+}

@@ -1,0 +1,138 @@
+//! `cargo xtask package`: packs what is published, and has the README's first application use the packed files and nothing else
+//! of the workspace.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result, bail};
+
+use crate::run::{capture, cargo, run as execute};
+
+/// Each before those that depend on it.
+const PACKAGES: [&str; 4] = ["diesel-jobs-macros", "diesel-jobs-core", "diesel-jobs-storage", "diesel-jobs"];
+/// What each of them has in its top directory besides its sources.
+const FILES: [&str; 4] = ["Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT", "README.md"];
+/// What is in none of them: what builds, tests and measures the workspace.
+const FOREIGN: [&str; 9] =
+    [".cargo/", ".ci/", ".svg", ".png", "bench/peers", "tests/", "torture/", "xtask/", "deny.toml"];
+/// What the README says its first application writes.
+const SAYS: &str = "mail v2 to user 7";
+
+pub(crate) fn run(root: &Path) -> Result<()> {
+    let target = target_directory(root)?;
+    let mut pack = cargo(root);
+    pack.args(["package", "--locked", "--no-verify", "--allow-dirty"]);
+    for package in PACKAGES {
+        pack.args(["--package", package]);
+    }
+    execute(&mut pack, "correct what cargo names above in the package's Cargo.toml")?;
+
+    let away = Away::new()?;
+    let version = env!("CARGO_PKG_VERSION");
+    for package in PACKAGES {
+        let name = format!("{package}-{version}");
+        let archive = target.join("package").join(format!("{name}.crate"));
+        let mut unpack = std::process::Command::new("tar");
+        unpack.arg("-xzf").arg(&archive).arg("-C").arg(&away.0);
+        capture(&mut unpack, "install tar and gzip")?;
+        look_over(&away.0.join(&name)).with_context(|| format!("{package} is packed wrongly"))?;
+    }
+    run_application(root, &away.0, &target.join("packed-application"))
+}
+
+/// Nothing is missing in a packed crate, and nothing is in it that is the workspace's own.
+fn look_over(packed: &Path) -> Result<()> {
+    for file in FILES {
+        if !packed.join(file).is_file() {
+            bail!("{file} is missing\n  to fix: put it, or a link to the workspace's, beside the package's Cargo.toml");
+        }
+    }
+    let mut open = vec![packed.to_path_buf()];
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(&directory)? {
+            let path = entry?.path();
+            let within = path.strip_prefix(packed)?.display().to_string();
+            if path.is_dir() {
+                open.push(path);
+            } else if let Some(what) = FOREIGN.iter().find(|what| within.contains(*what)) {
+                bail!("{within} is packed ({what})\n  to fix: narrow `include` in the package's Cargo.toml");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Builds and runs the README's first application, whose dependencies are the packed files.
+fn run_application(root: &Path, packed: &Path, target: &Path) -> Result<()> {
+    let version = env!("CARGO_PKG_VERSION");
+    let readme = fs::read_to_string(packed.join(format!("diesel-jobs-{version}/README.md")))?;
+    let mut manifest = format!(
+        "[package]\nname = \"first-job\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n{}\n[patch.crates-io]\n",
+        block(&readme, "toml")?
+    );
+    for package in PACKAGES {
+        manifest += &format!("{package} = {{ path = \"../{package}-{version}\" }}\n");
+    }
+    let application = packed.join("first-job");
+    fs::create_dir_all(application.join("src"))?;
+    fs::write(application.join("Cargo.toml"), manifest)?;
+    fs::write(application.join("src/main.rs"), block(&readme, "rust")?)?;
+    // The versions that the workspace is tested with.
+    fs::copy(root.join("Cargo.lock"), application.join("Cargo.lock"))?;
+    let mut command = cargo(&application);
+    command.args(["run", "--quiet"]).env("CARGO_TARGET_DIR", target);
+    let said = capture(&mut command, "make the README's first application work with the packed files")?;
+    if !said.contains(SAYS) {
+        bail!("the README's first application ran and did not write `{SAYS}` but: {said}");
+    }
+    println!("the packed application wrote: {}", said.trim());
+    Ok(())
+}
+
+/// The first example in this language.
+fn block<'a>(page: &'a str, language: &str) -> Result<&'a str> {
+    let begin = format!("\n```{language}\n");
+    let (_, rest) = page.split_once(&begin).with_context(|| format!("the README has no example in {language}"))?;
+    Ok(rest.split_once("\n```").map_or(rest, |(block, _)| block))
+}
+
+fn target_directory(root: &Path) -> Result<PathBuf> {
+    let mut command = cargo(root);
+    let text = capture(command.args(["metadata", "--no-deps", "--format-version", "1"]), "correct Cargo.toml")?;
+    let metadata: serde_json::Value = serde_json::from_str(&text)?;
+    let target = metadata["target_directory"].as_str().context("cargo metadata names no target directory")?;
+    Ok(PathBuf::from(target))
+}
+
+/// A directory with no path into the workspace, removed at the end.
+struct Away(PathBuf);
+
+impl Away {
+    fn new() -> Result<Self> {
+        let directory = std::env::temp_dir().join(format!("diesel-jobs-package-{}", std::process::id()));
+        fs::create_dir(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
+        Ok(Self(directory))
+    }
+}
+
+impl Drop for Away {
+    fn drop(&mut self) {
+        if let Err(problem) = fs::remove_dir_all(&self.0) {
+            eprintln!("cannot remove {}: {problem}", self.0.display());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_readme_begins_with_an_application() {
+        let readme = include_str!("../../README.md");
+        assert!(block(readme, "toml").unwrap().contains("diesel-jobs = "));
+        assert!(block(readme, "rust").unwrap().contains("fn main()"));
+    }
+}
