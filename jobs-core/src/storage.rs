@@ -48,8 +48,8 @@ pub struct Wanted {
     pub queue: Arc<str>,
     /// As many as it has free slots: these start at once.
     pub slots: usize,
-    /// As many more to have in hand; a claim that has filled the slots may leave them to the next. These end before the first job that must not wait in the hands of a process that may
-    /// die: one at its last attempt, which would be discarded without ever having started, or one that was in a crash.
+    /// As many more to prefetch; a claim that has filled the slots may leave them to the next. Prefetching stops
+    /// at the first job that one crash of the worker would discard, or that was in a crash before.
     pub ahead: usize,
 }
 
@@ -75,15 +75,15 @@ pub struct Claim {
     /// The kinds it knows. Jobs of other kinds are left for others.
     pub kinds: Arc<[String]>,
     /// A storage may let only so many workers look at once. This one has come back often, and looks anyway.
-    pub insist: bool,
-    /// Jobs that were in so many crashes are suspects, see [`RescuePolicy::suspect_at`].
-    pub suspect_at: u16,
+    pub bypass_limit: bool,
+    /// Jobs that were in so many crashes are quarantined, see [`RescuePolicy::quarantined_at`].
+    pub quarantined_at: u16,
 }
 
 impl Claim {
     /// Asks for these, within the limits and for no quarantined job.
     pub fn new(worker: WorkerId, wanted: Vec<Wanted>, kinds: impl Into<Arc<[String]>>) -> Self {
-        Self { worker, wanted, kinds: kinds.into(), insist: false, suspect_at: u16::MAX }
+        Self { worker, wanted, kinds: kinds.into(), bypass_limit: false, quarantined_at: u16::MAX }
     }
 
     /// The same for no queue yet.
@@ -205,20 +205,20 @@ pub struct Rescuer {
 }
 
 impl RescuePolicy {
-    /// From so many crashes on a job is a suspect: one more, with nobody else there to blame, and it is discarded.
-    pub fn suspect_at(&self) -> u16 {
+    /// From so many crashes on a job is quarantined: one more, with nobody else there to blame, and it is discarded.
+    pub fn quarantined_at(&self) -> u16 {
         self.max_crashes.saturating_sub(1).max(1)
     }
 }
 
-/// How many suspects may run at the same time, each alone in its process: most workers are to go on with everything else,
-/// and at least one suspect is to get on.
-pub fn suspects_at_once(workers: i64) -> i64 {
-    (workers / WORKERS_FOR_A_SUSPECT).max(1)
+/// How many quarantined jobs may run at the same time, each alone in its process: most workers are to go on with everything else,
+/// and at least one quarantined job is to get on.
+pub fn quarantined_at_once(workers: i64) -> i64 {
+    (workers / WORKERS_FOR_A_QUARANTINED_JOB).max(1)
 }
 
-/// Of so many workers one may have a suspect.
-pub const WORKERS_FOR_A_SUSPECT: i64 = 4;
+/// Of so many workers one may have a quarantined job.
+pub const WORKERS_FOR_A_QUARANTINED_JOB: i64 = 4;
 
 /// What a rescan came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -238,8 +238,8 @@ pub struct Rescued {
     pub returned: Vec<JobId>,
     /// Jobs that were discarded: too many crashes, or no attempt left.
     pub discarded: Vec<JobId>,
-    /// Whether suspects are due, from this rescue or from an earlier one; of whatever queue and kind, served here or not.
-    pub suspects: bool,
+    /// Whether quarantined jobs are due, from this rescue or from an earlier one; of whatever queue and kind, served here or not.
+    pub quarantined: bool,
     /// Some rows were locked, and their jobs are still to be freed: as [orphans](RescuePolicy::orphans).
     pub left_behind: bool,
     /// The row of the [`Rescuer`] itself looked too old: nobody was declared dead.
@@ -266,7 +266,7 @@ pub trait Storage: Send + Sync + 'static {
     async fn check_schema(&self) -> StorageResult<()>;
 
     /// What holds for all workers of this database: its environment, and whether it is frozen. While it is, [`claim`](Self::claim),
-    /// [`claim_suspect`](Self::claim_suspect), [`next_due`](Self::next_due), [`tick`](Self::tick) and [`prune`](Self::prune)
+    /// [`claim_quarantined`](Self::claim_quarantined), [`next_due`](Self::next_due), [`tick`](Self::tick) and [`prune`](Self::prune)
     /// find nothing to do; everything else goes on.
     async fn installation(&self) -> StorageResult<Installation>;
 
@@ -279,13 +279,13 @@ pub trait Storage: Send + Sync + 'static {
     /// Opens the worker's line for heartbeats, on the calling runtime.
     async fn open_heartbeat(&self, worker: WorkerId) -> StorageResult<Box<dyn Heartbeat>>;
 
-    /// Leases due jobs, at most as many as wanted, best first: attempt + 1, lease number + 1. None of them a suspect. None
+    /// Leases due jobs, at most as many as wanted, best first: attempt + 1, lease number + 1. None of them quarantined. None
     /// while others are at it, if there are too many; [`next_due`](Self::next_due) then says that something is due.
     async fn claim(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>>;
 
-    /// Leases the best due suspect of these kinds and of the queues with a slot for it, unless [enough](suspects_at_once) run
+    /// Leases the best due quarantined job of these kinds and of the queues with a slot for it, unless [enough](quarantined_at_once) run
     /// that were claimed within the last two minutes.
-    async fn claim_suspect(&self, claim: &Claim) -> StorageResult<Option<ClaimedJob>>;
+    async fn claim_quarantined(&self, claim: &Claim) -> StorageResult<Option<ClaimedJob>>;
 
     /// How long until the earliest waiting job of these queues and kinds is due that is not quarantined; `None` when none waits,
     /// or none that is due `within` this time: a storage need not look farther ahead.
@@ -311,7 +311,7 @@ pub trait Storage: Send + Sync + 'static {
     async fn transact(&self, transaction: Transaction) -> Transacted;
 
     /// Frees the jobs of workers whose lease ran out, counting a crash on each. Of several that were with one worker nobody
-    /// knows which it was: they become suspects at most.
+    /// knows which it was: they are quarantined at most.
     async fn rescue(&self, policy: RescuePolicy) -> StorageResult<Rescued>;
 
     /// Stores the schedules that code declares: new ones start now, changed ones go on from now. Others are left alone: a

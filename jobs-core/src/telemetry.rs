@@ -148,7 +148,7 @@ pub(crate) fn rescued(rescued: &Rescued) {
     }
 }
 
-pub(crate) fn suspect(job: &ClaimedJob) {
+pub(crate) fn quarantined(job: &ClaimedJob) {
     let id = job.lease.job;
     warn!(
         target: "diesel_jobs", { job.id = id.0,
@@ -173,12 +173,12 @@ pub(crate) fn refused(verb: &str, problem: &StorageError) {
 }
 
 /// Says at most one line per ten seconds about a verb that keeps failing, and how often it was silent.
-pub(crate) struct Trouble {
+pub(crate) struct RateLimitedWarning {
     verb: &'static str,
     last: Mutex<Option<(Instant, u64)>>,
 }
 
-impl Trouble {
+impl RateLimitedWarning {
     const QUIET: Duration = Duration::from_secs(10);
 
     pub(crate) const fn new(verb: &'static str) -> Self {

@@ -3,13 +3,13 @@
 mod backend;
 #[doc(hidden)]
 pub mod bench;
+#[cfg(any(feature = "sqlite", feature = "postgres-sync"))]
+mod commit_decision;
 mod connection;
 mod database;
 mod enqueue;
 mod error;
 mod executor;
-#[cfg(any(feature = "sqlite", feature = "postgres-sync"))]
-mod fate;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod flags;
 mod job_view;

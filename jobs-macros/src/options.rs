@@ -163,7 +163,7 @@ fn priority(value: &Expr) -> syn::Result<i16> {
     };
     match value {
         Expr::Group(group) => priority(&group.expr),
-        // The sign is a token of its own, and -32768 has no positive twin.
+        // The sign is a token of its own, and -32768 has no positive counterpart.
         Expr::Unary(ExprUnary { op: UnOp::Neg(_), expr, .. }) => match literal(expr) {
             Some(Lit::Int(int)) => format!("-{}", int.base10_digits()).parse().map_err(|_| otherwise()),
             _ => Err(otherwise()),

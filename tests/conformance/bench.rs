@@ -55,8 +55,8 @@ pub(crate) fn wants(worker: WorkerId, wanted: &[(&str, usize)]) -> Claim {
         worker,
         wanted: wanted.iter().map(|(queue, slots)| Wanted::new(*queue, *slots)).collect(),
         kinds: Arc::new(["a".to_owned(), "b".to_owned()]),
-        insist: false,
-        suspect_at: u16::MAX,
+        bypass_limit: false,
+        quarantined_at: u16::MAX,
     }
 }
 

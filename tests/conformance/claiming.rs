@@ -194,7 +194,7 @@ pub(crate) async fn claiming_ahead_of_the_slots_brings_more_jobs<F: Fixture>(f: 
     assert_eq!(ids(&claim_ahead(db, worker, 0, 100).await), given[6..]);
 }
 
-/// A crash of the worker counts for all its jobs, started or not. One that has only waited in hand must not be discarded
+/// A crash of the worker counts for all its jobs, started or not. One that was only prefetched must not be discarded
 /// for it: what a crash would end is claimed for a free slot, or not at all.
 pub(crate) async fn claiming_ahead_ends_at_the_first_job_that_one_more_crash_would_end<F: Fixture>(f: F) {
     let db = f.database();

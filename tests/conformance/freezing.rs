@@ -32,12 +32,13 @@ pub(crate) async fn nothing_is_claimed_while_it_is_frozen_and_everything_after_a
     let during = enqueue(&f, with(|job| job.queue = "mail".into())).await;
     let wants = wants(worker, &[("default", 10), ("mail", 10)]);
     // Other processes, and a worker that insists, get nothing, either.
-    let (again, insisting) = (f.again().await, diesel_jobs_core::storage::Claim { insist: true, ..wants.clone() });
+    let (again, bypassing) =
+        (f.again().await, diesel_jobs_core::storage::Claim { bypass_limit: true, ..wants.clone() });
     for _ in 0..3 {
         assert_eq!(db.storage.claim(&wants).await.unwrap().len(), 0);
-        assert_eq!(again.storage.claim(&insisting).await.unwrap().len(), 0);
+        assert_eq!(again.storage.claim(&bypassing).await.unwrap().len(), 0);
         assert_eq!(db.storage.next_due(&wants, Duration::MAX).await.unwrap(), None);
-        assert_eq!(db.storage.rescan(&insisting).await.unwrap(), Rescanned::Nothing);
+        assert_eq!(db.storage.rescan(&bypassing).await.unwrap(), Rescanned::Nothing);
     }
     let frozen = installation(db).await.frozen.expect("it is frozen");
     assert_eq!((&*frozen.by, &*frozen.reason), ("anna", "restored for ticket 7"));
@@ -64,27 +65,27 @@ pub(crate) async fn what_runs_goes_on_while_it_is_frozen<F: Fixture>(f: F) {
     assert_eq!(claim(db, worker, 10).await.len(), 0);
 }
 
-pub(crate) async fn suspects_schedules_and_history_wait_for_the_thaw<F: Fixture>(f: F) {
+pub(crate) async fn quarantined_jobs_schedules_and_history_wait_for_the_thaw<F: Fixture>(f: F) {
     let db = f.database();
     let (worker, dead) = (worker(db).await, mortal(db).await);
     let ended = claimed(&f, worker, job()).await;
     assert!(finish(db, ended.lease, Transition::Complete(Keep::For(Duration::from_millis(1)))).await);
-    let suspect = claimed(&f, dead, job()).await.lease.job;
+    let quarantined = claimed(&f, dead, job()).await.lease.job;
     rescue(db, POLICY).await;
     declare(db, &[declared("nightly")]).await;
     let schedule = stored(db, "nightly").await.unwrap();
     let next = schedule.last_tick + TimeDelta::seconds(1);
     tokio::time::sleep(Duration::from_millis(20)).await;
-    let wants = diesel_jobs_core::storage::Claim { suspect_at: 1, ..wants(worker, &[("default", 1)]) };
+    let wants = diesel_jobs_core::storage::Claim { quarantined_at: 1, ..wants(worker, &[("default", 1)]) };
 
     freeze(db).await;
-    assert_eq!(db.storage.claim_suspect(&wants).await.unwrap().map(|job| job.lease.job), None);
+    assert_eq!(db.storage.claim_quarantined(&wants).await.unwrap().map(|job| job.lease.job), None);
     assert!(!db.storage.tick(&schedule, next, &[job()]).await.unwrap());
     assert_eq!(stored(db, "nightly").await.unwrap().last_tick, schedule.last_tick);
     assert_eq!(db.storage.prune(10).await.unwrap(), 0);
 
     thaw(db).await;
-    assert_eq!(db.storage.claim_suspect(&wants).await.unwrap().map(|job| job.lease.job), Some(suspect));
+    assert_eq!(db.storage.claim_quarantined(&wants).await.unwrap().map(|job| job.lease.job), Some(quarantined));
     assert!(db.storage.tick(&schedule, next, &[job()]).await.unwrap());
     assert_eq!(db.storage.prune(10).await.unwrap(), 1);
 }

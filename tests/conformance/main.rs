@@ -121,7 +121,7 @@ conformance! {
         a_job_that_crashed_too_often_is_discarded,
         a_job_without_attempts_left_is_discarded,
         of_the_jobs_that_died_together_none_is_discarded_for_it,
-        a_suspect_is_claimed_by_itself_and_by_one_worker_in_four,
+        a_quarantined_job_is_claimed_by_itself_and_by_one_worker_in_four,
         a_job_that_snoozes_is_absolved_of_its_crashes_and_one_that_fails_is_not,
         a_zombies_finish_is_refused_and_its_heartbeat_says_no,
         concurrent_rescuers_count_one_crash,
@@ -154,7 +154,7 @@ conformance! {
     freezing {
         nothing_is_claimed_while_it_is_frozen_and_everything_after_a_thaw,
         what_runs_goes_on_while_it_is_frozen,
-        suspects_schedules_and_history_wait_for_the_thaw,
+        quarantined_jobs_schedules_and_history_wait_for_the_thaw,
         a_second_freeze_changes_nothing_and_hostile_words_are_only_words,
         an_environment_is_kept_beside_a_freeze,
         cancelling_all_leaves_what_was_enqueued_since_and_what_is_newer,

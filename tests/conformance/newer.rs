@@ -39,9 +39,9 @@ pub(crate) async fn a_claim_leaves_them_alone<F: Fixture>(f: F) {
     assert_eq!(ids(&claim(db, worker, 9).await), [known]);
     // One that must run alone, too.
     f.client().await.execute(&format!("update {} set crashes = 2", F::table(F::TABLES[0]))).await.unwrap();
-    let suspects = Claim { suspect_at: 2, ..wants(worker, &[("default", 9)]) };
-    assert!(db.storage.claim_suspect(&suspects).await.unwrap().is_none());
-    assert!(!db.storage.rescue(POLICY).await.unwrap().suspects);
+    let quarantined = Claim { quarantined_at: 2, ..wants(worker, &[("default", 9)]) };
+    assert!(db.storage.claim_quarantined(&quarantined).await.unwrap().is_none());
+    assert!(!db.storage.rescue(POLICY).await.unwrap().quarantined);
     for id in newer {
         let job = record(db, id).await;
         assert_eq!((job.state, job.attempt, job.flags), (JobState::Available, 0, FLAG));

@@ -133,21 +133,21 @@ pub(crate) async fn of_the_jobs_that_died_together_none_is_discarded_for_it<F: F
     for crashes in [1, 2, 2, 2] {
         assert_eq!(claim(db, mortal(db).await, 2).await.len(), 2);
         let rescued = rescue(db, POLICY).await;
-        assert_eq!((rescued.returned.len(), rescued.discarded.len(), rescued.suspects), (2, 0, crashes == 2));
+        assert_eq!((rescued.returned.len(), rescued.discarded.len(), rescued.quarantined), (2, 0, crashes == 2));
         for id in &jobs {
             assert_eq!(record(db, *id).await.crashes, crashes);
         }
     }
     let (_, failures) = show(db, jobs[0]).await.unwrap();
     assert!(failures[3].message.contains("runs alone"), "{}", failures[3].message);
-    assert!(db.storage.rescue(POLICY).await.unwrap().suspects, "they still wait");
+    assert!(db.storage.rescue(POLICY).await.unwrap().quarantined, "they still wait");
     // By itself it is.
     assert_eq!(ids(&claim(db, mortal(db).await, 1).await), [jobs[0]]);
     assert_eq!(rescue(db, POLICY).await.discarded, [jobs[0]]);
 }
 
-/// One job that was in two crashes, as many as make a suspect.
-async fn suspect<F: Fixture>(f: &F) -> JobId {
+/// One job that was in two crashes, as many as quarantine a job.
+async fn quarantined<F: Fixture>(f: &F) -> JobId {
     let db = f.database();
     let id = enqueue(f, job()).await;
     for _ in 0..2 {
@@ -157,53 +157,53 @@ async fn suspect<F: Fixture>(f: &F) -> JobId {
     id
 }
 
-pub(crate) async fn a_suspect_is_claimed_by_itself_and_by_one_worker_in_four<F: Fixture>(f: F) {
+pub(crate) async fn a_quarantined_job_is_claimed_by_itself_and_by_one_worker_in_four<F: Fixture>(f: F) {
     let db = f.database();
     let (worker, other) = (worker(db).await, worker(db).await);
-    let first = suspect(&f).await;
+    let first = quarantined(&f).await;
     // The first is an ordinary job to this claim.
     let second = enqueue(&f, job()).await;
     for _ in 0..2 {
         assert_eq!(claim(db, mortal(db).await, 2).await.len(), 2);
         rescue(db, POLICY).await;
     }
-    let wary = Claim { suspect_at: POLICY.suspect_at(), ..wants(worker, &[("default", 10)]) };
+    let wary = Claim { quarantined_at: POLICY.quarantined_at(), ..wants(worker, &[("default", 10)]) };
     assert!(db.storage.claim(&wary).await.unwrap().is_empty());
     assert_eq!(db.storage.next_due(&wary, Duration::MAX).await.unwrap(), None);
     let harmless = enqueue(&f, job()).await;
     assert_eq!(ids(&db.storage.claim(&wary).await.unwrap()), [harmless]);
 
     let elsewhere = Claim { wanted: vec![Wanted::new("elsewhere", 1)], ..wary.clone() };
-    assert!(db.storage.claim_suspect(&elsewhere).await.unwrap().is_none());
+    assert!(db.storage.claim_quarantined(&elsewhere).await.unwrap().is_none());
     let unknown = Claim { kinds: Arc::new(["b".to_owned()]), ..wary.clone() };
-    assert!(db.storage.claim_suspect(&unknown).await.unwrap().is_none());
+    assert!(db.storage.claim_quarantined(&unknown).await.unwrap().is_none());
     let unregistered = Claim { worker: WorkerId::generate(), ..wary.clone() };
-    assert!(db.storage.claim_suspect(&unregistered).await.unwrap().is_none());
+    assert!(db.storage.claim_quarantined(&unregistered).await.unwrap().is_none());
 
-    let claimed = db.storage.claim_suspect(&wary).await.unwrap().unwrap();
+    let claimed = db.storage.claim_quarantined(&wary).await.unwrap().unwrap();
     assert_eq!((claimed.lease.job, claimed.lease.worker, claimed.attempt), (first, worker, 5));
     let theirs = Claim { worker: other, ..wary };
-    assert!(db.storage.claim_suspect(&theirs).await.unwrap().is_none(), "one is running");
+    assert!(db.storage.claim_quarantined(&theirs).await.unwrap().is_none(), "one is running");
     assert!(finish(db, claimed.lease, DONE).await);
-    let claimed = db.storage.claim_suspect(&theirs).await.unwrap().unwrap();
+    let claimed = db.storage.claim_quarantined(&theirs).await.unwrap().unwrap();
     assert_eq!((claimed.lease.job, claimed.lease.worker), (second, other));
 
-    let third = suspect(&f).await;
+    let third = quarantined(&f).await;
     for _ in 0..5 {
         crate::bench::worker(db).await;
     }
-    assert!(db.storage.claim_suspect(&theirs).await.unwrap().is_none(), "seven workers are not eight");
+    assert!(db.storage.claim_quarantined(&theirs).await.unwrap().is_none(), "seven workers are not eight");
     crate::bench::worker(db).await;
-    let beside = db.storage.claim_suspect(&theirs).await.unwrap().unwrap();
+    let beside = db.storage.claim_quarantined(&theirs).await.unwrap().unwrap();
     assert_eq!(beside.lease.job, third);
     assert!(finish(db, claimed.lease, DONE).await);
     assert!(finish(db, beside.lease, DONE).await);
-    assert!(!db.storage.rescue(POLICY).await.unwrap().suspects);
+    assert!(!db.storage.rescue(POLICY).await.unwrap().quarantined);
 }
 
 pub(crate) async fn a_job_that_snoozes_is_absolved_of_its_crashes_and_one_that_fails_is_not<F: Fixture>(f: F) {
     let db = f.database();
-    let id = suspect(&f).await;
+    let id = quarantined(&f).await;
     let worker = worker(db).await;
     for (transition, crashes) in
         [(retry_in(Duration::ZERO), 2), (Transition::Release, 2), (Transition::Snooze(Duration::ZERO), 0)]

@@ -14,9 +14,9 @@ pub(crate) struct Options {
     /// The short forms, as continuous integration runs them
     #[arg(long)]
     pub(crate) short: bool,
-    /// Run each test on its broken twins instead, to which it must object
+    /// Run each test on its mutants instead, to which it must object
     #[arg(long)]
-    pub(crate) twins: bool,
+    pub(crate) mutants: bool,
     /// Repeat each test, each time with another seed, for so many minutes
     #[arg(long, value_name = "M", conflicts_with = "jobs")]
     pub(crate) minutes: Option<u64>,

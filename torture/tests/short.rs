@@ -1,6 +1,6 @@
 //! The short forms of the torture suite, each a test by its name: a cluster of its own, real workers, real faults. Those
 //! that measure fractions of seconds run alone. The others run two at a time, as most of their time is waiting; so do broken
-//! twins: what gives them away is what they do.
+//! mutants: what gives them away is what they do.
 #![allow(missing_docs, clippy::print_stdout)]
 
 use std::process::{Command, Output};
@@ -103,42 +103,42 @@ short! {
         no_publication_stops_a_job_and_its_subscribers_get_everything: "publication",
         no_statistics_spoil_a_plan: "plans",
     }
-    broken_twins_noticed_by by in_company {
-        kill_storm: "kill-storm" "--twins",
-        crash_points: "crash-points" "--twins",
-        zombies: "zombies" "--twins",
-        unknown_commit: "unknown-commit" "--twins",
-        database_crash: "database-crash" "--twins",
-        black_hole: "black-hole" "--twins",
-        line_never_returns: "line-never-returns" "--twins",
-        settings: "settings" "--twins",
-        poison_pill: "poison-pill" "--twins",
-        poisoned_rows: "poisoned-rows" "--twins",
-        claim_race: "claim-race" "--twins",
-        cron: "cron" "--twins",
-        clocks: "clocks" "--twins",
-        clock_steps: "clock-steps" "--twins",
-        server_errors: "server-errors" "--twins",
-        disk_full: "disk-full" "--twins",
-        starvation: "starvation" "--twins",
-        deploys: "deploys" "--twins",
-        lost_notifications: "lost-notifications" "--twins",
-        pgbouncer: "pgbouncer" "--twins",
-        live_job: "live-job" "--twins",
-        cancelled_futures: "cancelled-futures" "--twins",
-        mixed_versions: "mixed-versions" "--twins",
-        upgrade: "upgrade" "--twins",
-        hostile_payloads: "hostile-payloads" "--twins",
-        panics: "panics" "--twins",
-        lock_strength: "lock-strength" "--twins",
-        backend_killer: "backend-killer" "--twins",
-        locked_row: "locked-row" "--twins",
-        publication: "publication" "--twins",
-        plans: "plans" "--twins",
+    mutants_noticed_by by in_company {
+        kill_storm: "kill-storm" "--mutants",
+        crash_points: "crash-points" "--mutants",
+        zombies: "zombies" "--mutants",
+        unknown_commit: "unknown-commit" "--mutants",
+        database_crash: "database-crash" "--mutants",
+        black_hole: "black-hole" "--mutants",
+        line_never_returns: "line-never-returns" "--mutants",
+        settings: "settings" "--mutants",
+        poison_pill: "poison-pill" "--mutants",
+        poisoned_rows: "poisoned-rows" "--mutants",
+        claim_race: "claim-race" "--mutants",
+        cron: "cron" "--mutants",
+        clocks: "clocks" "--mutants",
+        clock_steps: "clock-steps" "--mutants",
+        server_errors: "server-errors" "--mutants",
+        disk_full: "disk-full" "--mutants",
+        starvation: "starvation" "--mutants",
+        deploys: "deploys" "--mutants",
+        lost_notifications: "lost-notifications" "--mutants",
+        pgbouncer: "pgbouncer" "--mutants",
+        live_job: "live-job" "--mutants",
+        cancelled_futures: "cancelled-futures" "--mutants",
+        mixed_versions: "mixed-versions" "--mutants",
+        upgrade: "upgrade" "--mutants",
+        hostile_payloads: "hostile-payloads" "--mutants",
+        panics: "panics" "--mutants",
+        lock_strength: "lock-strength" "--mutants",
+        backend_killer: "backend-killer" "--mutants",
+        locked_row: "locked-row" "--mutants",
+        publication: "publication" "--mutants",
+        plans: "plans" "--mutants",
     }
     // It is given away by how much slower it is than itself.
-    broken_twins_noticed_alone_by by alone {
-        pinned_snapshot: "pinned-snapshot" "--twins",
-        unknown_kinds: "unknown-kinds" "--twins",
+    mutants_noticed_alone_by by alone {
+        pinned_snapshot: "pinned-snapshot" "--mutants",
+        unknown_kinds: "unknown-kinds" "--mutants",
     }
 }

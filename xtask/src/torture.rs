@@ -15,9 +15,9 @@ pub(crate) struct Options {
     /// The short forms, as the tests have them
     #[arg(long)]
     short: bool,
-    /// Run each test on its broken twins instead, to which it must object
+    /// Run each test on its mutants instead, to which it must object
     #[arg(long)]
-    twins: bool,
+    mutants: bool,
     /// Repeat each test, each time with another seed, for so many minutes
     #[arg(long, value_name = "M", conflicts_with = "jobs")]
     minutes: Option<u64>,
@@ -51,7 +51,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
 }
 
 fn arguments(options: &Options) -> Vec<String> {
-    let Options { tests, short, twins, minutes, jobs, seed, keep } = options;
+    let Options { tests, short, mutants, minutes, jobs, seed, keep } = options;
     let mut words = Vec::new();
     let mut add = |name: &str, value: Option<String>| {
         words.extend(value.into_iter().flat_map(|value| [format!("--{name}"), value]));
@@ -61,7 +61,7 @@ fn arguments(options: &Options) -> Vec<String> {
     add("jobs", jobs.map(|jobs| jobs.to_string()));
     add("seed", seed.map(|seed| seed.to_string()));
     words.extend(short.then(|| "--short".to_owned()));
-    words.extend(twins.then(|| "--twins".to_owned()));
+    words.extend(mutants.then(|| "--mutants".to_owned()));
     words.extend(keep.then(|| "--keep".to_owned()));
     words
 }
@@ -74,7 +74,7 @@ mod tests {
     fn options_reach_the_suite_as_they_were_given() {
         let tests = ["zombies", "deploys"].map(String::from).to_vec();
         let options =
-            Options { tests, short: true, twins: true, minutes: None, jobs: Some(7), seed: Some(9), keep: false };
-        assert_eq!(arguments(&options).join(" "), "--test zombies --test deploys --jobs 7 --seed 9 --short --twins");
+            Options { tests, short: true, mutants: true, minutes: None, jobs: Some(7), seed: Some(9), keep: false };
+        assert_eq!(arguments(&options).join(" "), "--test zombies --test deploys --jobs 7 --seed 9 --short --mutants");
     }
 }

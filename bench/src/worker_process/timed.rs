@@ -56,8 +56,8 @@ impl Storage for Timed {
         self.0.open_heartbeat(worker).await
     }
 
-    async fn claim_suspect(&self, claim: &Claim) -> StorageResult<Option<ClaimedJob>> {
-        self.0.claim_suspect(claim).await
+    async fn claim_quarantined(&self, claim: &Claim) -> StorageResult<Option<ClaimedJob>> {
+        self.0.claim_quarantined(claim).await
     }
 
     async fn next_due(&self, claim: &Claim, within: Duration) -> StorageResult<Option<Duration>> {

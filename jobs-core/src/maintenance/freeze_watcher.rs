@@ -7,16 +7,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::pause::pause;
 use crate::installation::Freeze;
-use crate::telemetry::{self, Trouble};
+use crate::telemetry::{self, RateLimitedWarning};
 use crate::worker::shared::Shared;
 
 pub(super) async fn run(shared: Arc<Shared>, mut known: Option<Freeze>, stop: CancellationToken) {
-    let trouble = Trouble::new("installation");
+    let warning = RateLimitedWarning::new("installation");
     while pause(shared.settings.sweep(), &stop).await {
         let frozen = match shared.storage.installation().await {
             Ok(installation) => installation.frozen,
             Err(problem) => {
-                trouble.report(&problem);
+                warning.report(&problem);
                 continue;
             }
         };

@@ -4,18 +4,18 @@
 //! | service | every | does |
 //! |---|---|---|
 //! | rescuer | a sixth of a lease, at most 5 s | frees the jobs of dead workers |
-//! | auditor | as often | tells attempts whose lease is gone to stop, gives back leases nobody knows of |
+//! | reconciler | as often | tells attempts whose lease is gone to stop, gives back leases nobody knows of |
 //! | rescanner | 1 s, idle two polls; at most 10 s where it takes long | finds jobs that came to where claims do not look |
 //! | scheduler | the next tick, at most 5 s | enqueues due ticks |
 //! | long attempts | 10 s | logs attempts that take far longer than their kind's usually do |
 //! | freeze watcher | as the rescuer | logs that the database was frozen or thawed |
 //! | pruner | 60 s, the first time 5 s after the start | deletes finished jobs whose time has come |
 
-mod auditor;
 mod freeze_watcher;
 mod long_attempts;
 mod pause;
 mod pruner;
+mod reconciler;
 mod rescanner;
 mod rescuer;
 mod scheduler;
@@ -42,7 +42,7 @@ pub(crate) fn start(shared: &Arc<Shared>, frozen: Option<Freeze>) -> Maintenance
     let services = TaskTracker::new();
     let stop = CancellationToken::new();
     services.spawn(rescuer::run(shared.clone(), stop.clone()));
-    services.spawn(auditor::run(shared.clone(), stop.clone()));
+    services.spawn(reconciler::run(shared.clone(), stop.clone()));
     tokio::spawn(rescanner::run(shared.clone()));
     services.spawn(scheduler::run(shared.clone(), stop.clone()));
     services.spawn(long_attempts::run(shared.clone(), stop.clone()));

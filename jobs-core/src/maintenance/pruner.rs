@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::pause::pause;
 use crate::crash_point::crash_point;
-use crate::telemetry::{self, Trouble};
+use crate::telemetry::{self, RateLimitedWarning};
 use crate::worker::shared::Shared;
 
 const EVERY: Duration = Duration::from_secs(60);
@@ -17,7 +17,7 @@ const BATCH: usize = 1000;
 const BETWEEN_BATCHES: Duration = Duration::from_millis(50);
 
 pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
-    let trouble = Trouble::new("prune");
+    let warning = RateLimitedWarning::new("prune");
     let mut wait = FIRST;
     while pause(wait, &stop).await {
         wait = EVERY;
@@ -34,7 +34,7 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
                     }
                 }
                 Err(problem) => {
-                    trouble.report(&problem);
+                    warning.report(&problem);
                     break;
                 }
             }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::storage::{Claim, Rescanned, Wanted};
-use crate::telemetry::Trouble;
+use crate::telemetry::RateLimitedWarning;
 use crate::worker::shared::Shared;
 
 /// Between two, while claims are made,
@@ -27,7 +27,7 @@ const INSIST_AFTER: Duration = Duration::from_secs(10);
 const POLLS: u32 = 2;
 
 pub(super) async fn run(shared: Arc<Shared>) {
-    let (trouble, draining) = (Trouble::new("rescan"), shared.phases.draining().clone());
+    let (warning, draining) = (RateLimitedWarning::new("rescan"), shared.phases.draining().clone());
     let mut refused_since: Option<Instant> = None;
     loop {
         tokio::select! {
@@ -37,8 +37,8 @@ pub(super) async fn run(shared: Arc<Shared>) {
             () = draining.cancelled() => return,
         }
         let began = Instant::now();
-        let insist = refused_since.is_some_and(|since| since.elapsed() > INSIST_AFTER);
-        let rescanned = shared.storage.rescan(&everything(&shared, insist)).await;
+        let bypass_limit = refused_since.is_some_and(|since| since.elapsed() > INSIST_AFTER);
+        let rescanned = shared.storage.rescan(&everything(&shared, bypass_limit)).await;
         let took = began.elapsed();
         let mut pause = (took * SHARE).clamp(BUSY, LONGEST);
         let mut urgent = (took * URGENT_SHARE).clamp(URGENT, LONGEST);
@@ -53,7 +53,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
                 (pause, urgent) = (REFUSED, URGENT);
                 shared.claimed.notify_one();
             }
-            Err(problem) => trouble.report(&problem),
+            Err(problem) => warning.report(&problem),
         }
         tokio::select! {
             () = tokio::time::sleep(urgent) => {}
@@ -69,8 +69,8 @@ pub(super) async fn run(shared: Arc<Shared>) {
 }
 
 /// All that this worker may claim.
-fn everything(shared: &Shared, insist: bool) -> Claim {
+fn everything(shared: &Shared, bypass_limit: bool) -> Claim {
     let wanted = shared.settings.queues.keys().map(|queue| Wanted::new(queue.as_str(), 1)).collect();
-    let suspect_at = shared.settings.rescue_policy(false).suspect_at();
-    Claim { insist, suspect_at, ..Claim::new(*shared.id.borrow(), wanted, shared.registry.kinds()) }
+    let quarantined_at = shared.settings.rescue_policy(false).quarantined_at();
+    Claim { bypass_limit, quarantined_at, ..Claim::new(*shared.id.borrow(), wanted, shared.registry.kinds()) }
 }

@@ -8,14 +8,14 @@ use tokio_util::sync::CancellationToken;
 use super::pause::pause;
 use crate::crash_point::crash_point;
 use crate::storage::{RescuePolicy, Rescuer};
-use crate::telemetry::{self, Trouble};
+use crate::telemetry::{self, RateLimitedWarning};
 use crate::worker::shared::Shared;
 
 /// In how many rounds orphans are looked for once.
 const ORPHANS_EVERY: u64 = 12;
 
 pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
-    let trouble = Trouble::new("rescue");
+    let warning = RateLimitedWarning::new("rescue");
     let mut left_behind = false;
     for round in 0u64.. {
         if !pause(shared.settings.sweep(), &stop).await {
@@ -44,12 +44,12 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
                     shared.wake.notify_one();
                     shared.came_back.notify_one();
                 }
-                if rescued.suspects {
-                    shared.suspects.store(true, Ordering::Release);
+                if rescued.quarantined {
+                    shared.quarantined.store(true, Ordering::Release);
                     shared.wake.notify_one();
                 }
             }
-            Err(problem) => trouble.report(&problem),
+            Err(problem) => warning.report(&problem),
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::handler::Registration;
 use crate::new_job::{NewJob, RunAt};
 use crate::schedule::Schedule;
 use crate::storage::{DeclaredSchedule, StorageResult, StoredSchedule};
-use crate::telemetry::{self, Trouble};
+use crate::telemetry::{self, RateLimitedWarning};
 use crate::worker::shared::Shared;
 
 /// Schedules may change at run time: they are read again at least this often,
@@ -29,7 +29,7 @@ const LOCKED: Duration = Duration::from_millis(500);
 const MARGIN: Duration = Duration::from_millis(5);
 
 pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
-    let trouble = Trouble::new("schedule");
+    let warning = RateLimitedWarning::new("schedule");
     let declared = declared(&shared);
     let mut is_declared = false;
     loop {
@@ -41,7 +41,7 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
             sleep.map(|sleep| if is_declared { sleep } else { sleep.min(LOCKED) })
         };
         let sleep = looked.await.unwrap_or_else(|problem| {
-            trouble.report(&problem);
+            warning.report(&problem);
             LONGEST_SLEEP
         });
         tokio::select! {

@@ -1,5 +1,5 @@
 //! The attempt: calls the handler in its own way (on the runtime, inside a transaction) and ends it when its time, its lease or
-//! the worker's grace is over. A plain handler runs on the runner's own task; one that has a time limit must be left behind
+//! the worker's grace is over. A plaprefetchedler runs on the runner's own task; one that has a time limit must be left behind
 //! even if it never yields, so it gets a task. Plain functions have threads ([`threads`](super::threads)).
 
 use std::sync::Arc;

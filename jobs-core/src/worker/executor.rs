@@ -43,7 +43,7 @@ impl Executor {
             return Some(slot);
         };
         if ctx.is_cancelled() {
-            // While it waited in hand.
+            // While it was prefetched.
             if ctx.stop().is_lost() {
                 self.shared.lost(&ctx, "start");
             } else {

@@ -5,28 +5,28 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::bustle::Bustle;
+use super::busy_polling::BusyPolling;
 use super::report::Reporter;
 use super::shared::Shared;
-use super::{runner, suspect};
+use super::{quarantined, runner};
 use crate::crash_point::crash_point;
 use crate::error::StorageError;
 use crate::outcome::Transition;
 use crate::storage::{Claim, Rescanned, StorageResult};
-use crate::telemetry::Trouble;
+use crate::telemetry::RateLimitedWarning;
 
 /// A worker that has said that it sleeps looks again so soon, and then after twice the time: transactions that are about to commit
 /// were begun before it said so, and will not wake it.
 const FIRST_LOOK: Duration = Duration::from_millis(5);
 /// A worker busy for this long stops asking to be woken.
 const BUSY_AFTER: Duration = Duration::from_secs(1);
-/// A job waits in hand at most about this long; then others may have it.
+/// A prefetched job waits at most about this long; then others may have it.
 const HELD_AT_MOST: Duration = Duration::from_millis(250);
 /// The sleep while jobs are due and cannot be had, because others hold their rows or too many look at once. It is twice as
 /// long each time, so that a crowd of workers does not spend its time on asking.
-const IN_VAIN: Duration = Duration::from_millis(5);
+const CONTENTION_BACKOFF: Duration = Duration::from_millis(5);
 /// After so many such looks it is 1.28 s, and stays so.
-const MOST_IN_VAIN: u32 = 9;
+const MOST_BACKOFF_STEPS: u32 = 9;
 /// After so long in vain the worker looks although others are at it: they may be stopped.
 const INSIST_AFTER: Duration = Duration::from_secs(10);
 /// The heartbeat locks the worker's row for a moment, too: that the idle flag could not be written is logged only if it lasts for
@@ -49,18 +49,18 @@ struct Fetcher {
     /// The storage said that there is work, and no claim has been made since.
     hinted: bool,
     busy_since: Option<Instant>,
-    bustle: Bustle,
+    busy_polling: BusyPolling,
     /// How hard it is to get what is due: one more for each look that finds a job which the claim before did not bring, two
     /// less for each claim that brings some. A worker in a crowd keeps about the right distance.
-    in_vain: u32,
+    contention: u32,
     /// Since when only such looks.
-    in_vain_since: Option<Instant>,
+    contended_since: Option<Instant>,
     pause: Duration,
-    trouble: Trouble,
-    idle_trouble: Trouble,
+    warning: RateLimitedWarning,
+    idle_warning: RateLimitedWarning,
 }
 
-/// Runs until the worker drains; what is then in hand goes back.
+/// Runs until the worker drains; what is then prefetched goes back.
 pub(super) async fn run(shared: Arc<Shared>, reporter: Reporter, until_empty: bool) {
     let kinds = shared.registry.kinds().into();
     let mut fetcher = Fetcher {
@@ -73,12 +73,12 @@ pub(super) async fn run(shared: Arc<Shared>, reporter: Reporter, until_empty: bo
         untold_since: None,
         hinted: false,
         busy_since: None,
-        bustle: Bustle::new(Instant::now()),
-        in_vain: 0,
-        in_vain_since: None,
+        busy_polling: BusyPolling::new(Instant::now()),
+        contention: 0,
+        contended_since: None,
         pause: FIRST_PAUSE,
-        trouble: Trouble::new("claim"),
-        idle_trouble: Trouble::new("set_idle"),
+        warning: RateLimitedWarning::new("claim"),
+        idle_warning: RateLimitedWarning::new("set_idle"),
     };
     let draining = fetcher.shared.phases.draining().clone();
     while !draining.is_cancelled() {
@@ -92,10 +92,10 @@ impl Fetcher {
     async fn turn(&mut self) {
         runner::start(&self.shared, &self.reporter);
         self.give_back(HELD_AT_MOST).await;
-        if self.shared.suspects.swap(false, Ordering::AcqRel) {
-            match suspect::run_one(&self.shared, &self.reporter, &self.wants()).await {
+        if self.shared.quarantined.swap(false, Ordering::AcqRel) {
+            match quarantined::run_one(&self.shared, &self.reporter, &self.wants()).await {
                 // There may be more; but they are not all there is.
-                Ok(found) => drop(self.shared.suspects.fetch_or(found, Ordering::AcqRel)),
+                Ok(found) => drop(self.shared.quarantined.fetch_or(found, Ordering::AcqRel)),
                 Err(problem) => return self.fail(&problem).await,
             }
             if self.shared.phases.draining().is_cancelled() {
@@ -118,15 +118,15 @@ impl Fetcher {
             // Another worker has it, or it stands where claims do not look.
             self.shared.came_back.notify_one();
         }
-        let bustle = self.bustle.after_claim(claimed > 0, Instant::now()) && !self.until_empty;
+        let busy_polling = self.busy_polling.after_claim(claimed > 0, Instant::now()) && !self.until_empty;
         if claimed > 0 {
-            self.in_vain_since = None;
-            self.in_vain = self.in_vain.saturating_sub(2);
-            return self.stay_awake(bustle).await;
+            self.contended_since = None;
+            self.contention = self.contention.saturating_sub(2);
+            return self.stay_awake(busy_polling).await;
         }
         self.busy_since = None;
-        if bustle && !self.idle {
-            self.reason_within(Bustle::PAUSE, a_slot_matters, false).await;
+        if busy_polling && !self.idle {
+            self.reason_within(BusyPolling::PAUSE, a_slot_matters, false).await;
             return;
         }
         self.rest(&claim, a_slot_matters, nothing_of_ours).await;
@@ -134,13 +134,13 @@ impl Fetcher {
 
     /// What there is room for now.
     fn wants(&self) -> Claim {
-        let insist = self.in_vain_since.is_some_and(|since| since.elapsed() > INSIST_AFTER);
+        let bypass_limit = self.contended_since.is_some_and(|since| since.elapsed() > INSIST_AFTER);
         let (worker, wanted) = (*self.shared.id.borrow(), self.shared.queues.wanted());
-        let suspect_at = self.shared.settings.rescue_policy(false).suspect_at();
-        Claim { insist, suspect_at, ..Claim::new(worker, wanted, self.kinds.clone()) }
+        let quarantined_at = self.shared.settings.rescue_policy(false).quarantined_at();
+        Claim { bypass_limit, quarantined_at, ..Claim::new(worker, wanted, self.kinds.clone()) }
     }
 
-    /// Claims, and takes in hand what that brings; answers how many jobs.
+    /// Claims, and queues what that brings; answers how many jobs.
     async fn claim(&self, claim: &Claim) -> StorageResult<usize> {
         let _claiming = self.shared.claiming.lock().await;
         crash_point("claim");
@@ -149,8 +149,8 @@ impl Fetcher {
             tokio::select! {
                 biased;
                 jobs = &mut claim => break jobs?,
-                // What is in hand need not wait for the claim.
-                () = self.shared.queues.stirred() => runner::start(&self.shared, &self.reporter),
+                // What is prefetched need not wait for the claim.
+                () = self.shared.queues.capacity_changed() => runner::start(&self.shared, &self.reporter),
             }
         };
         self.shared.claimed.notify_one();
@@ -171,15 +171,15 @@ impl Fetcher {
 
     /// A claim failed. It may have been granted, and only its answer lost.
     async fn fail(&mut self, problem: &StorageError) {
-        self.shared.doubt.store(true, Ordering::Release);
-        self.trouble.report(problem);
+        self.shared.needs_reconcile.store(true, Ordering::Release);
+        self.warning.report(problem);
         self.back_off().await;
     }
 
-    /// After a while without sleep, or in bustle, enqueues need not wake this worker any more.
-    async fn stay_awake(&mut self, bustle: bool) {
+    /// After a while without sleep, or while it polls busily, enqueues need not wake this worker any more.
+    async fn stay_awake(&mut self, busy_polling: bool) {
         let busy = self.busy_since.get_or_insert_with(Instant::now).elapsed();
-        if self.idle && (bustle || busy > BUSY_AFTER) {
+        if self.idle && (busy_polling || busy > BUSY_AFTER) {
             self.idle = !self.set_idle(false).await;
         }
     }
@@ -192,22 +192,22 @@ impl Fetcher {
         if let Err(problem) = &told
             && self.untold_since.is_some_and(|since| since.elapsed() > UNTOLD)
         {
-            self.idle_trouble.report(problem);
+            self.idle_warning.report(problem);
         }
         told.is_ok()
     }
 
     /// Waits for a free slot or a nearly empty hand.
     async fn wait_for_room(&self) {
-        let in_hand = self.shared.queues.any_in_hand();
+        let prefetched = self.shared.queues.any_prefetched();
         tokio::select! {
-            () = self.shared.queues.stirred() => {}
-            () = tokio::time::sleep(HELD_AT_MOST), if in_hand => {}
+            () = self.shared.queues.capacity_changed() => {}
+            () = tokio::time::sleep(HELD_AT_MOST), if prefetched => {}
             () = self.shared.phases.draining().cancelled() => {}
         }
     }
 
-    /// Jobs in hand that have waited this long go back: behind a long job they would wait for it, and other workers may
+    /// Prefetched jobs that have waited this long go back: behind a long job they would wait for it, and other workers may
     /// have nothing to do. They have not started, so no attempt is consumed.
     async fn give_back(&self, waited: Duration) {
         for ctx in self.shared.queues.overdue(waited) {
@@ -222,8 +222,8 @@ impl Fetcher {
         let an_end_matters = self.until_empty && !nothing_of_ours;
         let mut looked_for = claim.clone();
         if self.until_empty {
-            // Suspects are something left, too.
-            looked_for.suspect_at = u16::MAX;
+            // Quarantined jobs are something left, too.
+            looked_for.quarantined_at = u16::MAX;
         }
         loop {
             // A slot freed while the claim was under way has had its say there.
@@ -238,27 +238,27 @@ impl Fetcher {
                 }
                 Ok(due) => due,
                 Err(problem) => {
-                    self.trouble.report(&problem);
+                    self.warning.report(&problem);
                     return self.back_off().await;
                 }
             };
-            // What is in hand is looked after at each turn.
-            let in_hand = self.shared.queues.any_in_hand();
-            let longest = if in_hand { HELD_AT_MOST } else { Duration::MAX };
+            // What is prefetched is looked after at each turn.
+            let prefetched = self.shared.queues.any_prefetched();
+            let longest = if prefetched { HELD_AT_MOST } else { Duration::MAX };
             if due.is_some_and(|due| due.is_zero()) {
-                self.shared.suspects.fetch_or(self.until_empty, Ordering::AcqRel);
+                self.shared.quarantined.fetch_or(self.until_empty, Ordering::AcqRel);
                 // What came due since the claim is claimed at once; what is due and not to be had is left to others.
-                let pause = IN_VAIN * 2_u32.pow(self.in_vain.saturating_sub(1));
-                if self.in_vain > 0 {
+                let pause = CONTENTION_BACKOFF * 2_u32.pow(self.contention.saturating_sub(1));
+                if self.contention > 0 {
                     let pause = pause.mul_f64(rand::random_range(0.5..1.5)).min(longest);
                     self.reason_within(pause, a_slot_matters, an_end_matters).await;
                 }
-                self.in_vain = MOST_IN_VAIN.min(self.in_vain + 1);
-                self.in_vain_since.get_or_insert_with(Instant::now);
+                self.contention = MOST_BACKOFF_STEPS.min(self.contention + 1);
+                self.contended_since.get_or_insert_with(Instant::now);
                 return;
             }
-            self.in_vain_since = None;
-            self.in_vain = 0;
+            self.contended_since = None;
+            self.contention = 0;
             if !self.idle {
                 // Raise the flag, then look once more: what was enqueued before the flag was seen is found by that look.
                 self.idle = self.set_idle(true).await;
@@ -275,7 +275,7 @@ impl Fetcher {
             }
             let time = due.map_or(look, |due| due.min(look)).min(longest);
             let reason = self.reason_within(time, a_slot_matters, an_end_matters).await;
-            if reason || in_hand || time < look {
+            if reason || prefetched || time < look {
                 return;
             }
         }
@@ -288,7 +288,7 @@ impl Fetcher {
             Ok(Rescanned::Found) => {}
             Ok(Rescanned::Refused) => self.back_off().await,
             Err(problem) => {
-                self.trouble.report(&problem);
+                self.warning.report(&problem);
                 self.back_off().await;
             }
         }
@@ -304,7 +304,7 @@ impl Fetcher {
                     self.hinted = true;
                     return true;
                 }
-                () = self.shared.queues.stirred() => {
+                () = self.shared.queues.capacity_changed() => {
                     runner::start(&self.shared, &self.reporter);
                     if a_slot_matters {
                         return true;

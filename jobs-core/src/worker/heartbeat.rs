@@ -12,7 +12,7 @@ use super::pulse::Beat;
 use super::shared::Shared;
 use crate::lease::WorkerId;
 use crate::storage::{Heartbeat, StorageResult};
-use crate::telemetry::{self, Trouble};
+use crate::telemetry::{self, RateLimitedWarning};
 
 /// Beats until it is dropped.
 pub(super) struct HeartbeatThread {
@@ -43,7 +43,7 @@ pub(super) fn start(shared: &Arc<Shared>) -> std::io::Result<HeartbeatThread> {
 }
 
 async fn keep_alive(shared: &Arc<Shared>, main: &Handle) {
-    let trouble = Trouble::new("heartbeat");
+    let warning = RateLimitedWarning::new("heartbeat");
     let every = shared.settings.beat();
     // Well below the beat, so that an outage of a second does not cost a quarter of a lease.
     let again = (every / 8).clamp(Duration::from_millis(50), Duration::from_secs(1));
@@ -63,7 +63,7 @@ async fn keep_alive(shared: &Arc<Shared>, main: &Handle) {
             Err(problem) => {
                 line = None;
                 shared.pulse.failed();
-                trouble.report(&problem);
+                warning.report(&problem);
                 if !shared.pulse.alive_within(shared.settings.lease) {
                     // Nobody can say any more whose the jobs are: their handlers are asked to stop.
                     shared.leases.lose(id);
@@ -89,10 +89,10 @@ async fn beat(
     heartbeat.beat().await
 }
 
-/// The worker was declared dead and its jobs are elsewhere: it goes on under a new id, with nothing in hand, as soon as it may
+/// The worker was declared dead and its jobs are elsewhere: it goes on under a new id, with no job, as soon as it may
 /// register. The registration runs on the main runtime, whose pool must not hold connections of this one.
 async fn start_over(shared: &Arc<Shared>, main: &Handle, old: WorkerId) {
-    let trouble = Trouble::new("register");
+    let warning = RateLimitedWarning::new("register");
     shared.pulse.restart();
     telemetry::declared_dead(old, shared.leases.bury(old));
     loop {
@@ -105,7 +105,7 @@ async fn start_over(shared: &Arc<Shared>, main: &Handle, old: WorkerId) {
         });
         match registered.await {
             Ok(Ok(_)) => return,
-            Ok(Err(problem)) => trouble.report(&problem),
+            Ok(Err(problem)) => warning.report(&problem),
             // The main runtime shuts down, and the worker with it.
             Err(_) => {}
         }

@@ -1,13 +1,13 @@
 //! The worker: claims jobs, runs their handlers, finishes them. One step of the flow per file.
 //!
 //! ```text
-//! fetcher ── claim ──▶ in hand ──▶ runner (a task per slot) ──▶ executor ── finish ──▶ completer ── batches ──▶ storage
+//! fetcher ── claim ──▶ prefetched ──▶ runner (a task per slot) ──▶ executor ── finish ──▶ completer ── batches ──▶ storage
 //!    ▲ room, hints, timers                     leases lost ──▶ attempt        heartbeat: own thread, own connection
 //! ```
 
 mod attempt;
 mod builder;
-mod bustle;
+mod busy_polling;
 mod completer;
 mod conflicts;
 mod error;
@@ -16,10 +16,11 @@ mod fetcher;
 mod heartbeat;
 mod leases;
 mod locked;
-mod pace;
 mod panics;
 mod phases;
+mod prefetch;
 mod pulse;
+mod quarantined;
 mod queues;
 mod report;
 mod run;
@@ -28,7 +29,6 @@ mod settings;
 pub(crate) mod shared;
 mod shutdown;
 mod stats;
-mod suspect;
 mod threads;
 mod usual;
 mod writer;

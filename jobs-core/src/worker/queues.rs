@@ -1,4 +1,4 @@
-//! The queues this worker serves: the slots of each, and the jobs in hand, which are claimed and wait for a slot.
+//! The queues this worker serves: the slots of each, and the prefetched jobs, which are claimed and wait for a slot.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, Utc};
 use tokio::sync::Notify;
 
-use super::pace::Pace;
+use super::prefetch::Prefetch;
 use crate::context::JobContext;
 use crate::job::JobId;
 use crate::storage::Wanted;
 
-/// A claim asks for at most so many jobs ahead of the slots of a queue. It is half of the most that are in hand, so that
+/// A claim asks for at most so many jobs ahead of the slots of a queue. It is half of the most that are prefetched, so that
 /// there is something to run while a claim is under way.
 const MOST_AT_ONCE: usize = 1000;
 
@@ -22,7 +22,7 @@ const MOST_AT_ONCE: usize = 1000;
 pub(crate) struct Queues {
     queues: BTreeMap<Arc<str>, Arc<Queue>>,
     all_in_hand: Arc<AtomicUsize>,
-    stirred: Arc<Notify>,
+    capacity_changed: Arc<Notify>,
 }
 
 /// One queue.
@@ -30,14 +30,14 @@ pub(crate) struct Queue {
     name: Arc<str>,
     limit: usize,
     free: AtomicUsize,
-    /// Jobs in hand in all queues: with ten thousand of them nobody looks into each for nothing.
+    /// Prefetched jobs in all queues: with ten thousand of them nobody looks into each for nothing.
     all_in_hand: Arc<AtomicUsize>,
     /// Best first.
-    in_hand: Mutex<VecDeque<InHand>>,
-    /// With this many left in hand it is time to claim more.
+    prefetched: Mutex<VecDeque<InHand>>,
+    /// With this many prefetched jobs left it is time to claim more.
     low: AtomicUsize,
-    pub(crate) pace: Pace,
-    stirred: Arc<Notify>,
+    pub(crate) prefetch: Prefetch,
+    capacity_changed: Arc<Notify>,
 }
 
 /// A claimed job that has not started.
@@ -62,7 +62,7 @@ impl Drop for Slot {
     fn drop(&mut self) {
         // The place first, the word after: whoever hears it finds the place.
         self.0.free.fetch_add(1, atomic::Ordering::AcqRel);
-        self.0.stirred.notify_one();
+        self.0.capacity_changed.notify_one();
     }
 }
 
@@ -73,50 +73,50 @@ impl Slot {
 }
 
 impl Queue {
-    fn in_hand(&self) -> MutexGuard<'_, VecDeque<InHand>> {
+    fn prefetched(&self) -> MutexGuard<'_, VecDeque<InHand>> {
         // Nothing panics while it is held.
-        self.in_hand.lock().unwrap_or_else(PoisonError::into_inner)
+        self.prefetched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Claims bring jobs best first, and mostly worse ones than those in hand: the place of a new one is the last.
+    /// Claims bring jobs best first, and mostly worse ones than those prefetched before: the place of a new one is the last.
     fn take_in_hand(&self, new: InHand) {
-        let mut in_hand = self.in_hand();
+        let mut prefetched = self.prefetched();
         self.all_in_hand.fetch_add(1, atomic::Ordering::AcqRel);
-        if in_hand.back().is_none_or(|last| last.rank <= new.rank) {
-            return in_hand.push_back(new);
+        if prefetched.back().is_none_or(|last| last.rank <= new.rank) {
+            return prefetched.push_back(new);
         }
-        let place = in_hand.partition_point(|other| other.rank <= new.rank);
-        in_hand.insert(place, new);
+        let place = prefetched.partition_point(|other| other.rank <= new.rank);
+        prefetched.insert(place, new);
     }
 
-    /// The best job in hand.
+    /// The best prefetched job.
     pub(crate) fn next(&self) -> Option<JobContext> {
-        let mut in_hand = self.in_hand();
-        let next = in_hand.pop_front()?;
+        let mut prefetched = self.prefetched();
+        let next = prefetched.pop_front()?;
         self.all_in_hand.fetch_sub(1, atomic::Ordering::AcqRel);
-        if in_hand.len() == self.low.load(atomic::Ordering::Relaxed) {
-            self.stirred.notify_one();
+        if prefetched.len() == self.low.load(atomic::Ordering::Relaxed) {
+            self.capacity_changed.notify_one();
         }
         Some(next.ctx)
     }
 
-    /// A job in hand and a place for it, if there are both.
+    /// A prefetched job and a slot for it, if there are both.
     pub(crate) fn start(self: &Arc<Self>) -> Option<(Slot, JobContext)> {
-        let mut in_hand = self.in_hand();
-        if in_hand.is_empty() {
+        let mut prefetched = self.prefetched();
+        if prefetched.is_empty() {
             return None;
         }
         let one_less = |free: usize| free.checked_sub(1);
         self.free.fetch_update(atomic::Ordering::AcqRel, atomic::Ordering::Acquire, one_less).ok()?;
-        let next = in_hand.pop_front()?;
+        let next = prefetched.pop_front()?;
         self.all_in_hand.fetch_sub(1, atomic::Ordering::AcqRel);
         Some((Slot(self.clone()), next.ctx))
     }
 
     fn wanted(&self) -> Option<Wanted> {
-        let held = if self.all_in_hand.load(atomic::Ordering::Acquire) == 0 { 0 } else { self.in_hand().len() };
+        let held = if self.all_in_hand.load(atomic::Ordering::Acquire) == 0 { 0 } else { self.prefetched().len() };
         let free = self.free.load(atomic::Ordering::Acquire);
-        let ahead = self.pace.ahead(self.limit);
+        let ahead = self.prefetch.ahead(self.limit);
         self.low.store(ahead / 2, atomic::Ordering::Relaxed);
         if free == 0 && (ahead == 0 || held > ahead / 2) {
             return None;
@@ -129,7 +129,7 @@ impl Queue {
 
 impl Queues {
     pub(crate) fn new(limits: &BTreeMap<String, usize>) -> Self {
-        let (stirred, all_in_hand) = (Arc::<Notify>::default(), Arc::<AtomicUsize>::default());
+        let (capacity_changed, all_in_hand) = (Arc::<Notify>::default(), Arc::<AtomicUsize>::default());
         let queue = |(name, limit): (&String, &usize)| {
             let name: Arc<str> = name.as_str().into();
             let queue = Queue {
@@ -137,18 +137,18 @@ impl Queues {
                 limit: *limit,
                 free: AtomicUsize::new(*limit),
                 all_in_hand: all_in_hand.clone(),
-                in_hand: Mutex::default(),
+                prefetched: Mutex::default(),
                 low: AtomicUsize::new(0),
-                pace: Pace::default(),
-                stirred: stirred.clone(),
+                prefetch: Prefetch::default(),
+                capacity_changed: capacity_changed.clone(),
             };
             (name, Arc::new(queue))
         };
         let queues = limits.iter().map(queue).collect();
-        Self { queues, all_in_hand: all_in_hand.clone(), stirred: stirred.clone() }
+        Self { queues, all_in_hand: all_in_hand.clone(), capacity_changed: capacity_changed.clone() }
     }
 
-    /// Those that may have a job in hand.
+    /// Those that may have a prefetched job.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Queue>> {
         let none = self.all_in_hand.load(atomic::Ordering::Acquire) == 0;
         self.queues.values().take(if none { 0 } else { usize::MAX })
@@ -173,7 +173,7 @@ impl Queues {
         })
     }
 
-    /// Takes claimed jobs in hand; answers those whose queue is not served.
+    /// Queues claimed jobs; answers those whose queue is not served.
     pub(crate) fn push(&self, jobs: Vec<JobContext>) -> Vec<JobContext> {
         let now = Instant::now();
         let mut strangers = Vec::new();
@@ -182,14 +182,14 @@ impl Queues {
                 strangers.push(ctx);
                 continue;
             };
-            queue.pace.claimed(ctx.claimed().args.len());
+            queue.prefetch.claimed(ctx.claimed().args.len());
             queue.take_in_hand(InHand::new(ctx, now));
         }
         strangers
     }
 
-    /// Whether any job is in hand.
-    pub(crate) fn any_in_hand(&self) -> bool {
+    /// Whether any job is prefetched.
+    pub(crate) fn any_prefetched(&self) -> bool {
         self.all_in_hand.load(atomic::Ordering::Acquire) > 0
     }
 
@@ -197,18 +197,18 @@ impl Queues {
     pub(crate) fn overdue(&self, limit: Duration) -> Vec<JobContext> {
         let (mut overdue, now) = (Vec::new(), Instant::now());
         for queue in self.iter() {
-            let mut in_hand = queue.in_hand();
-            if in_hand.iter().any(|job| now.duration_since(job.since) >= limit) {
-                queue.pace.stalled();
-                self.all_in_hand.fetch_sub(in_hand.len(), atomic::Ordering::AcqRel);
-                overdue.extend(in_hand.drain(..).map(|job| job.ctx));
+            let mut prefetched = queue.prefetched();
+            if prefetched.iter().any(|job| now.duration_since(job.since) >= limit) {
+                queue.prefetch.stalled();
+                self.all_in_hand.fetch_sub(prefetched.len(), atomic::Ordering::AcqRel);
+                overdue.extend(prefetched.drain(..).map(|job| job.ctx));
             }
         }
         overdue
     }
 
     /// Waits until a slot is freed or a hand is nearly empty; what happened since the last wait counts.
-    pub(crate) async fn stirred(&self) {
-        self.stirred.notified().await;
+    pub(crate) async fn capacity_changed(&self) {
+        self.capacity_changed.notified().await;
     }
 }

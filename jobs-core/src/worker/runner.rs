@@ -1,4 +1,4 @@
-//! The runner: occupies one slot of a queue, and runs job after job of those in hand until none is left.
+//! The runner: occupies one slot of a queue, and runs one prefetched job after another until none is left.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,7 +16,7 @@ use crate::telemetry;
 /// So many jobs run before the other tasks of the thread have their turn: among them the one that fetches the next jobs.
 const IN_A_ROW: usize = 16;
 
-/// Starts a runner for each free slot that has a job in hand.
+/// Starts a runner for each free slot that has a prefetched job.
 pub(super) fn start(shared: &Arc<Shared>, reporter: &Reporter) {
     for queue in shared.queues.iter() {
         while let Some((slot, ctx)) = queue.start() {
@@ -63,6 +63,6 @@ async fn run(executor: Executor, mut slot: Slot, mut ctx: JobContext) {
 async fn execute(executor: &Executor, slot: Slot, ctx: JobContext) -> Option<Slot> {
     let (started, span) = (Instant::now(), telemetry::job_span(ctx.claimed()));
     let slot = executor.execute(ctx, slot).instrument(span).await?;
-    slot.queue().pace.ran(started.elapsed());
+    slot.queue().prefetch.ran(started.elapsed());
     Some(slot)
 }

@@ -19,7 +19,7 @@ use crate::job_options::Retain;
 use crate::lease::{ClaimedJob, WorkerId};
 use crate::registry::Registry;
 use crate::storage::{Storage, StorageResult, WorkerInfo};
-use crate::telemetry::Trouble;
+use crate::telemetry::RateLimitedWarning;
 
 /// What the steps share.
 pub(crate) struct Shared {
@@ -33,12 +33,12 @@ pub(crate) struct Shared {
     pub(crate) leases: Leases,
     /// Held from a claim to the moment its leases are known here.
     pub(crate) claiming: tokio::sync::Mutex<()>,
-    /// A claim failed or a lease was taken for lost: some may stand that nobody here knows of. The auditor looks.
-    pub(crate) doubt: AtomicBool,
+    /// A claim failed or a lease was taken for lost: some may stand that nobody here knows of. The reconciler looks.
+    pub(crate) needs_reconcile: AtomicBool,
     /// Transactional handlers that found no connection.
-    pub(crate) no_connection: Trouble,
+    pub(crate) no_connection: RateLimitedWarning,
     /// Jobs are due that must run alone.
-    pub(crate) suspects: AtomicBool,
+    pub(crate) quarantined: AtomicBool,
     pub(crate) phases: Phases,
     pub(crate) pulse: Pulse,
     /// A claim was made, or a look shortly after falling asleep: what it may have passed by is looked for.
@@ -69,9 +69,9 @@ impl Shared {
             id: watch::Sender::new(WorkerId::generate()),
             leases: Leases::default(),
             claiming: tokio::sync::Mutex::default(),
-            doubt: AtomicBool::new(false),
-            no_connection: Trouble::new("transact"),
-            suspects: AtomicBool::new(false),
+            needs_reconcile: AtomicBool::new(false),
+            no_connection: RateLimitedWarning::new("transact"),
+            quarantined: AtomicBool::new(false),
             phases: Phases::default(),
             pulse: Pulse::default(),
             claimed: Notify::new(),
@@ -95,7 +95,7 @@ impl Shared {
         if jobs.len() < claimed {
             // Of a lease granted again the first holder may have been told that it is lost; then it is given back. The jobs of
             // an id that was declared dead are rescued.
-            self.doubt.store(true, Ordering::Release);
+            self.needs_reconcile.store(true, Ordering::Release);
         }
         jobs
     }

@@ -35,7 +35,7 @@ pub(super) struct Work {
     function: fn(JobContext) -> Handled,
     ctx: JobContext,
     span: Span,
-    fate: AtomicU8,
+    state: AtomicU8,
 }
 
 impl Work {
@@ -52,7 +52,7 @@ impl Work {
             Some(registration) if !ctx.is_cancelled() => match registration.handler {
                 Handler::Blocking(function) => {
                     let (registration, span) = (*registration, telemetry::job_span(ctx.claimed()));
-                    Ok(Self { registration, function, ctx, span, fate: AtomicU8::new(Self::RUNS) })
+                    Ok(Self { registration, function, ctx, span, state: AtomicU8::new(Self::RUNS) })
                 }
                 _ => Err(ctx),
             },
@@ -62,14 +62,14 @@ impl Work {
 
     /// Has its end told; `false`: it has ended.
     fn watch(&self) -> bool {
-        let watched = self.fate.compare_exchange(Self::RUNS, Self::WATCHED, Ordering::AcqRel, Ordering::Acquire);
+        let watched = self.state.compare_exchange(Self::RUNS, Self::WATCHED, Ordering::AcqRel, Ordering::Acquire);
         matches!(watched, Ok(_) | Err(Self::WATCHED))
     }
 
     /// Whether nobody has settled how it ended.
     fn leave(&self) -> bool {
-        let fate = self.fate.swap(Self::LEFT, Ordering::AcqRel);
-        fate != Self::RETURNED
+        let state = self.state.swap(Self::LEFT, Ordering::AcqRel);
+        state != Self::RETURNED
     }
 
     async fn conclude(&self, executor: &Executor, ended: Ended, ran: Duration) {
@@ -102,7 +102,7 @@ impl Desk {
     }
 }
 
-/// The slot, and a job that was taken in hand for it and is for another to run.
+/// The slot, and a prefetched job that was taken for it and is for another to run.
 type Left = (Slot, Option<JobContext>);
 
 /// Has a thread run this, and what follows. Answers the slot unless a function still occupies it.
@@ -146,7 +146,7 @@ fn begin(desk: Arc<Desk>, slot: Slot) -> JoinHandle<Left> {
             let started = Instant::now();
             work.ctx.start(started);
             let handled = work.span.in_scope(|| panics::caught_blocking(|| (work.function)(work.ctx.clone())));
-            match work.fate.swap(Work::RETURNED, Ordering::AcqRel) {
+            match work.state.swap(Work::RETURNED, Ordering::AcqRel) {
                 Work::LEFT => return (slot, None),
                 Work::WATCHED => desk.returned.notify_one(),
                 _ => {}
@@ -154,7 +154,7 @@ fn begin(desk: Arc<Desk>, slot: Slot) -> JoinHandle<Left> {
             let executor = desk.executor().clone();
             let Some(executor) = executor else { return (slot, None) };
             runtime.block_on(work.conclude(&executor, Ended::Handled(handled), started.elapsed()));
-            slot.queue().pace.ran(started.elapsed());
+            slot.queue().prefetch.ran(started.elapsed());
             if executor.is_draining() || since.elapsed() >= STAY {
                 return (slot, None);
             }
@@ -190,6 +190,6 @@ async fn leave(executor: &Executor, work: &Work, thread: JoinHandle<Left>, over:
     let ran = work.ctx.running().unwrap_or_default();
     work.conclude(executor, over, ran).await;
     let (slot, next) = left.ok()?.ok()?;
-    slot.queue().pace.ran(ran);
+    slot.queue().prefetch.ran(ran);
     Some((slot, next))
 }

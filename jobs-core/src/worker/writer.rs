@@ -18,7 +18,7 @@ use crate::job::JobId;
 use crate::lease::{Lease, WorkerId};
 use crate::outcome::{Finish, Keep, Transition};
 use crate::storage::StorageResult;
-use crate::telemetry::{self, Trouble};
+use crate::telemetry::{self, RateLimitedWarning};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
@@ -44,7 +44,7 @@ struct Refused {
 
 pub(super) struct Writer {
     shared: Arc<Shared>,
-    trouble: Trouble,
+    warning: RateLimitedWarning,
     /// Those that were not tried alone yet come first: they may be as good as any.
     aside: VecDeque<Refused>,
     locked: Locked,
@@ -58,9 +58,9 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
-        let (trouble, aside, again) = (Trouble::new("finish"), VecDeque::new(), Instant::now());
+        let (warning, aside, again) = (RateLimitedWarning::new("finish"), VecDeque::new(), Instant::now());
         let locked = Locked::new();
-        Self { shared, trouble, aside, locked, accepted: 0, pause: FIRST_PAUSE, again, refused_in_a_row: 0 }
+        Self { shared, warning, aside, locked, accepted: 0, pause: FIRST_PAUSE, again, refused_in_a_row: 0 }
     }
 
     /// Whether to take in more.
@@ -189,7 +189,7 @@ impl Writer {
             match self.shared.storage.finish(&batch).await {
                 Ok(moved) => break moved,
                 Err(problem) => {
-                    self.trouble.report(&problem);
+                    self.warning.report(&problem);
                     if !problem.is_transient() {
                         self.refused_in_a_row += 1;
                         return Err(problem);
@@ -224,7 +224,7 @@ impl Writer {
             let jobs: Vec<JobId> = leases.iter().map(|lease| lease.job).collect();
             match self.shared.storage.leases(worker, Some(&jobs)).await {
                 Ok(stand) => leases.retain(|lease| stand.contains(&(lease.job, lease.number))),
-                Err(problem) => self.trouble.report(&problem),
+                Err(problem) => self.warning.report(&problem),
             }
             standing.extend(leases);
         }
@@ -290,7 +290,7 @@ impl Shared {
 
     /// The lease was gone, or taken for gone; nothing was written.
     fn refused(&self, ctx: &JobContext, verb: &str) {
-        self.doubt.store(true, Ordering::Release);
+        self.needs_reconcile.store(true, Ordering::Release);
         self.counters.count_lease_lost();
         telemetry::lease_lost(&ctx.lease(), ctx.kind(), verb);
     }

@@ -4,7 +4,7 @@
 /// parenthesis follow.
 pub(super) const TRY: &str = "pg_try_advisory_xact_lock(1785684595, ";
 /// The second number of whoever claims a job that is to run alone.
-pub(super) const SUSPECT: &str = "0)";
+pub(super) const QUARANTINED: &str = "0)";
 /// The second number of whoever rescans.
 pub(super) const RESCAN: &str = "5)";
 /// From here on second numbers are places of the claim limit: four for each queue, at a multiple of this.

@@ -69,8 +69,8 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
-    /// Reads a URL. `sslmode` means what it means to libpq: `disable`, `prefer` (the default) and `require` encrypt
-    /// without or with insisting, `verify-ca` and `verify-full` also check the certificate, against `sslrootcert`
+    /// Reads a URL. `sslmode` means what it means to libpq: `disable`, `prefer` (the default) encrypts if the server can,
+    /// `require` always does, `verify-ca` and `verify-full` also check the certificate, against `sslrootcert`
     /// (a PEM file) or the system's roots.
     pub(crate) fn from_url(url: &str) -> StorageResult<Self> {
         let (base, query) = url.split_once('?').unwrap_or((url, ""));

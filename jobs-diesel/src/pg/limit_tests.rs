@@ -71,7 +71,7 @@ async fn no_claim_brings_more_than_it_asked_for() {
         let slots = rng.random_range(0..4);
         let ahead = rng.random_range(0..4);
         let wanted = vec![Wanted { queue: "default".into(), slots, ahead }];
-        let claim = Claim { insist: true, ..Claim::new(worker, wanted, ["k".to_owned()]) };
+        let claim = Claim { bypass_limit: true, ..Claim::new(worker, wanted, ["k".to_owned()]) };
         let plan = storage.levels(worker, |levels| levels.plan_of_all(&claim, std::time::Instant::now()));
         let rows = join_all(claimers.iter_mut().map(|conn| async {
             let rows: Vec<ClaimedRow> = ClaimQuery::new(&claim, &plan).load(conn).await.unwrap();

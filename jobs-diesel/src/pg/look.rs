@@ -135,7 +135,7 @@ impl PgStorage {
     /// The first rescan of a worker shows where jobs wait. If it takes long, it goes on beside the first claims.
     async fn begin(&self, claim: &Claim) {
         if self.levels(claim.worker, super::levels::Levels::begin) {
-            let (storage, claim) = (self.clone(), Claim { insist: true, ..claim.clone() });
+            let (storage, claim) = (self.clone(), Claim { bypass_limit: true, ..claim.clone() });
             let first = tokio::spawn(async move { storage.rescan_below(&claim).await });
             match tokio::time::timeout(FIRST_RESCAN, first).await {
                 Ok(Ok(Ok(_))) => {}

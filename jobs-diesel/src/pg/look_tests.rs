@@ -144,8 +144,8 @@ async fn a_rescan_finds_what_claims_pass_by_and_says_when_it_could_not_look() {
 
     world.sql("begin; select pg_advisory_xact_lock(1785684595, 5)").await;
     assert_eq!(storage.rescan(&claim).await.unwrap(), Rescanned::Refused);
-    let insisting = Claim { insist: true, ..claim.clone() };
-    assert_eq!(storage.rescan(&insisting).await.unwrap(), Rescanned::Found, "whoever insists looks all the same");
+    let bypassing = Claim { bypass_limit: true, ..claim.clone() };
+    assert_eq!(storage.rescan(&bypassing).await.unwrap(), Rescanned::Found, "whoever insists looks all the same");
     world.sql("rollback").await;
     assert_eq!(storage.rescan(&claim).await.unwrap(), Rescanned::Nothing, "claims begin there now");
     assert_eq!(storage.claim(&claim).await.unwrap().len(), 1, "it is seen now");

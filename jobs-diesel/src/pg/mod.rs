@@ -63,7 +63,7 @@ const OWN_CONNECTIONS: usize = 4;
 const STATEMENT_LIMIT: Duration = Duration::from_secs(10);
 
 /// When the server itself gives such a statement up: before its worker does. A claim that is carried out after that would
-/// be nobody's until the auditor finds it.
+/// be nobody's until the reconciler finds it.
 const SERVER_LIMIT: Duration = Duration::from_secs(9);
 
 /// How long to wait for a free connection.

@@ -7,7 +7,7 @@ use diesel_jobs_core::storage::{Claim, StorageResult, Transacted};
 use diesel_jobs_core::{Finish, StorageError, Transition};
 
 use super::levels::Plan;
-use super::queries::set_apart::{SetFinishedApart, SetRunningApart, SetSuspectsApart, SetWaitingApart};
+use super::queries::set_apart::{SetFinishedApart, SetQuarantinedApart, SetRunningApart, SetWaitingApart};
 use super::{PgStorage, run};
 
 type Row = (i64, String, String);
@@ -51,8 +51,8 @@ impl PgStorage {
     }
 
     /// The same of those that wait to run alone.
-    pub(super) async fn set_suspects_apart(&self, claim: &Claim) -> StorageResult<bool> {
-        let gone: Vec<Row> = run!(self, "set_apart", conn => SetSuspectsApart::new(claim).load(conn))?;
+    pub(super) async fn set_quarantined_apart(&self, claim: &Claim) -> StorageResult<bool> {
+        let gone: Vec<Row> = run!(self, "set_apart", conn => SetQuarantinedApart::new(claim).load(conn))?;
         Ok(tell(&gone))
     }
 

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::outage::Outage;
 use super::queries::claim::ClaimedRow;
-use super::queries::claim_suspect::ClaimSuspectQuery;
+use super::queries::claim_quarantined::ClaimQuarantinedQuery;
 use super::queries::prune::PruneQuery;
 use super::queries::rescue::RescueQuery;
 use super::queries::{finish, heartbeat, installation, leases, schedule, worker};
@@ -69,11 +69,11 @@ impl Storage for PgStorage {
         self.look_and_claim(claim).await
     }
 
-    async fn claim_suspect(&self, claim: &Claim) -> StorageResult<Option<ClaimedJob>> {
+    async fn claim_quarantined(&self, claim: &Claim) -> StorageResult<Option<ClaimedJob>> {
         let mut rows: StorageResult<Vec<ClaimedRow>> =
-            run!(self, "claim_suspect", conn => ClaimSuspectQuery::new(claim).load(conn));
-        if rows.as_ref().is_err_and(may_be_a_rows) && self.set_suspects_apart(claim).await? {
-            rows = run!(self, "claim_suspect", conn => ClaimSuspectQuery::new(claim).load(conn));
+            run!(self, "claim_quarantined", conn => ClaimQuarantinedQuery::new(claim).load(conn));
+        if rows.as_ref().is_err_and(may_be_a_rows) && self.set_quarantined_apart(claim).await? {
+            rows = run!(self, "claim_quarantined", conn => ClaimQuarantinedQuery::new(claim).load(conn));
         }
         Ok(rows?.into_iter().next().map(|row| row.into_job(claim.worker)))
     }
@@ -112,7 +112,7 @@ impl Storage for PgStorage {
     async fn rescue(&self, policy: RescuePolicy) -> StorageResult<Rescued> {
         let query = || RescueQuery {
             max_crashes: policy.max_crashes.into(),
-            suspect_at: policy.suspect_at().into(),
+            quarantined_at: policy.quarantined_at().into(),
             keep_seconds: native::seconds(policy.retention.failed),
             orphans: policy.orphans,
             worker: policy.rescuer.map(|rescuer| rescuer.worker.0),
@@ -125,8 +125,8 @@ impl Storage for PgStorage {
         }
         let rows = rows?;
         let mut rescued = Rescued::default();
-        for (id, discarded, _, suspects, left_behind, held_off) in rows {
-            (rescued.suspects, rescued.left_behind, rescued.held_off) = (suspects, left_behind, held_off);
+        for (id, discarded, _, quarantined, left_behind, held_off) in rows {
+            (rescued.quarantined, rescued.left_behind, rescued.held_off) = (quarantined, left_behind, held_off);
             if let (Some(id), Some(discarded)) = (id, discarded) {
                 if discarded { &mut rescued.discarded } else { &mut rescued.returned }.push(JobId(id));
             }
@@ -165,7 +165,7 @@ impl Storage for PgStorage {
     }
 }
 
-/// A job, whether it was discarded; what was woken; whether suspects are due.
+/// A job, whether it was discarded; what was woken; whether quarantined jobs are due.
 type RescuedRow = (Option<i64>, Option<bool>, i64, bool, bool, bool);
 
 struct PgHeartbeat {

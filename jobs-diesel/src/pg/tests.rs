@@ -297,26 +297,26 @@ async fn four_look_at_once_and_whoever_insists() {
     let info = WorkerInfo { id: worker, host: "here".into(), pid: 1, queues: vec![], lease: Duration::from_secs(3600) };
     storage.register(&info).await.unwrap();
     let claim = Claim::new(worker, vec![Wanted::new("default", 1)], ["k".to_owned()]);
-    let insisting = Claim { insist: true, ..claim.clone() };
+    let bypassing = Claim { bypass_limit: true, ..claim.clone() };
     let mut conn = storage.connector.connect().await.unwrap();
     crate::enqueue_all(&mut conn, vec![NewJob::raw("k", "{}"); 5]).await.unwrap();
 
     // Others that look, and do not end.
     let mut others = Vec::new();
-    for place in super::queries::gate::places("default") {
+    for place in super::queries::claim_limit::places("default") {
         assert_eq!(storage.claim(&claim).await.unwrap().len(), 1, "the place {place} is free");
         let mut other = storage.connector.connect().await.unwrap();
         other.batch_execute(&format!("begin; select pg_advisory_xact_lock(1785684595, {place})")).await.unwrap();
         others.push(other);
     }
     assert_eq!(storage.claim(&claim).await.unwrap().len(), 0, "no place is free");
-    assert_eq!(storage.claim(&insisting).await.unwrap().len(), 1);
+    assert_eq!(storage.claim(&bypassing).await.unwrap().len(), 1);
     assert_eq!(
         storage.next_due(&claim, Duration::MAX).await.unwrap(),
         Some(Duration::ZERO),
         "who is refused is to come again"
     );
-    assert_eq!(storage.next_due(&insisting, Duration::MAX).await.unwrap(), None);
+    assert_eq!(storage.next_due(&bypassing, Duration::MAX).await.unwrap(), None);
 
     crate::enqueue_all(&mut conn, vec![NewJob::raw("k", "{}")]).await.unwrap();
     others[2].batch_execute("rollback").await.unwrap();

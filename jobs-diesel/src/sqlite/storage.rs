@@ -76,9 +76,9 @@ impl Storage for SqliteStorage {
         self.writer.write_lazily(move |conn| claim::claim(conn, &wanted)).await
     }
 
-    async fn claim_suspect(&self, wanted: &Claim) -> StorageResult<Option<ClaimedJob>> {
+    async fn claim_quarantined(&self, wanted: &Claim) -> StorageResult<Option<ClaimedJob>> {
         let wanted = wanted.clone();
-        self.writer.write(move |conn| claim::claim_suspect(conn, &wanted)).await
+        self.writer.write(move |conn| claim::claim_quarantined(conn, &wanted)).await
     }
 
     async fn next_due(&self, wanted: &Claim, _: Duration) -> StorageResult<Option<Duration>> {
@@ -104,8 +104,8 @@ impl Storage for SqliteStorage {
     }
 
     async fn rescue(&self, policy: RescuePolicy) -> StorageResult<Rescued> {
-        let suspects = self.reader.read(move |conn| rescue::suspects(conn, policy)).await?;
-        let nobody = Rescued { suspects, ..Rescued::default() };
+        let quarantined = self.reader.read(move |conn| rescue::quarantined(conn, policy)).await?;
+        let nobody = Rescued { quarantined, ..Rescued::default() };
         if !self.reader.read(rescue::is_needed).await? {
             return Ok(nobody);
         }
@@ -120,7 +120,7 @@ impl Storage for SqliteStorage {
                 if free && may_rescue { rescue::rescue(conn, policy).map(Ok) } else { Ok(Err(free)) }
             });
             match rescued.await? {
-                Ok(rescued) => return Ok(Rescued { suspects: suspects || rescued.suspects, ..rescued }),
+                Ok(rescued) => return Ok(Rescued { quarantined: quarantined || rescued.quarantined, ..rescued }),
                 Err(true) => free_looks += 1,
                 Err(false) => free_looks = 0,
             }

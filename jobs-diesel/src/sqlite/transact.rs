@@ -16,8 +16,8 @@ use diesel_jobs_core::storage::{BlockingBody, Body, Transacted, Transaction};
 use diesel_jobs_core::{JobError, Lease, StorageError, Transition};
 use tokio::task::{JoinError, spawn_blocking};
 
+use crate::commit_decision::CommitDecision;
 use crate::error::storage_error;
-use crate::fate::Fate;
 use crate::sqlite::queries::finish;
 use crate::sqlite::slot::{Slot, Turn};
 
@@ -33,15 +33,15 @@ pub(super) async fn transact(writer: &Arc<Slot>, transaction: Transaction) -> Tr
             "this worker's database is SQLite, which provides `&mut SqliteConnection` and no other connection",
         ));
     }
-    let fate = Arc::new(Fate::default());
+    let commit_decision = Arc::new(CommitDecision::default());
     let mut attempt = spawn_blocking({
-        let (writer, fate) = (Arc::clone(writer), Arc::clone(&fate));
-        move || attempt(&writer, lease, &handler, &fate)
+        let (writer, commit_decision) = (Arc::clone(writer), Arc::clone(&commit_decision));
+        move || attempt(&writer, lease, &handler, &commit_decision)
     });
     tokio::select! {
         biased;
         done = &mut attempt => settled(done),
-        () = abort.cancelled() => if fate.settle(Fate::ABORTED) { Transacted::Aborted } else { settled(attempt.await) },
+        () = abort.cancelled() => if commit_decision.settle(CommitDecision::ABORTED) { Transacted::Aborted } else { settled(attempt.await) },
     }
 }
 
@@ -59,10 +59,10 @@ impl From<DieselError> for End {
     }
 }
 
-fn attempt(writer: &Slot, lease: Lease, handler: &BlockingBody, fate: &Fate) -> Transacted {
-    let Some(mut turn) = turn(writer, fate) else { return Transacted::Aborted };
+fn attempt(writer: &Slot, lease: Lease, handler: &BlockingBody, commit_decision: &CommitDecision) -> Transacted {
+    let Some(mut turn) = turn(writer, commit_decision) else { return Transacted::Aborted };
     let ended = match turn.connection() {
-        Ok(conn) => conn.immediate_transaction(|conn| attempt_inside(conn, lease, handler, fate)),
+        Ok(conn) => conn.immediate_transaction(|conn| attempt_inside(conn, lease, handler, commit_decision)),
         Err(error) => return Transacted::Unknown(error),
     };
     turn.give_back();
@@ -79,7 +79,7 @@ fn attempt_inside(
     conn: &mut SqliteConnection,
     lease: Lease,
     handler: &BlockingBody,
-    fate: &Fate,
+    commit_decision: &CommitDecision,
 ) -> Result<Transition, End> {
     if !finish::stands(conn, lease)? {
         return Err(End::LeaseLost);
@@ -88,15 +88,15 @@ fn attempt_inside(
     if !finish::finish_one(conn, lease, &transition)? {
         return Err(End::LeaseLost);
     }
-    if !fate.settle(Fate::COMMITS) {
+    if !commit_decision.settle(CommitDecision::COMMITS) {
         return Err(End::Aborted);
     }
     Ok(transition)
 }
 
 /// Transactional handlers queue for as long as it takes, unless they are aborted.
-fn turn<'s>(writer: &'s Slot, fate: &Fate) -> Option<Turn<'s>> {
-    while !fate.is_aborted() {
+fn turn<'s>(writer: &'s Slot, commit_decision: &CommitDecision) -> Option<Turn<'s>> {
+    while !commit_decision.is_aborted() {
         if let Some(turn) = writer.take(Duration::from_millis(100)) {
             return Some(turn);
         }

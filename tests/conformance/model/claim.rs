@@ -8,7 +8,7 @@ use diesel_jobs_core::{JobId, JobState, WorkerId};
 
 use super::life::{Job, Life};
 
-/// So long a suspect counts among those that run.
+/// So long a quarantined job counts among those that run.
 const APART: TimeDelta = TimeDelta::minutes(2);
 
 impl Life {
@@ -32,10 +32,10 @@ impl Life {
         claimed
     }
 
-    /// The best due suspect that there is a slot for, unless one in four workers has one that it claimed a short while ago.
-    pub(super) fn claim_suspect(&mut self, claim: &Claim) -> Option<JobId> {
+    /// The best due quarantined job that there is a slot for, unless one in four workers has one that it claimed a short while ago.
+    pub(super) fn claim_quarantined(&mut self, claim: &Claim) -> Option<JobId> {
         let lately = |job: &Job| job.claimed_at.is_some_and(|at| self.now - at < APART);
-        let is_running = |job: &Job| job.state == JobState::Running && job.is_suspect(claim) && lately(job);
+        let is_running = |job: &Job| job.state == JobState::Running && job.is_quarantined(claim) && lately(job);
         let most = (self.workers.len() / 4).max(1);
         if !self.workers.contains_key(&claim.worker) || self.jobs.values().filter(|job| is_running(job)).count() >= most
         {
@@ -48,7 +48,7 @@ impl Life {
         best.pop()
     }
 
-    /// How long until the next job that is no suspect is due.
+    /// How long until the next job that is not quarantined is due.
     pub(super) fn next_due(&self, claim: &Claim) -> Option<Duration> {
         let waiting = claim.wanted.iter().flat_map(|wanted| self.waiting(claim, &wanted.queue, false));
         let earliest = waiting.map(|(_, job)| job.run_at).min()?;
@@ -59,7 +59,7 @@ impl Life {
         &'l self,
         claim: &'l Claim,
         queue: &'l str,
-        suspects: bool,
+        quarantined: bool,
     ) -> impl Iterator<Item = (JobId, &'l Job)> {
         let fits = move |job: &Job| {
             job.waits()
@@ -67,14 +67,14 @@ impl Life {
                 && !self.frozen
                 && !self.paused.contains(queue)
                 && claim.kinds.iter().any(|kind| kind == job.kind)
-                && job.is_suspect(claim) == suspects
+                && job.is_quarantined(claim) == quarantined
         };
         self.jobs.iter().map(|(id, job)| (*id, job)).filter(move |(_, job)| fits(job))
     }
 
     /// Best first.
-    fn due(&self, claim: &Claim, queue: &str, suspects: bool) -> Vec<JobId> {
-        let due = self.waiting(claim, queue, suspects).filter(|(_, job)| job.run_at <= self.now);
+    fn due(&self, claim: &Claim, queue: &str, quarantined: bool) -> Vec<JobId> {
+        let due = self.waiting(claim, queue, quarantined).filter(|(_, job)| job.run_at <= self.now);
         let mut due: Vec<_> = due.map(|(id, job)| job.order(id)).collect();
         due.sort();
         due.into_iter().map(|(.., id)| id).collect()
@@ -94,8 +94,8 @@ impl Life {
 }
 
 impl Job {
-    fn is_suspect(&self, claim: &Claim) -> bool {
-        self.crashes >= claim.suspect_at
+    fn is_quarantined(&self, claim: &Claim) -> bool {
+        self.crashes >= claim.quarantined_at
     }
 
     fn one_more_crash_would_end_it(&self) -> bool {

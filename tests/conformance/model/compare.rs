@@ -139,7 +139,7 @@ impl<F: Fixture> World<'_, F> {
             (&["none"], &["a", "b"], 3),
         ] {
             let wanted = queues.iter().map(|queue| (*queue, 1, 0)).collect();
-            let claim = self.ask(&Ask { who: Who::At(0), wanted, kinds, max_crashes, insist: true });
+            let claim = self.ask(&Ask { who: Who::At(0), wanted, kinds, max_crashes, bypass_limit: true });
             self.rescan(&claim).await?;
             self.life.now = Utc::now();
             let due = answered("next_due", self.db.storage.next_due(&claim, std::time::Duration::MAX).await)?;

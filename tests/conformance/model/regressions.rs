@@ -12,7 +12,7 @@ const JOB: New = New { queue: "default", kind: "a", priority: 0, when: When::Now
 /// A claim of one job.
 fn claim() -> Step {
     let wanted = vec![("default", 1, 0)];
-    Step::Claim(Ask { who: Who::At(0), wanted, kinds: &["a"], max_crashes: 3, insist: true })
+    Step::Claim(Ask { who: Who::At(0), wanted, kinds: &["a"], max_crashes: 3, bypass_limit: true })
 }
 
 fn finish(end: End) -> Step {
@@ -39,7 +39,13 @@ pub(crate) async fn a_discarded_job_that_is_not_kept_leaves_no_failure<F: Fixtur
 /// A full claim passed over a job of a kind that it did not want, and the next one went on behind it.
 pub(crate) async fn a_claim_for_more_kinds_begins_at_the_first_job<F: Fixture>(f: F) {
     let claim = |kinds: &'static [&'static str]| {
-        Step::Claim(Ask { who: Who::At(0), wanted: vec![("default", 0, 1)], kinds, max_crashes: 1, insist: false })
+        Step::Claim(Ask {
+            who: Who::At(0),
+            wanted: vec![("default", 0, 1)],
+            kinds,
+            max_crashes: 1,
+            bypass_limit: false,
+        })
     };
     let jobs = vec![JOB, New { kind: "b", max_attempts: 2, ..JOB }];
     lives(&f, &[Step::EnqueueAll(jobs), claim(&["b"]), finish(End::Release), claim(&["a", "b"])]).await;

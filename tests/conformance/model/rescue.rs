@@ -33,18 +33,20 @@ impl Life {
         }
         rescued.returned.sort();
         rescued.discarded.sort();
-        rescued.suspects =
-            self.jobs.values().any(|job| job.waits() && job.crashes >= policy.suspect_at() && job.run_at <= self.now);
+        rescued.quarantined = self
+            .jobs
+            .values()
+            .any(|job| job.waits() && job.crashes >= policy.quarantined_at() && job.run_at <= self.now);
         rescued
     }
 
     /// Whether a job whose worker is gone is discarded for it. Only one that was alone answers for the crash; of others
-    /// nobody knows which it was, and they become suspects at most.
+    /// nobody knows which it was, and they are quarantined at most.
     fn bury(&mut self, id: JobId, policy: RescuePolicy, alone: bool) -> bool {
         let expires_at = self.until(Keep::For(policy.retention.failed));
         let job = self.jobs.get_mut(&id).expect("it has a lease");
         job.fail_somehow(FailureKind::Crash);
-        if alone || job.crashes < policy.suspect_at() {
+        if alone || job.crashes < policy.quarantined_at() {
             job.crashes += 1;
         }
         let discarded = alone && job.crashes >= policy.max_crashes || job.attempt >= job.max_attempts;

@@ -14,7 +14,7 @@ pub(super) enum Step {
     Enqueue(New),
     EnqueueAll(Vec<New>),
     Claim(Ask),
-    ClaimSuspect(Ask),
+    ClaimQuarantined(Ask),
     /// In one batch.
     Finish(Vec<(Pick, End)>),
     /// A transactional handler on one of the connections there are; `None`: it fails.
@@ -72,7 +72,7 @@ pub(super) struct Ask {
     pub(super) wanted: Vec<(&'static str, usize, usize)>,
     pub(super) kinds: &'static [&'static str],
     pub(super) max_crashes: u16,
-    pub(super) insist: bool,
+    pub(super) bypass_limit: bool,
 }
 
 /// A worker.

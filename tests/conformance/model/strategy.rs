@@ -26,9 +26,9 @@ fn phrase() -> impl Strategy<Value = Vec<Step>> {
     prop_oneof![
         70 => step().prop_map(|step| vec![step]),
         8 => (ask(), rescue()).prop_map(|(ask, rescue)| vec![Step::Claim(ask.clone()), Step::Die(ask.who), rescue]),
-        4 => (ask(), rescue()).prop_map(|(ask, rescue)| vec![Step::ClaimSuspect(ask.clone()), Step::Die(ask.who), rescue]),
+        4 => (ask(), rescue()).prop_map(|(ask, rescue)| vec![Step::ClaimQuarantined(ask.clone()), Step::Die(ask.who), rescue]),
         2 => (ask(), rescue()).prop_map(|(ask, rescue)| vec![Step::Claim(ask.clone()), Step::Leave(ask.who), rescue]),
-        4 => (ask(), finish()).prop_map(|(ask, finish)| vec![Step::ClaimSuspect(ask), finish]),
+        4 => (ask(), finish()).prop_map(|(ask, finish)| vec![Step::ClaimQuarantined(ask), finish]),
         8 => (ask(), finish()).prop_map(|(ask, finish)| vec![Step::Claim(ask), finish]),
         4 => (pass(), ask()).prop_map(|(pass, ask)| vec![pass, Step::Claim(ask)]),
     ]
@@ -39,7 +39,7 @@ fn step() -> impl Strategy<Value = Step> {
         8 => new().prop_map(Step::Enqueue),
         5 => vec(new(), 0..6).prop_map(Step::EnqueueAll),
         12 => ask().prop_map(Step::Claim),
-        3 => ask().prop_map(Step::ClaimSuspect),
+        3 => ask().prop_map(Step::ClaimQuarantined),
         10 => finish(),
         4 => (pick(), 0..2_usize, weighted(0.8, end())).prop_map(|(pick, conn, end)| Step::Transact(pick, conn, end)),
         2 => (pick(), any::<bool>()).prop_map(|(pick, commit)| Step::CompleteIn(pick, commit)),
@@ -108,12 +108,12 @@ fn ask() -> impl Strategy<Value = Ask> {
         &["a", "b", "c"],
         &[],
     ]);
-    (who(), wanted, kinds, 1..5_u16, any::<bool>()).prop_map(|(who, wanted, kinds, max_crashes, insist)| Ask {
+    (who(), wanted, kinds, 1..5_u16, any::<bool>()).prop_map(|(who, wanted, kinds, max_crashes, bypass_limit)| Ask {
         who,
         wanted,
         kinds,
         max_crashes,
-        insist,
+        bypass_limit,
     })
 }
 

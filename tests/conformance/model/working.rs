@@ -50,8 +50,8 @@ impl<F: Fixture> World<'_, F> {
             worker: self.worker(ask.who),
             wanted: ask.wanted.iter().map(wanted).collect(),
             kinds: ask.kinds.iter().map(|kind| (*kind).to_owned()).collect::<Arc<[String]>>(),
-            insist: ask.insist,
-            suspect_at: RescuePolicy { max_crashes: ask.max_crashes, ..POLICY }.suspect_at(),
+            bypass_limit: ask.bypass_limit,
+            quarantined_at: RescuePolicy { max_crashes: ask.max_crashes, ..POLICY }.quarantined_at(),
         }
     }
 
@@ -70,10 +70,10 @@ impl<F: Fixture> World<'_, F> {
         self.take(&claim, &expected, jobs)
     }
 
-    pub(super) async fn claim_suspect(&mut self, ask: &Ask) -> Result<(), Divergence> {
+    pub(super) async fn claim_quarantined(&mut self, ask: &Ask) -> Result<(), Divergence> {
         let claim = self.ask(ask);
-        let job = answered("claim_suspect", self.db.storage.claim_suspect(&claim).await)?;
-        let expected: Vec<JobId> = self.life.claim_suspect(&claim).into_iter().collect();
+        let job = answered("claim_quarantined", self.db.storage.claim_quarantined(&claim).await)?;
+        let expected: Vec<JobId> = self.life.claim_quarantined(&claim).into_iter().collect();
         self.take(&claim, &expected, job.into_iter().collect())
     }
 

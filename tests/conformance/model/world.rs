@@ -92,7 +92,7 @@ impl<'f, F: Fixture> World<'f, F> {
             Step::Enqueue(new) => self.enqueue(std::slice::from_ref(new), false).await,
             Step::EnqueueAll(new) => self.enqueue(new, true).await,
             Step::Claim(ask) => self.claim(ask).await,
-            Step::ClaimSuspect(ask) => self.claim_suspect(ask).await,
+            Step::ClaimQuarantined(ask) => self.claim_quarantined(ask).await,
             Step::Finish(batch) => self.finish(batch).await,
             Step::Transact(pick, connection, end) => self.transact(*pick, *connection, *end).await,
             Step::CompleteIn(pick, commit) => self.complete_in(*pick, *commit).await,
@@ -202,7 +202,7 @@ impl<'f, F: Fixture> World<'f, F> {
     /// A storage remembers below which `run_at` nothing is left for it, and looks there every second only. The model knows
     /// no such delay: it has the storage look each time.
     pub(super) async fn rescan(&mut self, claim: &diesel_jobs_core::storage::Claim) -> Result<(), Divergence> {
-        let alone = diesel_jobs_core::storage::Claim { insist: true, ..claim.clone() };
+        let alone = diesel_jobs_core::storage::Claim { bypass_limit: true, ..claim.clone() };
         answered("rescan", self.db.storage.rescan(&alone).await).map(drop)
     }
 }

@@ -198,7 +198,7 @@ fn only_what_the_refused_claim_looked_at_is_set_apart() {
             .unwrap();
         assert!(
             db.storage
-                .claim_suspect(&Claim { suspect_at: 1, ..wants(worker, &[("default", 1)]) })
+                .claim_quarantined(&Claim { quarantined_at: 1, ..wants(worker, &[("default", 1)]) })
                 .await
                 .unwrap()
                 .is_none()

@@ -54,7 +54,7 @@ fn ten_thousand_transactional_jobs_on_eight_processes_have_each_effect_once() {
         // What was claimed and given back, by a process that came to a halt for a quarter of a second.
         let given_back = conn.number("select count(*) as number from jobs.finished where lease > 1").await;
         // By how many jobs a start came before one of a higher priority that waited at that time. One that was given
-        // back did not wait but was in hand.
+        // back did not wait but was prefetched.
         let ahead = conn
             .number(
                 "with claims as (select claimed_at, priority, count(*) as jobs, min(lease) as lease from jobs.finished group by 1, 2)
@@ -74,7 +74,7 @@ fn ten_thousand_transactional_jobs_on_eight_processes_have_each_effect_once() {
         assert_eq!(workers, i64::try_from(PROCESSES).unwrap(), "each process took part");
         // Claims of different workers run side by side: at each of the nine steps from one priority to the next, every
         // process may have one claim under way that passed over rows which another then gave back or had not locked yet.
-        assert!(given_back <= i64::try_from(PROCESSES).unwrap() * SLOTS, "{given_back} jobs waited in hand in vain");
+        assert!(given_back <= i64::try_from(PROCESSES).unwrap() * SLOTS, "{given_back} prefetched jobs went back");
         assert!(ahead <= 9 * i64::try_from(PROCESSES).unwrap() * SLOTS, "{ahead} jobs started before their betters");
     });
 }

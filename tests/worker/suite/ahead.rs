@@ -1,4 +1,4 @@
-//! Claiming ahead of free slots: short jobs wait in hand, but never long, and never to their harm.
+//! Claiming ahead of free slots: short jobs are prefetched, but never wait long, and never to their harm.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ async fn what_waits_behind_a_long_job_goes_to_others(db: Db) {
     let (probe, mut events) = Probe::new();
     let worker = stuck(&db, probe.clone()).await;
     events.expect("started").await;
-    // Long enough for all that is in hand to go back, and to be claimed again if that were allowed.
+    // Long enough for all that is prefetched to go back, and to be claimed again if that were allowed.
     tokio::time::sleep(Duration::from_millis(1000)).await;
     let waiting = "select count(*) as number from jobs.job where state = 'available' and attempt = 0";
     assert_eq!(db.number(waiting).await, FEW);
@@ -46,7 +46,7 @@ async fn what_waits_behind_a_long_job_goes_to_others(db: Db) {
     assert_eq!(db.number(unclean).await, 0);
 }
 
-async fn what_is_in_hand_goes_back_when_the_worker_stops(db: Db) {
+async fn what_is_prefetched_goes_back_when_the_worker_stops(db: Db) {
     let (probe, mut events) = Probe::new();
     let worker = stuck(&db, probe).await;
     let held = events.expect("started").await.job;
@@ -60,5 +60,5 @@ async fn what_is_in_hand_goes_back_when_the_worker_stops(db: Db) {
 
 support::on_each_database! {
     what_waits_behind_a_long_job_goes_to_others,
-    what_is_in_hand_goes_back_when_the_worker_stops,
+    what_is_prefetched_goes_back_when_the_worker_stops,
 }

@@ -115,7 +115,7 @@ async fn jobs_that_went_back_from_hand_wait_for_no_other_rescan(db: Db) {
         conn.execute(before).await;
         conn.execute("commit").await;
         events.expect("started").await;
-        // What is in hand behind it goes back after a quarter of a second.
+        // What is prefetched behind it goes back after a quarter of a second.
         tokio::time::sleep(Duration::from_millis(350)).await;
         let went_back = "select count(*) as number from jobs.ready where kind = 'short' and lease = 1";
         assert!(db.number(went_back).await > 0);

@@ -130,8 +130,8 @@ impl Storage for Lossy {
         self.inner.open_heartbeat(worker).await
     }
 
-    async fn claim_suspect(&self, claim: &Claim) -> StorageResult<Option<ClaimedJob>> {
-        self.inner.claim_suspect(claim).await
+    async fn claim_quarantined(&self, claim: &Claim) -> StorageResult<Option<ClaimedJob>> {
+        self.inner.claim_quarantined(claim).await
     }
 
     async fn next_due(&self, claim: &Claim, within: Duration) -> StorageResult<Option<Duration>> {

@@ -8,7 +8,7 @@ mod each_connection;
 
 mod ahead;
 mod bad_input;
-mod bustle;
+mod busy_polling;
 mod canary;
 mod cancelling;
 mod clock_steps;

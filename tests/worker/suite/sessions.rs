@@ -85,8 +85,8 @@ async fn a_users_serializable_enqueue_does_not_fail_because_of_a_worker(db: Db) 
         worker,
         wanted: vec![Wanted::new("default", 5)],
         kinds: vec!["session_async".to_owned()].into(),
-        insist: true,
-        suspect_at: 9,
+        bypass_limit: true,
+        quarantined_at: 9,
     };
     assert!(storage.claim(&claim).await.unwrap().is_empty());
     conn.batch_execute("commit").await.expect("nothing that a worker did is in the way");

@@ -29,7 +29,7 @@ fn panicking(ctx: &JobContext, State(probe): State<Probe>) {
     panic!("job {} is no good", ctx.id())
 }
 
-/// Of the first the worker learns that they are short; the others, and what comes after them, it has in hand together.
+/// Of the first the worker learns that they are short; the others, and what comes after them, it prefetches together.
 const MANY: usize = 40;
 
 async fn short_ones(db: &Db) -> Vec<JobId> {
@@ -76,7 +76,7 @@ async fn one_that_follows_many_is_given_back_at_the_end_of_the_grace(db: Db) {
     assert_eq!((record.state, record.attempt), (JobState::Available, 0));
 }
 
-/// Whatever comes next in hand runs, on what it needs.
+/// Whatever prefetched job comes next runs, on what it needs.
 async fn failures_and_other_handlers_among_them_are_no_hindrance(db: Db) {
     let mut ids = Vec::new();
     for round in 0..MANY / 4 {

@@ -5,7 +5,9 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::{Kind, Promise, check, story};
-use crate::history::{CRASH, Effect, Ending, Enqueued, Event, Failure, Fate, Fault, Job, OpenTransaction, Record};
+use crate::history::{
+    CRASH, CommitOutcome, Effect, Ending, Enqueued, Event, Failure, Fault, Job, OpenTransaction, Record,
+};
 
 /// What befell a job before it ended.
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +81,7 @@ impl Maker {
         let mut enqueued = Enqueued {
             number,
             job: Some(job.id),
-            fate: Fate::Acknowledged,
+            outcome: CommitOutcome::Acknowledged,
             ends,
             transactional,
             failures: u16::try_from(fails).unwrap(),
@@ -169,7 +171,8 @@ fn good() -> Record {
     maker.job(false, Ending::Cancelled, &[Step::Crash]);
     maker.job(false, Ending::Discarded, &[Step::Fail]);
     let mut record = maker.record;
-    let rolled_back = Enqueued { number: 6, job: Some(1006), fate: Fate::RolledBack, ..record.enqueued[0].clone() };
+    let rolled_back =
+        Enqueued { number: 6, job: Some(1006), outcome: CommitOutcome::RolledBack, ..record.enqueued[0].clone() };
     record.enqueued.push(rolled_back);
     record
 }
@@ -210,7 +213,7 @@ fn a_good_run_is_accepted() {
 fn a_lost_job_is_missed() {
     objects(Kind::Lost, Some(1), |record| record.jobs.retain(|job| job.number != 1));
     objects(Kind::Lost, Some(1), |record| {
-        record.enqueued[0].fate = Fate::Unknown;
+        record.enqueued[0].outcome = CommitOutcome::Unknown;
         record.jobs.retain(|job| job.number != 1);
     });
 }
@@ -226,7 +229,7 @@ fn success_that_nobody_had_is_a_loss() {
 #[test]
 fn an_unknown_enqueue_may_have_happened_or_not() {
     let mut record = good();
-    record.enqueued[0].fate = Fate::Unknown;
+    record.enqueued[0].outcome = CommitOutcome::Unknown;
     assert_eq!(check(&record, Promise::default()), []);
     record.jobs.retain(|job| job.number != 1);
     record.events.retain(|event| event.number != 1);
@@ -250,8 +253,8 @@ fn phantoms_are_seen() {
         record.jobs.push(back);
     });
     objects(Kind::Phantom, Some(1), |record| {
-        let twin = Job { id: 2000, ..record.jobs[0].clone() };
-        record.jobs.push(twin);
+        let mutant = Job { id: 2000, ..record.jobs[0].clone() };
+        record.jobs.push(mutant);
     });
     objects(Kind::Phantom, Some(1), |record| job(record, 1).enqueued_at += TimeDelta::seconds(1));
 }

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use tokio_postgres::Client;
 
-use super::rows::{Effect, Ending, Enqueued, Event, Failure, Fate, Fault, Job, OpenTransaction, Record};
+use super::rows::{CommitOutcome, Effect, Ending, Enqueued, Event, Failure, Fault, Job, OpenTransaction, Record};
 
 /// Writes down what was enqueued, so that it can be looked at beside the rest.
 pub async fn save(conn: &Client, enqueued: &[Enqueued]) -> Result<()> {
@@ -12,15 +12,15 @@ pub async fn save(conn: &Client, enqueued: &[Enqueued]) -> Result<()> {
     }
     let numbers = column(enqueued, |row| row.number);
     let jobs = column(enqueued, |row| row.job);
-    let fates = column(enqueued, |row| row.fate.as_str());
+    let outcomes = column(enqueued, |row| row.outcome.as_str());
     let ends = column(enqueued, |row| row.ends.as_str());
     let transactional = column(enqueued, |row| row.transactional);
     let failures = column(enqueued, |row| row.failures.cast_signed());
     let attempts = column(enqueued, |row| row.max_attempts.cast_signed());
     conn.execute(
-        "insert into torture.enqueued (number, job, fate, ends, transactional, failures, max_attempts)
+        "insert into torture.enqueued (number, job, outcome, ends, transactional, failures, max_attempts)
          select * from unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::boolean[], $6::smallint[], $7::smallint[])",
-        &[&numbers, &jobs, &fates, &ends, &transactional, &failures, &attempts],
+        &[&numbers, &jobs, &outcomes, &ends, &transactional, &failures, &attempts],
     )
     .await?;
     Ok(())
@@ -53,17 +53,19 @@ pub async fn load(conn: &Client) -> Result<Record> {
 }
 
 async fn enqueued(conn: &Client) -> Result<Vec<Enqueued>> {
-    let sql =
-        "select number, job, fate, ends, transactional, failures, max_attempts from torture.enqueued order by number";
+    let sql = "select number, job, outcome, ends, transactional, failures, max_attempts from torture.enqueued order by number";
     let rows = conn.query(sql, &[]).await?;
     rows.iter()
         .map(|row| {
-            let fate = [Fate::Acknowledged, Fate::RolledBack, Fate::Unknown];
+            let outcome = [CommitOutcome::Acknowledged, CommitOutcome::RolledBack, CommitOutcome::Unknown];
             let ending = [Ending::Completed, Ending::Cancelled, Ending::Discarded, Ending::CalledOff];
             Ok(Enqueued {
                 number: row.get(0),
                 job: row.get(1),
-                fate: fate.into_iter().find(|fate| fate.as_str() == row.get::<_, &str>(2)).context("a fate")?,
+                outcome: outcome
+                    .into_iter()
+                    .find(|outcome| outcome.as_str() == row.get::<_, &str>(2))
+                    .context("an outcome")?,
                 ends: ending.into_iter().find(|ends| ends.as_str() == row.get::<_, &str>(3)).context("an ending")?,
                 transactional: row.get(4),
                 failures: row.get::<_, i16>(5).unsigned_abs(),

@@ -12,7 +12,7 @@ use tokio_postgres::Client;
 
 pub use load::{copy, load, save};
 pub use recorder::{Recorder, What};
-pub use rows::{Effect, Ending, Enqueued, Event, Failure, Fate, Fault, Job, OpenTransaction, Record};
+pub use rows::{CommitOutcome, Effect, Ending, Enqueued, Event, Failure, Fault, Job, OpenTransaction, Record};
 
 /// The word for the fault that may make the server forget what it did not promise to keep.
 pub const CRASH: &str = "crash of the database";

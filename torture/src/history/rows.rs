@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 /// What the application knows of its enqueue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum CommitOutcome {
     /// The commit was acknowledged: the job exists.
     Acknowledged,
     /// It was rolled back: the job never was.
@@ -14,7 +14,7 @@ pub enum Fate {
     Unknown,
 }
 
-impl Fate {
+impl CommitOutcome {
     /// As it is stored.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -65,7 +65,7 @@ pub struct Enqueued {
     /// The id that the product gave it, if that is known.
     pub job: Option<i64>,
     /// Whether it exists.
-    pub fate: Fate,
+    pub outcome: CommitOutcome,
     /// How it has to end.
     pub ends: Ending,
     /// Whether its effect and its completion are one.

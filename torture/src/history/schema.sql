@@ -7,7 +7,7 @@ create schema torture;
 create table torture.enqueued (
     number bigint primary key,
     job bigint,
-    fate text not null check (fate in ('acknowledged', 'rolled_back', 'unknown')),
+    outcome text not null check (outcome in ('acknowledged', 'rolled_back', 'unknown')),
     ends text not null check (ends in ('completed', 'cancelled', 'discarded', 'called_off')),
     transactional boolean not null,
     failures smallint not null,

@@ -134,7 +134,7 @@ pub(crate) struct Faults {
     lost: Mutex<Vec<Arc<Losses>>>,
     held: Mutex<Vec<Arc<Held>>>,
     reworded: Mutex<Vec<Arc<Reworded>>>,
-    in_vain: AtomicUsize,
+    contention: AtomicUsize,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -156,11 +156,11 @@ impl Faults {
 
     /// Counts something that the server was asked for and refused.
     pub(crate) fn refused(&self) {
-        self.in_vain.fetch_add(1, Ordering::Relaxed);
+        self.contention.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn times_in_vain(&self) -> usize {
-        self.in_vain.load(Ordering::Relaxed)
+        self.contention.load(Ordering::Relaxed)
     }
 
     pub(crate) fn lose(&self, way: Way, needle: &str, every: usize, times: usize) -> Arc<Losses> {

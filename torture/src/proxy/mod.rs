@@ -58,7 +58,7 @@ impl Proxy {
     }
 
     /// How often the server was asked in vain so far: it answered with an error, or took no connection.
-    pub fn in_vain(&self) -> usize {
+    pub fn contention(&self) -> usize {
         self.faults.times_in_vain()
     }
 

@@ -14,7 +14,7 @@ use torture::disk::SmallDisk;
 use torture::history;
 use torture::process::Process;
 
-use super::twins::{Disguise, Twin};
+use super::mutants::{Disguise, Mutant};
 use super::vanishing_host::Host;
 use crate::options::Options;
 use crate::role::Role;
@@ -23,7 +23,7 @@ use crate::role::Role;
 pub(super) const START: Duration = Duration::from_secs(30);
 /// The lease of every worker.
 pub(super) const LEASE: Duration = Duration::from_secs(3);
-/// How long a twin may take to come to rest.
+/// How long a mutant may take to come to rest.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 /// And how long with nothing that comes or ends: jobs are rescued, tried again and found by looks below the floors long before, and those
 /// that are waited for like this take less.
@@ -51,22 +51,22 @@ pub(super) struct Arena<'c> {
     dir: PathBuf,
     logs: PathBuf,
     started: AtomicUsize,
-    twin: Option<Arc<Disguise>>,
+    mutant: Option<Arc<Disguise>>,
     /// Where workers write their history, if that is not beside their jobs.
     history: Option<String>,
 }
 
 impl<'c> Arena<'c> {
-    /// Makes it anew, for the product or for a broken twin of it.
+    /// Makes it anew, for the product or for a mutant of it.
     pub(super) async fn open(
         cluster: &'c Cluster,
         options: &Options,
         name: &'static str,
         seed: u64,
-        twin: Option<&'static Twin>,
+        mutant: Option<&'static Mutant>,
     ) -> Result<Self> {
-        let disguise = match twin {
-            Some(twin) => Some(Arc::new(Disguise::put_on(twin, cluster.port()).await?)),
+        let disguise = match mutant {
+            Some(mutant) => Some(Arc::new(Disguise::put_on(mutant, cluster.port()).await?)),
             None => None,
         };
         let database = format!("torture_{}", name.replace('-', "_"));
@@ -85,7 +85,7 @@ impl<'c> Arena<'c> {
             dir: options.dir.clone(),
             logs,
             started: 0.into(),
-            twin: disguise,
+            mutant: disguise,
             history: None,
         };
         arena.furnish().await?;
@@ -94,14 +94,14 @@ impl<'c> Arena<'c> {
 
     /// The same test's place on another server. Workers there write their history here.
     pub(super) async fn on<'s>(&self, cluster: &'s Cluster) -> Result<Arena<'s>> {
-        let twin = self.twin.clone();
-        if let Some(twin) = &twin {
-            twin.move_before(cluster.port());
+        let mutant = self.mutant.clone();
+        if let Some(mutant) = &mutant {
+            mutant.move_before(cluster.port());
         }
         let (database, dir, logs) = (self.database.clone(), self.dir.clone(), self.logs.clone());
         let Self { name, seed, short, jobs, .. } = *self;
         let history = Some(self.url());
-        let arena = Arena { cluster, name, seed, short, jobs, database, dir, logs, started: 0.into(), twin, history };
+        let arena = Arena { cluster, name, seed, short, jobs, database, dir, logs, started: 0.into(), mutant, history };
         arena.furnish().await?;
         Ok(arena)
     }
@@ -111,9 +111,9 @@ impl<'c> Arena<'c> {
         diesel_jobs::migrate(&mut AsyncPgConnection::establish(&self.url()).await?).await?;
         let conn = self.connect().await?;
         history::create(&conn).await?;
-        // A twin before this one may have left something.
-        let twin = self.twin.as_ref().map_or("", |disguise| disguise.twin().server);
-        for sql in ["alter system reset all", twin, "select pg_reload_conf()"] {
+        // A mutant before this one may have left something.
+        let mutant = self.mutant.as_ref().map_or("", |disguise| disguise.mutant().server);
+        for sql in ["alter system reset all", mutant, "select pg_reload_conf()"] {
             conn.batch_execute(sql).await?;
         }
         Ok(())
@@ -162,12 +162,12 @@ impl<'c> Arena<'c> {
 
     /// What stands behind a proxy before workers.
     pub(super) fn upstream(&self) -> u16 {
-        self.twin.as_ref().map_or_else(|| self.cluster.port(), |twin| twin.port())
+        self.mutant.as_ref().map_or_else(|| self.cluster.port(), |mutant| mutant.port())
     }
 
-    /// The twin that is tested in the product's place.
-    pub(super) fn twin(&self) -> Option<&Disguise> {
-        self.twin.as_deref()
+    /// The mutant that is tested in the product's place.
+    pub(super) fn mutant(&self) -> Option<&Disguise> {
+        self.mutant.as_deref()
     }
 
     /// Its database behind a proxy.
@@ -208,7 +208,7 @@ impl<'c> Arena<'c> {
         let mut command = Role::Worker.command(&history)?;
         command.env("DATABASE_URL", url).env("RUST_LOG", "info").args(["run", "--lease", "3s"]).args(args);
         command.envs(environment.iter().copied());
-        command.envs(self.twin.as_deref().into_iter().flat_map(Disguise::environment).copied());
+        command.envs(self.mutant.as_deref().into_iter().flat_map(Disguise::environment).copied());
         Process::start(command, self.log("worker"))
     }
 
@@ -234,14 +234,14 @@ impl<'c> Arena<'c> {
 
     /// Waits until no job waits or runs, and then long enough to see what was forgotten. `false` if that takes too long.
     pub(super) async fn at_rest(&self, limit: Duration) -> Result<bool> {
-        // What a twin has lost is not worth waiting for.
-        match self.twin {
+        // What a mutant has lost is not worth waiting for.
+        match self.mutant {
             Some(_) => self.rests(limit.min(PATIENCE), STANDSTILL).await,
             None => self.rests(limit, limit).await,
         }
     }
 
-    /// The same where a twin, too, needs its time before it can be told from the product.
+    /// The same where a mutant, too, needs its time before it can be told from the product.
     pub(super) async fn at_rest_within(&self, limit: Duration) -> Result<bool> {
         self.rests(limit, limit).await
     }

@@ -10,7 +10,7 @@ use diesel_async::{AsyncConnection as _, AsyncPgConnection};
 use diesel_jobs::{Enqueue as _, Job as _, JobId, enqueue_all};
 use torture::checker::Promise;
 use torture::cluster::connect;
-use torture::history::{CRASH, Ending, Enqueued, Fate, fault};
+use torture::history::{CRASH, CommitOutcome, Ending, Enqueued, fault};
 use torture::workload::handlers::KillsBackend;
 use torture::workload::{Shape, Work, new_job};
 
@@ -85,14 +85,14 @@ async fn others(arena: &Arena<'_>, from: i64, jobs: usize) -> Result<Vec<Enqueue
         (from..).take(jobs).map(|number| Work::new(number, Shape::Async).lasting(OTHERS_MILLIS)).collect();
     let mut application = AsyncPgConnection::establish(&arena.url()).await?;
     let ids = enqueue_all(&mut application, works.iter().map(new_job).collect::<Result<Vec<_>, _>>()?).await?;
-    Ok(works.iter().zip(ids).map(|(work, id)| work.enqueued(Some(id.0), Fate::Acknowledged)).collect())
+    Ok(works.iter().zip(ids).map(|(work, id)| work.enqueued(Some(id.0), CommitOutcome::Acknowledged)).collect())
 }
 
 async fn killer(arena: &Arena<'_>, number: i64) -> Result<(JobId, Enqueued)> {
     let mut application = AsyncPgConnection::establish(&arena.url()).await?;
     let work = Work { max_attempts: ATTEMPTS, failures: ATTEMPTS, ..Work::new(number, Shape::Async) };
     let id = KillsBackend { work: work.clone() }.max_attempts(ATTEMPTS).enqueue(&mut application).await?;
-    Ok((id, Enqueued { ends: Ending::Discarded, ..work.enqueued(Some(id.0), Fate::Acknowledged) }))
+    Ok((id, Enqueued { ends: Ending::Discarded, ..work.enqueued(Some(id.0), CommitOutcome::Acknowledged) }))
 }
 
 /// Whether this job has ended. A server that is away does not say.

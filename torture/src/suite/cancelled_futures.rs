@@ -15,7 +15,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use tokio::task::JoinSet;
 use tokio_postgres::Client;
 use torture::checker::Promise;
-use torture::history::{Ending, Enqueued, Fate, fault};
+use torture::history::{CommitOutcome, Ending, Enqueued, fault};
 use torture::process::Signal;
 use torture::workload::stalling::{
     Endless, EndlessTransactional, Stalling, StallingBlocking, StallingTransactional, StallingTransactionalBlocking,
@@ -68,7 +68,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
             _ => EndlessTransactional { work: work.clone() }.priority(1),
         };
         let id = enqueue_all(&mut application, [job.into_new_job()?]).await?[0];
-        ledger.push(Enqueued { ends: Ending::CalledOff, ..work.enqueued(Some(id.0), Fate::Acknowledged) });
+        ledger.push(Enqueued { ends: Ending::CalledOff, ..work.enqueued(Some(id.0), CommitOutcome::Acknowledged) });
         begun(&conn, number).await?;
         if round % 2 == 1 {
             let mut old = fleet.replace(rng.random_range(0..WORKERS))?;
@@ -126,7 +126,7 @@ async fn stall(arena: &Arena<'_>, rng: &mut StdRng, jobs: usize) -> Result<Vec<E
     }
     let mut conn = AsyncPgConnection::establish(&arena.url()).await?;
     let ids = enqueue_all(&mut conn, new).await?;
-    Ok(works.iter().zip(ids).map(|(work, id)| work.enqueued(Some(id.0), Fate::Acknowledged)).collect())
+    Ok(works.iter().zip(ids).map(|(work, id)| work.enqueued(Some(id.0), CommitOutcome::Acknowledged)).collect())
 }
 
 /// Waits until a handler says that it has.

@@ -17,7 +17,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use tokio::task::JoinSet;
 use torture::checker::Promise;
-use torture::history::{Enqueued, Fate, Record};
+use torture::history::{CommitOutcome, Enqueued, Record};
 use torture::workload::{Shape, Work, new_job};
 
 use super::arena::{Arena, History, Size};
@@ -91,9 +91,9 @@ async fn produce(url: String, seed: u64, first: i64, jobs: usize) -> Result<Prod
         };
         let commits = rng.random_range(0..10) > 0;
         let (ids, at) = commit(&mut conn, &works, Duration::from_millis(late), commits).await?;
-        let fate = if commits { Fate::Acknowledged } else { Fate::RolledBack };
+        let outcome = if commits { CommitOutcome::Acknowledged } else { CommitOutcome::RolledBack };
         for (work, id) in works.iter().zip(ids) {
-            produced.ledger.push(work.enqueued(Some(id), fate));
+            produced.ledger.push(work.enqueued(Some(id), outcome));
             produced.committed.extend(at.map(|at| (work.number, at)));
         }
     }

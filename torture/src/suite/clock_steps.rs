@@ -11,7 +11,7 @@ use diesel_async::{AsyncConnection as _, AsyncPgConnection};
 use diesel_jobs::Enqueue as _;
 use torture::checker::Promise;
 use torture::cluster::Cluster;
-use torture::history::{Enqueued, Fate, copy, fault};
+use torture::history::{CommitOutcome, Enqueued, copy, fault};
 use torture::workload::{Mix, Shape, Work, Workload, new_job};
 
 use super::arena::{Arena, History, Size, number};
@@ -112,7 +112,7 @@ async fn held(arena: &Arena<'_>, first: i64) -> Result<Vec<Enqueued>> {
     for number in first..first + HELD {
         let work = Work::new(number, Shape::Async).lasting(LONGER);
         let id = new_job(&work)?.enqueue(&mut conn).await?;
-        ledger.push(work.enqueued(Some(id.0), Fate::Acknowledged));
+        ledger.push(work.enqueued(Some(id.0), CommitOutcome::Acknowledged));
     }
     Ok(ledger)
 }

@@ -11,7 +11,7 @@ use diesel_jobs::{Enqueue as _, RunAt};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use torture::checker::Promise;
-use torture::history::{Enqueued, Fate};
+use torture::history::{CommitOutcome, Enqueued};
 use torture::process::{Process, Signal};
 use torture::workload::{Mix, Shape, Work, Workload, new_job};
 
@@ -86,7 +86,7 @@ async fn plan(arena: &Arena<'_>, jobs: usize) -> Result<Vec<Enqueued>> {
         let mut job = new_job(&work)?;
         job.run_at = RunAt::After(Duration::from_millis(rng.random_range(DELAY_MILLIS)));
         let id = job.enqueue(&mut conn).await?;
-        ledger.push(work.enqueued(Some(id.0), Fate::Acknowledged));
+        ledger.push(work.enqueued(Some(id.0), CommitOutcome::Acknowledged));
         tokio::time::sleep(CALM).await;
     }
     Ok(ledger)

@@ -59,7 +59,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let mix = Mix { bulk: 50, ..Mix::default() };
     let load = Load::start(small.url(), Workload::new(arena.seed, mix, usize::MAX), Duration::from_millis(5));
     let notes = arena.connect().await?;
-    let (mut resumed, mut in_vain, mut crashes) = (Vec::new(), 0, 0);
+    let (mut resumed, mut contention, mut crashes) = (Vec::new(), 0, 0);
     for time in 0..size.faults {
         tokio::time::sleep(ROOM).await;
         let witness = small.connect().await?;
@@ -69,7 +69,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         }
         fault(&notes, "the disk is full", None).await?;
         disk.fill()?;
-        let (before, begun) = (line.in_vain(), Instant::now());
+        let (before, begun) = (line.contention(), Instant::now());
         // Recycled pieces of the log have room for a while.
         while begun.elapsed() < FULL || log && !witness.is_closed() && begun.elapsed() < 3 * FULL {
             // What the server frees by itself is taken away again.
@@ -80,8 +80,8 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
             }
             tokio::time::sleep(LOOK).await;
         }
-        let a_second = (line.in_vain() - before).div_ceil(usize::try_from(begun.elapsed().as_secs())?.max(1));
-        in_vain = in_vain.max(a_second);
+        let a_second = (line.contention() - before).div_ceil(usize::try_from(begun.elapsed().as_secs())?.max(1));
+        contention = contention.max(a_second);
         if witness.is_closed() {
             crashes += 1;
             fault(&notes, CRASH, None).await?;
@@ -103,7 +103,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let refused = lines_with(arena.logs(), "No space left on device")?;
     let most = A_SECOND * WORKERS;
     run.load = format!(
-        "{}, {WORKERS} workers x 16 slots; {in_vain} requests a second in vain without room, {untold} enqueues failed, {crashes} crashes",
+        "{}, {WORKERS} workers x 16 slots; {contention} requests a second in vain without room, {untold} enqueues failed, {crashes} crashes",
         run.load
     );
     run.faults = size.faults;
@@ -114,7 +114,9 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     run.expect(crashes == size.faults / 2, || {
         format!("the server stopped itself {crashes} times, and should {}", size.faults / 2)
     });
-    run.expect(in_vain <= most, || format!("{in_vain} requests a second were in vain, and at most {most} should be"));
+    run.expect(contention <= most, || {
+        format!("{contention} requests a second were in vain, and at most {most} should be")
+    });
     run.expect_within(1.0, RESUME);
     if drained {
         fleet.stop().await?;

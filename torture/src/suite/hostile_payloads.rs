@@ -14,7 +14,7 @@ use diesel_async::{AsyncConnection as _, AsyncPgConnection};
 use diesel_jobs::{Enqueue as _, Job as _};
 use tokio_postgres::Client;
 use torture::checker::Promise;
-use torture::history::{Enqueued, Fate};
+use torture::history::{CommitOutcome, Enqueued};
 use torture::workload::hostile::{Hostile, Manner, Rude};
 use torture::workload::{Mix, Shape, Work, Workload, new_job};
 
@@ -76,7 +76,7 @@ async fn rude(conn: &mut AsyncPgConnection, first: i64) -> Result<Vec<Enqueued>>
         let cancels = manner.cancels();
         let work = Work { cancels, failures: u16::from(!cancels), max_attempts: 1, ..Work::new(number, Shape::Async) };
         let id = Rude { work: work.clone(), manner }.max_attempts(1).enqueue(conn).await?;
-        ledger.push(work.enqueued(Some(id.0), Fate::Acknowledged));
+        ledger.push(work.enqueued(Some(id.0), CommitOutcome::Acknowledged));
     }
     Ok(ledger)
 }
@@ -94,7 +94,7 @@ async fn go_on(conn: &mut AsyncPgConnection, number: i64) -> Result<Enqueued> {
     })
     .await?;
     ensure!(refused, "a job of 300,000 bytes was not refused as one");
-    Ok(work.enqueued(id, Fate::Acknowledged))
+    Ok(work.enqueued(id, CommitOutcome::Acknowledged))
 }
 
 /// What is not as expected of this one.

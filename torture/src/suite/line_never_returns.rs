@@ -13,15 +13,15 @@ use diesel_jobs::{IntoNewJob as _, enqueue_all};
 use tokio_postgres::Client;
 use torture::checker::Promise;
 use torture::cluster::Cluster;
-use torture::history::{Fate, fault};
+use torture::history::{CommitOutcome, fault};
 use torture::process::Process;
 use torture::workload::holding::{Holding, HoldingBlocking, TABLE};
 use torture::workload::{Shape, Work};
 
 use super::arena::{Arena, LEASE, START, Size, number};
+use super::mutants::DEAF;
 use super::not_run::NotRun;
 use super::run::Run;
-use super::twins::DEAF;
 use super::vanishing_host::Host;
 
 /// Jobs of each host, and how many hosts vanish.
@@ -32,7 +32,7 @@ const BAR: Duration = Duration::from_secs(5);
 /// Longer than anybody waits here.
 const FOR_EVER_MILLIS: u64 = 600_000;
 const REST: Duration = Duration::from_secs(40);
-/// What the broken twin says: what the URL sets holds.
+/// What the mutant says: what the URL sets holds.
 const NO_PROBES: &str = "&keepalives=0&options=-ctcp_keepalives_idle%3D7200%20-ctcp_user_timeout%3D0%20-cclient_connection_check_interval%3D0";
 
 pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
@@ -58,7 +58,7 @@ async fn on(arena: &Arena<'_>) -> Result<Run> {
     let args = ["--concurrency", "32", "--poll", "200ms"];
     let (mut ledger, mut recovery, mut elsewhere) = (Vec::new(), Vec::new(), Vec::new());
     let mut other: Option<Process> = None;
-    let is_deaf = arena.twin().is_some_and(|twin| twin.twin().name == DEAF);
+    let is_deaf = arena.mutant().is_some_and(|mutant| mutant.mutant().name == DEAF);
     for round in 0..size.faults {
         let host = Host::start(u8::try_from(round)? + 1).map_err(NotRun::because)?;
         let mut lost = arena.worker_on(Some(&host), if is_deaf { NO_PROBES } else { "" }, &args)?;
@@ -74,7 +74,7 @@ async fn on(arena: &Arena<'_>) -> Result<Run> {
             });
         }
         let ids = enqueue_all(&mut application, jobs).await?;
-        ledger.extend(works.iter().zip(ids).map(|(work, id)| work.enqueued(Some(id.0), Fate::Acknowledged)));
+        ledger.extend(works.iter().zip(ids).map(|(work, id)| work.enqueued(Some(id.0), CommitOutcome::Acknowledged)));
         let begun =
             format!("select count(distinct number) from torture.event where what = 'start' and pid = {}", lost.id());
         until(&conn, &begun, i64::try_from(works.len())?, START).await?;

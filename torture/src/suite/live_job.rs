@@ -7,7 +7,7 @@ use anyhow::Result;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection};
 use diesel_jobs::Enqueue as _;
 use torture::checker::Promise;
-use torture::history::{Fate, fault};
+use torture::history::{CommitOutcome, fault};
 use torture::workload::handlers::Hog;
 use torture::workload::{Shape, Work};
 
@@ -37,12 +37,12 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         for _ in 0..threads {
             let work = Work::new(i64::try_from(ledger.len())?, Shape::Async).lasting(hold);
             let id = Hog { work: work.clone() }.enqueue(&mut application).await?;
-            ledger.push(work.enqueued(Some(id.0), Fate::Acknowledged));
+            ledger.push(work.enqueued(Some(id.0), CommitOutcome::Acknowledged));
         }
         // One behind the other, should they not find a thread each.
         let limit = LEASE * LEASES * u32::try_from(threads)? + Duration::from_secs(30);
-        // A twin, too, is given all the time that a hog takes.
-        drained &= arena.at_rest_within(arena.twin().map_or(limit, |_| PATIENCE)).await?;
+        // A mutant, too, is given all the time that a hog takes.
+        drained &= arena.at_rest_within(arena.mutant().map_or(limit, |_| PATIENCE)).await?;
     }
     drop(burners);
     let mut run = Run::judge(arena, &ledger, Promise { no_attempt_consumed: true, ..Promise::default() }).await?;

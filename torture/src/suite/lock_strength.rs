@@ -13,7 +13,7 @@ use diesel_async::{AsyncConnection as _, AsyncPgConnection};
 use diesel_jobs::{JobId, NewJob, RunAt, enqueue_all};
 use tokio_postgres::Client;
 use torture::checker::Promise;
-use torture::history::{Fate, Record, fault};
+use torture::history::{CommitOutcome, Record, fault};
 use torture::workload::{Shape, Work, new_job};
 
 use super::arena::{Arena, History, Size, slack};
@@ -63,7 +63,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         let ids = enqueue(&mut application, &works).await?;
         let held = works.iter().step_by(2).map(|work| work.number).collect();
         let to_hold: Vec<i64> = ids.iter().step_by(2).map(|id| id.0).collect();
-        ledger.extend(works.iter().zip(&ids).map(|(work, id)| work.enqueued(Some(id.0), Fate::Acknowledged)));
+        ledger.extend(works.iter().zip(&ids).map(|(work, id)| work.enqueued(Some(id.0), CommitOutcome::Acknowledged)));
         fault(&other, lock, None).await?;
         rounds.push(Round { held, let_go: hold(&holder, &second, &other, lock, &to_hold).await? });
     }

@@ -10,7 +10,7 @@ use diesel_async::{AsyncConnection as _, AsyncPgConnection};
 use diesel_jobs::Enqueue as _;
 use tokio_postgres::Client;
 use torture::checker::Promise;
-use torture::history::{Fate, fault};
+use torture::history::{CommitOutcome, fault};
 use torture::workload::{Mix, Shape, Work, Workload, new_job};
 
 use super::arena::{Arena, History, START, Size, number, slack};
@@ -45,7 +45,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     for (place, lock) in (HELD..).zip(LOCKS.into_iter().cycle().take(size.faults)) {
         let work = Work::new(place, Shape::Async).lasting(500);
         let id = new_job(&work)?.enqueue(&mut application).await?;
-        held.push(work.enqueued(Some(id.0), Fate::Acknowledged));
+        held.push(work.enqueued(Some(id.0), CommitOutcome::Acknowledged));
         fault(&conn, lock, None).await?;
         let_go.push(hold_row(&conn, id.0, lock, hold).await?);
     }

@@ -11,7 +11,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use tokio::time::{MissedTickBehavior, interval};
 use torture::checker::Promise;
-use torture::history::{Enqueued, Fate};
+use torture::history::{CommitOutcome, Enqueued};
 use torture::process::{Process, Signal};
 use torture::workload::handlers::Ordinary;
 use torture::workload::{Shape, Work};
@@ -95,7 +95,7 @@ async fn spread(arena: &Arena<'_>, numbers: std::ops::Range<i64>, queues: i64) -
         let work = Work::new(number, Shape::Async);
         let job = Ordinary { work: work.clone() }.queue(format!("tenant-{}", rng.random_range(0..queues)));
         let id = job.enqueue(&mut conn).await?;
-        ledger.push(work.enqueued(Some(id.0), Fate::Acknowledged));
+        ledger.push(work.enqueued(Some(id.0), CommitOutcome::Acknowledged));
     }
     Ok(ledger)
 }

@@ -12,7 +12,7 @@ use diesel_async::{AsyncConnection as _, AsyncPgConnection};
 use diesel_jobs::{IntoNewJob as _, Job as _, enqueue_all};
 use tokio_postgres::Client;
 use torture::checker::Promise;
-use torture::history::{Enqueued, Fate, Record, fault};
+use torture::history::{CommitOutcome, Enqueued, Record, fault};
 use torture::process::{Process, Signal};
 use torture::workload::versions::{Amount, Billed, Novel};
 use torture::workload::{Mix, Shape, Work, Workload};
@@ -56,7 +56,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let mix = Mix { long: 0, bulk: 20, ..Mix::default() };
     let load = Load::start(arena.url(), Workload::new(arena.seed, mix, size.jobs), Duration::from_millis(3));
     ledger.extend(load.ended().await?.ledger());
-    let alone = rest_but(&conn, "kind = 'novel'", arena.twin().map_or(REST, |_| PATIENCE)).await?;
+    let alone = rest_but(&conn, "kind = 'novel'", arena.mutant().map_or(REST, |_| PATIENCE)).await?;
     let touched = number(&conn, TOUCHED).await?;
 
     // Were they touched, the newer version may find none of them.
@@ -125,7 +125,7 @@ async fn started(mut workers: Vec<Process>) -> Result<Vec<Process>> {
 }
 
 fn noted(works: &[Work], ids: Vec<diesel_jobs::JobId>) -> Vec<Enqueued> {
-    works.iter().zip(ids).map(|(work, id)| work.enqueued(Some(id.0), Fate::Acknowledged)).collect()
+    works.iter().zip(ids).map(|(work, id)| work.enqueued(Some(id.0), CommitOutcome::Acknowledged)).collect()
 }
 
 /// Waits until nothing waits or runs but this. `false` if that takes too long.

@@ -24,6 +24,7 @@ mod locked_row;
 mod lost_notifications;
 mod many_queues;
 mod mixed_versions;
+mod mutants;
 mod new_worker;
 mod not_run;
 mod open_writer;
@@ -44,7 +45,6 @@ mod slots;
 mod starvation;
 mod statements;
 mod steady;
-mod twins;
 mod uncommitted_bulk;
 mod unknown_commit;
 mod unknown_kinds;
@@ -63,9 +63,9 @@ use torture::cluster::Cluster;
 
 use crate::options::Options;
 use arena::Arena;
+use mutants::{MUTANTS, Mutant};
 use report::Row;
 use run::Run;
-use twins::{TWINS, Twin};
 
 type Test = for<'a> fn(&'a Arena<'a>) -> Pin<Box<dyn Future<Output = Result<Run>> + Send + 'a>>;
 
@@ -127,13 +127,13 @@ pub(crate) async fn run(options: &Options) -> Result<bool> {
     let mut well = true;
     report::head(seed);
     for (name, test) in TESTS.iter().filter(|(name, _)| asked(name)) {
-        if options.twins && !TWINS.iter().any(|twin| twin.tests.contains(name)) {
-            bail!("{name} has no broken twin: nothing shows what it is worth");
+        if options.mutants && !MUTANTS.iter().any(|mutant| mutant.tests.contains(name)) {
+            bail!("{name} has no mutant: nothing shows what it is worth");
         }
-        let twins = TWINS.iter().filter(|twin| options.twins && twin.tests.contains(name)).map(Some);
-        let product = (!options.twins).then_some(None);
-        for twin in product.into_iter().chain(twins) {
-            well &= repeat(&cluster, options, name, *test, twin, seed).await?;
+        let mutants = MUTANTS.iter().filter(|mutant| options.mutants && mutant.tests.contains(name)).map(Some);
+        let product = (!options.mutants).then_some(None);
+        for mutant in product.into_iter().chain(mutants) {
+            well &= repeat(&cluster, options, name, *test, mutant, seed).await?;
         }
     }
     Ok(well)
@@ -145,13 +145,13 @@ async fn repeat(
     options: &Options,
     name: &'static str,
     test: Test,
-    twin: Option<&'static Twin>,
+    mutant: Option<&'static Mutant>,
     mut seed: u64,
 ) -> Result<bool> {
     let until = options.minutes.map(|minutes| Instant::now() + Duration::from_secs(60 * minutes));
     let mut well = true;
     loop {
-        let arena = Arena::open(cluster, options, name, seed, twin).await?;
+        let arena = Arena::open(cluster, options, name, seed, mutant).await?;
         let row = one(&arena, test).await;
         row.print();
         well &= row.is_well();

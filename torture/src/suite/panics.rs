@@ -9,7 +9,7 @@ use anyhow::Result;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection};
 use diesel_jobs::{IntoNewJob as _, enqueue_all};
 use torture::checker::Promise;
-use torture::history::{Enqueued, Fate, fault};
+use torture::history::{CommitOutcome, Enqueued, fault};
 use torture::workload::bombs::{Bomb, ways};
 use torture::workload::{Application, Mix, Work, Workload};
 
@@ -91,5 +91,5 @@ async fn bombs(arena: &Arena<'_>, sorts: impl IntoIterator<Item = Bomb>, first: 
         works.push(work);
     }
     let ids = enqueue_all(&mut conn, jobs).await?;
-    Ok(works.iter().zip(ids).map(|(work, id)| work.enqueued(Some(id.0), Fate::Acknowledged)).collect())
+    Ok(works.iter().zip(ids).map(|(work, id)| work.enqueued(Some(id.0), CommitOutcome::Acknowledged)).collect())
 }

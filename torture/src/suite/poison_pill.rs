@@ -10,7 +10,7 @@ use diesel_jobs::Enqueue as _;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use torture::checker::Promise;
-use torture::history::{Ending, Enqueued, Event, Fate};
+use torture::history::{CommitOutcome, Ending, Enqueued, Event};
 use torture::workload::handlers::Deadly;
 use torture::workload::{Mix, Poison, Shape, Work, Workload};
 
@@ -81,7 +81,7 @@ async fn poison(arena: &Arena<'_>, load: Load, size: Size) -> Result<(Vec<Enqueu
         tokio::time::sleep(Duration::from_millis(rng.random_range(CALM_MILLIS))).await;
         let work = Work::new(number, Shape::Async);
         let id = Deadly { work: work.clone(), poison }.enqueue(&mut application).await?;
-        pills.push(Enqueued { ends: Ending::Discarded, ..work.enqueued(Some(id.0), Fate::Acknowledged) });
+        pills.push(Enqueued { ends: Ending::Discarded, ..work.enqueued(Some(id.0), CommitOutcome::Acknowledged) });
     }
     let mut ledger = load.ended().await?.ledger();
     ledger.extend(pills);

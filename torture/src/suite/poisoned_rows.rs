@@ -78,13 +78,13 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
 
 /// Plants all sorts of rows, time and again.
 async fn plant(arena: &Arena<'_>, conn: &Client, rounds: usize) -> Result<(Vec<Guest>, Vec<Enqueued>)> {
-    let limit = if arena.twin().is_some() { PATIENCE } else { REST };
+    let limit = if arena.mutant().is_some() { PATIENCE } else { REST };
     let (mut guests, mut others) = (Vec::new(), Vec::new());
     for round in 0..i64::try_from(rounds)? {
         let begun = Instant::now();
         guests.extend(guests::waiting(conn).await?);
         guests.extend(guests::running(conn).await?);
-        // These need jobs that have ended or run, which a twin may never have.
+        // These need jobs that have ended or run, which a mutant may never have.
         match tokio::time::timeout(limit, guests::repeated(conn, round)).await {
             Ok(repeated) => {
                 let (repeated, other) = repeated?;

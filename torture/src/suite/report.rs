@@ -36,8 +36,8 @@ impl Row {
     pub(super) fn new(arena: &Arena<'_>, run: Result<Run>, took: Duration) -> Self {
         let took = took.as_secs_f64();
         let name = arena
-            .twin()
-            .map_or_else(|| arena.name.to_owned(), |disguise| format!("{} on {}", arena.name, disguise.twin().name));
+            .mutant()
+            .map_or_else(|| arena.name.to_owned(), |disguise| format!("{} on {}", arena.name, disguise.mutant().name));
         let run = match run {
             Ok(run) => run,
             Err(error) => {
@@ -53,10 +53,10 @@ impl Row {
             _ => "–".to_owned(),
         };
         let held = run.violations.is_empty() && run.complaints.is_empty();
-        let (verdict, is_well) = match arena.twin() {
+        let (verdict, is_well) = match arena.mutant() {
             None if held => ("holds".to_owned(), true),
             None => ("**broken**".to_owned(), false),
-            Some(twin) if !twin.is_complete() => ("**the twin is not one**".to_owned(), false),
+            Some(mutant) if !mutant.is_complete() => ("**the mutant is not one**".to_owned(), false),
             Some(_) if held => ("**not noticed**".to_owned(), false),
             Some(_) => (format!("noticed: {}", first_objection(&run)), true),
         };
@@ -71,7 +71,7 @@ impl Row {
         Self { columns, below, is_well }
     }
 
-    /// Whether the product held, or its twin was found out.
+    /// Whether the product held, or its mutant was found out.
     pub(super) fn is_well(&self) -> bool {
         self.is_well
     }
@@ -102,12 +102,12 @@ fn objections(run: &Run) -> String {
 fn below(arena: &Arena<'_>, what: &str) -> String {
     let Arena { name, seed, .. } = arena;
     let fault =
-        arena.twin().map(|disguise| format!("the twin's fault: {}\n", disguise.twin().fault)).unwrap_or_default();
+        arena.mutant().map(|disguise| format!("the mutant's fault: {}\n", disguise.mutant().fault)).unwrap_or_default();
     format!(
         "{fault}{what}\nthe logs are in {}; the database {} is kept until this test runs again\nagain: cargo xtask torture --test {name} --seed {seed}{}{}\n",
         arena.logs().display(),
         arena.url().split('?').next().unwrap_or_default(),
         if arena.short { " --short" } else { "" },
-        if arena.twin().is_some() { " --twins" } else { "" },
+        if arena.mutant().is_some() { " --mutants" } else { "" },
     )
 }

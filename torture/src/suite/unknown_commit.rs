@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use torture::checker::Promise;
-use torture::history::Fate;
+use torture::history::CommitOutcome;
 use torture::proxy::Proxy;
 use torture::workload::{Mix, Workload};
 
@@ -59,7 +59,8 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     }
     // Before the application only replies to commits are lost: whoever was told nothing was done what they asked.
     let jobs: std::collections::HashSet<i64> = run.record.jobs.iter().map(|job| job.number).collect();
-    let unknown: Vec<i64> = ledger.iter().filter(|row| row.fate == Fate::Unknown).map(|row| row.number).collect();
+    let unknown: Vec<i64> =
+        ledger.iter().filter(|row| row.outcome == CommitOutcome::Unknown).map(|row| row.number).collect();
     let missing: Vec<_> = unknown.iter().filter(|number| !jobs.contains(number)).collect();
     run.expect(missing.is_empty(), || format!("committed without a reply, and not there: numbers {missing:?}"));
     let lost: usize = paths.iter().take(3).map(|(_, lost)| lost.count()).sum();

@@ -10,7 +10,7 @@ use diesel_async::{AsyncConnection as _, AsyncPgConnection};
 use diesel_jobs::Enqueue as _;
 use tokio::time::{MissedTickBehavior, interval};
 use torture::checker::Promise;
-use torture::history::{Enqueued, Fate, fault};
+use torture::history::{CommitOutcome, Enqueued, fault};
 use torture::process::Signal;
 use torture::workload::versions::Novel;
 use torture::workload::{Application, Shape, Work};
@@ -137,7 +137,7 @@ async fn novel(arena: &Arena<'_>, first: i64, jobs: i64) -> Result<Vec<Enqueued>
         ticks.tick().await;
         let work = Work::new(number, Shape::Async);
         let id = Novel { work: work.clone() }.enqueue(&mut conn).await?;
-        ledger.push(work.enqueued(Some(id.0), Fate::Acknowledged));
+        ledger.push(work.enqueued(Some(id.0), CommitOutcome::Acknowledged));
     }
     Ok(ledger)
 }

@@ -9,7 +9,7 @@ use diesel_jobs::{Enqueue as _, NewJob, enqueue_all};
 
 use super::mix::Deed;
 use super::new_job::new_job;
-use crate::history::{Enqueued, Fate};
+use crate::history::{CommitOutcome, Enqueued};
 
 /// What an answer may take before the application gives its connection up.
 const LIMIT: Duration = Duration::from_secs(15);
@@ -55,14 +55,16 @@ impl Application {
             Deed::Transaction { .. } => tokio::time::timeout(LIMIT, together(&mut conn, jobs, commit)).await,
         };
         // Without an answer nobody knows, except that what was never to be committed never was.
-        let done =
-            done.unwrap_or(Told { ids: Vec::new(), fate: if commit { Fate::Unknown } else { Fate::RolledBack } });
-        if done.fate != Fate::Unknown && (done.fate == Fate::Acknowledged) == commit {
+        let done = done.unwrap_or(Told {
+            ids: Vec::new(),
+            outcome: if commit { CommitOutcome::Unknown } else { CommitOutcome::RolledBack },
+        });
+        if done.outcome != CommitOutcome::Unknown && (done.outcome == CommitOutcome::Acknowledged) == commit {
             self.conn = Some(conn);
         }
-        self.untold += usize::from(done.fate == Fate::Unknown);
+        self.untold += usize::from(done.outcome == CommitOutcome::Unknown);
         let id = |place: usize| done.ids.get(place).copied();
-        self.ledger.extend(works.iter().enumerate().map(|(place, work)| work.enqueued(id(place), done.fate)));
+        self.ledger.extend(works.iter().enumerate().map(|(place, work)| work.enqueued(id(place), done.outcome)));
         Ok(())
     }
 
@@ -82,7 +84,7 @@ impl Application {
 /// What the application was told.
 struct Told {
     ids: Vec<i64>,
-    fate: Fate,
+    outcome: CommitOutcome,
 }
 
 async fn at_once(conn: &mut AsyncPgConnection, mut jobs: Vec<NewJob>) -> Told {
@@ -91,8 +93,8 @@ async fn at_once(conn: &mut AsyncPgConnection, mut jobs: Vec<NewJob>) -> Told {
         _ => enqueue_all(conn, jobs).await,
     };
     match told {
-        Ok(ids) => Told { ids: ids.into_iter().map(|id| id.0).collect(), fate: Fate::Acknowledged },
-        Err(_) => Told { ids: Vec::new(), fate: Fate::Unknown },
+        Ok(ids) => Told { ids: ids.into_iter().map(|id| id.0).collect(), outcome: CommitOutcome::Acknowledged },
+        Err(_) => Told { ids: Vec::new(), outcome: CommitOutcome::Unknown },
     }
 }
 
@@ -108,10 +110,10 @@ async fn together(conn: &mut AsyncPgConnection, jobs: Vec<NewJob>, commit: bool)
             if commit { Ok(()) } else { Err(DieselError::RollbackTransaction) }
         })
         .await;
-    let fate = match told {
-        Ok(()) => Fate::Acknowledged,
-        Err(_) if to_commit => Fate::Unknown,
-        Err(_) => Fate::RolledBack,
+    let outcome = match told {
+        Ok(()) => CommitOutcome::Acknowledged,
+        Err(_) if to_commit => CommitOutcome::Unknown,
+        Err(_) => CommitOutcome::RolledBack,
     };
-    Told { ids, fate }
+    Told { ids, outcome }
 }

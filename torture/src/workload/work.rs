@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::history::{Ending, Enqueued, Fate};
+use crate::history::{CommitOutcome, Ending, Enqueued};
 
 /// How a job's handler is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,7 +90,7 @@ impl Work {
     }
 
     /// What the application writes down about it.
-    pub fn enqueued(&self, job: Option<i64>, fate: Fate) -> Enqueued {
+    pub fn enqueued(&self, job: Option<i64>, outcome: CommitOutcome) -> Enqueued {
         let ends = if self.failures >= self.max_attempts {
             Ending::Discarded
         } else if self.cancels {
@@ -101,7 +101,7 @@ impl Work {
         Enqueued {
             number: self.number,
             job,
-            fate,
+            outcome,
             ends,
             transactional: self.shape.is_transactional(),
             failures: self.failures.min(self.max_attempts),

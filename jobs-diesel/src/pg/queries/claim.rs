@@ -37,8 +37,8 @@ use diesel_jobs_core::storage::Claim;
 use diesel_jobs_core::storage::Wanted;
 use diesel_jobs_core::{ClaimedJob, JobId, Lease, WorkerId};
 
+use super::claim_limit::ClaimLimit;
 use super::columns::{CARRIED, READY, RUNNING};
-use super::gate::Gate;
 use super::scan::{NOT_PAUSED, Scans};
 use crate::flags::FlagsKnown;
 use crate::pg::levels::{Plan, Seen};
@@ -50,9 +50,9 @@ pub(crate) struct ClaimQuery<'a> {
     slots: Vec<i64>,
     totals: Vec<i64>,
     kinds: &'a [String],
-    suspect_at: i32,
+    quarantined_at: i32,
     scans: Scans<'a>,
-    gate: Gate,
+    claim_limit: ClaimLimit,
     durable: bool,
 }
 
@@ -61,10 +61,20 @@ impl<'a> ClaimQuery<'a> {
         let number = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         let slots = claim.wanted.iter().map(|wanted| number(wanted.slots)).collect();
         let totals = claim.wanted.iter().map(|wanted| number(wanted.total())).collect();
-        let (scans, gate) = (Scans::new(claim, plan), Gate::new(claim));
-        let suspect_at = claim.suspect_at.into();
+        let (scans, claim_limit) = (Scans::new(claim, plan), ClaimLimit::new(claim));
+        let quarantined_at = claim.quarantined_at.into();
         let (worker, into_running) = (claim.worker, IntoRunning(claim.worker));
-        Self { worker, into_running, slots, totals, kinds: &claim.kinds, suspect_at, scans, gate, durable: false }
+        Self {
+            worker,
+            into_running,
+            slots,
+            totals,
+            kinds: &claim.kinds,
+            quarantined_at,
+            scans,
+            claim_limit,
+            durable: false,
+        }
     }
 
     /// Whether the commit waits for the disk.
@@ -90,8 +100,8 @@ impl QueryFragment<Pg> for ClaimQuery<'_> {
                 from jobs.ready r
                 where r.queue = wanted.queue and r.priority = level.priority
                   and r.run_at >= scan.floor and r.run_at <= now()
-                  and (r.xmax = 0 or scan.thorough or " [self.gate.insist => Bool] " or pg_visible_in_snapshot(r.xmax::text::xid8, (select pg_current_snapshot())))
-                  and r.kind = any(" [self.kinds => Array<Text>] ") and r.crashes < " [self.suspect_at => Integer] " and " {FlagsKnown("r")} "
+                  and (r.xmax = 0 or scan.thorough or " [self.claim_limit.bypass_limit => Bool] " or pg_visible_in_snapshot(r.xmax::text::xid8, (select pg_current_snapshot())))
+                  and r.kind = any(" [self.kinds => Array<Text>] ") and r.crashes < " [self.quarantined_at => Integer] " and " {FlagsKnown("r")} "
                 order by r.run_at, r.id
                 limit wanted.total
                 for update skip locked
@@ -101,7 +111,7 @@ impl QueryFragment<Pg> for ClaimQuery<'_> {
         ) pick
         where (pick.place <= wanted.slots or pick.risks = 0)
           and (" [self.durable => Bool] " or (select set_config('synchronous_commit', 'off', true)) is not null)
-          and " {self.gate} "
+          and " {self.claim_limit} "
           and exists (select from jobs.worker w where w.id = " [self.worker.0 => SqlUuid] ")
           and " NOT_PAUSED "
     ))

@@ -10,7 +10,7 @@ use diesel_jobs_core::WorkerId;
 use diesel_jobs_core::storage::Claim;
 
 use super::claim::{IntoRunning, Row};
-use super::gate::Gate;
+use super::claim_limit::ClaimLimit;
 use super::scan::NOT_PAUSED;
 use crate::flags::FlagsKnown;
 use crate::pg::levels::{OnlyLevel, Plan};
@@ -23,8 +23,8 @@ pub(crate) struct ClaimFewQuery<'a> {
     slots: i64,
     level: OnlyLevel,
     kinds: &'a [String],
-    suspect_at: i32,
-    gate: Gate,
+    quarantined_at: i32,
+    claim_limit: ClaimLimit,
     durable: bool,
 }
 
@@ -33,15 +33,15 @@ impl<'a> ClaimFewQuery<'a> {
     pub(crate) fn new(claim: &'a Claim, plan: &Plan) -> Option<Self> {
         let [wanted] = claim.wanted.as_slice() else { return None };
         let level = plan.only_level()?;
-        (wanted.slots > 0 && !claim.insist).then(|| Self {
+        (wanted.slots > 0 && !claim.bypass_limit).then(|| Self {
             worker: claim.worker,
             into_running: IntoRunning(claim.worker),
             queue: &wanted.queue,
             slots: i64::try_from(wanted.slots).unwrap_or(i64::MAX),
             level,
             kinds: &claim.kinds,
-            suspect_at: claim.suspect_at.into(),
-            gate: Gate::new(claim),
+            quarantined_at: claim.quarantined_at.into(),
+            claim_limit: ClaimLimit::new(claim),
             durable: false,
         })
     }
@@ -63,9 +63,9 @@ impl QueryFragment<Pg> for ClaimFewQuery<'_> {
         join jobs.ready r on r.queue = wanted.queue and r.priority = wanted.priority
         where r.run_at >= " [self.level.floor => Timestamptz] " and r.run_at <= now()
           and (r.xmax = 0 or pg_visible_in_snapshot(r.xmax::text::xid8, (select pg_current_snapshot())))
-          and r.kind = any(" [self.kinds => Array<Text>] ") and r.crashes < " [self.suspect_at => Integer] " and " {FlagsKnown("r")} "
+          and r.kind = any(" [self.kinds => Array<Text>] ") and r.crashes < " [self.quarantined_at => Integer] " and " {FlagsKnown("r")} "
           and (" [self.durable => Bool] " or (select set_config('synchronous_commit', 'off', true)) is not null)
-          and " {self.gate} "
+          and " {self.claim_limit} "
           and not (" [self.level.gap_above => Bool] " and exists (
               select from jobs.ready above where above.queue = " [self.queue => Text] " and above.priority > " [self.level.priority => SmallInt] "))
           and exists (select from jobs.worker w where w.id = " [self.worker.0 => SqlUuid] ")

@@ -65,7 +65,7 @@ impl CompleteQuery {
     /// Moves the jobs out of `running`; the ids of those whose lease stood and whose row nobody has locked. The number of
     /// rows tells that all were moved; only where it is smaller are the rows themselves asked for, by a second statement:
     /// one that answers with all ids takes a tenth longer. A row that somebody else prunes or retries between the two counts
-    /// as refused, which is a line in the log and a look of the auditor.
+    /// as refused, which is a line in the log and a look of the reconciler.
     pub(super) async fn complete(self, conn: &mut AsyncPgConnection) -> QueryResult<Vec<i64>> {
         let moved = RunQueryDsl::execute(&self, conn).await?;
         if moved == self.ids.len() {

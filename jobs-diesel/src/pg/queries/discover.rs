@@ -10,7 +10,7 @@ use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, Integer, Nullable, Text, Timestamptz};
 use diesel_jobs_core::storage::Claim;
 
-use super::gate::Alone;
+use super::claim_limit::Alone;
 use super::scan::{PAUSED, Scans};
 use crate::pg::levels::Plan;
 use crate::pg::native::{native_query, sql};
@@ -23,7 +23,7 @@ pub(crate) struct DiscoverQuery<'a> {
 impl<'a> DiscoverQuery<'a> {
     /// `plan`: its gaps.
     pub(crate) fn new(claim: &'a Claim, plan: &Plan) -> Self {
-        Self { scans: Scans::new(claim, plan), alone: Alone { insist: claim.insist } }
+        Self { scans: Scans::new(claim, plan), alone: Alone { bypass_limit: claim.bypass_limit } }
     }
 }
 

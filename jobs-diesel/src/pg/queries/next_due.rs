@@ -10,7 +10,7 @@ use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, Double, Integer, Nullable, Text, Timestamptz};
 use diesel_jobs_core::storage::Claim;
 
-use super::gate::Gate;
+use super::claim_limit::ClaimLimit;
 use super::scan::{NOT_PAUSED, PAUSED, Scans};
 use crate::flags::FlagsKnown;
 use crate::pg::levels::Plan;
@@ -18,20 +18,20 @@ use crate::pg::native::{native_query, seconds, sql};
 
 pub(crate) struct NextDueQuery<'a> {
     kinds: &'a [String],
-    suspect_at: i32,
+    quarantined_at: i32,
     within: f64,
     scans: Scans<'a>,
-    gate: Gate,
+    claim_limit: ClaimLimit,
 }
 
 impl<'a> NextDueQuery<'a> {
     pub(crate) fn new(claim: &'a Claim, plan: &Plan, within: std::time::Duration) -> Self {
         Self {
             kinds: &claim.kinds,
-            suspect_at: claim.suspect_at.into(),
+            quarantined_at: claim.quarantined_at.into(),
             within: seconds(within),
             scans: Scans::new(claim, plan),
-            gate: Gate::new(claim),
+            claim_limit: ClaimLimit::new(claim),
         }
     }
 }
@@ -40,7 +40,7 @@ impl QueryFragment<Pg> for NextDueQuery<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         sql!(
             out,
-            "select case when " {self.gate} " then (select extract(epoch from min(job.run_at) - clock_timestamp())
+            "select case when " {self.claim_limit} " then (select extract(epoch from min(job.run_at) - clock_timestamp())
 from unnest(" {self.scans.queues} ") as wanted (queue, first, last)
 cross join lateral (
     select job.run_at
@@ -49,7 +49,7 @@ cross join lateral (
         select r.run_at from jobs.ready r
         where r.queue = wanted.queue and r.priority = level.priority
           and r.run_at >= scan.floor and r.run_at <= now() + make_interval(secs => " [self.within => Double] ")
-          and r.kind = any(" [self.kinds => Array<Text>] ") and r.crashes < " [self.suspect_at => Integer] " and " {FlagsKnown("r")} "
+          and r.kind = any(" [self.kinds => Array<Text>] ") and r.crashes < " [self.quarantined_at => Integer] " and " {FlagsKnown("r")} "
         order by r.run_at, r.id
         limit 1
     ) job

@@ -12,7 +12,7 @@ use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, BigInt, Integer, Nullable, SmallInt, Text, Timestamptz};
 use diesel_jobs_core::storage::Claim;
 
-use super::gate::Alone;
+use super::claim_limit::Alone;
 use super::scan::NOT_PAUSED;
 use crate::flags::FlagsKnown;
 use crate::pg::levels::{Plan, Straggler};
@@ -23,7 +23,7 @@ pub(crate) struct RescanQuery<'a> {
     priorities: Vec<i32>,
     floors: Vec<Option<DateTime<Utc>>>,
     kinds: &'a [String],
-    suspect_at: i32,
+    quarantined_at: i32,
     alone: Alone,
 }
 
@@ -35,8 +35,8 @@ impl<'a> RescanQuery<'a> {
             priorities: plan.scans.iter().map(|scan| scan.hi).collect(),
             floors: plan.scans.iter().map(|scan| scan.floor).collect(),
             kinds: &claim.kinds,
-            suspect_at: claim.suspect_at.into(),
-            alone: Alone { insist: claim.insist },
+            quarantined_at: claim.quarantined_at.into(),
+            alone: Alone { bypass_limit: claim.bypass_limit },
         }
     }
 }
@@ -54,7 +54,7 @@ left join lateral (
     cross join lateral (
         select r.priority, r.run_at, r.id from jobs.ready r
         where r.queue = wanted.queue and r.priority = wanted.priority and r.run_at < wanted.floor
-          and r.kind = any(" [self.kinds => Array<Text>] ") and r.crashes < " [self.suspect_at => Integer] " and " {FlagsKnown("r")} "
+          and r.kind = any(" [self.kinds => Array<Text>] ") and r.crashes < " [self.quarantined_at => Integer] " and " {FlagsKnown("r")} "
         order by r.run_at, r.id
         limit 1
     ) low

@@ -23,7 +23,7 @@ use crate::pg::native::{native_query, sql};
 
 pub(crate) struct RescueQuery {
     pub(crate) max_crashes: i32,
-    pub(crate) suspect_at: i32,
+    pub(crate) quarantined_at: i32,
     pub(crate) keep_seconds: f64,
     /// Without it the running jobs are looked at only when a worker is dead.
     pub(crate) orphans: bool,
@@ -68,7 +68,7 @@ impl QueryFragment<Pg> for RescueQuery {
     join (select worker, count(*) > 1 as in_company from jobs.running where worker = any(array(select worker from lost)) group by worker) crew
         using (worker)
     cross join lateral (
-        select case when in_company then greatest(crashes, least(crashes + 1, " [self.suspect_at => Integer] ")) else least(crashes + 1, 32767) end as crashed
+        select case when in_company then greatest(crashes, least(crashes + 1, " [self.quarantined_at => Integer] ")) else least(crashes + 1, 32767) end as crashed
     ) count
 ), returned as (
     insert into jobs.ready (" READY ", " CARRIED ")
@@ -82,14 +82,14 @@ impl QueryFragment<Pg> for RescueQuery {
     insert into jobs.job_error (" ERROR ")
     select j.id, j.attempt, j.claimed_at, j.worker, 'crash',
            'worker ' || j.worker || coalesce(' (process ' || d.pid || ' on ' || d.host || ', last heartbeat ' || d.heartbeat_at || ')', '')
-               || ' died with the job' || coalesce('; discarded: ' || j.verdict, case when j.crashed >= " [self.suspect_at => Integer] " then '; next time it runs alone' else '' end)
+               || ' died with the job' || coalesce('; discarded: ' || j.verdict, case when j.crashed >= " [self.quarantined_at => Integer] " then '; next time it runs alone' else '' end)
     from judged j left join dead d on d.id = j.worker
 ), woken as (
     select pg_notify('jobs', queue) from judged where verdict is null group by queue
 )
 select j.id, j.verdict is not null, (select count(*) from woken),
-       exists (select from judged where verdict is null and crashed >= " [self.suspect_at => Integer] ")
-       or exists (select from jobs.ready waiting where waiting.crashes > 0 and waiting.crashes >= " [self.suspect_at => Integer] "
+       exists (select from judged where verdict is null and crashed >= " [self.quarantined_at => Integer] ")
+       or exists (select from jobs.ready waiting where waiting.crashes > 0 and waiting.crashes >= " [self.quarantined_at => Integer] "
                   and waiting.run_at <= now() and " {FlagsKnown("waiting")} "),
        (select count(*) from jobs.running r
         where (" [self.orphans => Bool] WITHOUT_WORKER " and " {FlagsKnown("r")} ") > (select count(*) from lost),

@@ -38,7 +38,7 @@ select id, kind, reason from gone";
 pub(crate) struct SetWaitingApart<'a> {
     totals: Vec<i64>,
     kinds: &'a [String],
-    suspect_at: i32,
+    quarantined_at: i32,
     scans: Scans<'a>,
 }
 
@@ -48,7 +48,7 @@ impl<'a> SetWaitingApart<'a> {
         Self {
             totals: claim.wanted.iter().map(total).collect(),
             kinds: &claim.kinds,
-            suspect_at: claim.suspect_at.into(),
+            quarantined_at: claim.quarantined_at.into(),
             scans: Scans::new(claim, plan),
         }
     }
@@ -68,7 +68,7 @@ impl QueryFragment<Pg> for SetWaitingApart<'_> {
             select r.ctid, r.id, r.attempt, r.lease, r.enqueued_at from jobs.ready r
             where r.queue = wanted.queue and r.priority = level.priority
               and r.run_at >= scan.floor and r.run_at <= now()
-              and r.kind = any(" [self.kinds => Array<Text>] ") and r.crashes < " [self.suspect_at => Integer] " and " {FlagsKnown("r")} "
+              and r.kind = any(" [self.kinds => Array<Text>] ") and r.crashes < " [self.quarantined_at => Integer] " and " {FlagsKnown("r")} "
             order by r.run_at, r.id
             limit wanted.total
             for update skip locked
@@ -82,31 +82,31 @@ impl QueryFragment<Pg> for SetWaitingApart<'_> {
 
 native_query!(SetWaitingApart<'a> -> (BigInt, Text, Text));
 
-/// The same for those that [`claim_suspect`](super::claim_suspect) looks at.
-pub(crate) struct SetSuspectsApart {
-    suspect_at: i32,
+/// The same for those that [`claim_quarantined`](super::claim_quarantined) looks at.
+pub(crate) struct SetQuarantinedApart {
+    quarantined_at: i32,
 }
 
-impl SetSuspectsApart {
+impl SetQuarantinedApart {
     pub(crate) fn new(claim: &Claim) -> Self {
-        Self { suspect_at: claim.suspect_at.into() }
+        Self { quarantined_at: claim.quarantined_at.into() }
     }
 }
 
-impl QueryFragment<Pg> for SetSuspectsApart {
+impl QueryFragment<Pg> for SetQuarantinedApart {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         sql!(
             out,
             "with looked as materialized (
     select r.ctid, r.id, r.attempt, r.lease, r.enqueued_at from jobs.ready r
-    where r.crashes > 0 and r.crashes >= " [self.suspect_at => Integer] " and r.run_at <= now() and " {FlagsKnown("r")} "
+    where r.crashes > 0 and r.crashes >= " [self.quarantined_at => Integer] " and r.run_at <= now() and " {FlagsKnown("r")} "
     for update skip locked
 " WAITING_GO
         )
     }
 }
 
-native_query!(SetSuspectsApart -> (BigInt, Text, Text));
+native_query!(SetQuarantinedApart -> (BigInt, Text, Text));
 
 /// History that has the id of a running job, which could not end: the older of the two goes.
 pub(crate) struct SetFinishedApart;

@@ -14,7 +14,7 @@ use diesel_jobs_core::{Failure, FailureKind, Finish, JobId, Keep, Lease, NewJob,
 use super::cancel_many::CancelManyQuery;
 use super::claim::{ClaimQuery, ClaimedRow};
 use super::claim_few::ClaimFewQuery;
-use super::claim_suspect::ClaimSuspectQuery;
+use super::claim_quarantined::ClaimQuarantinedQuery;
 use super::complete::{CompleteQuery, CompletedQuery};
 use super::complete_in::prepare;
 use super::delete::DeleteQuery;
@@ -28,7 +28,7 @@ use super::operate::{CancelQuery, RetryQuery};
 use super::prune::PruneQuery;
 use super::rescan::RescanQuery;
 use super::rescue::RescueQuery;
-use super::set_apart::{SetFinishedApart, SetRunningApart, SetSuspectsApart, SetWaitingApart};
+use super::set_apart::{SetFinishedApart, SetQuarantinedApart, SetRunningApart, SetWaitingApart};
 use super::thaw::ThawQuery;
 use crate::pg::levels::{Plan, Scan};
 
@@ -69,7 +69,7 @@ fn the_native_statements_are_the_reviewed_ones() {
     let (claim, plan, finish, job) = (claim(), plan(), finish(1), NewJob::raw("k", "{}"));
     insta::assert_snapshot!("claim", text(&ClaimQuery::new(&claim, &plan)));
     insta::assert_snapshot!("claim_few", text(&ClaimFewQuery::new(&claim, &plan_for_few()).unwrap()));
-    insta::assert_snapshot!("claim_suspect", text(&ClaimSuspectQuery::new(&claim)));
+    insta::assert_snapshot!("claim_quarantined", text(&ClaimQuarantinedQuery::new(&claim)));
     insta::assert_snapshot!("next_due", text(&NextDueQuery::new(&claim, &plan, Duration::from_secs(3))));
     insta::assert_snapshot!("discover", text(&DiscoverQuery::new(&claim, &plan)));
     insta::assert_snapshot!("live_queues", text(&LiveQueuesQuery));
@@ -90,7 +90,7 @@ fn the_native_statements_are_the_reviewed_ones() {
         "rescue",
         text(&RescueQuery {
             max_crashes: 3,
-            suspect_at: 2,
+            quarantined_at: 2,
             keep_seconds: 1.0,
             orphans: true,
             worker: None,
@@ -102,7 +102,7 @@ fn the_native_statements_are_the_reviewed_ones() {
     insta::assert_snapshot!("retry", text(&RetryQuery { ids: vec![1] }));
     insta::assert_snapshot!("cancel", text(&CancelQuery::new(vec![1], 1.0)));
     insta::assert_snapshot!("set_waiting_apart", text(&SetWaitingApart::new(&claim, &plan)));
-    insta::assert_snapshot!("set_suspects_apart", text(&SetSuspectsApart::new(&claim)));
+    insta::assert_snapshot!("set_quarantined_apart", text(&SetQuarantinedApart::new(&claim)));
     insta::assert_snapshot!("set_running_apart", text(&SetRunningApart));
     insta::assert_snapshot!("set_finished_apart", text(&SetFinishedApart));
     let cancel_many = CancelManyQuery::new(DateTime::UNIX_EPOCH, 1, 1.0);

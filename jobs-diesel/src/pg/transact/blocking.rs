@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::end::{UNLIMITED, is_outermost, message, refused};
 use super::{Rollback, connections, is_closed, transacted};
-use crate::fate::Fate;
+use crate::commit_decision::CommitDecision;
 use crate::pg::connect::Connector;
 use crate::pg::queries::complete_in;
 use crate::pg::queries::finish::FinishQuery;
@@ -90,8 +90,8 @@ pub(super) async fn transact(
         return Transacted::NotBegun(problem);
     }
     let (pool, begin, connector) = (storage.blocking.clone(), super::begin(storage, lease), storage.connector.clone());
-    let fate = Arc::new(Fate::default());
-    let settled = fate.clone();
+    let commit_decision = Arc::new(CommitDecision::default());
+    let settled = commit_decision.clone();
     let attempt = move || {
         for _ in 0..connections(pool.max_size() as usize) {
             let mut conn = match pool.get() {
@@ -118,7 +118,7 @@ pub(super) async fn transact(
         biased;
         ended = &mut attempt => ended,
         () = abort.cancelled() => {
-            if fate.settle(Fate::ABORTED) {
+            if commit_decision.settle(CommitDecision::ABORTED) {
                 return Transacted::Aborted;
             }
             attempt.await
@@ -133,11 +133,11 @@ fn run(
     sessions: &Sessions,
     lease: Lease,
     body: &BlockingBody,
-    fate: &Fate,
+    commit_decision: &CommitDecision,
 ) -> Result<Transition, Rollback> {
     AnsiTransactionManager::begin_transaction_sql(conn, begin).map_err(Rollback::NotBegun)?;
     let ended = match body(conn) {
-        Ok(transition) => end(conn, sessions, lease, &transition, fate).map(|()| transition),
+        Ok(transition) => end(conn, sessions, lease, &transition, commit_decision).map(|()| transition),
         Err(error) => Err(Rollback::Handler(error)),
     };
     let Err(rollback) = ended else { return ended };
@@ -159,13 +159,13 @@ fn end(
     sessions: &Sessions,
     lease: Lease,
     transition: &Transition,
-    fate: &Fate,
+    commit_decision: &CommitDecision,
 ) -> Result<(), Rollback> {
     let status = AnsiTransactionManager::transaction_manager_status_mut(conn);
     is_outermost(status.transaction_depth())?;
     crash_point("blocking-transaction-finish");
     if let Some(message) = message(sessions, lease, transition) {
-        if !fate.settle(Fate::COMMITS) {
+        if !commit_decision.settle(CommitDecision::COMMITS) {
             return Err(Rollback::Aborted);
         }
         crash_soon("blocking-transaction-commit");
@@ -179,7 +179,7 @@ fn end(
         return Err(Rollback::LeaseLost);
     }
     crash_point("blocking-transaction-commit");
-    if !fate.settle(Fate::COMMITS) {
+    if !commit_decision.settle(CommitDecision::COMMITS) {
         return Err(Rollback::Aborted);
     }
     AnsiTransactionManager::commit_transaction(conn).map_err(Rollback::Database)

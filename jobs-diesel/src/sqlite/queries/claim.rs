@@ -8,7 +8,7 @@ use diesel::SqliteConnection;
 use diesel::dsl::sql;
 use diesel::prelude::*;
 use diesel::sql_types::Bool;
-use diesel_jobs_core::storage::{Claim, Wanted, suspects_at_once};
+use diesel_jobs_core::storage::{Claim, Wanted, quarantined_at_once};
 use diesel_jobs_core::{ClaimedJob, JobId, Lease, WorkerId};
 
 use crate::flags::FlagsKnown;
@@ -18,7 +18,7 @@ use crate::sqlite::schema::jobs_job;
 use crate::sqlite::time::{Now, micros};
 use crate::sqlite::types::{Instant, Worker, count};
 
-/// So long a suspect counts among those that run.
+/// So long a quarantined job counts among those that run.
 const APART: Duration = Duration::from_secs(120);
 
 diesel::alias!(const READY: Alias<Ready> = jobs_job as ready);
@@ -67,7 +67,7 @@ fn claim_lane(
         .filter(READY.field(jobs_job::priority).eq(priority))
         .filter(READY.field(jobs_job::run_at).le(Now))
         .filter(READY.field(jobs_job::kind).eq_any(&*claim.kinds))
-        .filter(READY.field(jobs_job::crashes).lt(i32::from(claim.suspect_at)))
+        .filter(READY.field(jobs_job::crashes).lt(i32::from(claim.quarantined_at)))
         .filter(FlagsKnown("ready"))
         .order((READY.field(jobs_job::run_at), READY.field(jobs_job::id)))
         .limit(i64::try_from(free).unwrap_or(i64::MAX))
@@ -78,16 +78,16 @@ fn claim_lane(
         .get_results(conn)
 }
 
-/// Leases the best due suspect, unless enough workers have one and have not had it for long.
-pub(crate) fn claim_suspect(conn: &mut SqliteConnection, claim: &Claim) -> QueryResult<Option<ClaimedJob>> {
-    let suspect_at = i32::from(claim.suspect_at);
+/// Leases the best due quarantined job, unless enough workers have one and have not had it for long.
+pub(crate) fn claim_quarantined(conn: &mut SqliteConnection, claim: &Claim) -> QueryResult<Option<ClaimedJob>> {
+    let quarantined_at = i32::from(claim.quarantined_at);
     let running = jobs_job::table
         .filter(jobs_job::state.eq(RUNNING))
-        .filter(jobs_job::crashes.ge(suspect_at))
+        .filter(jobs_job::crashes.ge(quarantined_at))
         .filter((jobs_job::claimed_at + micros(APART)).gt(Now.nullable()))
         .count();
     if !workers::is_registered(conn, claim.worker)?
-        || running.get_result::<i64>(conn)? >= suspects_at_once(workers::number(conn)?)
+        || running.get_result::<i64>(conn)? >= quarantined_at_once(workers::number(conn)?)
     {
         return Ok(None);
     }
@@ -101,7 +101,7 @@ pub(crate) fn claim_suspect(conn: &mut SqliteConnection, claim: &Claim) -> Query
         .filter(READY.field(jobs_job::state).eq(AVAILABLE))
         // As a bind it would not be the condition of the index.
         .filter(sql::<Bool>("ready.crashes > 0"))
-        .filter(READY.field(jobs_job::crashes).ge(suspect_at))
+        .filter(READY.field(jobs_job::crashes).ge(quarantined_at))
         .filter(READY.field(jobs_job::run_at).le(Now))
         .filter(READY.field(jobs_job::queue).eq_any(queues))
         .filter(READY.field(jobs_job::kind).eq_any(&*claim.kinds))

@@ -36,7 +36,7 @@ fn first_of_lane(conn: &mut SqliteConnection, claim: &Claim, queue: &str, priori
         .filter(jobs_job::queue.eq(queue))
         .filter(jobs_job::priority.eq(priority))
         .filter(jobs_job::kind.eq_any(&*claim.kinds))
-        .filter(jobs_job::crashes.lt(i32::from(claim.suspect_at)))
+        .filter(jobs_job::crashes.lt(i32::from(claim.quarantined_at)))
         .filter(FlagsKnown("jobs_job"))
         .order((jobs_job::run_at, jobs_job::id))
         .select(jobs_job::run_at)

@@ -21,13 +21,13 @@ use crate::sqlite::schema::{jobs_job, jobs_worker};
 use crate::sqlite::time::{Now, after, micros};
 use crate::sqlite::types::{Instant, Worker};
 
-/// Whether suspects are due. Only reads.
-pub(crate) fn suspects(conn: &mut SqliteConnection, policy: RescuePolicy) -> QueryResult<bool> {
+/// Whether quarantined jobs are due. Only reads.
+pub(crate) fn quarantined(conn: &mut SqliteConnection, policy: RescuePolicy) -> QueryResult<bool> {
     let due = jobs_job::table
         .filter(jobs_job::state.eq(AVAILABLE))
         // As a bind it would not be the condition of the index.
         .filter(sql::<Bool>("crashes > 0"))
-        .filter(jobs_job::crashes.ge(i32::from(policy.suspect_at())))
+        .filter(jobs_job::crashes.ge(i32::from(policy.quarantined_at())))
         .filter(jobs_job::run_at.le(Now))
         .filter(FlagsKnown("jobs_job"));
     diesel::select(exists(due)).get_result(conn)
@@ -62,10 +62,10 @@ pub(crate) fn rescue(conn: &mut SqliteConnection, policy: RescuePolicy) -> Query
         let in_company = crews[&orphan.worker_id()] > 1;
         let crashes = orphan.crashes_now(policy, in_company);
         let verdict = orphan.verdict(policy, in_company, crashes);
-        let is_suspect = verdict.is_none() && crashes >= i32::from(policy.suspect_at());
-        rescued.suspects |= is_suspect;
+        let is_quarantined = verdict.is_none() && crashes >= i32::from(policy.quarantined_at());
+        rescued.quarantined |= is_quarantined;
         let died = dead.iter().find(|worker| Some(worker.id.0) == orphan.worker_id());
-        let failure = Failure::new(FailureKind::Crash, &orphan.obituary(died, verdict, is_suspect));
+        let failure = Failure::new(FailureKind::Crash, &orphan.obituary(died, verdict, is_quarantined));
         failures::record(conn, JobId(orphan.id), &failure)?;
         match verdict {
             Some(_) => discard(conn, orphan, crashes, policy)?,
@@ -113,10 +113,10 @@ impl Orphan {
         self.worker.map(|worker| worker.0)
     }
 
-    /// With this crash. In company it makes a suspect at most.
+    /// With this crash. In company the job is quarantined at most.
     fn crashes_now(&self, policy: RescuePolicy, in_company: bool) -> i32 {
         let crashes = self.crashes + 1;
-        if in_company { crashes.min(policy.suspect_at().into()).max(self.crashes) } else { crashes }
+        if in_company { crashes.min(policy.quarantined_at().into()).max(self.crashes) } else { crashes }
     }
 
     /// Why it is discarded, if it is.
@@ -130,7 +130,7 @@ impl Orphan {
         }
     }
 
-    fn obituary(&self, died: Option<&DeadWorker>, verdict: Option<&str>, is_suspect: bool) -> String {
+    fn obituary(&self, died: Option<&DeadWorker>, verdict: Option<&str>, is_quarantined: bool) -> String {
         let mut text = "worker ".to_owned();
         text += &self.worker.map_or_else(|| "unknown".to_owned(), |worker| worker.0.to_string());
         if let Some(DeadWorker { host, pid, heartbeat_at, .. }) = died {
@@ -139,7 +139,7 @@ impl Orphan {
         text += " died with the job";
         if let Some(verdict) = verdict {
             text += &format!("; discarded: {verdict}");
-        } else if is_suspect {
+        } else if is_quarantined {
             text += "; next time it runs alone";
         }
         text

@@ -95,7 +95,7 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     }
     let wanted = |slots| wants(id, &[("default", slots)]);
     step!("next_due", storage.next_due(&wanted(1), Duration::MAX));
-    let mut claimed = step!("claim", storage.claim(&Claim { insist: true, ..wanted(100) }));
+    let mut claimed = step!("claim", storage.claim(&Claim { bypass_limit: true, ..wanted(100) }));
     assert!(claimed.len() >= 6, "{}", claimed.len());
     step!("leases", storage.leases(id, None));
 
@@ -140,9 +140,12 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     let job = claimed_by_owner(f, dead).await;
     tokio::time::sleep(Duration::from_millis(5)).await;
     let rescued = step!("rescue", storage.rescue(RescuePolicy { max_crashes: 2, ..POLICY }));
-    assert_eq!((&rescued.returned[..], rescued.suspects), (&[job.job][..], true));
-    let suspect = step!("claim_suspect", storage.claim_suspect(&Claim { suspect_at: 1, ..wants(id, &[("mine", 1)]) }));
-    assert_eq!(suspect.map(|suspect| suspect.lease.job), Some(job.job));
+    assert_eq!((&rescued.returned[..], rescued.quarantined), (&[job.job][..], true));
+    let quarantined = step!(
+        "claim_quarantined",
+        storage.claim_quarantined(&Claim { quarantined_at: 1, ..wants(id, &[("mine", 1)]) })
+    );
+    assert_eq!(quarantined.map(|quarantined| quarantined.lease.job), Some(job.job));
     let lease = claimed_by_owner(f, sleeper).await;
     let expired = Transition::Discard { failure: failure("no"), keep: Keep::For(Duration::ZERO) };
     f.database().storage.finish(&finish(lease, expired)).await.unwrap();

@@ -1,7 +1,7 @@
 //! Exactly-once effects: a transactional job's effect is there once, with its completion, and never without.
 
 use crate::checker::{Kind, Run, Violation};
-use crate::history::Fate;
+use crate::history::CommitOutcome;
 
 pub(super) fn check(run: &Run<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
@@ -15,7 +15,7 @@ pub(super) fn check(run: &Run<'_>) -> Vec<Violation> {
         }
         let [effect] = effects else { continue };
         let Some([job]) = run.jobs.get(&number).map(Vec::as_slice) else {
-            if enqueued.fate != Fate::RolledBack {
+            if enqueued.outcome != CommitOutcome::RolledBack {
                 found.push(Violation::new(Kind::StaleWrite, number, "there is an effect of it, and no job"));
             }
             continue;

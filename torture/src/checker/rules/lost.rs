@@ -1,18 +1,18 @@
 //! No loss: what was acknowledged is there, and ended as its handler said.
 
 use crate::checker::{Kind, Run, Violation};
-use crate::history::{Ending, Fate};
+use crate::history::{CommitOutcome, Ending};
 
 pub(super) fn check(run: &Run<'_>) -> Vec<Violation> {
     let lost = |number, what: &str| Violation::new(Kind::Lost, number, what);
     let mut found = Vec::new();
     for enqueued in &run.record.enqueued {
         let number = enqueued.number;
-        match enqueued.fate {
-            Fate::Acknowledged if !run.jobs.contains_key(&number) => {
+        match enqueued.outcome {
+            CommitOutcome::Acknowledged if !run.jobs.contains_key(&number) => {
                 found.push(lost(number, "its enqueue was acknowledged, and there is no such job"));
             }
-            Fate::Unknown if !run.jobs.contains_key(&number) && !run.events(number).is_empty() => {
+            CommitOutcome::Unknown if !run.jobs.contains_key(&number) && !run.events(number).is_empty() => {
                 found.push(lost(number, "it ran, and there is no such job"));
             }
             _ => {}

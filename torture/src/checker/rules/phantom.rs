@@ -1,12 +1,12 @@
 //! No phantom: what was rolled back never runs, what was enqueued once exists once, and nothing starts too early.
 
 use crate::checker::{Kind, Run, Violation};
-use crate::history::Fate;
+use crate::history::CommitOutcome;
 
 pub(super) fn check(run: &Run<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     let mut phantom = |number, what: &str| found.push(Violation::new(Kind::Phantom, number, what));
-    for enqueued in run.record.enqueued.iter().filter(|row| row.fate == Fate::RolledBack) {
+    for enqueued in run.record.enqueued.iter().filter(|row| row.outcome == CommitOutcome::RolledBack) {
         if run.jobs.contains_key(&enqueued.number) {
             phantom(enqueued.number, "its enqueue was rolled back, and it exists");
         } else if !run.events(enqueued.number).is_empty() {

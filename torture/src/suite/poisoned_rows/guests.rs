@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use tokio_postgres::Client;
-use torture::history::{Enqueued, Fate};
+use torture::history::{CommitOutcome, Enqueued};
 use torture::workload::{Shape, Work, new_job};
 
 use crate::suite::arena::number;
@@ -143,7 +143,7 @@ pub(super) async fn repeated(conn: &Client, round: i64) -> Result<(Vec<Guest>, V
     ];
     let guests = guests.map(|(what, id, ends)| Guest { what, id, apart: 1, ends: Some(ends) });
     let others = [(long, of_running), (transactional, of_transaction)];
-    Ok((guests.into(), others.map(|(work, id)| work.enqueued(Some(id), Fate::Acknowledged)).into()))
+    Ok((guests.into(), others.map(|(work, id)| work.enqueued(Some(id), CommitOutcome::Acknowledged)).into()))
 }
 
 /// Enqueues this job under this id.

@@ -1,4 +1,4 @@
-//! `claim_suspect`: leases the best due suspect, a job that must run alone, unless enough workers have one and have not had it
+//! `claim_quarantined`: leases the best due quarantined job, a job that must run alone, unless enough workers have one and have not had it
 //! for long. It reads the few jobs that were in crashes by indexes of their own.
 
 use diesel::pg::Pg;
@@ -6,32 +6,32 @@ use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, BigInt, Integer, Text, Uuid as SqlUuid};
 use diesel_jobs_core::WorkerId;
-use diesel_jobs_core::storage::{Claim, WORKERS_FOR_A_SUSPECT};
+use diesel_jobs_core::storage::{Claim, WORKERS_FOR_A_QUARANTINED_JOB};
 
 use super::claim::{IntoRunning, Row};
 use super::scan::NOT_PAUSED;
 use crate::flags::FlagsKnown;
-use crate::pg::advisory::{SUSPECT, TRY};
+use crate::pg::advisory::{QUARANTINED, TRY};
 use crate::pg::native::{native_query, sql};
 
-pub(crate) struct ClaimSuspectQuery<'a> {
+pub(crate) struct ClaimQuarantinedQuery<'a> {
     worker: WorkerId,
     into_running: IntoRunning,
     queues: Vec<&'a str>,
     kinds: &'a [String],
-    suspect_at: i32,
+    quarantined_at: i32,
 }
 
-impl<'a> ClaimSuspectQuery<'a> {
+impl<'a> ClaimQuarantinedQuery<'a> {
     pub(crate) fn new(claim: &'a Claim) -> Self {
         let with_a_slot = claim.wanted.iter().filter(|wanted| wanted.slots > 0);
         let queues = with_a_slot.map(|wanted| wanted.queue.as_ref()).collect();
         let (worker, into_running) = (claim.worker, IntoRunning(claim.worker));
-        Self { worker, into_running, queues, kinds: &claim.kinds, suspect_at: claim.suspect_at.into() }
+        Self { worker, into_running, queues, kinds: &claim.kinds, quarantined_at: claim.quarantined_at.into() }
     }
 }
 
-impl QueryFragment<Pg> for ClaimSuspectQuery<'_> {
+impl QueryFragment<Pg> for ClaimQuarantinedQuery<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         // The lock keeps most from seeing at the same moment that there is room for one; one too many now and then does no harm.
         sql!(
@@ -41,11 +41,11 @@ impl QueryFragment<Pg> for ClaimSuspectQuery<'_> {
         select r.ctid
         from jobs.ready r
         join unnest(" [self.queues => Array<Text>] ") as wanted (queue) on wanted.queue = r.queue
-        where r.crashes > 0 and r.crashes >= " [self.suspect_at => Integer] " and r.run_at <= now()
+        where r.crashes > 0 and r.crashes >= " [self.quarantined_at => Integer] " and r.run_at <= now()
           and r.kind = any(" [self.kinds => Array<Text>] ") and " {FlagsKnown("r")} "
-          and (select " TRY SUSPECT ")
-          and (select count(*) from jobs.running other where other.crashes > 0 and other.crashes >= " [self.suspect_at => Integer] "
-               and other.claimed_at > now() - interval '2 minutes') < (select greatest(count(*) / " [WORKERS_FOR_A_SUSPECT => BigInt] ", 1) from jobs.worker)
+          and (select " TRY QUARANTINED ")
+          and (select count(*) from jobs.running other where other.crashes > 0 and other.crashes >= " [self.quarantined_at => Integer] "
+               and other.claimed_at > now() - interval '2 minutes') < (select greatest(count(*) / " [WORKERS_FOR_A_QUARANTINED_JOB => BigInt] ", 1) from jobs.worker)
           and exists (select from jobs.worker w where w.id = " [self.worker.0 => SqlUuid] ")
           and " NOT_PAUSED "
         order by r.priority desc, r.run_at, r.id
@@ -57,4 +57,4 @@ impl QueryFragment<Pg> for ClaimSuspectQuery<'_> {
     }
 }
 
-native_query!(ClaimSuspectQuery<'a> -> Row);
+native_query!(ClaimQuarantinedQuery<'a> -> Row);

@@ -10,7 +10,7 @@ async fn short() {}
 
 const IDLE: &str = "select count(*) as number from jobs.worker where idle";
 
-async fn a_worker_in_bustle_asks_not_to_be_woken_and_asks_again_when_it_is_over(db: Db) {
+async fn a_worker_that_polls_busily_asks_not_to_be_woken_and_asks_again_when_it_is_over(db: Db) {
     let mut conn = db.conn().await;
     let worker = Running::start(db.worker(registry![Short]).poll(Duration::from_secs(60)));
     db.await_number(1, IDLE).await;
@@ -29,5 +29,5 @@ async fn a_worker_in_bustle_asks_not_to_be_woken_and_asks_again_when_it_is_over(
 }
 
 support::on_postgres! {
-    a_worker_in_bustle_asks_not_to_be_woken_and_asks_again_when_it_is_over,
+    a_worker_that_polls_busily_asks_not_to_be_woken_and_asks_again_when_it_is_over,
 }

@@ -5,16 +5,16 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Whether the transaction commits is settled once, by whoever comes first: the handler's end or the abort.
 #[derive(Default)]
-pub(crate) struct Fate(AtomicU8);
+pub(crate) struct CommitDecision(AtomicU8);
 
-impl Fate {
+impl CommitDecision {
     const OPEN: u8 = 0;
     pub(crate) const COMMITS: u8 = 1;
     pub(crate) const ABORTED: u8 = 2;
 
     /// `false`: it was settled before.
-    pub(crate) fn settle(&self, fate: u8) -> bool {
-        self.0.compare_exchange(Self::OPEN, fate, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    pub(crate) fn settle(&self, commit_decision: u8) -> bool {
+        self.0.compare_exchange(Self::OPEN, commit_decision, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     pub(crate) fn is_aborted(&self) -> bool {

@@ -1,4 +1,4 @@
-//! The auditor: compares the leases this process believes to hold with those that stand.
+//! The reconciler: compares the leases this process believes to hold with those that stand.
 //!
 //! - Believed and not standing: an operator cancelled the job, or it was rescued from here by mistake. Its attempt is told
 //!   to stop, long before its finish would be refused. What was committed a moment ago does not stand either: its attempt
@@ -20,7 +20,7 @@ use crate::job::JobId;
 use crate::lease::{Lease, WorkerId};
 use crate::outcome::{Finish, Transition};
 use crate::storage::StorageResult;
-use crate::telemetry::{self, Trouble};
+use crate::telemetry::{self, RateLimitedWarning};
 use crate::worker::shared::Shared;
 
 /// Looks between two for leases that nobody knows of, when there is no reason for one: two leases apart, at most a minute.
@@ -29,16 +29,16 @@ const LOOKS: u32 = 12;
 const NEWS: Duration = Duration::from_millis(500);
 
 pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
-    let trouble = Trouble::new("leases");
+    let warning = RateLimitedWarning::new("leases");
     let mut looks = 0;
     while pause(shared.settings.sweep(), &stop).await {
         looks += 1;
         if looks == LOOKS {
             looks = 0;
-            shared.doubt.store(true, Ordering::Release);
+            shared.needs_reconcile.store(true, Ordering::Release);
         }
         if let Err(problem) = audit(&shared, &stop).await {
-            trouble.report(&problem);
+            warning.report(&problem);
         }
     }
 }
@@ -55,9 +55,11 @@ async fn audit(shared: &Shared, stop: &CancellationToken) -> StorageResult<()> {
             believed.iter().for_each(|lost| shared.leases.lose_one(lost));
         }
     }
-    if shared.doubt.swap(false, Ordering::AcqRel) {
-        // Should this fail, the doubt remains.
-        give_back_strays(shared, worker).await.inspect_err(|_| shared.doubt.store(true, Ordering::Release))?;
+    if shared.needs_reconcile.swap(false, Ordering::AcqRel) {
+        // Should this fail, it is still needed.
+        give_back_strays(shared, worker)
+            .await
+            .inspect_err(|_| shared.needs_reconcile.store(true, Ordering::Release))?;
     }
     Ok(())
 }

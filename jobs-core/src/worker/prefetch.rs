@@ -16,7 +16,7 @@ const WEIGHT: u64 = 8;
 
 /// Running means of how long the jobs of a queue run and how large they are.
 #[derive(Debug, Default)]
-pub(crate) struct Pace {
+pub(crate) struct Prefetch {
     /// Nanoseconds; zero: nothing known yet.
     run: AtomicU64,
     bytes: AtomicU64,
@@ -29,13 +29,13 @@ fn learn(mean: &AtomicU64, sample: u64) {
     mean.store(new.max(1), Ordering::Relaxed);
 }
 
-impl Pace {
+impl Prefetch {
     /// A handler ran for this long.
     pub(crate) fn ran(&self, time: Duration) {
         learn(&self.run, u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / WEIGHT).min(u64::MAX / WEIGHT));
     }
 
-    /// Jobs waited in hand too long: nothing is claimed ahead until short ones have run again.
+    /// Prefetched jobs waited too long: nothing is prefetched until short ones have run again.
     pub(crate) fn stalled(&self) {
         self.run.store(u64::try_from(AHEAD.as_nanos()).unwrap_or(u64::MAX) * 2, Ordering::Relaxed);
     }
@@ -45,7 +45,7 @@ impl Pace {
         learn(&self.bytes, bytes as u64);
     }
 
-    /// How many jobs to have in hand beyond those that run, with so many slots.
+    /// How many jobs to prefetch beyond those that run, with so many slots.
     pub(crate) fn ahead(&self, slots: usize) -> usize {
         let run = self.run.load(Ordering::Relaxed);
         let limit = u64::try_from(AHEAD.as_nanos()).unwrap_or(u64::MAX);
@@ -62,51 +62,51 @@ impl Pace {
 mod tests {
     use super::*;
 
-    fn pace(runs: &[Duration]) -> Pace {
-        let pace = Pace::default();
-        runs.iter().for_each(|run| pace.ran(*run));
-        pace
+    fn prefetch(runs: &[Duration]) -> Prefetch {
+        let prefetch = Prefetch::default();
+        runs.iter().for_each(|run| prefetch.ran(*run));
+        prefetch
     }
 
     #[test]
     fn nothing_is_claimed_ahead_before_anything_is_known() {
-        assert_eq!(Pace::default().ahead(16), 0);
+        assert_eq!(Prefetch::default().ahead(16), 0);
     }
 
     #[test]
     fn short_jobs_are_claimed_ahead_for_a_twentieth_of_a_second() {
-        assert_eq!(pace(&[Duration::from_millis(10)]).ahead(16), 80);
-        assert_eq!(pace(&[Duration::from_nanos(100)]).ahead(16), 2000, "but not without bound");
+        assert_eq!(prefetch(&[Duration::from_millis(10)]).ahead(16), 80);
+        assert_eq!(prefetch(&[Duration::from_nanos(100)]).ahead(16), 2000, "but not without bound");
     }
 
     #[test]
     fn long_jobs_are_not_claimed_ahead() {
-        assert_eq!(pace(&[Duration::from_millis(51)]).ahead(16), 0);
-        assert_eq!(pace(&[Duration::MAX]).ahead(16), 0);
+        assert_eq!(prefetch(&[Duration::from_millis(51)]).ahead(16), 0);
+        assert_eq!(prefetch(&[Duration::MAX]).ahead(16), 0);
     }
 
     #[test]
     fn one_long_job_among_short_ones_ends_it_and_short_ones_bring_it_back() {
-        let pace = pace(&[Duration::from_micros(10); 1000]);
-        pace.ran(Duration::from_secs(1));
-        assert_eq!(pace.ahead(16), 0);
-        (0..100).for_each(|_| pace.ran(Duration::from_micros(10)));
-        assert_eq!(pace.ahead(16), 2000);
+        let prefetch = prefetch(&[Duration::from_micros(10); 1000]);
+        prefetch.ran(Duration::from_secs(1));
+        assert_eq!(prefetch.ahead(16), 0);
+        (0..100).for_each(|_| prefetch.ran(Duration::from_micros(10)));
+        assert_eq!(prefetch.ahead(16), 2000);
     }
 
     #[test]
     fn after_a_stall_nothing_is_claimed_ahead_until_short_jobs_have_run() {
-        let pace = pace(&[Duration::from_micros(10)]);
-        pace.stalled();
-        assert_eq!(pace.ahead(16), 0);
-        (0..10).for_each(|_| pace.ran(Duration::from_micros(10)));
-        assert!(pace.ahead(16) > 0);
+        let prefetch = prefetch(&[Duration::from_micros(10)]);
+        prefetch.stalled();
+        assert_eq!(prefetch.ahead(16), 0);
+        (0..10).for_each(|_| prefetch.ran(Duration::from_micros(10)));
+        assert!(prefetch.ahead(16) > 0);
     }
 
     #[test]
     fn large_arguments_are_bounded_by_their_size() {
-        let pace = pace(&[Duration::from_micros(1)]);
-        pace.claimed(64 * 1024);
-        assert_eq!(pace.ahead(16), 128);
+        let prefetch = prefetch(&[Duration::from_micros(1)]);
+        prefetch.claimed(64 * 1024);
+        assert_eq!(prefetch.ahead(16), 128);
     }
 }

@@ -1,7 +1,7 @@
-//! Broken twins: workers that lack one thing the product does right. A test that does not object to its twin would not
+//! Mutants: workers that lack one thing the product does right. A test that does not object to its mutant would not
 //! object to the product either, if that were ever lost.
 //!
-//! A twin is the very same program behind a proxy that puts other words into its statements, or on a server that is set
+//! A mutant is the very same program behind a proxy that puts other words into its statements, or on a server that is set
 //! to be careless, so that nothing in the product knows how to be wrong.
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ const COMPLETE: &str = "and r.lease = $2 and r.worker = $3";
 
 /// One of them.
 #[derive(Debug)]
-pub(super) struct Twin {
+pub(super) struct Mutant {
     pub(super) name: &'static str,
     /// The tests that must object.
     pub(super) tests: &'static [&'static str],
@@ -28,64 +28,64 @@ pub(super) struct Twin {
     pub(super) server: &'static str,
 }
 
-pub(super) const TWINS: &[Twin] = &[
-    Twin {
+pub(super) const MUTANTS: &[Mutant] = &[
+    Mutant {
         name: "no-fence",
         tests: &["zombies"],
         fault: "finishes look at the job and not at the lease",
         reworded: &[(COMPLETE, "and (r.lease = $2 or r.worker = $3 or true)")],
         server: "",
     },
-    Twin {
+    Mutant {
         name: "commits-anyway",
         tests: &["zombies"],
         fault: "the end of a handler's transaction does not fail when its lease is gone",
         reworded: &[("left join moved on true", "join moved on true")],
         server: "",
     },
-    Twin {
+    Mutant {
         name: "effects-apart",
         tests: &["kill-storm", "crash-points", "server-errors", "disk-full", "pgbouncer"],
         fault: "effects and finish are not one transaction",
         reworded: &[("BEGIN READ WRITE", "select 1")],
         server: "",
     },
-    Twin {
+    Mutant {
         name: "forgetful-rescue",
         tests: &["kill-storm"],
         fault: "every fifth rescued job is not put back",
         reworded: &[("from judged where verdict is null\n", "from judged where verdict is null and id % 5 <> 0\n")],
         server: "",
     },
-    Twin {
+    Mutant {
         name: "late-rescue",
         tests: &["black-hole"],
         fault: "a worker counts as dead after three leases",
         reworded: &[("heartbeat_at < now() - lease for", "heartbeat_at < now() - 3 * lease for")],
         server: "",
     },
-    Twin {
+    Mutant {
         name: "steps-are-deaths",
         tests: &["clock-steps"],
         fault: "the rescue does not look at the rescuer's own row",
         reworded: &[("exists (select from own where is_known and is_young)", "true")],
         server: "",
     },
-    Twin {
+    Mutant {
         name: DEAF,
         tests: &["line-never-returns"],
         fault: "nobody probes a silent line",
         reworded: &[],
         server: "",
     },
-    Twin {
+    Mutant {
         name: "as-the-database-says",
         tests: &["settings"],
         fault: "the worker's own sessions have the database's defaults",
         reworded: &[("SET TIME ZONE 'UTC'", "set default_transaction_isolation = serializable")],
         server: "",
     },
-    Twin {
+    Mutant {
         name: "no-audit",
         tests: &["unknown-commit"],
         fault: "nobody looks for leases that a lost reply left behind",
@@ -95,28 +95,28 @@ pub(super) const TWINS: &[Twin] = &[
         )],
         server: "",
     },
-    Twin {
+    Mutant {
         name: "hasty-commit",
         tests: &["database-crash"],
         fault: "commits are acknowledged before they are on the disk",
         reworded: &[],
         server: "alter system set synchronous_commit = off",
     },
-    Twin {
+    Mutant {
         name: "costly-return",
         tests: &["deploys"],
         fault: "a job that goes back has consumed an attempt",
         reworded: &[("else greatest(attempt - 1, 0) end", "else attempt end")],
         server: "",
     },
-    Twin {
+    Mutant {
         name: "late-poll",
         tests: &["lost-notifications"],
         fault: "a poll takes due jobs for jobs that are due in a second",
         reworded: &[("- clock_timestamp()", "- clock_timestamp() + interval '1 second'")],
         server: "",
     },
-    Twin {
+    Mutant {
         name: "blames-everybody",
         tests: &["poison-pill"],
         fault: "whoever was there when a worker died is discarded at last",
@@ -126,14 +126,14 @@ pub(super) const TWINS: &[Twin] = &[
         ],
         server: "",
     },
-    Twin {
+    Mutant {
         name: "keeps-bad-rows",
         tests: &["poisoned-rows"],
         fault: "what the database refuses to move stays where it is",
         reworded: &[("select place from culprit where reason is not null", "select place from culprit where false")],
         server: "",
     },
-    Twin {
+    Mutant {
         name: "hasty-floors",
         tests: &["claim-race"],
         fault: "no claim looks below what was there a moment ago, whose transaction is still under way",
@@ -143,21 +143,21 @@ pub(super) const TWINS: &[Twin] = &[
         )],
         server: "",
     },
-    Twin {
+    Mutant {
         name: "no-rescan",
         tests: &["kill-storm"],
         fault: "no rescan finds what came back below the scan floors",
         reworded: &[("r.run_at < wanted.floor", "r.run_at < '-infinity'")],
         server: "",
     },
-    Twin {
+    Mutant {
         name: "no-floors",
         tests: &["pinned-snapshot", "unknown-kinds"],
         fault: "every claim begins at the bottom",
         reworded: &[("r.run_at >= scan.floor", "r.run_at >= '-infinity'")],
         server: "",
     },
-    Twin {
+    Mutant {
         name: "ticks-for-all",
         tests: &["cron"],
         fault: "whoever sees that a tick is due enqueues it",
@@ -170,14 +170,14 @@ pub(super) const TWINS: &[Twin] = &[
         ],
         server: "",
     },
-    Twin {
+    Mutant {
         name: "own-clock",
         tests: &["clocks"],
         fault: "an hour more or less is nothing to a claim",
         reworded: &[("r.run_at <= now()", "r.run_at <= now() + interval '1 hour'")],
         server: "",
     },
-    Twin {
+    Mutant {
         name: "rescue-by-age",
         tests: &["live-job", "starvation"],
         fault: "jobs are rescued by the age of their lease, and not because their worker is dead",
@@ -187,7 +187,7 @@ pub(super) const TWINS: &[Twin] = &[
         )],
         server: "",
     },
-    Twin {
+    Mutant {
         name: "leaves-things",
         tests: &["pgbouncer"],
         fault: "a claim's lock and a claim's setting outlive its transaction",
@@ -197,42 +197,42 @@ pub(super) const TWINS: &[Twin] = &[
         ],
         server: "",
     },
-    Twin {
+    Mutant {
         name: "as-it-is",
         tests: &["cancelled-futures"],
         fault: "connections go back to their pool with the transaction that was to be rolled back",
         reworded: &[("ROLLBACK", "select 1")],
         server: "",
     },
-    Twin {
+    Mutant {
         name: "takes-all-kinds",
         tests: &["mixed-versions"],
         fault: "claims do not ask for the kinds that their program knows",
         reworded: &[("r.kind = any(", "r.kind >= any(")],
         server: "",
     },
-    Twin {
+    Mutant {
         name: "takes-all-flags",
         tests: &["upgrade"],
         fault: "claims take jobs of a later version, whose columns they do not know",
         reworded: &[("(r.flags & ~0) = 0", "true")],
         server: "",
     },
-    Twin {
+    Mutant {
         name: "looks-into-arguments",
         tests: &["hostile-payloads"],
         fault: "claims take the arguments for what PostgreSQL can take apart",
         reworded: &[("coalesce(args,", "coalesce(args::jsonb::json,")],
         server: "",
     },
-    Twin {
+    Mutant {
         name: "weak-lock",
         tests: &["lock-strength"],
         fault: "claims lock with less than they need to delete what they locked",
         reworded: &[("for update skip locked", "for no key update skip locked")],
         server: "",
     },
-    Twin {
+    Mutant {
         name: "forgets-claims",
         tests: &["backend-killer"],
         fault: "no claim ever waits for the disk",
@@ -242,28 +242,28 @@ pub(super) const TWINS: &[Twin] = &[
         )],
         server: "",
     },
-    Twin {
+    Mutant {
         name: "waits-for-rows",
         tests: &["locked-row"],
         fault: "finishes wait for whoever has locked a row",
         reworded: &[("r.worker = $3 and r.xmax = 0", "r.worker = $3"), ("offset 0 for update skip locked", "offset 0")],
         server: "",
     },
-    Twin {
+    Mutant {
         name: "no-identity",
         tests: &["publication"],
         fault: "the table of waiting jobs has no replica identity",
         reworded: &[],
         server: "alter table jobs.ready replica identity default",
     },
-    Twin {
+    Mutant {
         name: "other-order",
         tests: &["plans"],
         fault: "claims want an order that the index does not have",
         reworded: &[("order by r.run_at, r.id\n", "order by r.id, r.run_at\n")],
         server: "",
     },
-    Twin { name: DIES_OF_PANICS, tests: &["panics"], fault: "a panic ends its process", reworded: &[], server: "" },
+    Mutant { name: DIES_OF_PANICS, tests: &["panics"], fault: "a panic ends its process", reworded: &[], server: "" },
 ];
 
 /// Its fault is in its URL.
@@ -271,28 +271,28 @@ pub(super) const DEAF: &str = "deaf";
 /// Its fault is not in its statements.
 const DIES_OF_PANICS: &str = "dies-of-panics";
 
-/// A twin at work: what stands between its workers and the server.
+/// A mutant at work: what stands between its workers and the server.
 #[derive(Debug)]
 pub(super) struct Disguise {
-    twin: &'static Twin,
+    mutant: &'static Mutant,
     proxy: Proxy,
     reworded: Vec<Arc<Reworded>>,
 }
 
 impl Disguise {
-    pub(super) async fn put_on(twin: &'static Twin, upstream: u16) -> Result<Self> {
+    pub(super) async fn put_on(mutant: &'static Mutant, upstream: u16) -> Result<Self> {
         let proxy = Proxy::start(upstream).await?;
-        let reworded = twin.reworded.iter().map(|(from, to)| proxy.reword(from, to)).collect();
-        Ok(Self { twin, proxy, reworded })
+        let reworded = mutant.reworded.iter().map(|(from, to)| proxy.reword(from, to)).collect();
+        Ok(Self { mutant, proxy, reworded })
     }
 
-    pub(super) fn twin(&self) -> &'static Twin {
-        self.twin
+    pub(super) fn mutant(&self) -> &'static Mutant {
+        self.mutant
     }
 
     /// What its workers find in their environment.
     pub(super) fn environment(&self) -> &'static [(&'static str, &'static str)] {
-        if self.twin.name == DIES_OF_PANICS { &[(PANICS, "end")] } else { &[] }
+        if self.mutant.name == DIES_OF_PANICS { &[(PANICS, "end")] } else { &[] }
     }
 
     pub(super) fn port(&self) -> u16 {
@@ -305,7 +305,7 @@ impl Disguise {
     }
 
     /// Whether its workers have said everything that arrives in other words. If not, the product's words have changed, and
-    /// the twin is as good as the product.
+    /// the mutant is as good as the product.
     pub(super) fn is_complete(&self) -> bool {
         self.reworded.iter().all(|rule| rule.count() > 0)
     }

@@ -3,7 +3,7 @@
 //!
 //! Nobody waits: whoever finds all places taken comes back later. A place is an advisory lock of the transaction, which is one
 //! statement, so that it comes back with its connection, whatever becomes of the worker. Only one that is stopped between
-//! two packets of a long answer keeps it, or somebody else's session that takes our keys; [`Claim::insist`] goes past it then.
+//! two packets of a long answer keeps it, or somebody else's session that takes our keys; [`Claim::bypass_limit`] goes past it then.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -15,15 +15,18 @@ use crate::pg::advisory::{PLACES, RESCAN, TRY};
 use crate::pg::native::sql;
 
 /// Whether this claim may look. Asked once, before anything is read.
-pub(super) struct Gate {
-    pub(super) insist: bool,
+pub(super) struct ClaimLimit {
+    pub(super) bypass_limit: bool,
     places: [i32; 4],
 }
 
-impl Gate {
+impl ClaimLimit {
     /// Workers that want other queues first are in nobody's way.
     pub(super) fn new(claim: &Claim) -> Self {
-        Self { insist: claim.insist, places: places(claim.wanted.first().map_or("", |wanted| wanted.queue.as_ref())) }
+        Self {
+            bypass_limit: claim.bypass_limit,
+            places: places(claim.wanted.first().map_or("", |wanted| wanted.queue.as_ref())),
+        }
     }
 }
 
@@ -35,12 +38,12 @@ pub(crate) fn places(queue: &str) -> [i32; 4] {
     [0, 1, 2, 3].map(|place| (first + place).cast_signed())
 }
 
-impl QueryFragment<Pg> for Gate {
+impl QueryFragment<Pg> for ClaimLimit {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         let [first, second, third, fourth] = &self.places;
         sql!(
             out,
-            "(" [self.insist => Bool] " or (select " TRY [*first => Integer] ") or " TRY [*second => Integer] ")
+            "(" [self.bypass_limit => Bool] " or (select " TRY [*first => Integer] ") or " TRY [*second => Integer] ")
                 or " TRY [*third => Integer] ") or " TRY [*fourth => Integer] ")))"
         )
     }
@@ -48,11 +51,11 @@ impl QueryFragment<Pg> for Gate {
 
 /// Whether this rescan may look: one worker at a time.
 pub(super) struct Alone {
-    pub(super) insist: bool,
+    pub(super) bypass_limit: bool,
 }
 
 impl QueryFragment<Pg> for Alone {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        sql!(out, "(" [self.insist => Bool] " or (select " TRY RESCAN "))")
+        sql!(out, "(" [self.bypass_limit => Bool] " or (select " TRY RESCAN "))")
     }
 }
