@@ -1,5 +1,6 @@
-//! The port: what the worker needs of a database, a short list of verbs. One span of the same name around each.
+//! The port: what the worker needs of a database, a short list of verbs. Each runs in a span that tells its name and its time.
 
+pub(crate) mod instrumented;
 mod operator;
 
 use std::any::TypeId;
@@ -294,10 +295,7 @@ pub trait Storage: Send + Sync + 'static {
     /// Looks for jobs that [`claim`](Self::claim) and [`next_due`](Self::next_due) do not see, because they came to
     /// places the storage takes for empty; from now on they do. Runs beside them, and may take long. A storage whose
     /// claims see everything has nothing to do here.
-    async fn rescan(&self, claim: &Claim) -> StorageResult<Rescanned> {
-        let _ = claim;
-        Ok(Rescanned::Nothing)
-    }
+    async fn rescan(&self, claim: &Claim) -> StorageResult<Rescanned>;
 
     /// Applies transitions, all in one transaction, each only if its lease still stands and nobody else has locked its row: it
     /// never waits for a lock. Returns the jobs moved; the others lost their lease, or their row is locked:

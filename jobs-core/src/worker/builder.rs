@@ -12,6 +12,7 @@ use crate::installation::check_words;
 use crate::outcome::Retention;
 use crate::registry::Registry;
 use crate::storage::Storage;
+use crate::storage::instrumented::Instrumented;
 use crate::unknown_queue::UnknownQueue;
 
 /// Settings of a [`Worker`]; each has a default.
@@ -206,6 +207,7 @@ impl WorkerBuilder {
             retention: self.retention,
             environment: self.environment,
         };
+        let storage = Arc::new(Instrumented(storage));
         Ok(Worker::new(storage, registry, self.states, settings, unknown))
     }
 }

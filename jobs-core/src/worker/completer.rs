@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use super::report::{BATCH, Report, Reporter};
 use super::shared::Shared;
@@ -18,8 +19,6 @@ const FLOOD: usize = 32;
 const LINGER: Duration = Duration::from_millis(4);
 /// Finishes that wait before executors do: back-pressure.
 const WAITING: usize = 4 * BATCH;
-/// What a shutdown waits for the last batch.
-const FLUSH: Duration = Duration::from_secs(10);
 
 pub(super) struct Completer {
     reporter: Reporter,
@@ -36,12 +35,12 @@ impl Completer {
         self.reporter.clone()
     }
 
-    /// Writes what is still waiting, as far as the database lets it.
-    pub(super) async fn flush(self) {
+    /// Writes what is still waiting, as far as the database lets it, until this time.
+    pub(super) async fn flush(self, until: Instant) {
         let Self { reporter, task } = self;
         drop(reporter);
         let abort = task.abort_handle();
-        if tokio::time::timeout(FLUSH, task).await.is_err() {
+        if tokio::time::timeout_at(until, task).await.is_err() {
             abort.abort();
         }
     }

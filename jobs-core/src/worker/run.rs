@@ -115,8 +115,8 @@ impl Worker {
             () = signal => {}
             () = shared.phases.draining().cancelled() => {}
         }
-        shutdown::drain(&shared, fetcher).await;
-        completer.flush().await;
+        let until = shutdown::drain(&shared, fetcher).await;
+        completer.flush(until).await;
         maintenance.stop().await;
         listener.abort();
         drop(heartbeat);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use super::shared::Shared;
 use super::stats::WorkerStats;
@@ -14,8 +15,10 @@ use crate::telemetry;
 
 /// Between asking handlers to stop and giving them up.
 const LAST_WORDS: Duration = Duration::from_millis(500);
-/// For the finishes of what was given up.
+/// For all finishes of what was given up, however the database answers.
 const LAST_FINISHES: Duration = Duration::from_secs(5);
+/// For the last batch, where every job has ended in time.
+const FLUSH: Duration = Duration::from_secs(10);
 
 /// Whoever drops the future of `run_until` half-way stops the worker, too: nothing may go on that nobody waits for.
 pub(super) struct StopOnDrop(Arc<Shared>);
@@ -34,8 +37,9 @@ impl Drop for StopOnDrop {
     }
 }
 
-/// Drains: returns when no lease is held, or none can be finished any more.
-pub(super) async fn drain(shared: &Shared, fetcher: JoinHandle<()>) {
+/// Drains: returns when no lease is held, or none can be finished any more. Answers until when the finishes that still wait may be
+/// written.
+pub(super) async fn drain(shared: &Shared, fetcher: JoinHandle<()>) -> Instant {
     let phases = &shared.phases;
     phases.draining().cancel();
     crash_point("drain");
@@ -47,7 +51,7 @@ pub(super) async fn drain(shared: &Shared, fetcher: JoinHandle<()>) {
     };
     let mut drained = std::pin::pin!(drained);
     tokio::select! {
-        () = &mut drained => return,
+        () = &mut drained => return Instant::now() + FLUSH,
         () = phases.stopping().cancelled() => {}
         () = tokio::time::sleep(shared.settings.grace) => {}
     }
@@ -55,14 +59,19 @@ pub(super) async fn drain(shared: &Shared, fetcher: JoinHandle<()>) {
     telemetry::worker_gives_back(shared.leases.count());
     shared.ask_to_stop();
     if tokio::time::timeout(LAST_WORDS, &mut drained).await.is_ok() {
-        return;
+        return Instant::now() + FLUSH;
     }
     phases.now().cancel();
+    let last = Instant::now() + LAST_FINISHES;
     if tokio::time::timeout(LAST_WORDS, &mut drained).await.is_err() {
         // Handlers that never come back to the runtime cannot give their jobs back. The process is about to end.
-        give_back(shared).await;
-        let _ = tokio::time::timeout(LAST_FINISHES, &mut drained).await;
+        let _ = tokio::time::timeout_at(last, async {
+            give_back(shared).await;
+            drained.await;
+        })
+        .await;
     }
+    last
 }
 
 /// Gives back every lease that is still held. Should its attempt finish first, this finds nothing; should it come later,
@@ -71,13 +80,12 @@ async fn give_back(shared: &Shared) {
     let leases = shared.leases.held();
     let release = |lease: &Lease| Finish { lease: *lease, transition: Transition::Release };
     let releases: Vec<Finish> = leases.iter().map(release).collect();
-    match tokio::time::timeout(LAST_FINISHES, shared.storage.finish(&releases)).await {
-        Ok(Ok(moved)) => {
+    match shared.storage.finish(&releases).await {
+        Ok(moved) => {
             moved.iter().for_each(|_| shared.counters.count_finished(&Transition::Release));
             shared.leases.end(&leases);
         }
-        Ok(Err(problem)) => telemetry::refused("finish", &problem),
-        Err(_) => {}
+        Err(problem) => telemetry::refused("finish", &problem),
     }
 }
 

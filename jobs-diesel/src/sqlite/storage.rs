@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use diesel::SqliteConnection;
 use diesel_jobs_core::storage::{
-    Claim, DeclaredSchedule, Heartbeat, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule, Transacted,
-    Transaction, WorkerInfo,
+    Claim, DeclaredSchedule, Heartbeat, Rescanned, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule,
+    Transacted, Transaction, WorkerInfo,
 };
 use diesel_jobs_core::{ClaimedJob, Finish, Installation, JobId, NewJob, WorkerId};
 use tokio::sync::Notify;
@@ -149,6 +149,11 @@ impl Storage for SqliteStorage {
             return Ok(0);
         }
         self.writer.write(move |conn| prune::prune(conn, limit)).await
+    }
+
+    // Claims see everything.
+    async fn rescan(&self, _: &Claim) -> StorageResult<Rescanned> {
+        Ok(Rescanned::Nothing)
     }
 
     async fn set_idle(&self, _: WorkerId, _: bool) -> StorageResult<()> {

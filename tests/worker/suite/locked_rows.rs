@@ -153,9 +153,25 @@ async fn a_lock_on_the_workers_row_is_told_when_it_lasts(db: Db) {
     }
 }
 
+/// However long the database refuses what a worker still has to write, its end has a bound: a supervisor is waiting.
+async fn a_row_that_stays_locked_holds_up_a_shutdown_for_seconds_only(db: Db) {
+    const BOUND: Duration = Duration::from_secs(8);
+    let (probe, mut events) = Probe::new();
+    let id = db.enqueue(Held {}).await;
+    let worker = Running::start(db.worker(registry![Held]).state(probe).grace(Duration::from_millis(100)));
+    events.expect("began").await;
+    let mut locker = db.conn().await;
+    locker.execute(&format!("begin; select from jobs.running where id = {id} for update")).await;
+    let asked = Instant::now();
+    worker.stop().await;
+    assert!(asked.elapsed() < BOUND, "took {:?}", asked.elapsed());
+    locker.execute("rollback").await;
+}
+
 support::on_postgres! {
     a_lock_on_the_workers_row_is_told_when_it_lasts,
     a_locked_row_holds_up_its_own_job_and_no_other,
+    a_row_that_stays_locked_holds_up_a_shutdown_for_seconds_only,
     a_row_that_was_deleted_behind_its_lock_is_a_lost_lease,
     a_handler_that_hangs_after_complete_in_and_commits_holds_up_nobody,
     a_handler_that_hangs_after_complete_in_and_rolls_back_holds_up_nobody,

@@ -35,6 +35,7 @@ mod retention;
 mod sessions;
 mod several_queues;
 mod shutdown;
+mod spans;
 mod threads;
 mod timeouts;
 mod tls;

@@ -1,0 +1,89 @@
+//! Whoever traces a worker sees each verb of its storage, and how long it took.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use diesel_jobs::{JobState, job};
+use support::{Db, Running, registry};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Subscriber, subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::{Context, SubscriberExt as _};
+use tracing_subscriber::registry::LookupSpan;
+
+#[job]
+async fn nothing() {}
+
+/// The longest time of each verb, in milliseconds.
+#[derive(Clone, Default)]
+struct Verbs(Arc<Mutex<BTreeMap<String, f64>>>);
+
+#[derive(Default)]
+struct Fields {
+    verb: Option<String>,
+    ms: Option<f64>,
+}
+
+impl Visit for Fields {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name() == "storage.verb" {
+            self.verb = Some(value.to_owned());
+        }
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        if field.name() == "storage.ms" {
+            self.ms = Some(value);
+        }
+    }
+
+    fn record_debug(&mut self, _: &Field, _: &dyn fmt::Debug) {}
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Verbs {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, ctx: Context<'_, S>) {
+        let mut fields = Fields::default();
+        attributes.record(&mut fields);
+        ctx.span(id).unwrap().extensions_mut().insert(fields);
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, ctx: Context<'_, S>) {
+        let span = ctx.span(id).unwrap();
+        let mut extensions = span.extensions_mut();
+        let fields: &mut Fields = extensions.get_mut().unwrap();
+        values.record(fields);
+        if let (Some(verb), Some(ms)) = (&fields.verb, fields.ms) {
+            let mut verbs = self.0.lock().unwrap();
+            let longest = verbs.entry(verb.clone()).or_default();
+            *longest = longest.max(ms);
+        }
+    }
+}
+
+async fn each_verb_has_a_span_with_its_time(db: Db) {
+    let verbs = Verbs::default();
+    let listening = verbs.clone();
+    // All on one thread, which is the one that listens.
+    let run = tokio::task::spawn_blocking(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let _guard = subscriber::set_default(tracing_subscriber::registry().with(listening));
+        runtime.block_on(async {
+            let id = db.enqueue(Nothing {}).await;
+            let worker = Running::start(db.worker(registry![Nothing]));
+            db.await_state(id, JobState::Completed).await;
+            worker.stop().await;
+        });
+    });
+    run.await.unwrap();
+    let seen = verbs.0.lock().unwrap().clone();
+    for verb in ["check_schema", "installation", "register", "claim", "finish", "deregister"] {
+        let ms = seen.get(verb).unwrap_or_else(|| panic!("no span of {verb}: {seen:?}"));
+        assert!(*ms > 0.0, "{verb}: {seen:?}");
+    }
+}
+
+support::on_each_database! {
+    each_verb_has_a_span_with_its_time,
+}
