@@ -2,10 +2,26 @@
 #![cfg_attr(all(feature = "postgres", feature = "sqlite", feature = "cli"), doc = include_str!("../README.md"))]
 #![cfg_attr(not(all(feature = "postgres", feature = "sqlite", feature = "cli")), doc = "Background jobs for Diesel.")]
 
-// Its example is compiled with the others.
-#[cfg(doctest)]
-#[doc = include_str!("../RELIABILITY.md")]
-mod reliability {}
+// Their examples are compiled with the others.
+#[cfg(all(doctest, feature = "postgres", feature = "sqlite", feature = "cli"))]
+mod guide {
+    #[doc = include_str!("../docs/guide/changing.md")]
+    mod changing {}
+    #[doc = include_str!("../docs/guide/getting-started.md")]
+    mod getting_started {}
+    #[doc = include_str!("../docs/guide/handlers.md")]
+    mod handlers {}
+    #[doc = include_str!("../docs/guide/outcomes.md")]
+    mod outcomes {}
+    #[doc = include_str!("../docs/guide/running-workers.md")]
+    mod running_workers {}
+    #[doc = include_str!("../docs/guide/scheduling.md")]
+    mod scheduling {}
+    #[doc = include_str!("../docs/guide/testing.md")]
+    mod testing {}
+    #[doc = include_str!("../RELIABILITY.md")]
+    mod reliability {}
+}
 
 #[cfg(feature = "cli")]
 pub mod cli;

@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use diesel_jobs_core::JobState;
 use diesel_jobs_storage::Backend;
 
+#[cfg(feature = "bench")]
 use super::bench::args::{BenchArgs, WorkArgs};
 use super::duration;
 use super::exit::{self, CliError};
@@ -134,11 +135,21 @@ pub(super) enum Command {
     /// Works in a schema of its own, `jobs_bench` (with SQLite: in a directory beside the file), sends it the statements
     /// that workers send, and drops it afterwards. Your jobs are not touched, but everybody who uses the server
     /// notices: it writes as fast as it can. Raises connections, batches and processes until the rate no longer grows.
+    #[cfg(feature = "bench")]
     #[command(after_help = exit::HELP)]
     Bench(BenchArgs),
     /// A worker process of `bench`, which starts it
+    #[cfg(feature = "bench")]
     #[command(hide = true)]
     BenchWorker(WorkArgs),
+    /// What is said of `bench` where it is missing
+    #[cfg(not(feature = "bench"))]
+    #[command(hide = true)]
+    Bench {
+        /// Whatever it would understand
+        #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<String>,
+    },
 }
 
 #[derive(Clone, Copy, Debug, Subcommand)]
@@ -196,9 +207,21 @@ impl BackendArgs {
 }
 
 impl Command {
+    /// `run` logs it once it hears signals, and the load test's workers have a parent that said it.
+    pub(super) fn says_database_itself(&self) -> bool {
+        match self {
+            Self::Run(_) => true,
+            #[cfg(feature = "bench")]
+            Self::BenchWorker(_) => true,
+            _ => false,
+        }
+    }
+
     /// Whether it does its work in the database.
     pub(super) fn needs_database(&self) -> bool {
         match self {
+            #[cfg(not(feature = "bench"))]
+            Self::Bench { .. } => false,
             Self::Migrations { action: MigrationsAction::Copy { .. } } => false,
             Self::Migrate { action } => !matches!(action, Some(MigrateAction::Sql(_) | MigrateAction::Roles)),
             _ => true,

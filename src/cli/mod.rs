@@ -17,6 +17,7 @@
 mod app;
 mod args;
 mod backlog;
+#[cfg(feature = "bench")]
 mod bench;
 mod cancel;
 mod check;
@@ -156,8 +157,7 @@ fn say_database(command: &Command, app: &App<'_>) -> Result<(), CliError> {
         return Ok(());
     }
     let chosen = app.chosen()?;
-    // `run` logs it once it hears signals, and the load test's workers have a parent that said it.
-    if !app.json && !matches!(command, Command::Run(_) | Command::BenchWorker(_)) {
+    if !app.json && !command.says_database_itself() {
         output::complain(&format!("using {chosen}"));
     }
     Ok(())
@@ -179,7 +179,13 @@ async fn execute(command: Command, app: App<'_>) -> Result<Exit, CliError> {
         Command::Environment { action } => {
             environment::environment(&app, &action.unwrap_or(EnvironmentAction::Show)).await
         }
+        #[cfg(feature = "bench")]
         Command::Bench(args) => bench::bench(&app, &args).await,
+        #[cfg(feature = "bench")]
         Command::BenchWorker(args) => bench::process::work(&app, &args).await,
+        #[cfg(not(feature = "bench"))]
+        Command::Bench { .. } => Err(CliError::usage(
+            "this program was built without the load test: add the feature `bench` of `diesel-jobs` to its Cargo.toml",
+        )),
     }
 }

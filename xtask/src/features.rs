@@ -8,7 +8,7 @@ use crate::run::{cargo, run as execute};
 
 /// What people depend on. `postgres-sync` implies `postgres`.
 const COMBINATIONS: &[&str] =
-    &["", "postgres", "sqlite", "postgres-sync", "cli,postgres", "cli,sqlite", "postgres,sqlite"];
+    &["", "postgres", "sqlite", "postgres-sync", "cli,postgres", "cli,sqlite", "bench,postgres", "postgres,sqlite"];
 
 pub(crate) fn run(root: &Path) -> Result<()> {
     for features in COMBINATIONS {
