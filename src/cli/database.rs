@@ -41,8 +41,8 @@ pub(super) fn place(url: &str) -> Option<String> {
         return None;
     }
     let host = authority.rsplit('@').next().filter(|host| !host.is_empty()).unwrap_or("the local socket");
-    // `user:password` without a host reads as host and port; a port is a number.
-    if host.rsplit_once(':').is_some_and(|(_, port)| !port.chars().all(|c| c.is_ascii_digit() || c == ']')) {
+    // `user:password` without a host reads as host and port.
+    if !host.split(',').all(is_host) {
         return None;
     }
     let name = tail.strip_prefix('/').and_then(|tail| tail.split(['?', '#']).next()).filter(|name| !name.is_empty());
@@ -51,6 +51,18 @@ pub(super) fn place(url: &str) -> Option<String> {
         return None;
     }
     Some(name.map_or_else(|| host.to_owned(), |name| format!("database {name} at {host}")))
+}
+
+/// A name or an address in letters that one can have, with a number as its port if it has one.
+fn is_host(written: &str) -> bool {
+    let (name, port) = match written.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
+        Some((address, rest)) => (address.replace(':', ""), rest.strip_prefix(':').unwrap_or(rest)),
+        None => {
+            let (name, port) = written.split_once(':').unwrap_or((written, ""));
+            (name.to_owned(), port)
+        }
+    };
+    name.chars().all(|c| c.is_alphanumeric() || "-_.% ".contains(c)) && port.chars().all(|c| c.is_ascii_digit())
 }
 
 #[cfg(test)]
@@ -65,6 +77,7 @@ mod tests {
         );
         assert_eq!(place("postgres:///app?user=me&password=secret").unwrap(), "database app at the local socket");
         assert_eq!(place("postgres://db.local").unwrap(), "db.local");
+        assert_eq!(place("postgres://me@[::1]:5433,db-2:5432/app").unwrap(), "database app at [::1]:5433,db-2:5432");
         assert_eq!(place("sqlite:///var/lib/app/jobs.db?mode=rw").unwrap(), "/var/lib/app/jobs.db");
     }
 
@@ -82,6 +95,9 @@ mod tests {
         // The host forgotten: what stands in its place is the password.
         refuse("postgres://me:XY".to_owned());
         refuse("postgres://me:XY/app".to_owned());
+        // The `@` forgotten, or typed as something else.
+        refuse("postgres://me:XY\u{16}127.0.0.1:1/app".to_owned());
+        refuse("postgres://me:XY127.0.0.1:1/app".to_owned());
         // Two URLs in one.
         refuse("postgres://db.local/postgres://me:XY".to_owned());
     }

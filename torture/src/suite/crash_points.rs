@@ -99,14 +99,11 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         }
         died += await_all(arena, &mut doomed, &mut alive).await?;
 
-        let mut last = vec![doom(arena, AFTER_THEM, None, 1)?];
+        let mut rescuer = vec![doom(arena, AFTER_THEM, None, 1)?];
         for point in AT_THE_END {
-            let worker = doom(arena, point, None, 1)?;
-            tokio::time::sleep(Duration::from_millis(700)).await;
-            worker.process.signal(Signal::TERM)?;
-            last.push(worker);
+            died += stop_until_dead(arena, point, &mut alive).await?;
         }
-        died += await_all(arena, &mut last, &mut alive).await?;
+        died += await_all(arena, &mut rescuer, &mut alive).await?;
     }
     let fleet = Fleet::start(arena, arena.worker_url(), History::Quick, &["--concurrency", "16"], 1).await?;
     let ledger = load.stop().await?.ledger();
@@ -139,6 +136,24 @@ fn doom(arena: &Arena<'_>, point: &'static str, line: Option<Proxy>, time: usize
     Ok(Doomed { point, process, _line: line })
 }
 
+/// Asks workers to stop, one after the other, until one dies of it: one that holds no long job by then stops without having come
+/// to the end of its grace.
+async fn stop_until_dead(arena: &Arena<'_>, point: &'static str, alive: &mut Vec<&'static str>) -> Result<usize> {
+    let conn = arena.connect().await?;
+    let deadline = Instant::now() + REACHED;
+    while Instant::now() < deadline {
+        let mut worker = doom(arena, point, None, 1)?;
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        worker.process.signal(Signal::TERM)?;
+        if worker.process.ended(REACHED).await? != 0 {
+            fault(&conn, point, Some(worker.process.id())).await?;
+            return Ok(1);
+        }
+    }
+    alive.push(point);
+    Ok(0)
+}
+
 /// Waits until all have died, and writes down who has and who has not.
 async fn await_all(arena: &Arena<'_>, doomed: &mut Vec<Doomed>, alive: &mut Vec<&'static str>) -> Result<usize> {
     let conn = arena.connect().await?;
@@ -152,10 +167,6 @@ async fn await_all(arena: &Arena<'_>, doomed: &mut Vec<Doomed>, alive: &mut Vec<
                 continue;
             }
             fault(&conn, worker.point, Some(worker.process.id())).await?;
-            // Whoever was asked to stop may have done so without having come to its point.
-            if worker.process.ended(Duration::ZERO).await? == 0 {
-                alive.push(worker.point);
-            }
             died += 1;
         }
         *doomed = left;
