@@ -3,6 +3,7 @@
 use diesel_jobs_storage::bench::Waits;
 
 use super::ramp::Ramp;
+use super::shape::Shape;
 use super::step::{Series, Step, millis};
 use super::words::{milliseconds, number, percent};
 
@@ -28,6 +29,8 @@ pub(super) struct Circumstances {
     pub(super) not_the_workers: usize,
     /// Whether this program was built to be fast.
     pub(super) optimised: bool,
+    /// What each job is like.
+    pub(super) shape: Shape,
 }
 
 /// The sentences, in the order a reader needs them.
@@ -173,7 +176,15 @@ mod tests {
 
     fn about() -> Circumstances {
         let waits = Waits { round_trip: Duration::from_micros(100), commit: Duration::from_millis(4) };
-        Circumstances { waits, one_writer: false, processors: 2, concurrency: 16, not_the_workers: 4, optimised: true }
+        Circumstances {
+            waits,
+            one_writer: false,
+            processors: 2,
+            concurrency: 16,
+            not_the_workers: 4,
+            optimised: true,
+            shape: Shape::default(),
+        }
     }
 
     fn ramp(enqueue: &[f64], work: Vec<Step>) -> Ramp {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::shape::{self, Shape};
 use crate::cli::duration;
 use crate::cli::parse::positive;
 
@@ -25,12 +26,28 @@ pub(in crate::cli) struct BenchArgs {
     /// Jobs at once in each worker process [env: JOBS_CONCURRENCY] [default: 16]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub(super) concurrency: Option<usize>,
+    /// How long the handler of each job sleeps
+    #[arg(long, value_name = "DURATION", default_value = "0ms", value_parser = duration::parse)]
+    pub(super) work: Duration,
+    /// How long the arguments of each job are, in bytes or KiB; 64KiB at most
+    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = shape::bytes)]
+    pub(super) args: usize,
+    /// Which part of the jobs fails at its first attempt
+    #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = shape::share)]
+    pub(super) fail: f64,
     /// Where to write the chart
     #[arg(long, value_name = "FILE", default_value = "jobs-bench.svg")]
     pub(super) svg: PathBuf,
     /// Start even if others are using the database's server
     #[arg(long)]
     pub(super) yes: bool,
+}
+
+impl BenchArgs {
+    /// What each job is to be like.
+    pub(super) fn shape(&self) -> Shape {
+        Shape { work: self.work, args: self.args, fail: self.fail }
+    }
 }
 
 /// What `bench` tells the processes that it starts.

@@ -1,11 +1,16 @@
 //! The jobs of the load: one that does nothing, and one that tells when it was picked up. They are in the registry of
 //! the load's own workers only; a program's own workers do not know them.
 
+use std::time::Duration;
+
 use diesel_jobs_core::__private::{decode, handle};
-use diesel_jobs_core::{Handle, Handled, Handler, Job, JobContext, JobOptions, Outcome, Registered, Registration};
+use diesel_jobs_core::{
+    Handle, Handled, Handler, Job, JobContext, JobError, JobOptions, Outcome, Registered, Registration,
+};
 use serde::{Deserialize, Serialize};
 
 use super::line::{Line, now, say};
+use super::shape::Shape;
 
 /// The queue of the jobs that do nothing.
 pub(super) const LOAD: &str = "load";
@@ -13,17 +18,36 @@ pub(super) const LOAD: &str = "load";
 /// The queue of the probes: of their own, so that they wait for a worker and not for the jobs before them.
 pub(super) const PROBES: &str = "probes";
 
-/// Does nothing, with arguments as small as most jobs have: what is measured is all but the work itself.
+/// Does nothing unless asked to, with arguments as small as most jobs have: what is measured is all but the work itself.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Noop {
     id: i64,
     name: String,
+    #[serde(default, skip_serializing_if = "is_default")]
+    work_ms: u64,
+    #[serde(default, skip_serializing_if = "is_default")]
+    fails: bool,
 }
 
+/// What the arguments are without the letters of `name`.
+const FRAME: usize = r#"{"id":1,"name":""}"#.len();
+const NAME: &str = "hello";
+
 impl Noop {
-    pub(super) fn new(id: i64) -> Self {
-        Self { id, name: "hello".to_owned() }
+    /// The job with this number.
+    pub(super) fn new(number: u64, shape: &Shape) -> Self {
+        let letters = shape.args.saturating_sub(FRAME).max(NAME.len());
+        Self {
+            id: 1,
+            name: NAME.chars().cycle().take(letters).collect(),
+            work_ms: u64::try_from(shape.work.as_millis()).unwrap_or(u64::MAX),
+            fails: shape.fails(number),
+        }
     }
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl Job for Noop {
@@ -32,7 +56,13 @@ impl Job for Noop {
 }
 
 impl Handle for Noop {
-    async fn handle(self, _: JobContext) -> Handled {
+    async fn handle(self, ctx: JobContext) -> Handled {
+        if self.work_ms > 0 {
+            tokio::time::sleep(Duration::from_millis(self.work_ms)).await;
+        }
+        if self.fails && ctx.attempt() == 1 {
+            return Err(JobError::msg("asked to fail"));
+        }
         Ok(Outcome::Complete)
     }
 }

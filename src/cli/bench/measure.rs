@@ -8,6 +8,7 @@ use tokio::time::sleep;
 use super::cpu::{Cpu, Reading};
 use super::fleet::{Fleet, Team};
 use super::line::now;
+use super::shape::Shape;
 use super::step::{Load, Pickup, Step};
 use super::traffic::Traffic;
 use crate::cli::exit::CliError;
@@ -20,6 +21,7 @@ pub(super) struct Bench<'a> {
     pub(super) ground: &'a dyn Ground,
     pub(super) fleet: &'a Fleet,
     pub(super) cpu: Cpu,
+    pub(super) shape: Shape,
 }
 
 impl Bench<'_> {
@@ -37,7 +39,7 @@ impl Bench<'_> {
     }
 
     async fn under_load(&self, team: &Team, load: Load, window: Duration) -> Result<Step, CliError> {
-        let mut traffic = Traffic::start(self.ground, load, team).await?;
+        let mut traffic = Traffic::start(self.ground, load, self.shape, team).await?;
         unless_failed(&mut traffic, window.mul_f64(WARM_UP)).await?;
         let before = self.look(team, &traffic);
         unless_failed(&mut traffic, window).await?;

@@ -21,6 +21,7 @@ pub(super) mod process;
 mod progress;
 mod ramp;
 mod report;
+mod shape;
 mod step;
 mod traffic;
 mod words;
@@ -109,7 +110,7 @@ async fn run(ground: &dyn Ground, fleet: &Fleet, args: &BenchArgs) -> Result<Fou
         refused => CliError::failed(refused.to_string()),
     })?;
     let waits = ground.waits(WAITS).await?;
-    let bench = Bench { ground, fleet, cpu: Cpu::of(server.process) };
+    let bench = Bench { ground, fleet, cpu: Cpu::of(server.process), shape: args.shape() };
     let ramp = ramp(&bench, bounds, deadline, &progress).await?;
     Ok(Found { server, waits, ramp, note })
 }
@@ -133,6 +134,7 @@ fn tell(app: &App<'_>, args: &BenchArgs, concurrency: usize, found: &Found) -> R
         concurrency,
         not_the_workers: BESIDE_WORKERS,
         optimised: !cfg!(debug_assertions),
+        shape: args.shape(),
     };
     let svg = std::path::absolute(&args.svg).unwrap_or_else(|_| args.svg.clone());
     let report = Report::new(server, ramp, &about, note.as_deref(), &svg);

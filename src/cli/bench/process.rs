@@ -43,7 +43,9 @@ async fn report(handle: WorkerHandle) {
     say(Line::Ready);
     let mut said = 0;
     loop {
-        let done = handle.stats().completed;
+        let stats = handle.stats();
+        // A failed attempt is work, too.
+        let done = stats.completed + stats.retried;
         if done != said {
             say(Line::Done(done));
             said = done;

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::advice::{Circumstances, advise};
 use super::ramp::{Ramp, label};
+use super::shape::Shape;
 use super::step::{Series, Step, millis};
 use super::words::{milliseconds, number, percent};
 use crate::cli::output::{Align, Table};
@@ -18,6 +19,7 @@ pub(super) struct Report<'a> {
     pub(super) settings: &'a [String],
     pub(super) processors: usize,
     pub(super) concurrency: usize,
+    pub(super) shape: Shape,
     pub(super) round_trip_ms: f64,
     pub(super) commit_ms: f64,
     /// What had to be left out, and why.
@@ -42,6 +44,7 @@ impl<'a> Report<'a> {
             settings: &server.settings,
             processors: about.processors,
             concurrency: about.concurrency,
+            shape: about.shape,
             round_trip_ms: millis(about.waits.round_trip),
             commit_ms: millis(about.waits.commit),
             note,
@@ -63,8 +66,9 @@ impl<'a> Report<'a> {
     /// The lines above the table.
     fn head(&self) -> String {
         let settings: String = self.settings.iter().map(|setting| format!(", {setting}")).collect();
+        let shape = self.shape.words().map(|words| format!("\n{words}")).unwrap_or_default();
         format!(
-            "{}{settings}\nround trip {}, commit {}; {} processors here, {} jobs at once in a process",
+            "{}{settings}\nround trip {}, commit {}; {} processors here, {} jobs at once in a process{shape}",
             self.database,
             milliseconds(self.round_trip_ms),
             milliseconds(self.commit_ms),
@@ -134,6 +138,7 @@ mod tests {
             concurrency: 16,
             not_the_workers: 3,
             optimised: true,
+            shape: Shape::default(),
         };
         let text = Report::new(&server, &ramp, &about, Some("Less was tried."), Path::new("x.svg")).text();
         let lines: Vec<&str> = text.lines().collect();

@@ -13,6 +13,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 use super::fleet::Team;
 use super::line::now;
 use super::load::{Noop, Probe};
+use super::shape::Shape;
 use super::step::Load;
 use crate::cli::exit::CliError;
 
@@ -49,7 +50,7 @@ impl Shared {
 
 impl Traffic {
     /// Opens the connections and sets off.
-    pub(super) async fn start(ground: &dyn Ground, load: Load, team: &Team) -> StorageResult<Self> {
+    pub(super) async fn start(ground: &dyn Ground, load: Load, shape: Shape, team: &Team) -> StorageResult<Self> {
         let shared = Arc::<Shared>::default();
         let mut producers = Vec::with_capacity(load.connections);
         for _ in 0..load.connections {
@@ -59,8 +60,8 @@ impl Traffic {
         let mut tasks = JoinSet::new();
         tasks.spawn(probe(prober, shared.clone()));
         for producer in producers {
-            let keep = load.keeps_work.then(|| WORK.0 + WORK.1 * load.processes as u64);
-            tasks.spawn(produce(producer, load.batch, keep, team.counter(), shared.clone()));
+            let keep = load.keeps_work.then(|| shape.at_most(WORK.0 + WORK.1 * load.processes as u64));
+            tasks.spawn(produce(producer, shape, load.batch, keep, team.counter(), shared.clone()));
         }
         Ok(Self { tasks, shared })
     }
@@ -117,20 +118,23 @@ impl Traffic {
 
 async fn produce(
     mut producer: Box<dyn Producer>,
+    shape: Shape,
     batch: usize,
     keep: Option<u64>,
     done: impl Fn() -> u64 + Send,
     shared: Arc<Shared>,
 ) -> StorageResult<()> {
+    let mut numbers = 0..;
+    let mut next = || job(Noop::new(numbers.next().unwrap_or_default(), &shape));
     while !shared.stopped() {
         if keep.is_some_and(|keep| shared.enqueued.load(Ordering::Relaxed) > done() + keep) {
             sleep(Duration::from_millis(1)).await;
             continue;
         }
         if batch == 1 {
-            producer.enqueue(job(Noop::new(1))?).await?;
+            producer.enqueue(next()?).await?;
         } else {
-            let jobs: StorageResult<Vec<NewJob>> = (1..=batch).map(|_| job(Noop::new(1))).collect();
+            let jobs: StorageResult<Vec<NewJob>> = (0..batch).map(|_| next()).collect();
             producer.enqueue_all(jobs?).await?;
         }
         shared.enqueued.fetch_add(batch as u64, Ordering::Relaxed);

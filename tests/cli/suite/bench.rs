@@ -83,11 +83,16 @@ on_each_database! {
     fn json_has_every_figure(db) {
         let scratch = Scratch::new();
         let chart = scratch.path().join("chart.svg");
-        let bench = ["bench", "--json", "--yes", "--time", "5s", "--connections", "1", "--processes", "1", "--svg"];
-        let run = worker("fixture-worker").args(bench).args([&chart]).env("DATABASE_URL", &db.url).run().succeeded();
+        let bench = ["bench", "--json", "--yes", "--time", "5s", "--connections", "1", "--processes", "1"];
+        let shape = ["--work", "50ms", "--args", "1KiB", "--fail", "10%", "--svg"];
+        let run = worker("fixture-worker").args(bench).args(shape).args([&chart]).env("DATABASE_URL", &db.url).run().succeeded();
         let report = run.json();
         assert!(chart.exists() && report["svg"].as_str().unwrap().ends_with("chart.svg"));
         assert!(report["commit_ms"].as_f64().unwrap() > 0.0);
+        assert_eq!(report["shape"], serde_json::json!({ "work_ms": 50, "args_bytes": 1024, "fail": 0.1 }));
+        for step in report["work"]["steps"].as_array().unwrap() {
+            assert!(step["jobs_per_second"].as_f64().unwrap() <= 16.0 / 0.05 * 1.2, "16 at once sleep 50 ms each: {report}");
+        }
         for series in ["enqueue", "batches", "work"] {
             let steps = report[series]["steps"].as_array().unwrap();
             assert!(report[series]["knee"].as_u64().unwrap() < steps.len() as u64);
@@ -138,6 +143,9 @@ on_each_database! {
 
     fn what_cannot_be_is_refused_before_anything_is_made(db) {
         db.run(&["bench", "--time", "4s"]).exited(2).complained(&["\"4s\" is too short", "5s or more"]);
+        db.run(&["bench", "--work", "20"]).exited(2).complained(&["number without a unit", "20s"]);
+        db.run(&["bench", "--args", "4MiB"]).exited(2).complained(&["\"4MiB\"", "500 or 4KiB"]);
+        db.run(&["bench", "--fail", "1"]).exited(2).complained(&["\"1\" is not a share", "1%"]);
         db.run(&["bench", "--processes", "0"]).exited(2).complained(&["whole number from 1"]);
         db.run(&["bench", "--svg", "no/such/directory/chart.svg"]).exited(2).complained(&["a directory that exists"]);
         Place(&db).is_gone();
