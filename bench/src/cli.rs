@@ -43,6 +43,10 @@ pub(crate) enum Measure {
     Memory,
     /// Enqueue, bulk, drain and latency on the embedded store
     Sqlite,
+    /// Queues as blog posts teach to write them, beside ours
+    Homemade,
+    /// pgbench's transactions while the same server carries jobs
+    Neighbour,
 }
 
 /// How to measure.

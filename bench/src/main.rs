@@ -10,6 +10,7 @@
 mod bench;
 mod cli;
 mod fleet;
+mod homemade;
 mod kinds;
 mod measure;
 mod raw;

@@ -5,9 +5,11 @@ mod bulk;
 mod contention;
 mod drain;
 mod enqueue;
+mod homemade;
 mod idle;
 mod latency;
 mod memory;
+mod neighbour;
 mod proc;
 mod snapshot;
 mod sqlite;
@@ -22,7 +24,7 @@ use crate::bench::Bench;
 use crate::cli::Measure;
 
 /// In the order of `all`.
-const EACH: [Measure; 11] = [
+const EACH: [Measure; 13] = [
     Measure::Enqueue,
     Measure::Bulk,
     Measure::Drain,
@@ -34,6 +36,8 @@ const EACH: [Measure; 11] = [
     Measure::Idle,
     Measure::Memory,
     Measure::Sqlite,
+    Measure::Homemade,
+    Measure::Neighbour,
 ];
 
 /// Runs one measure, or all.
@@ -55,6 +59,8 @@ pub(crate) async fn run(bench: &Bench, measure: Measure) -> Result<()> {
             Measure::Idle => idle::measure(bench).await,
             Measure::Memory => memory::measure(bench).await,
             Measure::Sqlite => sqlite::measure(bench).await,
+            Measure::Homemade => homemade::measure(bench).await,
+            Measure::Neighbour => neighbour::measure(bench).await,
         };
         done.with_context(|| format!("measuring {measure:?}"))?;
     }

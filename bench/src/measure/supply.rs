@@ -19,6 +19,8 @@ pub(super) const WAITING: u64 = 10_000;
 const BATCH: u64 = 500;
 /// Connections that enqueue at a steady pace.
 const PRODUCERS: u32 = 16;
+/// Batches per second of a producer that enqueues in steps.
+const STEPS: u32 = 100;
 
 /// A producer at work; it ends with this value.
 pub(super) struct Supply {
@@ -78,6 +80,24 @@ impl Supply {
                 }
             });
         }
+        Ok(Self { tasks, enqueued })
+    }
+
+    /// Enqueues so many jobs a second, whatever becomes of them, a hundred times a second from one connection.
+    pub(super) async fn in_steps(database: &Database<'_>, per_second: u32) -> Result<Self> {
+        let mut conn = database.connection().await?;
+        let (mut tasks, enqueued) = Self::parts();
+        let (count, jobs) = (enqueued.clone(), per_second / STEPS);
+        tasks.spawn(async move {
+            let mut ticks = tokio::time::interval(Duration::from_secs(1) / STEPS);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+            loop {
+                ticks.tick().await;
+                let batch = (0..jobs).map(|_| Noop { id: 1, name: "hello".to_owned() });
+                diesel_jobs::enqueue_all(&mut conn, batch).await?;
+                count.fetch_add(u64::from(jobs), Ordering::Relaxed);
+            }
+        });
         Ok(Self { tasks, enqueued })
     }
 
