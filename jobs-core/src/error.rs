@@ -1,4 +1,4 @@
-//! What goes wrong: in a handler ([`JobError`]), in a storage ([`StorageError`]), and how a failure is recorded ([`Failure`]).
+//! What goes wrong in a handler ([`JobError`]), and how a failure is recorded ([`Failure`]).
 
 use std::fmt;
 use std::time::Duration;
@@ -11,6 +11,7 @@ pub const MAX_FAILURE_BYTES: usize = 8 * 1024;
 /// How an attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum FailureKind {
     /// The handler returned an error.
     Error,
@@ -259,29 +260,6 @@ macro_rules! debug_as_display {
     )+};
 }
 
-debug_as_display!(StorageError);
-
-/// What a storage could not do.
-#[derive(thiserror::Error)]
-#[non_exhaustive]
-pub enum StorageError {
-    /// The database cannot be reached or broke off; trying again may help.
-    #[error("the database is unavailable: {0}")]
-    Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The database was reached and refused; trying the same again will not help.
-    #[error("the database refused: {0}")]
-    Refused(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The schema is missing, older or newer than this program.
-    #[error("{0}")]
-    Schema(String),
-    /// The database belongs to another environment than the worker, as a restored or cloned one does.
-    #[error("{0}")]
-    Environment(String),
-    /// The URL or a setting is not understood.
-    #[error("{0}")]
-    Config(String),
-}
-
 /// Nothing drives futures that wait for time, sockets or threads. Without this check the first of them panics.
 #[derive(thiserror::Error)]
 #[error(
@@ -297,19 +275,6 @@ impl NoRuntime {
     /// Fails outside of a runtime.
     pub fn check() -> Result<(), Self> {
         tokio::runtime::Handle::try_current().map(drop).map_err(|_| Self)
-    }
-}
-
-impl From<NoRuntime> for StorageError {
-    fn from(error: NoRuntime) -> Self {
-        Self::Config(error.to_string())
-    }
-}
-
-impl StorageError {
-    /// Whether the same call may succeed later without anybody changing anything.
-    pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Unavailable(_))
     }
 }
 

@@ -9,7 +9,7 @@ use std::fmt;
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 
-use crate::error::StorageError;
+use crate::storage_error::StorageError;
 
 /// The longest name of an environment, actor or reason, in characters.
 const LONGEST: usize = 500;

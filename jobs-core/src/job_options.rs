@@ -81,6 +81,7 @@ impl Default for JobOptions {
 /// How long a *completed* job of a kind stays readable. Cancelled and discarded jobs are always kept for the
 /// worker's retention, because somebody may have to look at them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Retain {
     /// As long as the worker's settings say: 24 hours unless configured.
     #[default]

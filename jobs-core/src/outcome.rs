@@ -9,6 +9,7 @@ use crate::retry;
 
 /// What a handler answers when nothing failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Outcome {
     /// Done.
     Complete,

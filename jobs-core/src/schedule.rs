@@ -25,6 +25,7 @@ pub const MISSED_AFTER: Duration = Duration::from_secs(60);
 
 /// What becomes of ticks that passed while no worker was up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CatchUp {
     /// Nothing; the schedule goes on with the next tick. The default.
     #[default]

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum JobState {
     /// Due, and waits for a worker. Left by a claim or by an operator's cancel.
     Available,

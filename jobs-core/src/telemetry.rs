@@ -8,12 +8,12 @@ use tracing::field::Empty;
 use tracing::{Instrument as _, Span, debug, debug_span, error, info, info_span, warn};
 
 use crate::context::JobContext;
-use crate::error::StorageError;
 use crate::installation::{Freeze, Installation};
 use crate::job::JobId;
 use crate::lease::{ClaimedJob, Lease, WorkerId};
 use crate::outcome::Transition;
 use crate::storage::{Rescued, WorkerInfo};
+use crate::storage_error::StorageError;
 use crate::unknown_queue::UnknownQueue;
 
 pub(crate) fn job_span(job: &ClaimedJob) -> Span {

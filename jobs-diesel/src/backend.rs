@@ -7,6 +7,7 @@ use diesel_jobs_core::storage::StorageResult;
 
 /// The databases there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Backend {
     /// PostgreSQL.
     Postgres,

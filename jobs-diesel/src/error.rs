@@ -1,5 +1,6 @@
 //! What can go wrong on the user's own connection. Each error becomes a `diesel::result::Error` by `?`, so that it
-//! can leave a transaction closure and roll the transaction back.
+//! can leave a transaction closure and roll the transaction back. What the database said is part of each text and in a field of its own; it
+//! is no `source()`, so that a chain of causes says it once.
 
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
 use diesel_jobs_core::{InvalidJob, StorageError};
@@ -17,10 +18,10 @@ pub enum EnqueueError {
     #[error(
         "the tables of `diesel-jobs` are missing in this database; run `worker migrate` or `diesel_jobs::migrate(&mut conn)`: {0}"
     )]
-    Schema(#[source] DieselError),
+    Schema(DieselError),
     /// The database failed.
     #[error("enqueue: {error}{advice}", error = .0, advice = advice(.0))]
-    Database(#[source] DieselError),
+    Database(DieselError),
 }
 
 /// What to do about failures that have one cause.
@@ -72,7 +73,13 @@ pub enum CompleteError {
     NoTransaction,
     /// The database failed.
     #[error("complete_in: {0}")]
-    Database(#[from] DieselError),
+    Database(DieselError),
+}
+
+impl From<DieselError> for CompleteError {
+    fn from(error: DieselError) -> Self {
+        Self::Database(error)
+    }
 }
 
 impl From<CompleteError> for DieselError {
@@ -99,18 +106,24 @@ pub enum MigrateError {
         known: i32,
     },
     /// A migration failed and was rolled back.
-    #[error("migration {version:04}_{name}: {source}")]
+    #[error("migration {version:04}_{name}: {error}")]
     Failed {
         /// Its version.
         version: i32,
         /// Its name.
         name: &'static str,
         /// What the database said.
-        source: DieselError,
+        error: DieselError,
     },
     /// The database failed.
     #[error("migrate: {0}")]
-    Database(#[from] DieselError),
+    Database(DieselError),
+}
+
+impl From<DieselError> for MigrateError {
+    fn from(error: DieselError) -> Self {
+        Self::Database(error)
+    }
 }
 
 impl From<MigrateError> for DieselError {
@@ -207,6 +220,31 @@ fn is_passing(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The error and its causes, as most programs print them.
+    fn chain(error: &dyn std::error::Error) -> String {
+        let causes = std::iter::successors(Some(error), |error| error.source());
+        causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+    }
+
+    #[test]
+    fn a_chain_says_what_the_database_said_once() {
+        let said = |text: &str| DieselError::DatabaseError(DatabaseErrorKind::Unknown, Box::new(text.to_owned()));
+        let failed = MigrateError::Failed { version: 1, name: "jobs", error: said("it broke") };
+        let errors: [&dyn std::error::Error; 8] = [
+            &EnqueueError::from(said("it broke")),
+            &EnqueueError::from(said("relation \"jobs.it broke\" does not exist")),
+            &CompleteError::from(said("it broke")),
+            &MigrateError::from(said("it broke")),
+            &failed,
+            &storage_error(said("it broke")),
+            &storage_error(said("connection closed: it broke")),
+            &diesel_jobs_core::WorkerError::from(storage_error(said("it broke"))),
+        ];
+        for error in errors {
+            assert_eq!(chain(error).matches("it broke").count(), 1, "{}", chain(error));
+        }
+    }
 
     #[test]
     fn who_meets_a_standby_is_told_where_to_go() {

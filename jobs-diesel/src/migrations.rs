@@ -5,6 +5,8 @@
 use async_trait::async_trait;
 use diesel_jobs_core::storage::StorageResult;
 
+use crate::backend::Backend;
+
 /// One version of the schema.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Migration {
@@ -26,6 +28,14 @@ impl Migration {
     /// use them, and never the last where the application has any, whenever they are copied.
     pub fn folder(&self) -> String {
         format!("0000-00-00-{version:06}_jobs_{version:04}_{name}", version = self.version, name = self.name)
+    }
+}
+
+/// The schema's versions for a database, the first one first.
+pub fn of(backend: Backend) -> &'static [Migration] {
+    match backend {
+        Backend::Postgres => POSTGRES,
+        Backend::Sqlite => SQLITE,
     }
 }
 

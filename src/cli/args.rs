@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use diesel_jobs_core::JobState;
 use diesel_jobs_storage::Backend;
 
 #[cfg(feature = "bench")]
 use super::bench::args::{BenchArgs, WorkArgs};
+use super::command_args::{EnvironmentAction, FreezeArgs, IdArgs, ListArgs, ThawArgs};
 use super::duration;
 use super::exit::{self, CliError};
 use super::logging::LogFormat;
@@ -233,68 +233,6 @@ impl Command {
 enum BackendName {
     Postgres,
     Sqlite,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct ListArgs {
-    /// Only jobs in this state: available, scheduled, retrying, running, completed, cancelled or discarded
-    #[arg(long)]
-    pub(super) state: Option<JobState>,
-    /// Only jobs of this queue
-    #[arg(long)]
-    pub(super) queue: Option<String>,
-    /// Only jobs of this kind
-    #[arg(long)]
-    pub(super) kind: Option<String>,
-    /// At most this many
-    #[arg(long, value_name = "N", default_value = "50", value_parser = positive)]
-    pub(super) limit: usize,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct FreezeArgs {
-    /// Why, in one line: whoever finds it frozen reads this
-    #[arg(long, value_name = "TEXT")]
-    pub(super) reason: String,
-    /// Who does it [default: the user of this machine]
-    #[arg(long, value_name = "NAME")]
-    pub(super) actor: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct ThawArgs {
-    /// First cancel all jobs that wait or run, and have schedules go on from now: for a copy whose jobs must not run
-    #[arg(long)]
-    pub(super) cancel_jobs: bool,
-}
-
-#[derive(Debug, Subcommand)]
-pub(super) enum EnvironmentAction {
-    /// Say it; the default
-    Show,
-    /// Name it
-    Set(SetArgs),
-    /// Take the name away: any worker may serve it
-    Unset,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct SetArgs {
-    /// Such as production or staging
-    pub(super) name: String,
-    /// First cancel all jobs that wait or run, and have schedules go on from now
-    #[arg(long, conflicts_with = "keep_jobs")]
-    pub(super) cancel_jobs: bool,
-    /// Have the jobs run that came from another environment
-    #[arg(long)]
-    pub(super) keep_jobs: bool,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct IdArgs {
-    /// The jobs
-    #[arg(required = true, value_name = "ID")]
-    pub(super) ids: Vec<i64>,
 }
 
 impl RunArgs {

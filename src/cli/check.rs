@@ -1,11 +1,13 @@
 //! `check`: what would keep jobs from running, and what to do about it.
 
 mod examine;
+mod finding;
 
 use diesel_jobs_core::StorageError;
 use serde::Serialize;
 
-use self::examine::{Facts, Finding, examine, set_apart};
+use self::examine::{Facts, examine, set_apart};
+use self::finding::Finding;
 use super::app::App;
 use super::args::RunArgs;
 use super::exit::{CliError, Exit};
@@ -45,11 +47,10 @@ pub(super) async fn check(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError
         }
     };
     match schema {
-        Ok(()) => {
+        Ok(installation) => {
             let stats = database.operator.stats().await?;
             let workers = database.operator.workers().await?;
             let (schedules, _) = database.storage.schedules().await?;
-            let installation = database.storage.installation().await?;
             findings.extend(examine::installation(&installation, environment.as_deref()));
             findings.extend(examine(&facts, &stats, &workers, &schedules));
             findings.extend(set_apart(&database.operator.dead_letters().await?));

@@ -5,8 +5,8 @@ use diesel_jobs_storage::Database;
 use serde::Serialize;
 
 use super::app::App;
-use super::args::{EnvironmentAction, SetArgs};
 use super::backlog::{self, Ended};
+use super::command_args::{EnvironmentAction, SetArgs};
 use super::exit::{CliError, Exit};
 use super::{database, output};
 
@@ -21,8 +21,7 @@ pub(super) async fn environment(app: &App<'_>, action: &EnvironmentAction) -> Re
         check_words("the name", &args.name).map_err(CliError::usage)?;
     }
     let database = database::open(app.url()?, database::NO_HANDLERS).await?;
-    database.storage.check_schema().await?;
-    let before = database.storage.installation().await?.environment;
+    let before = database.storage.check_schema().await?.environment;
     match action {
         EnvironmentAction::Show => say(app, before.as_deref(), 0, || match &before {
             Some(name) => format!("{}\n", output::printable(name)),

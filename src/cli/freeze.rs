@@ -5,8 +5,8 @@ use diesel_jobs_core::installation::check_words;
 use serde::Serialize;
 
 use super::app::App;
-use super::args::{FreezeArgs, ThawArgs};
 use super::backlog::{self, Ended};
+use super::command_args::{FreezeArgs, ThawArgs};
 use super::exit::{CliError, Exit};
 use super::{database, output, settings};
 
@@ -23,7 +23,7 @@ pub(super) async fn freeze(app: &App<'_>, args: &FreezeArgs) -> Result<Exit, Cli
     let database = database::open(app.url()?, database::NO_HANDLERS).await?;
     database.storage.check_schema().await?;
     let changed = database.operator.freeze(&by, &args.reason).await?;
-    let answer = Frozen { changed, frozen: database.storage.installation().await?.frozen };
+    let answer = Frozen { changed, frozen: database.storage.check_schema().await?.frozen };
     output::print(app.json, &answer, || match &answer.frozen {
         Some(freeze) if changed => {
             format!(

@@ -5,7 +5,7 @@ use diesel_jobs_core::storage::JobFilter;
 use serde::Serialize;
 
 use super::app::App;
-use super::args::ListArgs;
+use super::command_args::ListArgs;
 use super::database;
 use super::exit::{CliError, Exit};
 use super::output::{self, Align, Table};

@@ -1,7 +1,7 @@
 //! `migrate`: the schema up, down, its status, its SQL, and that of its roles.
 
-use diesel_jobs_storage::migrations::{LiveJobs, Migration, POSTGRES, POSTGRES_ROLES, SQLITE};
-use diesel_jobs_storage::{Backend, Database};
+use diesel_jobs_storage::migrations::{self, LiveJobs, Migration, POSTGRES_ROLES};
+use diesel_jobs_storage::Database;
 use serde::Serialize;
 
 use super::app::App;
@@ -26,14 +26,6 @@ pub(super) async fn migrate(app: &App<'_>, action: MigrateAction) -> Result<Exit
         MigrateAction::Status => status(app).await,
         MigrateAction::Sql(backend) => sql(app, backend),
         MigrateAction::Roles => roles(app),
-    }
-}
-
-/// The schema's versions for a database.
-pub(super) fn known(backend: Backend) -> &'static [Migration] {
-    match backend {
-        Backend::Postgres => POSTGRES,
-        Backend::Sqlite => SQLITE,
     }
 }
 
@@ -108,7 +100,7 @@ fn sql(app: &App<'_>, backend: BackendArgs) -> Result<Exit, CliError> {
         up: &'static str,
         down: &'static str,
     }
-    let known = known(backend.resolve(app.chosen.as_ref().map(|chosen| chosen.url.as_str()))?);
+    let known = migrations::of(backend.resolve(app.chosen.as_ref().map(|chosen| chosen.url.as_str()))?);
     let all: Vec<Sql> =
         known.iter().map(|m| Sql { version: m.version, name: m.name, up: m.up, down: m.down }).collect();
     output::print(app.json, &all, || {

@@ -5,13 +5,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use diesel_jobs_storage::Backend;
-use diesel_jobs_storage::migrations::Migration;
+use diesel_jobs_storage::migrations::{self, Migration};
 use serde::Serialize;
 
 use super::app::App;
 use super::args::MigrationsAction;
 use super::exit::{CliError, Exit};
-use super::migrate::known;
 use super::output;
 
 /// One folder, and what there is to do about it.
@@ -45,7 +44,8 @@ fn copy(dir: &Path, backend: Backend) -> Result<Vec<Folder>, CliError> {
             dir.display()
         )));
     }
-    let folders: Vec<Folder> = known(backend).iter().map(|m| plan(dir, backend, m)).collect::<Result<_, _>>()?;
+    let folders: Vec<Folder> =
+        migrations::of(backend).iter().map(|m| plan(dir, backend, m)).collect::<Result<_, _>>()?;
     for folder in folders.iter().filter(|folder| folder.written) {
         let failed = |error| CliError::failed(format!("writing {}: {error}", folder.path.display()));
         fs::create_dir_all(&folder.path).map_err(failed)?;

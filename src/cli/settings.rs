@@ -3,7 +3,8 @@
 
 use std::ffi::OsString;
 
-use super::args::{FreezeArgs, GlobalArgs, RunArgs};
+use super::args::{GlobalArgs, RunArgs};
+use super::command_args::FreezeArgs;
 use super::exit::CliError;
 use super::logging::LogFormat;
 use super::queues::QueueList;

@@ -30,7 +30,7 @@ pub(super) async fn show(app: &App<'_>, id: i64) -> Result<Exit, CliError> {
         )));
     };
     let waits = !job.state.is_finished() && job.state != JobState::Running;
-    let frozen = if waits { database.storage.installation().await?.frozen } else { None };
+    let frozen = if waits { database.storage.check_schema().await?.frozen } else { None };
     let shown = Shown { job: Row::from(&job), args: serde_json::from_str(&job.args).ok(), errors: &errors, frozen };
     output::print(app.json, &shown, || {
         shown.frozen.as_ref().map(stats::frozen).unwrap_or_default() + &human(&job, &errors)

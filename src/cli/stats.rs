@@ -21,7 +21,7 @@ struct Stats {
 pub(super) async fn stats(app: &App<'_>) -> Result<Exit, CliError> {
     let database = database::open(app.url()?, database::NO_HANDLERS).await?;
     let stats = Stats {
-        installation: database.storage.installation().await?,
+        installation: database.storage.check_schema().await?,
         kinds: database.operator.stats().await?,
         workers: database.operator.workers().await?,
     };

@@ -51,13 +51,8 @@ pub(crate) fn cancel() -> Transition {
 
 /// Knows the kinds `a` and `b`.
 pub(crate) fn wants(worker: WorkerId, wanted: &[(&str, usize)]) -> Claim {
-    Claim {
-        worker,
-        wanted: wanted.iter().map(|(queue, slots)| Wanted::new(*queue, *slots)).collect(),
-        kinds: Arc::new(["a".to_owned(), "b".to_owned()]),
-        bypass_limit: false,
-        quarantined_at: u16::MAX,
-    }
+    let wanted = wanted.iter().map(|(queue, slots)| Wanted::new(*queue, *slots)).collect();
+    Claim::new(worker, wanted, ["a".to_owned(), "b".to_owned()])
 }
 
 pub(crate) fn ids(jobs: &[ClaimedJob]) -> Vec<JobId> {
@@ -108,10 +103,15 @@ pub(crate) async fn claim(db: &Database, worker: WorkerId, slots: usize) -> Vec<
     db.storage.claim(&wants(worker, &[("default", slots)])).await.unwrap()
 }
 
-/// Claims from the queue `default` for free slots and ahead of them.
-pub(crate) async fn claim_ahead(db: &Database, worker: WorkerId, slots: usize, ahead: usize) -> Vec<ClaimedJob> {
+/// Claims from the queue `default`: for free slots, and to prefetch.
+pub(crate) async fn claim_and_prefetch(
+    db: &Database,
+    worker: WorkerId,
+    slots: usize,
+    prefetch: usize,
+) -> Vec<ClaimedJob> {
     let mut claim = wants(worker, &[("default", slots)]);
-    claim.wanted[0].ahead = ahead;
+    claim.wanted[0].prefetch = prefetch;
     db.storage.claim(&claim).await.unwrap()
 }
 

@@ -186,17 +186,17 @@ pub(crate) async fn a_claim_counts_the_attempt_and_the_lease<F: Fixture>(f: F) {
     assert!(second.lease.number > first.lease.number);
 }
 
-pub(crate) async fn claiming_ahead_of_the_slots_brings_more_jobs<F: Fixture>(f: F) {
+pub(crate) async fn prefetching_brings_more_jobs_than_slots<F: Fixture>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
     let given = enqueue_all(&f, vec![job(); 10]).await;
-    assert_eq!(ids(&claim_ahead(db, worker, 2, 4).await), given[..6]);
-    assert_eq!(ids(&claim_ahead(db, worker, 0, 100).await), given[6..]);
+    assert_eq!(ids(&claim_and_prefetch(db, worker, 2, 4).await), given[..6]);
+    assert_eq!(ids(&claim_and_prefetch(db, worker, 0, 100).await), given[6..]);
 }
 
 /// A crash of the worker counts for all its jobs, started or not. One that was only prefetched must not be discarded
 /// for it: what a crash would end is claimed for a free slot, or not at all.
-pub(crate) async fn claiming_ahead_ends_at_the_first_job_that_one_more_crash_would_end<F: Fixture>(f: F) {
+pub(crate) async fn prefetching_ends_at_the_first_job_that_one_more_crash_would_end<F: Fixture>(f: F) {
     let db = f.database();
     let dying = mortal(db).await;
     let crashed = claimed(&f, dying, job()).await.lease.job;
@@ -204,11 +204,11 @@ pub(crate) async fn claiming_ahead_ends_at_the_first_job_that_one_more_crash_wou
     let worker = worker(db).await;
     let last_attempt = enqueue(&f, with(|job| job.max_attempts = 1)).await;
     let rest = enqueue_all(&f, vec![job(); 3]).await;
-    assert_eq!(ids(&claim_ahead(db, worker, 0, 10).await), [], "the crashed one comes first");
-    assert_eq!(ids(&claim_ahead(db, worker, 1, 10).await), [crashed], "the last attempt is the next");
-    assert_eq!(ids(&claim_ahead(db, worker, 2, 1).await), [last_attempt, rest[0]]);
-    let others = claim_ahead(db, worker, 0, 10).await;
+    assert_eq!(ids(&claim_and_prefetch(db, worker, 0, 10).await), [], "the crashed one comes first");
+    assert_eq!(ids(&claim_and_prefetch(db, worker, 1, 10).await), [crashed], "the last attempt is the next");
+    assert_eq!(ids(&claim_and_prefetch(db, worker, 2, 1).await), [last_attempt, rest[0]]);
+    let others = claim_and_prefetch(db, worker, 0, 10).await;
     assert_eq!(ids(&others), rest[1..]);
     let first = |job: &ClaimedJob| (job.attempt, job.lease.number) == (1, 1);
-    assert!(others.iter().all(first), "what was not claimed ahead kept its attempt: {others:?}");
+    assert!(others.iter().all(first), "what was not prefetched kept its attempt: {others:?}");
 }

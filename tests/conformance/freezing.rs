@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use diesel_jobs_core::storage::Rescanned;
+use diesel_jobs_core::storage::{RescanReason, Rescanned};
 use diesel_jobs_core::{Installation, JobState, Keep, Transition};
 use diesel_jobs_storage::Database;
 
@@ -20,7 +20,7 @@ async fn thaw(db: &Database) {
 }
 
 async fn installation(db: &Database) -> Installation {
-    db.storage.installation().await.unwrap()
+    db.storage.check_schema().await.unwrap()
 }
 
 pub(crate) async fn nothing_is_claimed_while_it_is_frozen_and_everything_after_a_thaw<F: Fixture>(f: F) {
@@ -38,7 +38,7 @@ pub(crate) async fn nothing_is_claimed_while_it_is_frozen_and_everything_after_a
         assert_eq!(db.storage.claim(&wants).await.unwrap().len(), 0);
         assert_eq!(again.storage.claim(&bypassing).await.unwrap().len(), 0);
         assert_eq!(db.storage.next_due(&wants, Duration::MAX).await.unwrap(), None);
-        assert_eq!(db.storage.rescan(&bypassing).await.unwrap(), Rescanned::Nothing);
+        assert_eq!(db.storage.rescan(&bypassing, RescanReason::CameBack).await.unwrap(), Rescanned::Nothing);
     }
     let frozen = installation(db).await.frozen.expect("it is frozen");
     assert_eq!((&*frozen.by, &*frozen.reason), ("anna", "restored for ticket 7"));
@@ -50,6 +50,17 @@ pub(crate) async fn nothing_is_claimed_while_it_is_frozen_and_everything_after_a
     got.sort();
     assert_eq!(got, [before[0], before[1], during]);
     assert!(!db.operator.thaw().await.unwrap());
+}
+
+pub(crate) async fn a_heartbeat_says_whether_it_is_frozen<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    let mut heartbeat = db.storage.open_heartbeat(worker).await.unwrap();
+    assert!(!heartbeat.beat().await.unwrap().unwrap().frozen);
+    freeze(db).await;
+    assert!(heartbeat.beat().await.unwrap().unwrap().frozen);
+    thaw(db).await;
+    assert!(!heartbeat.beat().await.unwrap().unwrap().frozen);
 }
 
 pub(crate) async fn what_runs_goes_on_while_it_is_frozen<F: Fixture>(f: F) {
@@ -79,13 +90,16 @@ pub(crate) async fn quarantined_jobs_schedules_and_history_wait_for_the_thaw<F: 
     let wants = diesel_jobs_core::storage::Claim { quarantined_at: 1, ..wants(worker, &[("default", 1)]) };
 
     freeze(db).await;
-    assert_eq!(db.storage.claim_quarantined(&wants).await.unwrap().map(|job| job.lease.job), None);
+    assert_eq!(db.storage.claim(&wants.for_quarantined()).await.unwrap().pop().map(|job| job.lease.job), None);
     assert!(!db.storage.tick(&schedule, next, &[job()]).await.unwrap());
     assert_eq!(stored(db, "nightly").await.unwrap().last_tick, schedule.last_tick);
     assert_eq!(db.storage.prune(10).await.unwrap(), 0);
 
     thaw(db).await;
-    assert_eq!(db.storage.claim_quarantined(&wants).await.unwrap().map(|job| job.lease.job), Some(quarantined));
+    assert_eq!(
+        db.storage.claim(&wants.for_quarantined()).await.unwrap().pop().map(|job| job.lease.job),
+        Some(quarantined)
+    );
     assert!(db.storage.tick(&schedule, next, &[job()]).await.unwrap());
     assert_eq!(db.storage.prune(10).await.unwrap(), 1);
 }

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use diesel_jobs_core::storage::{Claim, DeclaredSchedule, JobFilter, Wanted, WorkerInfo};
+use diesel_jobs_core::storage::{Claim, DeclaredSchedule, JobFilter, RescanReason, Wanted, WorkerInfo};
 use diesel_jobs_core::{
     CatchUp, ClaimedJob, Failure, FailureKind, Finish, JobId, NewJob, Schedule, StorageError, Transition, WorkerId,
 };
@@ -120,7 +120,7 @@ async fn jobs_are_claimed_and_finished_under_their_names<F: Fixture>(f: &F, stor
 
     let (mut failed, mut seen) = (Vec::new(), HashSet::new());
     for names in storable.chunks(CHUNK).step_by(EVERY) {
-        db.storage.rescan(&wanted(names)).await.unwrap();
+        db.storage.rescan(&wanted(names), RescanReason::CameBack).await.unwrap();
         assert_eq!(db.storage.next_due(&wanted(names), Duration::MAX).await.unwrap(), Some(Duration::ZERO));
         let jobs = db.storage.claim(&wanted(names)).await.unwrap();
         assert_eq!(jobs.len(), 2 * names.len(), "{names:?}");

@@ -84,8 +84,8 @@ conformance! {
         a_paused_queue_gives_nothing,
         many_claimers_get_each_job_once_and_never_more_than_wanted,
         a_claim_counts_the_attempt_and_the_lease,
-        claiming_ahead_of_the_slots_brings_more_jobs,
-        claiming_ahead_ends_at_the_first_job_that_one_more_crash_would_end,
+        prefetching_brings_more_jobs_than_slots,
+        prefetching_ends_at_the_first_job_that_one_more_crash_would_end,
     }
     finishing {
         complete_keeps_the_job_as_long_as_it_is_told,
@@ -152,6 +152,7 @@ conformance! {
         a_paused_schedule_does_not_tick,
     }
     freezing {
+        a_heartbeat_says_whether_it_is_frozen,
         nothing_is_claimed_while_it_is_frozen_and_everything_after_a_thaw,
         what_runs_goes_on_while_it_is_frozen,
         quarantined_jobs_schedules_and_history_wait_for_the_thaw,

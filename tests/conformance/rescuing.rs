@@ -53,7 +53,7 @@ pub(crate) async fn a_rescuer_whose_own_row_is_too_old_declares_nobody_dead<F: F
     let (rescuer, dead) = (worker(db).await, worker(db).await);
     let lost = claimed(&f, dead, job()).await;
     let mut heartbeat = db.storage.open_heartbeat(rescuer).await.unwrap();
-    let beat = heartbeat.beat().await.unwrap().unwrap();
+    let beat = heartbeat.beat().await.unwrap().unwrap().at;
     let policy = |beat| {
         let rescuer = Rescuer { worker: rescuer, beat, age: Duration::from_secs(60) };
         RescuePolicy { rescuer: Some(rescuer), ..POLICY }
@@ -65,7 +65,7 @@ pub(crate) async fn a_rescuer_whose_own_row_is_too_old_declares_nobody_dead<F: F
     let stepped = beat - chrono::TimeDelta::hours(3);
     holds_off(db, policy(stepped)).await;
     assert_eq!(record(db, lost.lease.job).await.state, JobState::Running);
-    let beat = heartbeat.beat().await.unwrap().unwrap();
+    let beat = heartbeat.beat().await.unwrap().unwrap().at;
     assert_eq!(rescue(db, policy(beat)).await.returned, [lost.lease.job]);
 }
 
@@ -174,27 +174,27 @@ pub(crate) async fn a_quarantined_job_is_claimed_by_itself_and_by_one_worker_in_
     assert_eq!(ids(&db.storage.claim(&wary).await.unwrap()), [harmless]);
 
     let elsewhere = Claim { wanted: vec![Wanted::new("elsewhere", 1)], ..wary.clone() };
-    assert!(db.storage.claim_quarantined(&elsewhere).await.unwrap().is_none());
+    assert!(db.storage.claim(&elsewhere.for_quarantined()).await.unwrap().pop().is_none());
     let unknown = Claim { kinds: Arc::new(["b".to_owned()]), ..wary.clone() };
-    assert!(db.storage.claim_quarantined(&unknown).await.unwrap().is_none());
+    assert!(db.storage.claim(&unknown.for_quarantined()).await.unwrap().pop().is_none());
     let unregistered = Claim { worker: WorkerId::generate(), ..wary.clone() };
-    assert!(db.storage.claim_quarantined(&unregistered).await.unwrap().is_none());
+    assert!(db.storage.claim(&unregistered.for_quarantined()).await.unwrap().pop().is_none());
 
-    let claimed = db.storage.claim_quarantined(&wary).await.unwrap().unwrap();
+    let claimed = db.storage.claim(&wary.for_quarantined()).await.unwrap().pop().unwrap();
     assert_eq!((claimed.lease.job, claimed.lease.worker, claimed.attempt), (first, worker, 5));
     let theirs = Claim { worker: other, ..wary };
-    assert!(db.storage.claim_quarantined(&theirs).await.unwrap().is_none(), "one is running");
+    assert!(db.storage.claim(&theirs.for_quarantined()).await.unwrap().pop().is_none(), "one is running");
     assert!(finish(db, claimed.lease, DONE).await);
-    let claimed = db.storage.claim_quarantined(&theirs).await.unwrap().unwrap();
+    let claimed = db.storage.claim(&theirs.for_quarantined()).await.unwrap().pop().unwrap();
     assert_eq!((claimed.lease.job, claimed.lease.worker), (second, other));
 
     let third = quarantined(&f).await;
     for _ in 0..5 {
         crate::bench::worker(db).await;
     }
-    assert!(db.storage.claim_quarantined(&theirs).await.unwrap().is_none(), "seven workers are not eight");
+    assert!(db.storage.claim(&theirs.for_quarantined()).await.unwrap().pop().is_none(), "seven workers are not eight");
     crate::bench::worker(db).await;
-    let beside = db.storage.claim_quarantined(&theirs).await.unwrap().unwrap();
+    let beside = db.storage.claim(&theirs.for_quarantined()).await.unwrap().pop().unwrap();
     assert_eq!(beside.lease.job, third);
     assert!(finish(db, claimed.lease, DONE).await);
     assert!(finish(db, beside.lease, DONE).await);

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use diesel_jobs::storage::{
-    Claim, DeclaredSchedule, Heartbeat, Rescanned, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule,
-    Transacted, Transaction, WorkerInfo,
+    Claim, DeclaredSchedule, Heartbeat, Notifications, RescanReason, Rescanned, RescuePolicy, Rescued, Schedules,
+    Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
 };
 use diesel_jobs::{Installation, JobId, NewJob, WorkerId};
 use diesel_jobs_core::{ClaimedJob, Finish};
@@ -36,12 +36,8 @@ impl Storage for Timed {
         self.0.provides(connection)
     }
 
-    async fn check_schema(&self) -> StorageResult<()> {
+    async fn check_schema(&self) -> StorageResult<Installation> {
         self.0.check_schema().await
-    }
-
-    async fn installation(&self) -> StorageResult<Installation> {
-        self.0.installation().await
     }
 
     async fn register(&self, worker: &WorkerInfo) -> StorageResult<()> {
@@ -56,16 +52,12 @@ impl Storage for Timed {
         self.0.open_heartbeat(worker).await
     }
 
-    async fn claim_quarantined(&self, claim: &Claim) -> StorageResult<Option<ClaimedJob>> {
-        self.0.claim_quarantined(claim).await
-    }
-
     async fn next_due(&self, claim: &Claim, within: Duration) -> StorageResult<Option<Duration>> {
         self.0.next_due(claim, within).await
     }
 
-    async fn rescan(&self, claim: &Claim) -> StorageResult<Rescanned> {
-        self.0.rescan(claim).await
+    async fn rescan(&self, claim: &Claim, reason: RescanReason) -> StorageResult<Rescanned> {
+        self.0.rescan(claim, reason).await
     }
 
     async fn finish(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>> {
@@ -84,6 +76,13 @@ impl Storage for Timed {
         self.0.rescue(policy).await
     }
 
+    async fn prune(&self, limit: usize) -> StorageResult<usize> {
+        self.0.prune(limit).await
+    }
+}
+
+#[async_trait]
+impl Schedules for Timed {
     async fn declare_schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<bool> {
         self.0.declare_schedules(declared).await
     }
@@ -95,11 +94,10 @@ impl Storage for Timed {
     async fn tick(&self, schedule: &StoredSchedule, last_tick: DateTime<Utc>, jobs: &[NewJob]) -> StorageResult<bool> {
         self.0.tick(schedule, last_tick, jobs).await
     }
+}
 
-    async fn prune(&self, limit: usize) -> StorageResult<usize> {
-        self.0.prune(limit).await
-    }
-
+#[async_trait]
+impl Notifications for Timed {
     async fn set_idle(&self, worker: WorkerId, idle: bool) -> StorageResult<()> {
         self.0.set_idle(worker, idle).await
     }

@@ -8,7 +8,7 @@
 //! | rescanner | 1 s, idle two polls; at most 10 s where it takes long | finds jobs that came to where claims do not look |
 //! | scheduler | the next tick, at most 5 s | enqueues due ticks |
 //! | long attempts | 10 s | logs attempts that take far longer than their kind's usually do |
-//! | freeze watcher | as the rescuer | logs that the database was frozen or thawed |
+//! | freeze watcher | each heartbeat | logs that the database was frozen or thawed |
 //! | pruner | 60 s, the first time 5 s after the start | deletes finished jobs whose time has come |
 
 mod freeze_watcher;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::storage::{Claim, Rescanned, Wanted};
+use crate::storage::{Claim, RescanReason, Rescanned, Wanted};
 use crate::telemetry::RateLimitedWarning;
 use crate::worker::shared::Shared;
 
@@ -29,21 +29,24 @@ const POLLS: u32 = 2;
 pub(super) async fn run(shared: Arc<Shared>) {
     let (warning, draining) = (RateLimitedWarning::new("rescan"), shared.phases.draining().clone());
     let mut refused_since: Option<Instant> = None;
+    let mut came_back = false;
     loop {
         tokio::select! {
+            () = std::future::ready(()), if came_back => {}
             () = shared.claimed.notified() => {}
-            () = shared.came_back.notified() => {}
+            () = shared.came_back.notified() => came_back = true,
             () = tokio::time::sleep(shared.settings.poll.saturating_mul(POLLS)) => {}
             () = draining.cancelled() => return,
         }
+        let reason = if came_back { RescanReason::CameBack } else { RescanReason::Routine };
         let began = Instant::now();
         let bypass_limit = refused_since.is_some_and(|since| since.elapsed() > INSIST_AFTER);
-        let rescanned = shared.storage.rescan(&everything(&shared, bypass_limit)).await;
+        let rescanned = shared.storage.rescan(&everything(&shared, bypass_limit), reason).await;
         let took = began.elapsed();
         let mut pause = (took * SHARE).clamp(BUSY, LONGEST);
         let mut urgent = (took * URGENT_SHARE).clamp(URGENT, LONGEST);
         if !matches!(rescanned, Ok(Rescanned::Refused)) {
-            refused_since = None;
+            (refused_since, came_back) = (None, false);
         }
         match rescanned {
             Ok(Rescanned::Nothing) => {}
@@ -62,7 +65,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
         tokio::select! {
             () = tokio::time::sleep(pause.saturating_sub(urgent).mul_f64(rand::random_range(0.5..1.0))) => {}
             // They need not wait for the next.
-            () = shared.came_back.notified() => shared.claimed.notify_one(),
+            () = shared.came_back.notified() => came_back = true,
             () = draining.cancelled() => return,
         }
     }

@@ -10,8 +10,8 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Claim, DeclaredSchedule, Heartbeat, Rescanned, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule,
-    Transacted, Transaction, WorkerInfo,
+    Beat, Claim, DeclaredSchedule, Heartbeat, Notifications, RescanReason, Rescanned, RescuePolicy, Rescued, Schedules,
+    Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
 };
 use crate::installation::Installation;
 use crate::job::JobId;
@@ -32,12 +32,8 @@ impl Storage for Instrumented {
         self.0.provides(connection)
     }
 
-    async fn check_schema(&self) -> StorageResult<()> {
+    async fn check_schema(&self) -> StorageResult<Installation> {
         timed("check_schema", self.0.check_schema()).await
-    }
-
-    async fn installation(&self) -> StorageResult<Installation> {
-        timed("installation", self.0.installation()).await
     }
 
     async fn register(&self, worker: &WorkerInfo) -> StorageResult<()> {
@@ -57,16 +53,12 @@ impl Storage for Instrumented {
         timed("claim", self.0.claim(claim)).await
     }
 
-    async fn claim_quarantined(&self, claim: &Claim) -> StorageResult<Option<ClaimedJob>> {
-        timed("claim_quarantined", self.0.claim_quarantined(claim)).await
-    }
-
     async fn next_due(&self, claim: &Claim, within: Duration) -> StorageResult<Option<Duration>> {
         timed("next_due", self.0.next_due(claim, within)).await
     }
 
-    async fn rescan(&self, claim: &Claim) -> StorageResult<Rescanned> {
-        timed("rescan", self.0.rescan(claim)).await
+    async fn rescan(&self, claim: &Claim, reason: RescanReason) -> StorageResult<Rescanned> {
+        timed("rescan", self.0.rescan(claim, reason)).await
     }
 
     async fn finish(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>> {
@@ -85,6 +77,13 @@ impl Storage for Instrumented {
         timed("rescue", self.0.rescue(policy)).await
     }
 
+    async fn prune(&self, limit: usize) -> StorageResult<usize> {
+        timed("prune", self.0.prune(limit)).await
+    }
+}
+
+#[async_trait]
+impl Schedules for Instrumented {
     async fn declare_schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<bool> {
         timed("declare_schedules", self.0.declare_schedules(declared)).await
     }
@@ -96,11 +95,10 @@ impl Storage for Instrumented {
     async fn tick(&self, schedule: &StoredSchedule, last_tick: DateTime<Utc>, jobs: &[NewJob]) -> StorageResult<bool> {
         timed("tick", self.0.tick(schedule, last_tick, jobs)).await
     }
+}
 
-    async fn prune(&self, limit: usize) -> StorageResult<usize> {
-        timed("prune", self.0.prune(limit)).await
-    }
-
+#[async_trait]
+impl Notifications for Instrumented {
     async fn set_idle(&self, worker: WorkerId, idle: bool) -> StorageResult<()> {
         timed("set_idle", self.0.set_idle(worker, idle)).await
     }
@@ -115,7 +113,7 @@ struct InstrumentedHeartbeat(Box<dyn Heartbeat>);
 
 #[async_trait]
 impl Heartbeat for InstrumentedHeartbeat {
-    async fn beat(&mut self) -> StorageResult<Option<DateTime<Utc>>> {
+    async fn beat(&mut self) -> StorageResult<Option<Beat>> {
         timed("beat", self.0.beat()).await
     }
 }

@@ -1,5 +1,5 @@
 //! The attempt: calls the handler in its own way (on the runtime, inside a transaction) and ends it when its time, its lease or
-//! the worker's grace is over. A plaprefetchedler runs on the runner's own task; one that has a time limit must be left behind
+//! the worker's grace is over. A plain handler runs on the runner's own task; one that has a time limit must be left behind
 //! even if it never yields, so it gets a task. Plain functions have threads ([`threads`](super::threads)).
 
 use std::sync::Arc;
@@ -14,10 +14,11 @@ use super::queues::Slot;
 use super::shared::Shared;
 use super::{conflicts, panics};
 use crate::context::JobContext;
-use crate::error::{JobError, StorageError};
+use crate::error::JobError;
 use crate::handler::{Handler, Registration};
 use crate::outcome::{Attempt, Handled, Outcome, decide};
 use crate::storage::{Body, Transacted, Transaction};
+use crate::storage_error::StorageError;
 
 /// A handler that was told to stop gets this long before its end is recorded without it.
 const LAST_MOMENT: Duration = Duration::from_secs(1);

@@ -1,7 +1,8 @@
 //! What keeps a worker from starting.
 
-use crate::error::{NoRuntime, StorageError};
+use crate::error::NoRuntime;
 use crate::registry::RegistryError;
+use crate::storage_error::StorageError;
 
 /// Why a worker did not start.
 #[derive(thiserror::Error)]

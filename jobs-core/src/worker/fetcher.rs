@@ -1,6 +1,8 @@
 //! The fetcher: one per process, claims for all its queues whenever slots are free or hands are nearly empty, and sleeps
 //! when nothing is there.
 
+mod rest;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -10,10 +12,11 @@ use super::report::Reporter;
 use super::shared::Shared;
 use super::{quarantined, runner};
 use crate::crash_point::crash_point;
-use crate::error::StorageError;
 use crate::outcome::Transition;
-use crate::storage::{Claim, Rescanned, StorageResult};
+use crate::storage::{Claim, StorageResult};
+use crate::storage_error::StorageError;
 use crate::telemetry::RateLimitedWarning;
+use rest::WakeOn;
 
 /// A worker that has said that it sleeps looks again so soon, and then after twice the time: transactions that are about to commit
 /// were begun before it said so, and will not wake it.
@@ -107,8 +110,9 @@ impl Fetcher {
         if wanted.is_empty() {
             return self.wait_for_room().await;
         }
-        let a_slot_matters = wanted.len() < self.shared.queues.len();
         let nothing_of_ours = self.shared.leases.count() == 0;
+        let wake_on =
+            WakeOn { slot: wanted.len() < self.shared.queues.len(), last_end: self.until_empty && !nothing_of_ours };
         let claimed = match self.claim(&claim).await {
             Ok(jobs) => jobs,
             Err(problem) => return self.fail(&problem).await,
@@ -126,10 +130,10 @@ impl Fetcher {
         }
         self.busy_since = None;
         if busy_polling && !self.idle {
-            self.reason_within(BusyPolling::PAUSE, a_slot_matters, false).await;
+            self.reason_within(BusyPolling::PAUSE, WakeOn { last_end: false, ..wake_on }).await;
             return;
         }
-        self.rest(&claim, a_slot_matters, nothing_of_ours).await;
+        self.rest(&claim, wake_on, nothing_of_ours).await;
     }
 
     /// What there is room for now.
@@ -212,108 +216,6 @@ impl Fetcher {
     async fn give_back(&self, waited: Duration) {
         for ctx in self.shared.queues.overdue(waited) {
             self.reporter.report(ctx, Transition::Release).await;
-        }
-    }
-
-    /// Sleeps until there is a reason to claim: a hint, a freed slot of a queue that was full, a job that is due. Each poll
-    /// asks only for the next due time, one cheap statement. A worker that runs until nothing is left also looks again
-    /// when its last job has ended.
-    async fn rest(&mut self, claim: &Claim, a_slot_matters: bool, nothing_of_ours: bool) {
-        let an_end_matters = self.until_empty && !nothing_of_ours;
-        let mut looked_for = claim.clone();
-        if self.until_empty {
-            // Quarantined jobs are something left, too.
-            looked_for.quarantined_at = u16::MAX;
-        }
-        loop {
-            // A slot freed while the claim was under way has had its say there.
-            if self.shared.queues.wants_others_than(&claim.wanted) {
-                return;
-            }
-            let poll = self.shared.settings.poll;
-            let within = if self.until_empty { Duration::MAX } else { poll };
-            let due = match self.shared.storage.next_due(&looked_for, within).await {
-                Ok(None) if self.until_empty && nothing_of_ours => {
-                    return self.end_if_nothing_is_left(&looked_for).await;
-                }
-                Ok(due) => due,
-                Err(problem) => {
-                    self.warning.report(&problem);
-                    return self.back_off().await;
-                }
-            };
-            // What is prefetched is looked after at each turn.
-            let prefetched = self.shared.queues.any_prefetched();
-            let longest = if prefetched { HELD_AT_MOST } else { Duration::MAX };
-            if due.is_some_and(|due| due.is_zero()) {
-                self.shared.quarantined.fetch_or(self.until_empty, Ordering::AcqRel);
-                // What came due since the claim is claimed at once; what is due and not to be had is left to others.
-                let pause = CONTENTION_BACKOFF * 2_u32.pow(self.contention.saturating_sub(1));
-                if self.contention > 0 {
-                    let pause = pause.mul_f64(rand::random_range(0.5..1.5)).min(longest);
-                    self.reason_within(pause, a_slot_matters, an_end_matters).await;
-                }
-                self.contention = MOST_BACKOFF_STEPS.min(self.contention + 1);
-                self.contended_since.get_or_insert_with(Instant::now);
-                return;
-            }
-            self.contended_since = None;
-            self.contention = 0;
-            if !self.idle {
-                // Raise the flag, then look once more: what was enqueued before the flag was seen is found by that look.
-                self.idle = self.set_idle(true).await;
-                self.idle_since = Instant::now();
-                if self.idle {
-                    return;
-                }
-            }
-            let poll = poll.mul_f64(rand::random_range(0.8..1.0));
-            let look = poll.min(self.idle_since.elapsed().max(FIRST_LOOK));
-            if look < poll {
-                // Such a transaction may have been open for longer than the scan floors wait.
-                self.shared.claimed.notify_one();
-            }
-            let time = due.map_or(look, |due| due.min(look)).min(longest);
-            let reason = self.reason_within(time, a_slot_matters, an_end_matters).await;
-            if reason || prefetched || time < look {
-                return;
-            }
-        }
-    }
-
-    /// Nothing is to be seen; but claims do not see everything.
-    async fn end_if_nothing_is_left(&mut self, looked_for: &Claim) {
-        match self.shared.storage.rescan(looked_for).await {
-            Ok(Rescanned::Nothing) => self.shared.phases.draining().cancel(),
-            Ok(Rescanned::Found) => {}
-            Ok(Rescanned::Refused) => self.back_off().await,
-            Err(problem) => {
-                self.warning.report(&problem);
-                self.back_off().await;
-            }
-        }
-    }
-
-    /// Whether a reason to claim came before the time was over.
-    async fn reason_within(&mut self, time: Duration, a_slot_matters: bool, an_end_matters: bool) -> bool {
-        let mut over = std::pin::pin!(tokio::time::sleep(time));
-        loop {
-            tokio::select! {
-                () = self.shared.wake.notified() => return true,
-                () = self.shared.hint.notified() => {
-                    self.hinted = true;
-                    return true;
-                }
-                () = self.shared.queues.capacity_changed() => {
-                    runner::start(&self.shared, &self.reporter);
-                    if a_slot_matters {
-                        return true;
-                    }
-                }
-                () = self.shared.leases.none_held(), if an_end_matters => return true,
-                () = &mut over => return false,
-                () = self.shared.phases.draining().cancelled() => return true,
-            }
         }
     }
 

@@ -4,14 +4,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chrono::{DateTime, Utc};
 use tokio::runtime::{self, Handle};
 use tokio_util::sync::CancellationToken;
 
 use super::pulse::Beat;
 use super::shared::Shared;
 use crate::lease::WorkerId;
-use crate::storage::{Heartbeat, StorageResult};
+use crate::storage::{self, Heartbeat, StorageResult};
 use crate::telemetry::{self, RateLimitedWarning};
 
 /// Beats until it is dropped.
@@ -52,8 +51,9 @@ async fn keep_alive(shared: &Arc<Shared>, main: &Handle) {
         let id = *shared.id.borrow();
         let sent = Instant::now();
         match beat(shared, id, &mut line).await {
-            Ok(Some(at)) => {
-                shared.pulse.answered(Beat { sent, at }, Instant::now(), every);
+            Ok(Some(beat)) => {
+                shared.pulse.answered(Beat { sent, at: beat.at }, Instant::now(), every);
+                shared.frozen.send_if_modified(|known| std::mem::replace(known, beat.frozen) != beat.frozen);
                 tokio::time::sleep(every).await;
             }
             Ok(None) => {
@@ -78,7 +78,7 @@ async fn beat(
     shared: &Shared,
     id: WorkerId,
     line: &mut Option<(WorkerId, Box<dyn Heartbeat>)>,
-) -> StorageResult<Option<DateTime<Utc>>> {
+) -> StorageResult<Option<storage::Beat>> {
     if line.as_ref().is_none_or(|(of, _)| *of != id) {
         *line = None;
     }

@@ -10,6 +10,7 @@ mod builder;
 mod busy_polling;
 mod completer;
 mod conflicts;
+mod ended;
 mod error;
 mod executor;
 mod fetcher;

@@ -46,7 +46,7 @@ impl Prefetch {
     }
 
     /// How many jobs to prefetch beyond those that run, with so many slots.
-    pub(crate) fn ahead(&self, slots: usize) -> usize {
+    pub(crate) fn most(&self, slots: usize) -> usize {
         let run = self.run.load(Ordering::Relaxed);
         let limit = u64::try_from(AHEAD.as_nanos()).unwrap_or(u64::MAX);
         if run == 0 || run > limit {
@@ -70,43 +70,43 @@ mod tests {
 
     #[test]
     fn nothing_is_claimed_ahead_before_anything_is_known() {
-        assert_eq!(Prefetch::default().ahead(16), 0);
+        assert_eq!(Prefetch::default().most(16), 0);
     }
 
     #[test]
     fn short_jobs_are_claimed_ahead_for_a_twentieth_of_a_second() {
-        assert_eq!(prefetch(&[Duration::from_millis(10)]).ahead(16), 80);
-        assert_eq!(prefetch(&[Duration::from_nanos(100)]).ahead(16), 2000, "but not without bound");
+        assert_eq!(prefetch(&[Duration::from_millis(10)]).most(16), 80);
+        assert_eq!(prefetch(&[Duration::from_nanos(100)]).most(16), 2000, "but not without bound");
     }
 
     #[test]
     fn long_jobs_are_not_claimed_ahead() {
-        assert_eq!(prefetch(&[Duration::from_millis(51)]).ahead(16), 0);
-        assert_eq!(prefetch(&[Duration::MAX]).ahead(16), 0);
+        assert_eq!(prefetch(&[Duration::from_millis(51)]).most(16), 0);
+        assert_eq!(prefetch(&[Duration::MAX]).most(16), 0);
     }
 
     #[test]
     fn one_long_job_among_short_ones_ends_it_and_short_ones_bring_it_back() {
         let prefetch = prefetch(&[Duration::from_micros(10); 1000]);
         prefetch.ran(Duration::from_secs(1));
-        assert_eq!(prefetch.ahead(16), 0);
+        assert_eq!(prefetch.most(16), 0);
         (0..100).for_each(|_| prefetch.ran(Duration::from_micros(10)));
-        assert_eq!(prefetch.ahead(16), 2000);
+        assert_eq!(prefetch.most(16), 2000);
     }
 
     #[test]
     fn after_a_stall_nothing_is_claimed_ahead_until_short_jobs_have_run() {
         let prefetch = prefetch(&[Duration::from_micros(10)]);
         prefetch.stalled();
-        assert_eq!(prefetch.ahead(16), 0);
+        assert_eq!(prefetch.most(16), 0);
         (0..10).for_each(|_| prefetch.ran(Duration::from_micros(10)));
-        assert!(prefetch.ahead(16) > 0);
+        assert!(prefetch.most(16) > 0);
     }
 
     #[test]
     fn large_arguments_are_bounded_by_their_size() {
         let prefetch = prefetch(&[Duration::from_micros(1)]);
         prefetch.claimed(64 * 1024);
-        assert_eq!(prefetch.ahead(16), 128);
+        assert_eq!(prefetch.most(16), 128);
     }
 }

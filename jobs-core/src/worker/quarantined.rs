@@ -21,9 +21,9 @@ const ALONE: Duration = Duration::from_secs(60);
 pub(super) async fn run_one(shared: &Arc<Shared>, reporter: &Reporter, claim: &Claim) -> StorageResult<bool> {
     let claimed = {
         let _claiming = shared.claiming.lock().await;
-        let job = shared.storage.claim_quarantined(claim).await?;
-        shared.counters.count_claimed(job.iter().count());
-        shared.take(job.into_iter().collect())
+        let job = shared.storage.claim(&claim.for_quarantined()).await?;
+        shared.counters.count_claimed(job.len());
+        shared.take(job)
     };
     let Some(quarantined) = claimed.first().cloned() else { return Ok(false) };
     // Whoever waits here for a slot need not wait for this.

@@ -116,14 +116,14 @@ impl Queue {
     fn wanted(&self) -> Option<Wanted> {
         let held = if self.all_in_hand.load(atomic::Ordering::Acquire) == 0 { 0 } else { self.prefetched().len() };
         let free = self.free.load(atomic::Ordering::Acquire);
-        let ahead = self.prefetch.ahead(self.limit);
-        self.low.store(ahead / 2, atomic::Ordering::Relaxed);
-        if free == 0 && (ahead == 0 || held > ahead / 2) {
+        let most = self.prefetch.most(self.limit);
+        self.low.store(most / 2, atomic::Ordering::Relaxed);
+        if free == 0 && (most == 0 || held > most / 2) {
             return None;
         }
-        let ahead = ahead.saturating_sub(held.saturating_sub(free)).min(MOST_AT_ONCE);
+        let prefetch = most.saturating_sub(held.saturating_sub(free)).min(MOST_AT_ONCE);
         let slots = free.saturating_sub(held);
-        (slots + ahead > 0).then(|| Wanted { queue: self.name.clone(), slots, ahead })
+        (slots + prefetch > 0).then(|| Wanted { queue: self.name.clone(), slots, prefetch })
     }
 }
 

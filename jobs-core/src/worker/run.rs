@@ -90,12 +90,11 @@ impl Worker {
         NoRuntime::check()?;
         panics::install_hook();
         let shared = self.shared;
-        shared.storage.check_schema().await?;
+        let info = shared.info();
+        let installation = shared.register(&info).await?;
         for queue in &self.unknown_queues {
             telemetry::unknown_queue(queue, &shared.registry.kinds());
         }
-        let info = shared.info();
-        let installation = shared.register(&info).await?;
         crash_point("registered");
         let _stop = shutdown::StopOnDrop::new(&shared);
         let heartbeat = heartbeat::start(&shared).map_err(WorkerError::Thread)?;

@@ -37,6 +37,8 @@ pub(crate) struct Shared {
     pub(crate) needs_reconcile: AtomicBool,
     /// Transactional handlers that found no connection.
     pub(crate) no_connection: RateLimitedWarning,
+    /// Whether the database was frozen at the last heartbeat.
+    pub(crate) frozen: watch::Sender<bool>,
     /// Jobs are due that must run alone.
     pub(crate) quarantined: AtomicBool,
     pub(crate) phases: Phases,
@@ -71,6 +73,7 @@ impl Shared {
             claiming: tokio::sync::Mutex::default(),
             needs_reconcile: AtomicBool::new(false),
             no_connection: RateLimitedWarning::new("transact"),
+            frozen: watch::Sender::new(false),
             quarantined: AtomicBool::new(false),
             phases: Phases::default(),
             pulse: Pulse::default(),
@@ -106,12 +109,13 @@ impl Shared {
         self.leases.stop_all();
     }
 
-    /// Makes this process known under the id, unless the database belongs to another environment. A claim gives nothing to
+    /// Makes this process known under the id, unless the schema is not this program's, or the database belongs to another environment. A claim gives nothing to
     /// a worker that is not known: so what holds at the start holds, too, when another database takes the place of the first
     /// while the worker runs.
     pub(crate) async fn register(&self, info: &WorkerInfo) -> StorageResult<Installation> {
-        let installation = self.storage.installation().await?;
+        let installation = self.storage.check_schema().await?;
         installation.admit(self.settings.environment.as_deref())?;
+        self.frozen.send_replace(installation.frozen.is_some());
         self.storage.register(info).await?;
         Ok(installation)
     }

@@ -1,14 +1,11 @@
 //! From a URL to a connection, with TLS where the URL asks for it.
 
-use std::str::FromStr;
 use std::time::Duration;
 
 use diesel::result::DatabaseErrorKind;
 use diesel::{ConnectionError, ConnectionResult, QueryResult};
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
-use diesel_jobs_core::StorageError;
 use diesel_jobs_core::storage::StorageResult;
-use tokio_postgres::config::SslMode;
 use tokio_postgres::{CancelToken, Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
@@ -20,29 +17,8 @@ use super::queries::wake::CHANNEL;
 use super::renamed;
 use super::sessions::Sessions;
 use super::settings::{self, Lease, Told};
-use super::tls::{Verify, connector};
-
-/// The parameters that tokio-postgres reads; those of TLS are ours.
-const PARAMETERS: [&str; 18] = [
-    "user",
-    "password",
-    "dbname",
-    "options",
-    "application_name",
-    "sslnegotiation",
-    "host",
-    "hostaddr",
-    "port",
-    "connect_timeout",
-    "tcp_user_timeout",
-    "keepalives",
-    "keepalives_idle",
-    "keepalives_interval",
-    "keepalives_retries",
-    "target_session_attrs",
-    "channel_binding",
-    "load_balance_hosts",
-];
+use super::tls::connector;
+use super::url::Url;
 
 /// What a request to cancel a statement may take: the server answers it only by hanging up.
 const CANCEL_LIMIT: Duration = Duration::from_secs(2);
@@ -73,47 +49,7 @@ impl Connector {
     /// `require` always does, `verify-ca` and `verify-full` also check the certificate, against `sslrootcert`
     /// (a PEM file) or the system's roots.
     pub(crate) fn from_url(url: &str) -> StorageResult<Self> {
-        let (base, query) = url.split_once('?').unwrap_or((url, ""));
-        let mut sslmode = "prefer";
-        let mut roots = None;
-        let mut others = Vec::new();
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            match pair.split_once('=') {
-                Some(("sslmode", mode)) => sslmode = mode,
-                Some(("sslrootcert", path)) => roots = Some(percent_decoded(path)),
-                key_and_value => {
-                    let key = key_and_value.map_or(pair, |(key, _)| key);
-                    if !PARAMETERS.contains(&key) {
-                        // Behind a `?` that belongs to a password, the name of a parameter is the rest of it.
-                        if query.contains('@') {
-                            return Err(not_a_url());
-                        }
-                        return Err(StorageError::Config(format!(
-                            "DATABASE_URL: unknown parameter {key:?}; known are sslmode, sslrootcert, {}",
-                            PARAMETERS.join(", ")
-                        )));
-                    }
-                    others.push(pair);
-                }
-            }
-        }
-        let bare = if others.is_empty() { base.to_owned() } else { format!("{base}?{}", others.join("&")) };
-        // The parser's message may repeat a part of the URL, which may hold the password.
-        let mut config = Config::from_str(&bare).map_err(|_| not_a_url())?;
-        let (mode, verify) = match sslmode {
-            "disable" => (SslMode::Disable, None),
-            "allow" | "prefer" => (SslMode::Prefer, Some(Verify::Nothing)),
-            // As with libpq, naming roots makes `require` check against them.
-            "require" if roots.is_none() => (SslMode::Require, Some(Verify::Nothing)),
-            "require" | "verify-ca" => (SslMode::Require, Some(Verify::Chain)),
-            "verify-full" => (SslMode::Require, Some(Verify::ChainAndName)),
-            _ if query.contains('@') => return Err(not_a_url()),
-            other => {
-                return Err(StorageError::Config(format!(
-                    "DATABASE_URL: sslmode={other} is unknown; write disable, prefer, require, verify-ca or verify-full"
-                )));
-            }
-        };
+        let Url { mut config, query, mode, verify, roots } = Url::read(url)?;
         #[cfg(feature = "postgres-sync")]
         let libpq = super::libpq::url(&config, query);
         config.ssl_mode(mode);
@@ -274,77 +210,9 @@ impl Connector {
     }
 }
 
-/// Repeats nothing of the URL: where it was meant to end its password, nobody can tell.
-fn not_a_url() -> StorageError {
-    StorageError::Config(
-        "DATABASE_URL is not a valid PostgreSQL URL; write postgres://user:password@host:5432/database, \
-         with special characters of the password percent-encoded"
-            .to_owned(),
-    )
-}
-
 /// What is said when [`CHECKOUT_LIMIT`] is over.
 const SILENT: &str = "the server did not answer within 10 s";
 
 fn silent() -> diesel::result::Error {
     diesel::result::Error::DatabaseError(DatabaseErrorKind::UnableToSendCommand, Box::new(SILENT.to_owned()))
-}
-
-fn percent_decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let hex = tail
-            .get(..2)
-            .and_then(|hex| std::str::from_utf8(hex).ok())
-            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        match (first, hex) {
-            (b'%', Some(byte)) => {
-                bytes.push(byte);
-                rest = &tail[2..];
-            }
-            (byte, _) => {
-                bytes.push(*byte);
-                rest = tail;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn refusal(url: &str) -> String {
-        Connector::from_url(url).err().expect("refused").to_string()
-    }
-
-    #[test]
-    fn a_wrong_url_is_refused_without_repeating_it() {
-        let message = refusal("postgres://me:s3cret@host:notaport/db");
-        assert!(message.contains("not a valid PostgreSQL URL") && !message.contains("s3cret"), "{message}");
-        // A `?` that is not percent-encoded ends the password, and what is left of it looks like parameters.
-        for url in ["me:x?s3cret@host/db", "me:x?s3cret=y@host/db", "me:x?sslmode=s3cret@host/db", "me:x?a&s3cret@host"]
-        {
-            let message = refusal(&format!("postgres://{url}"));
-            assert!(message.contains("percent-encoded") && !message.contains("s3cret"), "{url}: {message}");
-        }
-    }
-
-    #[test]
-    fn every_sslmode_of_libpq_is_understood_and_others_are_named() {
-        for mode in ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"] {
-            assert!(
-                Connector::from_url(&format!("postgres://localhost/x?sslmode={mode}&application_name=y")).is_ok(),
-                "{mode}"
-            );
-        }
-        assert!(refusal("postgres://localhost/x?sslmode=maybe").contains("maybe"));
-        let misspelt = refusal("postgres://localhost/x?sslmod=require");
-        assert!(misspelt.contains("unknown parameter \"sslmod\""), "{misspelt}");
-        assert!(
-            refusal("postgres://localhost/x?sslmode=verify-ca&sslrootcert=%2Fno%2Fsuch.pem").contains("/no/such.pem")
-        );
-    }
 }

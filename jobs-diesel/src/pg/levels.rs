@@ -10,7 +10,7 @@
 //! *stragglers* are found by a [rescan](super::queries::rescan) beside the claims, about every second; it lowers the floor to
 //! what it found. So: without rescans, jobs would be lost from sight; without the lag, jobs would only start late.
 //!
-//! A claim that got all it wanted leaves off in the middle of a level. For [`GO_ON`] the next ones go on from there and not from
+//! A claim that got all it wanted leaves off in the middle of a level. For 50 ms the next ones go on from there and not from
 //! the floor: while a backlog is drained faster than the lag passes, all that was claimed lies between the two.
 //!
 //! Priorities that this worker does not know stand in the *gaps* between its levels. A claim tries the gaps, too, while that is
@@ -22,19 +22,19 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, TimeDelta, Utc};
 use diesel_jobs_core::storage::Claim;
 
+mod level;
 mod plan;
 
 use super::lag::Lag;
 use super::many_queues::ManyQueues;
+use super::unchanged::Unchanged;
+use level::Level;
 pub(crate) use plan::{OnlyLevel, Plan, Scan};
 
 /// A level that nothing was found in for this long is forgotten; should it be used again, it is found again.
 const FORGET_AFTER: Duration = Duration::from_secs(600);
 /// Levels of one queue that a claim looks at. Beyond them jobs are found by a rescan.
 const MOST_LEVELS: usize = 64;
-/// So long after a claim that began at the floor, claims that follow full ones go on where those left off. What commits between
-/// is older than what they take, and waits for the next claim that begins at the floor.
-const GO_ON: Duration = Duration::from_millis(50);
 /// A claim tries the gaps while all of them together take no longer than this.
 const CHEAP: Duration = Duration::from_millis(8);
 /// The database's clock may be set back by its host. Beyond this step nothing known about levels holds any more.
@@ -64,46 +64,6 @@ pub(crate) struct Straggler {
     pub(crate) id: i64,
 }
 
-#[derive(Debug)]
-struct Level {
-    floor: DateTime<Utc>,
-    /// The last job of the last claim, if that was full, and when a claim began at the floor.
-    left_off: Option<(DateTime<Utc>, Instant)>,
-    /// What the last rescan found here.
-    straggler: Option<(DateTime<Utc>, i64)>,
-    /// Claims try every row, because a rescan has found the same job twice.
-    thorough: bool,
-    used: Instant,
-}
-
-impl Level {
-    fn goes_on(&self, at: Instant) -> Option<DateTime<Utc>> {
-        let (last, began) = self.left_off?;
-        (at.duration_since(began) < GO_ON && last > self.floor).then_some(last)
-    }
-
-    /// A full claim took this job last. Only one that began at the floor can move it.
-    fn leave_off(&mut self, scan: &Scan, last: DateTime<Utc>, behind: DateTime<Utc>, at: Instant) {
-        let began = match (scan.go_on, self.left_off) {
-            (None, _) => {
-                self.floor = last.min(behind);
-                at
-            }
-            (Some(_), Some((_, began))) => began,
-            (Some(_), None) => return,
-        };
-        self.left_off = Some((last, began));
-    }
-
-    /// There is nothing from where the scan began.
-    fn empty(&mut self, scan: &Scan, behind: DateTime<Utc>) {
-        self.left_off = None;
-        if scan.go_on.is_none() {
-            (self.floor, self.thorough) = (behind, false);
-        }
-    }
-}
-
 /// What one worker knows.
 #[derive(Debug)]
 pub(crate) struct Levels {
@@ -119,6 +79,8 @@ pub(crate) struct Levels {
     try_gaps: bool,
     /// Whether the last claim brought nothing: the next one will not bring many.
     pub(crate) expects_few: bool,
+    /// The last rescan, if it found nothing.
+    unchanged: Option<Unchanged>,
 }
 
 impl Levels {
@@ -133,6 +95,7 @@ impl Levels {
             begun: false,
             try_gaps: false,
             expects_few: false,
+            unchanged: None,
         }
     }
 
@@ -227,7 +190,7 @@ impl Levels {
             };
             let levels = self.queues.entry(wanted.queue.to_string()).or_default();
             for job in &ours {
-                let new = Level { floor: job.run_at, left_off: None, straggler: None, thorough: false, used: at };
+                let new = Level::new(job.run_at, at);
                 levels.entry(job.priority).or_insert(new).used = at;
             }
             // The claim went from level to level, and on only when one was empty up to its own moment. If it stopped
@@ -301,7 +264,7 @@ impl Levels {
         self.try_gaps = took <= CHEAP;
         let Some(floor) = self.behind(clock) else { return };
         for (queue, priority) in found {
-            let new = Level { floor, left_off: None, straggler: None, thorough: false, used: at };
+            let new = Level::new(floor, at);
             self.queues.entry(queue.clone()).or_default().entry(*priority).or_insert(new);
         }
     }
@@ -329,12 +292,23 @@ impl Levels {
         }
     }
 
+    /// A rescan of all levels, after the server had counted so many changes.
+    pub(crate) fn note_unchanged(&mut self, found_nothing: bool, changes: Option<i64>, began: Instant, took: Duration) {
+        self.unchanged = Unchanged::new(changes, &self.paused, began, took).filter(|_| found_nothing);
+    }
+
+    /// Whether the next rescan would find nothing, as the last one did.
+    pub(crate) fn are_unchanged(&self, changes: Option<i64>, now: Instant) -> bool {
+        self.unchanged.as_ref().is_some_and(|last| last.still(changes, &self.paused, now))
+    }
+
     /// Up to where floors may follow this time of the database. `None`: its clock was set back, and all that was known is
     /// forgotten.
     fn behind(&mut self, clock: DateTime<Utc>) -> Option<DateTime<Utc>> {
         if self.clock.is_some_and(|newest| clock < newest - STEP_BACK) {
             (self.clock, self.begun, self.try_gaps) = (Some(clock), false, false);
             self.queues.clear();
+            self.unchanged = None;
             return None;
         }
         self.clock = self.clock.max(Some(clock));

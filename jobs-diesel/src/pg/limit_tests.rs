@@ -69,8 +69,8 @@ async fn no_claim_brings_more_than_it_asked_for() {
             conn.batch_execute(&whim(&mut rng)).await.unwrap();
         }
         let slots = rng.random_range(0..4);
-        let ahead = rng.random_range(0..4);
-        let wanted = vec![Wanted { queue: "default".into(), slots, ahead }];
+        let prefetch = rng.random_range(0..4);
+        let wanted = vec![Wanted { queue: "default".into(), slots, prefetch }];
         let claim = Claim { bypass_limit: true, ..Claim::new(worker, wanted, ["k".to_owned()]) };
         let plan = storage.levels(worker, |levels| levels.plan_of_all(&claim, std::time::Instant::now()));
         let rows = join_all(claimers.iter_mut().map(|conn| async {
@@ -78,7 +78,7 @@ async fn no_claim_brings_more_than_it_asked_for() {
             rows.len()
         }));
         for rows in rows.await {
-            assert!(rows <= slots + ahead, "{rows} rows, and {slots} + {ahead} were wanted");
+            assert!(rows <= slots + prefetch, "{rows} rows, and {slots} + {prefetch} were wanted");
             claimed += rows;
         }
     }

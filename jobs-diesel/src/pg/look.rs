@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use diesel_async::RunQueryDsl;
 use diesel_jobs_core::ClaimedJob;
-use diesel_jobs_core::storage::{Claim, Rescanned, StorageResult};
+use diesel_jobs_core::storage::{Claim, RescanReason, Rescanned, StorageResult};
 
 #[cfg(doc)]
 use super::levels::Levels;
@@ -13,6 +13,7 @@ use super::levels::Plan;
 use super::many_queues::{AT_ONCE, NEXT_QUEUES, all_of};
 use super::queries::claim::{self, ClaimQuery, ClaimedRow};
 use super::queries::claim_few::ClaimFewQuery;
+use super::queries::claim_quarantined::ClaimQuarantinedQuery;
 use super::queries::discover::{DiscoverQuery, DiscoverRow};
 use super::queries::live_queues::LiveQueuesQuery;
 use super::queries::next_due::{NextDueQuery, NextDueRow};
@@ -33,6 +34,15 @@ impl PgStorage {
         let live = self.live(claim).await?;
         let some = self.levels(claim.worker, |levels| levels.many.some_of(claim, live.as_ref()));
         if some.wanted.is_empty() { Ok(Vec::new()) } else { self.claim_from(&some).await }
+    }
+
+    pub(super) async fn claim_quarantined(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
+        let mut rows: StorageResult<Vec<ClaimedRow>> =
+            run!(self, "claim_quarantined", conn => ClaimQuarantinedQuery::new(claim).load(conn));
+        if rows.as_ref().is_err_and(may_be_a_rows) && self.set_quarantined_apart(claim).await? {
+            rows = run!(self, "claim_quarantined", conn => ClaimQuarantinedQuery::new(claim).load(conn));
+        }
+        Ok(rows?.into_iter().map(|row| row.into_job(claim.worker)).collect())
     }
 
     async fn claim_from(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
@@ -136,7 +146,7 @@ impl PgStorage {
     async fn begin(&self, claim: &Claim) {
         if self.levels(claim.worker, super::levels::Levels::begin) {
             let (storage, claim) = (self.clone(), Claim { bypass_limit: true, ..claim.clone() });
-            let first = tokio::spawn(async move { storage.rescan_below(&claim).await });
+            let first = tokio::spawn(async move { storage.rescan_below(&claim, RescanReason::CameBack).await });
             match tokio::time::timeout(FIRST_RESCAN, first).await {
                 Ok(Ok(Ok(_))) => {}
                 // The rescans that follow find what this one has not.
@@ -146,7 +156,7 @@ impl PgStorage {
         }
     }
 
-    pub(super) async fn rescan_below(&self, claim: &Claim) -> StorageResult<Rescanned> {
+    pub(super) async fn rescan_below(&self, claim: &Claim, reason: RescanReason) -> StorageResult<Rescanned> {
         let live = if claim.wanted.len() <= AT_ONCE { None } else { self.live(claim).await? };
         let wanted = all_of(claim, live.as_ref()).cloned().collect();
         let claim = &Claim { wanted, ..claim.clone_without_wanted() };
@@ -158,17 +168,21 @@ impl PgStorage {
         let Some(any) = rows.pop() else { return Ok(Rescanned::Refused) };
         let levels = self.levels(claim.worker, |levels| {
             levels.discovered(&found, any.paused, any.clock, now - asked, now);
-            levels.plan_of_all(claim, now).levels()
+            let plan = levels.plan_of_all(claim, now).levels();
+            (reason == RescanReason::CameBack || !levels.are_unchanged(any.changes, now)).then_some(plan)
         });
-        if levels.scans.is_empty() {
-            return Ok(Rescanned::Nothing);
-        }
+        let Some(levels) = levels.filter(|plan| !plan.scans.is_empty()) else { return Ok(Rescanned::Nothing) };
+        let began = Instant::now();
         let rows: Vec<RescanRow> = run!(self, "rescan", conn => RescanQuery::new(claim, &levels).load(conn))?;
         if rows.is_empty() {
             return Ok(Rescanned::Refused);
         }
         let found: Vec<_> = rows.into_iter().filter_map(RescanRow::straggler).collect();
-        self.levels(claim.worker, |known| known.rescanned(claim, &levels, &found, Instant::now()));
+        self.levels(claim.worker, |known| {
+            let now = Instant::now();
+            known.rescanned(claim, &levels, &found, now);
+            known.note_unchanged(found.is_empty(), any.changes, began, now - began);
+        });
         Ok(if found.is_empty() { Rescanned::Nothing } else { Rescanned::Found })
     }
 }

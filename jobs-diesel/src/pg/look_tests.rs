@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use chrono::DateTime;
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
-use diesel_jobs_core::storage::{Claim, Rescanned, Storage as _, Wanted, WorkerInfo};
+use diesel_jobs_core::storage::{Claim, RescanReason, Rescanned, Storage as _, Wanted, WorkerInfo};
 use diesel_jobs_core::{Finish, NewJob, Transition, WorkerId};
 
 use super::PgStorage;
@@ -78,7 +78,7 @@ impl World {
     async fn looks_above(&self) {
         let asked = Instant::now();
         loop {
-            self.storage.rescan(&self.claim).await.unwrap();
+            self.storage.rescan(&self.claim, RescanReason::CameBack).await.unwrap();
             let plan = self.storage.levels(self.claim.worker, |levels| levels.plan_from_floors(&self.claim));
             if plan.only_level().is_some_and(|level| level.gap_above) {
                 return;
@@ -94,7 +94,7 @@ impl World {
             for _ in 0..20 {
                 claimed += self.storage.claim(&self.claim).await.unwrap().len();
             }
-            self.storage.rescan(&self.claim).await.unwrap();
+            self.storage.rescan(&self.claim, RescanReason::CameBack).await.unwrap();
         }
         claimed
     }
@@ -137,17 +137,25 @@ async fn a_rescan_finds_what_claims_pass_by_and_says_when_it_could_not_look() {
     let held = world.storage.claim(&world.claim).await.unwrap().remove(0);
     world.a_while().await;
     let (storage, claim) = (world.storage.clone(), world.claim.clone());
-    assert_eq!(storage.rescan(&claim).await.unwrap(), Rescanned::Nothing);
+    assert_eq!(storage.rescan(&claim, RescanReason::CameBack).await.unwrap(), Rescanned::Nothing);
     storage.finish(&[Finish { lease: held.lease, transition: Transition::Release }]).await.unwrap();
     assert_eq!(storage.claim(&claim).await.unwrap().len(), 0, "it is back below the floor");
     assert_eq!(storage.next_due(&claim, Duration::MAX).await.unwrap(), None);
 
     world.sql("begin; select pg_advisory_xact_lock(1785684595, 5)").await;
-    assert_eq!(storage.rescan(&claim).await.unwrap(), Rescanned::Refused);
+    assert_eq!(storage.rescan(&claim, RescanReason::CameBack).await.unwrap(), Rescanned::Refused);
     let bypassing = Claim { bypass_limit: true, ..claim.clone() };
-    assert_eq!(storage.rescan(&bypassing).await.unwrap(), Rescanned::Found, "whoever insists looks all the same");
+    assert_eq!(
+        storage.rescan(&bypassing, RescanReason::CameBack).await.unwrap(),
+        Rescanned::Found,
+        "whoever insists looks all the same"
+    );
     world.sql("rollback").await;
-    assert_eq!(storage.rescan(&claim).await.unwrap(), Rescanned::Nothing, "claims begin there now");
+    assert_eq!(
+        storage.rescan(&claim, RescanReason::CameBack).await.unwrap(),
+        Rescanned::Nothing,
+        "claims begin there now"
+    );
     assert_eq!(storage.claim(&claim).await.unwrap().len(), 1, "it is seen now");
     drop(storage);
     world.end().await;
@@ -217,7 +225,7 @@ async fn what_commits_late_is_found_by_a_rescan() {
     world.a_while().await;
     late.batch_execute("commit").await.unwrap();
     assert_eq!(world.storage.claim(&world.claim).await.unwrap().len(), 0, "it is below the floor");
-    assert_eq!(world.storage.rescan(&world.claim).await.unwrap(), Rescanned::Found);
+    assert_eq!(world.storage.rescan(&world.claim, RescanReason::CameBack).await.unwrap(), Rescanned::Found);
     assert_eq!(world.storage.claim(&world.claim).await.unwrap().len(), 3, "all of them, not the first only");
     drop(late);
     world.end().await;
@@ -230,7 +238,7 @@ async fn jobs_of_an_unknown_kind_cost_a_claim_nothing_at_any_priority() {
         select 'of_a_newer_program', p, '{}' from generate_series(1, 4000), unnest('{7, 0, -7}'::smallint[]) p";
     world.sql(unknown).await;
     // While it is idle,
-    world.storage.rescan(&world.claim).await.unwrap();
+    world.storage.rescan(&world.claim, RescanReason::CameBack).await.unwrap();
     world.an_idle_while().await;
     let idle = world.buffers().await;
     assert!(idle <= FEW, "{idle} buffers");
@@ -259,7 +267,7 @@ async fn jobs_that_are_not_committed_cost_a_claim_nothing() {
     let meanwhile = world.buffers().await;
     assert!(meanwhile <= FEW, "{meanwhile} buffers");
     bulk.batch_execute("commit").await.unwrap();
-    assert_eq!(world.storage.rescan(&world.claim).await.unwrap(), Rescanned::Found);
+    assert_eq!(world.storage.rescan(&world.claim, RescanReason::CameBack).await.unwrap(), Rescanned::Found);
     for _ in 0..10 {
         assert_eq!(world.storage.claim(&world.claim).await.unwrap().len(), 5, "one claim after the other finds them");
     }

@@ -86,8 +86,8 @@ fn is_known(number: &str, version: &str) -> StorageResult<()> {
     }
 }
 
-fn failed(migration: &'static Migration, source: diesel::result::Error) -> MigrateError {
-    MigrateError::Failed { version: migration.version, name: migration.name, source }
+fn failed(migration: &'static Migration, error: diesel::result::Error) -> MigrateError {
+    MigrateError::Failed { version: migration.version, name: migration.name, error }
 }
 
 /// The ledger, ascending; empty where there is none.

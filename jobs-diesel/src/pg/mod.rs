@@ -39,6 +39,8 @@ mod storage;
 mod tests;
 mod tls;
 mod transact;
+mod unchanged;
+mod url;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

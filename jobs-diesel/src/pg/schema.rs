@@ -93,4 +93,6 @@ diesel::table! {
     }
 }
 
+diesel::allow_tables_to_appear_in_same_query!(worker, installation);
+
 crate::job_view!(postgres);

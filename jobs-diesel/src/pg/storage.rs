@@ -8,16 +8,14 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::storage::{
-    Claim, DeclaredSchedule, Heartbeat, Rescanned, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule,
-    Transacted, Transaction, WorkerInfo,
+    Beat, Claim, DeclaredSchedule, Heartbeat, Notifications, RescanReason, Rescanned, RescuePolicy, Rescued, Schedules,
+    Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
 };
 use diesel_jobs_core::{ClaimedJob, Finish, Installation, JobId, NewJob, StorageError, WorkerId};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::outage::Outage;
-use super::queries::claim::ClaimedRow;
-use super::queries::claim_quarantined::ClaimQuarantinedQuery;
 use super::queries::prune::PruneQuery;
 use super::queries::rescue::RescueQuery;
 use super::queries::{finish, heartbeat, installation, leases, schedule, worker};
@@ -39,13 +37,10 @@ impl Storage for PgStorage {
         connection == TypeId::of::<AsyncPgConnection>()
     }
 
-    async fn check_schema(&self) -> StorageResult<()> {
+    async fn check_schema(&self) -> StorageResult<Installation> {
         run!(self, "check_server", conn => migrate::check_server(conn))??;
         run!(self, "check_rows", conn => migrate::check_rows(conn))??;
-        migrate::check(&run!(self, "check_schema", conn => migrate::applied(conn))?)
-    }
-
-    async fn installation(&self) -> StorageResult<Installation> {
+        migrate::check(&run!(self, "check_schema", conn => migrate::applied(conn))?)?;
         run!(self, "installation", conn => installation::installation(conn))
     }
 
@@ -66,24 +61,15 @@ impl Storage for PgStorage {
     }
 
     async fn claim(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
-        self.look_and_claim(claim).await
-    }
-
-    async fn claim_quarantined(&self, claim: &Claim) -> StorageResult<Option<ClaimedJob>> {
-        let mut rows: StorageResult<Vec<ClaimedRow>> =
-            run!(self, "claim_quarantined", conn => ClaimQuarantinedQuery::new(claim).load(conn));
-        if rows.as_ref().is_err_and(may_be_a_rows) && self.set_quarantined_apart(claim).await? {
-            rows = run!(self, "claim_quarantined", conn => ClaimQuarantinedQuery::new(claim).load(conn));
-        }
-        Ok(rows?.into_iter().next().map(|row| row.into_job(claim.worker)))
+        if claim.quarantined { self.claim_quarantined(claim).await } else { self.look_and_claim(claim).await }
     }
 
     async fn next_due(&self, claim: &Claim, within: Duration) -> StorageResult<Option<Duration>> {
         self.look_ahead(claim, within).await
     }
 
-    async fn rescan(&self, claim: &Claim) -> StorageResult<Rescanned> {
-        self.rescan_below(claim).await
+    async fn rescan(&self, claim: &Claim, reason: RescanReason) -> StorageResult<Rescanned> {
+        self.rescan_below(claim, reason).await
     }
 
     async fn finish(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>> {
@@ -134,6 +120,15 @@ impl Storage for PgStorage {
         Ok(rescued)
     }
 
+    async fn prune(&self, limit: usize) -> StorageResult<usize> {
+        let query = PruneQuery { limit: i64::try_from(limit).unwrap_or(i64::MAX) };
+        let pruned: i64 = run!(self, "prune", conn => query.get_result(conn))?;
+        Ok(usize::try_from(pruned).unwrap_or_default())
+    }
+}
+
+#[async_trait]
+impl Schedules for PgStorage {
     async fn declare_schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<bool> {
         run!(self, "declare_schedules", conn => schedule::declare(conn, declared))
     }
@@ -145,13 +140,10 @@ impl Storage for PgStorage {
     async fn tick(&self, stored: &StoredSchedule, last_tick: DateTime<Utc>, jobs: &[NewJob]) -> StorageResult<bool> {
         run!(self, "tick", conn => schedule::tick(conn, stored, last_tick, jobs))
     }
+}
 
-    async fn prune(&self, limit: usize) -> StorageResult<usize> {
-        let query = PruneQuery { limit: i64::try_from(limit).unwrap_or(i64::MAX) };
-        let pruned: i64 = run!(self, "prune", conn => query.get_result(conn))?;
-        Ok(usize::try_from(pruned).unwrap_or_default())
-    }
-
+#[async_trait]
+impl Notifications for PgStorage {
     async fn set_idle(&self, id: WorkerId, idle: bool) -> StorageResult<()> {
         if run!(self, "set_idle", conn => worker::set_idle(conn, id, idle))? {
             return Ok(());
@@ -177,7 +169,7 @@ struct PgHeartbeat {
 
 #[async_trait]
 impl Heartbeat for PgHeartbeat {
-    async fn beat(&mut self) -> StorageResult<Option<DateTime<Utc>>> {
+    async fn beat(&mut self) -> StorageResult<Option<Beat>> {
         let (conn, worker) = (&mut self.conn, self.worker);
         let beat = async {
             if !self.is_explicit {

@@ -83,8 +83,8 @@ pub(super) fn next(rows: &[Applied]) -> Result<Option<&'static Migration>, Migra
     Ok(missing(SQLITE, rows)?.into_iter().next())
 }
 
-pub(super) fn failed(migration: &'static Migration, source: diesel::result::Error) -> MigrateError {
-    MigrateError::Failed { version: migration.version, name: migration.name, source }
+pub(super) fn failed(migration: &'static Migration, error: diesel::result::Error) -> MigrateError {
+    MigrateError::Failed { version: migration.version, name: migration.name, error }
 }
 
 /// One line that says what to do, unless this program can serve the schema.

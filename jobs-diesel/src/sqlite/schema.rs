@@ -95,3 +95,4 @@ diesel::table! {
 crate::job_view!(sqlite);
 
 diesel::allow_tables_to_appear_in_same_query!(jobs_job, jobs_worker, jobs_queue, jobs_job_error);
+diesel::allow_tables_to_appear_in_same_query!(jobs_worker, jobs_installation);

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use diesel::SqliteConnection;
 use diesel_jobs_core::storage::{
-    Claim, DeclaredSchedule, Heartbeat, Rescanned, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule,
-    Transacted, Transaction, WorkerInfo,
+    Beat, Claim, DeclaredSchedule, Heartbeat, Notifications, RescanReason, Rescanned, RescuePolicy, Rescued, Schedules,
+    Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
 };
 use diesel_jobs_core::{ClaimedJob, Finish, Installation, JobId, NewJob, WorkerId};
 use tokio::sync::Notify;
@@ -45,11 +45,8 @@ impl Storage for SqliteStorage {
         connection == TypeId::of::<SqliteConnection>()
     }
 
-    async fn check_schema(&self) -> StorageResult<()> {
-        self.reader.run(migrate::check).await
-    }
-
-    async fn installation(&self) -> StorageResult<Installation> {
+    async fn check_schema(&self) -> StorageResult<Installation> {
+        self.reader.run(migrate::check).await?;
         self.reader.read(installation::installation).await
     }
 
@@ -68,17 +65,17 @@ impl Storage for SqliteStorage {
     }
 
     async fn claim(&self, wanted: &Claim) -> StorageResult<Vec<ClaimedJob>> {
+        if wanted.quarantined {
+            let wanted = wanted.clone();
+            let job = self.writer.write(move |conn| claim::claim_quarantined(conn, &wanted)).await?;
+            return Ok(job.into_iter().collect());
+        }
         // A look costs no lock: a worker that finds nothing disturbs nobody.
         if self.next_due(wanted, Duration::ZERO).await?.is_none_or(|wait| !wait.is_zero()) {
             return Ok(Vec::new());
         }
         let wanted = wanted.clone();
         self.writer.write_lazily(move |conn| claim::claim(conn, &wanted)).await
-    }
-
-    async fn claim_quarantined(&self, wanted: &Claim) -> StorageResult<Option<ClaimedJob>> {
-        let wanted = wanted.clone();
-        self.writer.write(move |conn| claim::claim_quarantined(conn, &wanted)).await
     }
 
     async fn next_due(&self, wanted: &Claim, _: Duration) -> StorageResult<Option<Duration>> {
@@ -128,6 +125,21 @@ impl Storage for SqliteStorage {
         Ok(nobody)
     }
 
+    async fn prune(&self, limit: usize) -> StorageResult<usize> {
+        if !self.reader.read(prune::is_needed).await? {
+            return Ok(0);
+        }
+        self.writer.write(move |conn| prune::prune(conn, limit)).await
+    }
+
+    // Claims see everything.
+    async fn rescan(&self, _: &Claim, _: RescanReason) -> StorageResult<Rescanned> {
+        Ok(Rescanned::Nothing)
+    }
+}
+
+#[async_trait]
+impl Schedules for SqliteStorage {
     async fn declare_schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<bool> {
         let declared = declared.to_vec();
         self.writer.write(move |conn| schedules::declare(conn, &declared)).await?;
@@ -143,19 +155,10 @@ impl Storage for SqliteStorage {
         let (schedule, jobs) = (schedule.clone(), jobs.to_vec());
         self.writer.write(move |conn| tick::tick(conn, &schedule, last_tick, &jobs)).await
     }
+}
 
-    async fn prune(&self, limit: usize) -> StorageResult<usize> {
-        if !self.reader.read(prune::is_needed).await? {
-            return Ok(0);
-        }
-        self.writer.write(move |conn| prune::prune(conn, limit)).await
-    }
-
-    // Claims see everything.
-    async fn rescan(&self, _: &Claim) -> StorageResult<Rescanned> {
-        Ok(Rescanned::Nothing)
-    }
-
+#[async_trait]
+impl Notifications for SqliteStorage {
     async fn set_idle(&self, _: WorkerId, _: bool) -> StorageResult<()> {
         // Every commit is noticed by every listener, idle or not; there is nothing to ask for.
         Ok(())
@@ -174,7 +177,7 @@ struct SqliteHeartbeat {
 
 #[async_trait]
 impl Heartbeat for SqliteHeartbeat {
-    async fn beat(&mut self) -> StorageResult<Option<DateTime<Utc>>> {
+    async fn beat(&mut self) -> StorageResult<Option<Beat>> {
         let worker = self.worker;
         self.writer.write_lazily(move |conn| beat::beat(conn, worker)).await
     }

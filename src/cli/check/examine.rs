@@ -6,50 +6,10 @@ use diesel_jobs_core::storage::StoredSchedule;
 use diesel_jobs_core::{
     DeadLetter, DeadLetters, Installation, KindStats, Registry, Schedule, UnknownQueue, Worker, WorkerRecord,
 };
-use serde::Serialize;
 
-use crate::cli::output::{count, printable, time};
+use super::finding::Finding;
+use crate::cli::output::{count, time};
 use crate::cli::stats::wait;
-
-/// How much a finding weighs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Level {
-    /// Jobs will not run.
-    Error,
-    /// Jobs may not run, or not yet.
-    Warning,
-}
-
-/// One problem.
-#[derive(Debug, Serialize)]
-pub(super) struct Finding {
-    level: Level,
-    /// For machines: does not change its meaning.
-    code: &'static str,
-    message: String,
-    help: String,
-}
-
-impl Finding {
-    pub(super) fn error(code: &'static str, message: impl Into<String>, help: impl Into<String>) -> Self {
-        Self { level: Level::Error, code, message: message.into(), help: help.into() }
-    }
-
-    fn warning(code: &'static str, message: impl Into<String>, help: impl Into<String>) -> Self {
-        Self { level: Level::Warning, ..Self::error(code, message, help) }
-    }
-
-    pub(super) fn is_error(&self) -> bool {
-        self.level == Level::Error
-    }
-
-    /// The finding for people, each line ended.
-    pub(super) fn text(&self) -> String {
-        let level = if self.is_error() { "error" } else { "warning" };
-        format!("{level}: {}\n  help: {}\n", printable(&self.message), printable(&self.help))
-    }
-}
 
 /// What this program is ready for.
 pub(super) struct Facts {

@@ -81,6 +81,7 @@ impl Life {
                 JobState::Completed => &mut row.completed,
                 JobState::Cancelled => &mut row.cancelled,
                 JobState::Discarded => &mut row.discarded,
+                state => unreachable!("the model has no jobs that are {state}"),
             };
             *count += 1;
         }

@@ -68,7 +68,7 @@ pub(super) enum When {
 #[derive(Clone, Debug)]
 pub(super) struct Ask {
     pub(super) who: Who,
-    /// Queue, slots, ahead.
+    /// Queue, slots, prefetch.
     pub(super) wanted: Vec<(&'static str, usize, usize)>,
     pub(super) kinds: &'static [&'static str],
     pub(super) max_crashes: u16,

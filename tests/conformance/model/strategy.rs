@@ -94,7 +94,7 @@ fn ask() -> impl Strategy<Value = Ask> {
     let wanted = queues.prop_flat_map(move |queues| {
         let rooms = vec(room.clone(), queues.len());
         rooms.prop_map(move |rooms| {
-            queues.iter().zip(rooms).map(|(queue, (slots, ahead))| (*queue, slots, ahead)).collect::<Vec<_>>()
+            queues.iter().zip(rooms).map(|(queue, (slots, prefetch))| (*queue, slots, prefetch)).collect::<Vec<_>>()
         })
     });
     let kinds = select(vec![

@@ -41,17 +41,16 @@ impl<F: Fixture> World<'_, F> {
     }
 
     pub(super) fn ask(&self, ask: &Ask) -> Claim {
-        let wanted = |(queue, slots, ahead): &(&str, usize, usize)| Wanted {
+        let wanted = |(queue, slots, prefetch): &(&str, usize, usize)| Wanted {
             queue: (*queue).into(),
             slots: *slots,
-            ahead: *ahead,
+            prefetch: *prefetch,
         };
+        let kinds = ask.kinds.iter().map(|kind| (*kind).to_owned()).collect::<Arc<[String]>>();
         Claim {
-            worker: self.worker(ask.who),
-            wanted: ask.wanted.iter().map(wanted).collect(),
-            kinds: ask.kinds.iter().map(|kind| (*kind).to_owned()).collect::<Arc<[String]>>(),
             bypass_limit: ask.bypass_limit,
             quarantined_at: RescuePolicy { max_crashes: ask.max_crashes, ..POLICY }.quarantined_at(),
+            ..Claim::new(self.worker(ask.who), ask.wanted.iter().map(wanted).collect(), kinds)
         }
     }
 
@@ -60,7 +59,7 @@ impl<F: Fixture> World<'_, F> {
         self.rescan(&claim).await?;
         let jobs = answered("claim", self.db.storage.claim(&claim).await)?;
         let claim = match &claim.wanted[..] {
-            // A claim that has filled the slots may leave what is ahead of them to the next.
+            // A claim that has filled the slots may leave what is prefetched to the next.
             [Wanted { queue, slots, .. }] if *slots > 0 && jobs.len() == *slots => {
                 Claim { wanted: vec![Wanted::new(queue.to_string(), *slots)], ..claim }
             }
@@ -72,7 +71,7 @@ impl<F: Fixture> World<'_, F> {
 
     pub(super) async fn claim_quarantined(&mut self, ask: &Ask) -> Result<(), Divergence> {
         let claim = self.ask(ask);
-        let job = answered("claim_quarantined", self.db.storage.claim_quarantined(&claim).await)?;
+        let job = answered("claim_quarantined", self.db.storage.claim(&claim.for_quarantined()).await)?.pop();
         let expected: Vec<JobId> = self.life.claim_quarantined(&claim).into_iter().collect();
         self.take(&claim, &expected, job.into_iter().collect())
     }

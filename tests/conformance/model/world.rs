@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::marker::PhantomData;
 
 use chrono::Utc;
-use diesel_jobs_core::storage::Operated;
+use diesel_jobs_core::storage::{Operated, RescanReason};
 use diesel_jobs_core::{ClaimedJob, JobId, Lease, WorkerId};
 use diesel_jobs_storage::Database;
 
@@ -203,6 +203,6 @@ impl<'f, F: Fixture> World<'f, F> {
     /// no such delay: it has the storage look each time.
     pub(super) async fn rescan(&mut self, claim: &diesel_jobs_core::storage::Claim) -> Result<(), Divergence> {
         let alone = diesel_jobs_core::storage::Claim { bypass_limit: true, ..claim.clone() };
-        answered("rescan", self.db.storage.rescan(&alone).await).map(drop)
+        answered("rescan", self.db.storage.rescan(&alone, RescanReason::CameBack).await).map(drop)
     }
 }

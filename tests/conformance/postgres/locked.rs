@@ -122,7 +122,7 @@ fn a_locked_worker_stops_no_claim_and_its_beat_tells_the_time_of_its_end() {
             locker.commit().await;
             now
         });
-        assert!(beat.unwrap().unwrap() >= let_go, "it is as old as its wait was long");
+        assert!(beat.unwrap().unwrap().at >= let_go, "it is as old as its wait was long");
         db.storage.set_idle(worker, true).await.unwrap();
         // One that was declared dead has nothing to set.
         db.storage.deregister(worker).await.unwrap();

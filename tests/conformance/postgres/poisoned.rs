@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use diesel_jobs_core::storage::{Claim, Operated, RescuePolicy, Transacted, Transaction};
+use diesel_jobs_core::storage::{Claim, Operated, RescanReason, RescuePolicy, Transacted, Transaction};
 use diesel_jobs_core::{Finish, JobState, Transition};
 use tokio_util::sync::CancellationToken;
 
@@ -198,10 +198,10 @@ fn only_what_the_refused_claim_looked_at_is_set_apart() {
             .unwrap();
         assert!(
             db.storage
-                .claim_quarantined(&Claim { quarantined_at: 1, ..wants(worker, &[("default", 1)]) })
+                .claim(&Claim { quarantined_at: 1, quarantined: true, ..wants(worker, &[("default", 1)]) })
                 .await
                 .unwrap()
-                .is_none()
+                .is_empty()
         );
         assert_eq!(apart(&mut client, "counted up").await, 2);
     });
@@ -228,7 +228,7 @@ fn numbers_at_their_ends_stop_nobody() {
             .await
             .unwrap();
         // A priority that is new to the worker.
-        db.storage.rescan(&wants(worker, &[("default", 10)])).await.unwrap();
+        db.storage.rescan(&wants(worker, &[("default", 10)]), RescanReason::CameBack).await.unwrap();
         assert_eq!(ids(&claim(db, worker, 10).await), [last.job]);
         assert_eq!(apart(&mut client, "counted up").await, 2);
         client.execute("update jobs.running set attempt = 0, crashes = 32767").await.unwrap();

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 use diesel_jobs::storage::{
-    Claim, DeclaredSchedule, Heartbeat, Rescanned, RescuePolicy, Rescued, Storage, StorageResult, StoredSchedule,
-    Transacted, Transaction, WorkerInfo,
+    Claim, DeclaredSchedule, Heartbeat, Notifications, RescanReason, Rescanned, RescuePolicy, Rescued, Schedules,
+    Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
 };
 use diesel_jobs::{Installation, JobContext, JobId, JobState, NewJob, State, StorageError, Worker, WorkerId, job};
 use diesel_jobs_core::{ClaimedJob, Finish, Transition};
@@ -110,12 +110,8 @@ impl Storage for Lossy {
         self.inner.provides(connection)
     }
 
-    async fn check_schema(&self) -> StorageResult<()> {
+    async fn check_schema(&self) -> StorageResult<Installation> {
         self.inner.check_schema().await
-    }
-
-    async fn installation(&self) -> StorageResult<Installation> {
-        self.inner.installation().await
     }
 
     async fn register(&self, worker: &WorkerInfo) -> StorageResult<()> {
@@ -130,16 +126,12 @@ impl Storage for Lossy {
         self.inner.open_heartbeat(worker).await
     }
 
-    async fn claim_quarantined(&self, claim: &Claim) -> StorageResult<Option<ClaimedJob>> {
-        self.inner.claim_quarantined(claim).await
-    }
-
     async fn next_due(&self, claim: &Claim, within: Duration) -> StorageResult<Option<Duration>> {
         self.inner.next_due(claim, within).await
     }
 
-    async fn rescan(&self, claim: &Claim) -> StorageResult<Rescanned> {
-        self.inner.rescan(claim).await
+    async fn rescan(&self, claim: &Claim, reason: RescanReason) -> StorageResult<Rescanned> {
+        self.inner.rescan(claim, reason).await
     }
 
     async fn leases(&self, worker: WorkerId, among: Option<&[JobId]>) -> StorageResult<Vec<(JobId, i32)>> {
@@ -154,6 +146,13 @@ impl Storage for Lossy {
         self.inner.rescue(policy).await
     }
 
+    async fn prune(&self, limit: usize) -> StorageResult<usize> {
+        self.inner.prune(limit).await
+    }
+}
+
+#[async_trait::async_trait]
+impl Schedules for Lossy {
     async fn declare_schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<bool> {
         self.inner.declare_schedules(declared).await
     }
@@ -165,11 +164,10 @@ impl Storage for Lossy {
     async fn tick(&self, schedule: &StoredSchedule, last_tick: DateTime<Utc>, jobs: &[NewJob]) -> StorageResult<bool> {
         self.inner.tick(schedule, last_tick, jobs).await
     }
+}
 
-    async fn prune(&self, limit: usize) -> StorageResult<usize> {
-        self.inner.prune(limit).await
-    }
-
+#[async_trait::async_trait]
+impl Notifications for Lossy {
     async fn set_idle(&self, worker: WorkerId, idle: bool) -> StorageResult<()> {
         self.inner.set_idle(worker, idle).await
     }

@@ -82,11 +82,8 @@ async fn a_users_serializable_enqueue_does_not_fail_because_of_a_worker(db: Db) 
     SessionAsync { waits: false }.enqueue(&mut conn).await.unwrap();
     storage.set_idle(worker, true).await.unwrap();
     let claim = Claim {
-        worker,
-        wanted: vec![Wanted::new("default", 5)],
-        kinds: vec!["session_async".to_owned()].into(),
         bypass_limit: true,
-        quarantined_at: 9,
+        ..Claim::new(worker, vec![Wanted::new("default", 5)], vec!["session_async".to_owned()])
     };
     assert!(storage.claim(&claim).await.unwrap().is_empty());
     conn.batch_execute("commit").await.expect("nothing that a worker did is in the way");

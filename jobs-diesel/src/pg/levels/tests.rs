@@ -1,6 +1,7 @@
 use diesel_jobs_core::WorkerId;
 use diesel_jobs_core::storage::Wanted;
 
+use super::level::GO_ON;
 use super::*;
 
 const QUICK: Duration = Duration::ZERO;

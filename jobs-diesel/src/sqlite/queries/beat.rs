@@ -1,20 +1,22 @@
 //! `beat`: says that a worker lives.
 
-use chrono::{DateTime, Utc};
 use diesel::SqliteConnection;
+use diesel::dsl::exists;
 use diesel::prelude::*;
 use diesel_jobs_core::WorkerId;
+use diesel_jobs_core::storage::Beat;
 
-use crate::sqlite::schema::jobs_worker;
+use crate::sqlite::schema::{jobs_installation, jobs_worker};
 use crate::sqlite::time::Now;
 use crate::sqlite::types::{Instant, Worker};
 
-/// The time of the beat. `None`: it is not on the list any more.
-pub(crate) fn beat(conn: &mut SqliteConnection, worker: WorkerId) -> QueryResult<Option<DateTime<Utc>>> {
-    let beat: Option<Instant> = diesel::update(jobs_worker::table.filter(jobs_worker::id.eq(Worker(worker))))
+/// The time of the beat, and whether the file is frozen. `None`: it is not on the list any more.
+pub(crate) fn beat(conn: &mut SqliteConnection, worker: WorkerId) -> QueryResult<Option<Beat>> {
+    let frozen = exists(jobs_installation::table.filter(jobs_installation::frozen_at.is_not_null()));
+    let beat: Option<(Instant, bool)> = diesel::update(jobs_worker::table.filter(jobs_worker::id.eq(Worker(worker))))
         .set(jobs_worker::heartbeat_at.eq(Now))
-        .returning(jobs_worker::heartbeat_at)
+        .returning((jobs_worker::heartbeat_at, frozen))
         .get_result(conn)
         .optional()?;
-    Ok(beat.map(|beat| beat.0))
+    Ok(beat.map(|(at, frozen)| Beat { at: at.0, frozen }))
 }

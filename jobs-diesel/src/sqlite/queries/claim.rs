@@ -28,13 +28,13 @@ pub(crate) fn claim(conn: &mut SqliteConnection, claim: &Claim) -> QueryResult<V
     if !workers::is_registered(conn, claim.worker)? {
         return Ok(claimed);
     }
-    for Wanted { queue, slots, ahead } in &claim.wanted {
+    for Wanted { queue, slots, prefetch } in &claim.wanted {
         if lanes::is_paused(conn, queue)? {
             continue;
         }
-        let (mut slots, mut ahead) = (*slots, *ahead);
+        let (mut slots, mut prefetch) = (*slots, *prefetch);
         lanes::walk(conn, queue, |conn, priority| {
-            let mut rows = claim_lane(conn, claim, queue, priority, slots + ahead)?;
+            let mut rows = claim_lane(conn, claim, queue, priority, slots + prefetch)?;
             // `returning` promises no order.
             rows.sort_unstable_by_key(|row| (row.run_at.0, row.id));
             if let Some(place) = rows.iter().position(ClaimedRow::is_at_risk) {
@@ -42,12 +42,12 @@ pub(crate) fn claim(conn: &mut SqliteConnection, claim: &Claim) -> QueryResult<V
                 if !beyond.is_empty() {
                     put_back(conn, &beyond)?;
                 }
-                ahead = 0;
+                prefetch = 0;
             }
             let at_once = rows.len().min(slots);
-            (slots, ahead) = (slots - at_once, ahead.saturating_sub(rows.len() - at_once));
+            (slots, prefetch) = (slots - at_once, prefetch.saturating_sub(rows.len() - at_once));
             claimed.extend(rows.into_iter().map(|row| row.into_job(claim.worker)));
-            Ok(slots + ahead > 0)
+            Ok(slots + prefetch > 0)
         })?;
     }
     claimed.sort_unstable_by_key(|job| (Reverse(job.priority), job.run_at, job.lease.job));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use diesel_jobs_core::storage::{Claim, RescuePolicy, Transacted, Transaction, WorkerInfo};
+use diesel_jobs_core::storage::{Claim, RescanReason, RescuePolicy, Transacted, Transaction, WorkerInfo};
 use diesel_jobs_core::{CatchUp, Finish, Keep, Lease, NewJob, Transition, WorkerId};
 use diesel_jobs_storage::Database;
 use tokio_util::sync::CancellationToken;
@@ -135,7 +135,7 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     }
 
     // What looks after them.
-    step!("rescan", storage.rescan(&wanted(1)));
+    step!("rescan", storage.rescan(&wanted(1), RescanReason::CameBack));
     let dead = mortal(f.database()).await;
     let job = claimed_by_owner(f, dead).await;
     tokio::time::sleep(Duration::from_millis(5)).await;
@@ -143,9 +143,9 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     assert_eq!((&rescued.returned[..], rescued.quarantined), (&[job.job][..], true));
     let quarantined = step!(
         "claim_quarantined",
-        storage.claim_quarantined(&Claim { quarantined_at: 1, ..wants(id, &[("mine", 1)]) })
+        storage.claim(&Claim { quarantined_at: 1, quarantined: true, ..wants(id, &[("mine", 1)]) })
     );
-    assert_eq!(quarantined.map(|quarantined| quarantined.lease.job), Some(job.job));
+    assert_eq!(quarantined.first().map(|quarantined| quarantined.lease.job), Some(job.job));
     let lease = claimed_by_owner(f, sleeper).await;
     let expired = Transition::Discard { failure: failure("no"), keep: Keep::For(Duration::ZERO) };
     f.database().storage.finish(&finish(lease, expired)).await.unwrap();
@@ -173,7 +173,7 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     // Twice: for the first there is no row to change.
     for _ in 0..2 {
         assert!(step!("freeze", operator.freeze("somebody", "for a reason")));
-        assert!(step!("installation", storage.installation()).frozen.is_some());
+        assert!(step!("installation", storage.check_schema()).frozen.is_some());
         assert!(step!("thaw", operator.thaw()));
     }
     step!("cancel_enqueued_before", operator.cancel_enqueued_before(now + chrono::TimeDelta::days(1), 100));

@@ -142,7 +142,7 @@ pub(super) async fn verbs(db: &Database) {
     refused("deregister", storage.deregister(id).await);
     refused("heartbeat", storage.open_heartbeat(id).await.unwrap().beat().await);
     refused("claim", storage.claim(&wanted).await);
-    refused("claim_quarantined", storage.claim_quarantined(&wanted).await);
+    refused("claim_quarantined", storage.claim(&wanted.for_quarantined()).await);
     refused("next_due", storage.next_due(&wanted, std::time::Duration::MAX).await);
     refused("finish", storage.finish(&[Finish { lease, transition: discard() }]).await);
     refused("complete", storage.finish(&[Finish { lease, transition: DONE }]).await);

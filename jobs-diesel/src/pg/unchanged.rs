@@ -1,0 +1,69 @@
+//! Whether a rescan may be left out. It walks over all entries below the scan floors; where jobs of unknown kinds wait by the
+//! million that takes seconds, and it would find as little as the one before if nothing in the table has changed.
+//!
+//! The server counts the changes of each table and publishes them with a delay of seconds. A row that was only locked is not
+//! counted. So a rescan is left out for a bounded time, and not where jobs are known to have come back.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+/// Rescans that take less are never left out.
+const EXPENSIVE: Duration = Duration::from_millis(400);
+/// While nothing changes, rescans take one in so many parts of the time,
+const SHARE: u32 = 100;
+/// but come as often as this.
+const LONGEST: Duration = Duration::from_secs(300);
+
+/// What the last rescan that found nothing saw.
+#[derive(Debug)]
+pub(crate) struct Unchanged {
+    changes: i64,
+    paused: HashSet<String>,
+    began: Instant,
+    took: Duration,
+}
+
+impl Unchanged {
+    /// `None`: the server does not count changes.
+    pub(crate) fn new(changes: Option<i64>, paused: &HashSet<String>, began: Instant, took: Duration) -> Option<Self> {
+        changes.map(|changes| Self { changes, paused: paused.clone(), began, took })
+    }
+
+    /// Whether the next one would find nothing, either, as far as the server has counted.
+    pub(crate) fn still(&self, changes: Option<i64>, paused: &HashSet<String>, now: Instant) -> bool {
+        let age = now.duration_since(self.began);
+        self.took > EXPENSIVE
+            && age < (self.took * SHARE).min(LONGEST)
+            && changes == Some(self.changes)
+            && *paused == self.paused
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn still(took: Duration, changes: Option<i64>, paused: &[&str], age: Duration) -> bool {
+        let (began, none) = (Instant::now(), HashSet::new());
+        let paused = paused.iter().map(|&queue| queue.to_owned()).collect();
+        Unchanged::new(Some(7), &none, began, took).unwrap().still(changes, &paused, began + age)
+    }
+
+    #[test]
+    fn an_expensive_rescan_is_left_out_while_nothing_changes() {
+        let second = Duration::from_secs(1);
+        assert!(still(second, Some(7), &[], 90 * second));
+        assert!(!still(second, Some(8), &[], second), "the table has changed");
+        assert!(!still(second, None, &[], second), "nobody counts any more");
+        assert!(!still(second, Some(7), &["mail"], second), "another queue is paused");
+        assert!(!still(second, Some(7), &[], 101 * second), "not for ever");
+        assert!(!still(60 * second, Some(7), &[], 301 * second), "not for ever");
+        assert!(!still(second / 10, Some(7), &[], second), "it was cheap");
+    }
+
+    #[test]
+    fn where_nobody_counts_nothing_is_left_out() {
+        assert!(Unchanged::new(None, &HashSet::new(), Instant::now(), Duration::from_secs(1)).is_none());
+    }
+}

@@ -1,0 +1,45 @@
+//! One problem that `check` has found, with what to do about it.
+
+use serde::Serialize;
+
+use crate::cli::output::printable;
+
+/// How much a finding weighs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Level {
+    /// Jobs will not run.
+    Error,
+    /// Jobs may not run, or not yet.
+    Warning,
+}
+
+/// One problem.
+#[derive(Debug, Serialize)]
+pub(super) struct Finding {
+    pub(super) level: Level,
+    /// For machines: does not change its meaning.
+    pub(super) code: &'static str,
+    pub(super) message: String,
+    pub(super) help: String,
+}
+
+impl Finding {
+    pub(super) fn error(code: &'static str, message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { level: Level::Error, code, message: message.into(), help: help.into() }
+    }
+
+    pub(super) fn warning(code: &'static str, message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { level: Level::Warning, ..Self::error(code, message, help) }
+    }
+
+    pub(super) fn is_error(&self) -> bool {
+        self.level == Level::Error
+    }
+
+    /// The finding for people, each line ended.
+    pub(super) fn text(&self) -> String {
+        let level = if self.is_error() { "error" } else { "warning" };
+        format!("{level}: {}\n  help: {}\n", printable(&self.message), printable(&self.help))
+    }
+}
