@@ -30,11 +30,11 @@ mod macros;
 pub mod prelude;
 
 pub use diesel_jobs_core::{
-    AttemptError, Backoff, CatchUp, Failure, FailureKind, Freeze, Handle, Handled, Installation, IntoNewJob,
-    InvalidJob, InvalidSchedule, Job, JobBuilder, JobContext, JobError, JobId, JobOptions, JobRecord, JobState,
-    KindStats, Lease, NewJob, NoRuntime, Outcome, Registered, Registration, Registry, RegistryError, ResultExt, Retain,
-    Retention, RunAt, Schedule, State, StorageError, TestContext, UnknownQueue, Worker, WorkerBuilder, WorkerError,
-    WorkerHandle, WorkerId, WorkerRecord, WorkerStats, storage,
+    AttemptError, Backoff, CatchUp, Failure, FailureKind, Freeze, Handle, HandleBlocking, HandleBlockingIn, HandleIn,
+    Handled, Installation, IntoNewJob, InvalidJob, InvalidSchedule, Job, JobBuilder, JobContext, JobError, JobId,
+    JobOptions, JobRecord, JobState, KindStats, Lease, NewJob, NoRuntime, Outcome, Registered, Registration, Registry,
+    RegistryError, ResultExt, Retain, Retention, RunAt, Schedule, State, StorageError, TestContext, UnknownQueue,
+    Worker, WorkerBuilder, WorkerError, WorkerHandle, WorkerId, WorkerRecord, WorkerStats, storage,
 };
 pub use diesel_jobs_macros::{Job, job};
 pub use diesel_jobs_storage::{
@@ -49,8 +49,9 @@ pub mod __private {
     pub use crate::cli::log_as_worker;
     pub use diesel_jobs_core::__private::{Argument, BoxFuture, NoArguments, decode, handle, inventory};
     pub use diesel_jobs_core::{
-        AnyConnection, Backoff, CatchUp, Handle, Handled, Handler, IntoHandled, Job, JobContext, JobError, JobOptions,
-        Registered, Registration, Retain, ScheduleSpec, State, TypeKey,
+        AnyConnection, Backoff, CatchUp, Handle, HandleBlocking, HandleBlockingIn, HandleIn, Handled, Handler,
+        IntoHandled, Job, JobContext, JobError, JobOptions, Registered, Registration, Retain, ScheduleSpec, State,
+        TypeKey,
     };
     pub use diesel_jobs_storage::{AsyncJobConnection, BlockingJobConnection};
     pub use serde;

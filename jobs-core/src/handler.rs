@@ -39,7 +39,8 @@ impl fmt::Debug for Handler {
     }
 }
 
-/// The long form of a job: a struct with `#[derive(Job)]` and this.
+/// The long form of a job: a struct with `#[derive(Job)]` and this. Jobs that block or want the transaction's connection say so in
+/// `#[job(..)]`, and have [`HandleBlocking`], [`HandleIn`] or [`HandleBlockingIn`] instead.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no handler",
     label = "needs `impl Handle for {Self}`",
@@ -48,6 +49,39 @@ impl fmt::Debug for Handler {
 pub trait Handle: Job {
     /// Runs one attempt.
     fn handle(self, ctx: JobContext) -> impl Future<Output = Handled> + Send;
+}
+
+/// A job with `#[job(blocking = true)]`: its handler is a plain function, which may block its thread.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no handler that may block",
+    label = "needs `impl HandleBlocking for {Self}`",
+    note = "write `impl HandleBlocking for {Self} {{ fn handle(self, ctx: JobContext) -> Handled {{ .. }} }}`, or leave `blocking` out"
+)]
+pub trait HandleBlocking: Job {
+    /// Runs one attempt.
+    fn handle(self, ctx: JobContext) -> Handled;
+}
+
+/// A job with `#[job(connection = C)]`: its handler runs inside the transaction that finishes the job.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no handler that takes a `{C}`",
+    label = "needs `impl HandleIn<{C}> for {Self}`",
+    note = "write `impl HandleIn<{C}> for {Self} {{ async fn handle(self, conn: &mut {C}, ctx: JobContext) -> Handled {{ .. }} }}`"
+)]
+pub trait HandleIn<C>: Job {
+    /// Runs one attempt.
+    fn handle(self, conn: &mut C, ctx: JobContext) -> impl Future<Output = Handled> + Send;
+}
+
+/// A job with `#[job(blocking = true, connection = C)]`: both.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no handler that takes a `{C}` and may block",
+    label = "needs `impl HandleBlockingIn<{C}> for {Self}`",
+    note = "write `impl HandleBlockingIn<{C}> for {Self} {{ fn handle(self, conn: &mut {C}, ctx: JobContext) -> Handled {{ .. }} }}`"
+)]
+pub trait HandleBlockingIn<C>: Job {
+    /// Runs one attempt.
+    fn handle(self, conn: &mut C, ctx: JobContext) -> Handled;
 }
 
 /// Everything a worker knows about a kind of job. Made by the macros.
@@ -74,7 +108,7 @@ pub struct Registration {
 /// A job type that knows its registration. Implemented by the macros.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no handler",
-    note = "`#[job]` on a function and `#[derive(Job)]` with `impl Handle` make one"
+    note = "`#[job]` on a function and `#[derive(Job)]` with `impl Handle` (or `HandleBlocking`, `HandleIn`, `HandleBlockingIn`) make one"
 )]
 pub trait Registered: Job {
     /// The registration.

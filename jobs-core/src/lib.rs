@@ -33,7 +33,9 @@ mod worker;
 
 pub use context::{JobContext, State, States, TypeKey};
 pub use error::{Failure, FailureKind, IntoJobError, JobError, MAX_FAILURE_BYTES, NoRuntime, ResultExt};
-pub use handler::{AnyConnection, Handle, Handler, Registered, Registration};
+pub use handler::{
+    AnyConnection, Handle, HandleBlocking, HandleBlockingIn, HandleIn, Handler, Registered, Registration,
+};
 pub use installation::{Freeze, Installation};
 pub use job::{Job, JobId};
 pub use job_options::{JobOptions, Retain};

@@ -97,7 +97,15 @@ pub fn job(options: TokenStream, item: TokenStream) -> TokenStream {
 /// ```
 ///
 /// The type brings serde's `Serialize` and `Deserialize` and an `impl Handle`. The options are those of [`macro@job`]
-/// without `name`; the kind is by default the type's name in snake_case. A type with `cron` has no fields. Generic types
+/// without `name`, and two more:
+///
+/// | option | value | the type's handler |
+/// |---|---|---|
+/// | `blocking` | `true`: the handler is a plain function and may block its thread | `impl HandleBlocking` |
+/// | `connection` | the type of a connection: the handler runs inside the transaction that finishes the job | `impl HandleIn<C>` |
+/// | both | | `impl HandleBlockingIn<C>` |
+///
+/// The kind is by default the type's name in snake_case. A type with `cron` has no fields. Generic types
 /// and unions are refused.
 #[proc_macro_derive(Job, attributes(job))]
 pub fn derive_job(item: TokenStream) -> TokenStream {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use proc_macro2::Span;
-use syn::{Expr, ExprLit, ExprPath, ExprUnary, Ident, Lit, LitStr, UnOp};
+use syn::{Expr, ExprLit, ExprPath, ExprUnary, Ident, Lit, LitStr, Type, TypePath, UnOp};
 
 use crate::attr::Entry;
 use crate::duration;
@@ -14,7 +14,7 @@ use crate::nearest::nearest;
 /// The longest kind or queue, in bytes; the same as `diesel_jobs_core` accepts at run time.
 const MAX_NAME_BYTES: usize = 200;
 
-const KNOWN: [&str; 11] = [
+const KNOWN: [&str; 13] = [
     "name",
     "kind",
     "queue",
@@ -26,6 +26,8 @@ const KNOWN: [&str; 11] = [
     "cron",
     "timezone",
     "catch_up",
+    "blocking",
+    "connection",
 ];
 
 /// The options given, in their own types; `None` leaves the default.
@@ -42,6 +44,9 @@ pub(crate) struct Options {
     pub(crate) cron: Option<LitStr>,
     pub(crate) timezone: Option<LitStr>,
     pub(crate) catch_up: Option<CatchUp>,
+    /// Of types only: functions say it by their signature.
+    pub(crate) blocking: bool,
+    pub(crate) connection: Option<Type>,
     /// Where each option was written.
     pub(crate) written: BTreeMap<String, Span>,
 }
@@ -86,6 +91,16 @@ impl Options {
                     name.span(),
                     "the type has a name already; `kind = \"...\"` sets the stored one",
                 )),
+                "blocking" if target == Target::Function => Err(syn::Error::new(
+                    name.span(),
+                    "a function says by itself whether it blocks: write `fn` or `async fn`",
+                )),
+                "connection" if target == Target::Function => Err(syn::Error::new(
+                    name.span(),
+                    "a function takes the connection of its transaction as a parameter: `conn: &mut AsyncPgConnection`",
+                )),
+                "blocking" => flag(&value).map(|v| options.blocking = v),
+                "connection" => connection(value).map(|v| options.connection = Some(v)),
                 "name" => struct_name(&value).map(|v| options.name = Some(v)),
                 "kind" => stored_name(&word, &value).map(|v| options.kind = Some(v)),
                 "queue" => stored_name(&word, &value).map(|v| options.queue = Some(v)),
@@ -109,12 +124,31 @@ impl Options {
 }
 
 fn unknown(name: &Ident, target: Target) -> syn::Error {
-    let known: Vec<&str> = KNOWN.into_iter().filter(|known| target == Target::Function || *known != "name").collect();
+    let elsewhere: &[&str] = if target == Target::Function { &["blocking", "connection"] } else { &["name"] };
+    let known: Vec<&str> = KNOWN.into_iter().filter(|known| !elsewhere.contains(known)).collect();
     let hint = match nearest(&name.to_string(), known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("the options are `{}`", known.join("`, `")),
     };
     syn::Error::new(name.span(), format!("unknown option `{name}`; {hint}"))
+}
+
+fn flag(value: &Expr) -> syn::Result<bool> {
+    match literal(value) {
+        Some(Lit::Bool(value)) => Ok(value.value),
+        _ => Err(syn::Error::new_spanned(value, "`blocking` takes `true` or `false`, without quotes")),
+    }
+}
+
+fn connection(value: Expr) -> syn::Result<Type> {
+    match value {
+        Expr::Group(group) => connection(*group.expr),
+        Expr::Path(ExprPath { qself, path, .. }) => Ok(Type::Path(TypePath { qself, path })),
+        value => Err(syn::Error::new_spanned(
+            value,
+            "`connection` takes the type of a connection, without quotes, such as `AsyncPgConnection`",
+        )),
+    }
 }
 
 /// The literal a value comes down to; a value handed through `macro_rules!` stands in an invisible group.

@@ -1,7 +1,7 @@
 //! `migrate`: the schema up, down, its status, its SQL, and that of its roles.
 
-use diesel_jobs_storage::migrations::{self, LiveJobs, Migration, POSTGRES_ROLES};
 use diesel_jobs_storage::Database;
+use diesel_jobs_storage::migrations::{self, LiveJobs, Migration, POSTGRES_ROLES};
 use serde::Serialize;
 
 use super::app::App;

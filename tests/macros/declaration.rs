@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use diesel_jobs::{Handle, Job, JobContext, JobError, Outcome, Registered};
-use diesel_jobs_core::States;
+use diesel::SqliteConnection;
+use diesel_async::AsyncPgConnection;
+use diesel_jobs::{Handle, HandleBlocking, HandleBlockingIn, HandleIn, Job, JobContext, JobError, Outcome, Registered};
+use diesel_jobs_core::{Handler, States};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::support::run;
+use crate::support::{run, run_with};
 
 #[derive(Serialize, Deserialize, Job)]
 #[job(queue = "mail", max_attempts = 3, timeout = "30s")]
@@ -78,4 +80,60 @@ async fn a_unit_struct_reads_from_what_schedules_and_plain_sql_write() {
         assert_eq!(run::<Cleanup>(&args, States::default()).await.unwrap(), Outcome::Complete);
     }
     assert!(run::<Cleanup>(&json!("text"), States::default()).await.is_err());
+}
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(blocking = true)]
+struct Render {
+    page: i64,
+}
+
+impl HandleBlocking for Render {
+    fn handle(self, ctx: JobContext) -> Result<Outcome, JobError> {
+        Ok(Outcome::Cancel(format!("{} {}", self.page, ctx.attempt())))
+    }
+}
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(connection = AsyncPgConnection)]
+struct Charge {
+    order: i64,
+}
+
+impl HandleIn<AsyncPgConnection> for Charge {
+    async fn handle(self, _conn: &mut AsyncPgConnection, ctx: JobContext) -> Result<Outcome, JobError> {
+        tokio::task::yield_now().await;
+        Ok(Outcome::Cancel(format!("{} {}", self.order, ctx.kind())))
+    }
+}
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(blocking = true, connection = SqliteConnection)]
+struct Close;
+
+impl HandleBlockingIn<SqliteConnection> for Close {
+    fn handle(self, conn: &mut SqliteConnection, _: JobContext) -> Result<Outcome, JobError> {
+        use diesel::connection::SimpleConnection as _;
+        conn.batch_execute("create table closed (day text)").map_err(JobError::new)?;
+        Ok(Outcome::Complete)
+    }
+}
+
+#[tokio::test]
+async fn a_type_may_block_and_may_ask_for_the_connection_of_its_transaction() {
+    use diesel::Connection as _;
+    let rendered = run::<Render>(&json!({"page": 7}), States::default()).await.unwrap();
+    assert_eq!(rendered, Outcome::Cancel("7 1".into()));
+    assert!(matches!(Render::REGISTRATION.handler, Handler::Blocking(_)));
+
+    assert!(matches!(Charge::REGISTRATION.handler, Handler::AsyncTransactional(_)));
+    let connection = Charge::REGISTRATION.connection.map(|key| key().id);
+    assert_eq!(connection, Some(std::any::TypeId::of::<AsyncPgConnection>()));
+
+    let mut conn = SqliteConnection::establish(":memory:").unwrap();
+    assert_eq!(run_with::<Close>(&mut conn, &json!({})).await.unwrap(), Outcome::Complete);
+    let again = run_with::<Close>(&mut conn, &json!({})).await.unwrap_err();
+    assert!(again.to_string().contains("already exists"), "it was made on this connection: {again}");
+    let another = run_with::<Close>(&mut 7, &json!({})).await.unwrap_err();
+    assert!(another.to_string().contains("another connection"), "{another}");
 }

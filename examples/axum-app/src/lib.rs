@@ -4,6 +4,7 @@
 //! jobs do is in `background`, one per file. `src/bin/web.rs` serves the routes, `src/bin/worker.rs` runs the jobs.
 
 pub mod background;
+mod jobs_view;
 mod mailer;
 mod order;
 mod pool;

@@ -8,7 +8,7 @@ use diesel_jobs::prelude::*;
 use serde::Deserialize;
 
 use crate::background::{Charge, SendMail};
-use crate::schema::{customers, orders};
+use crate::schema::{customers, order_jobs, orders};
 
 /// What a customer asks for.
 #[derive(Clone, Debug, Deserialize)]
@@ -70,15 +70,19 @@ async fn insert(conn: &mut AsyncPgConnection, order: &NewOrder) -> Result<i64, O
     Ok(diesel::insert_into(orders::table).values(row).returning(orders::id).get_result(conn).await?)
 }
 
+/// Enqueues what follows from the order, and notes the jobs' ids beside it.
 async fn enqueue(
     conn: &mut AsyncPgConnection,
     order_id: i64,
     address: &str,
     review_after: Duration,
 ) -> QueryResult<()> {
-    Charge { order_id }.enqueue(conn).await?;
-    SendMail::new(order_id, address, "confirmation").enqueue(conn).await?;
-    SendMail::new(order_id, address, "review").delay(review_after).priority(-5).enqueue(conn).await?;
+    let charge = Charge { order_id }.enqueue(conn).await?;
+    let confirmation = SendMail::new(order_id, address, "confirmation").enqueue(conn).await?;
+    let review = SendMail::new(order_id, address, "review").delay(review_after).priority(-5).enqueue(conn).await?;
+    let rows =
+        [charge, confirmation, review].map(|id| (order_jobs::job_id.eq(id.0), order_jobs::order_id.eq(order_id)));
+    diesel::insert_into(order_jobs::table).values(rows).execute(conn).await?;
     Ok(())
 }
 

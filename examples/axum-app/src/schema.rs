@@ -29,6 +29,13 @@ diesel::table! {
 }
 
 diesel::table! {
+    order_jobs (job_id) {
+        job_id -> Int8,
+        order_id -> Int8,
+    }
+}
+
+diesel::table! {
     orders (id) {
         id -> Int8,
         customer_id -> Int8,
@@ -48,6 +55,7 @@ diesel::table! {
 }
 
 diesel::joinable!(ledger -> orders (order_id));
+diesel::joinable!(order_jobs -> orders (order_id));
 diesel::joinable!(orders -> customers (customer_id));
 
-diesel::allow_tables_to_appear_in_same_query!(customers, ledger, mails, orders, reports,);
+diesel::allow_tables_to_appear_in_same_query!(customers, ledger, mails, order_jobs, orders, reports,);

@@ -39,6 +39,17 @@ async fn an_order_comes_with_its_jobs() {
     );
     assert_eq!((&order["charged_at"], &order["mails"]), (&json!(null), &json!([])));
 
+    let jobs = order["jobs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|job| (job["kind"].as_str().unwrap(), job["state"].as_str().unwrap()));
+    assert_eq!(
+        jobs.collect::<Vec<_>>(),
+        [("charge", "available"), ("send_mail", "available"), ("send_mail", "scheduled")],
+        "{order}"
+    );
+    assert_eq!(order["jobs"][0]["last_error"], json!(null));
     assert_eq!(db.number("select count(*) from jobs.job where (args->>'order_id')::bigint = 1").await, 3);
     let later = "select count(*) from jobs.job where args->>'template' = 'review' and run_at > now() + interval '50 s'";
     assert_eq!(db.number(later).await, 1);

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::outage::Outage;
 use super::queries::prune::PruneQuery;
 use super::queries::rescue::RescueQuery;
-use super::queries::{finish, heartbeat, installation, leases, schedule, worker};
+use super::queries::{finish, heartbeat, installation, leases, schedule, tick, worker};
 use super::refused::may_be_a_rows;
 use super::{PgStorage, SERVER_LIMIT, STATEMENT_LIMIT, migrate, native, notify, run, settings, transact, unavailable};
 use crate::error::storage_error;
@@ -138,7 +138,7 @@ impl Schedules for PgStorage {
     }
 
     async fn tick(&self, stored: &StoredSchedule, last_tick: DateTime<Utc>, jobs: &[NewJob]) -> StorageResult<bool> {
-        run!(self, "tick", conn => schedule::tick(conn, stored, last_tick, jobs))
+        run!(self, "tick", conn => tick::tick(conn, stored, last_tick, jobs))
     }
 }
 

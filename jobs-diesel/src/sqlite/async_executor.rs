@@ -10,7 +10,7 @@ use crate::error::{CompleteError, EnqueueError, MigrateError};
 use crate::executor::{Executor, SqliteAsync};
 use crate::ledger::Applied;
 use crate::migrations::Migration;
-use crate::sqlite::queries::complete::{self, Row};
+use crate::sqlite::queries::complete_in::{self, Row};
 use crate::sqlite::queries::enqueue::Insert;
 use crate::sqlite::queries::ledger;
 use crate::sqlite::{hint, migrate};
@@ -55,14 +55,14 @@ impl<C: AsyncConnection<Backend = Sqlite>> Executor<SqliteAsync> for C {
             let lease = ctx.lease();
             let row = Row::after(&ctx.completion().transition);
             let moved = match row {
-                Row::Stays(keep) => self.execute_returning_count(complete::complete(lease, keep)).await?,
-                Row::Goes => self.execute_returning_count(complete::delete(lease)).await?,
+                Row::Stays(keep) => self.execute_returning_count(complete_in::complete(lease, keep)).await?,
+                Row::Goes => self.execute_returning_count(complete_in::delete(lease)).await?,
             };
             if moved == 0 {
                 return Err(CompleteError::LeaseLost(lease));
             }
             if let Row::Goes = row {
-                self.execute_returning_count(complete::forget(lease)).await?;
+                self.execute_returning_count(complete_in::forget(lease)).await?;
             }
             ctx.mark_completed_in();
             Ok(())

@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use diesel_jobs_core::storage::{JobFilter, Operated, Operator, StorageResult};
 use diesel_jobs_core::{AttemptError, DeadLetters, JobId, JobRecord, KindStats, WorkerRecord};
 
-use crate::sqlite::queries::{inspect, installation, operate, stats, workers};
+use crate::sqlite::queries::{inspect, installation, operate, stats, worker};
 use crate::sqlite::slot::Slot;
 
 /// The verbs for people.
@@ -48,7 +48,7 @@ impl Operator for SqliteOperator {
     }
 
     async fn workers(&self) -> StorageResult<Vec<WorkerRecord>> {
-        self.reader.read(workers::list).await
+        self.reader.read(worker::list).await
     }
 
     async fn freeze(&self, by: &str, reason: &str) -> StorageResult<bool> {

@@ -15,7 +15,9 @@ use diesel_jobs_core::{ClaimedJob, Finish, Installation, JobId, NewJob, WorkerId
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::sqlite::queries::{beat, claim, due, finish, installation, leases, prune, rescue, schedules, tick, workers};
+use crate::sqlite::queries::{
+    claim, finish, heartbeat, installation, leases, next_due, prune, rescue, schedule, tick, worker,
+};
 use crate::sqlite::slot::Slot;
 use crate::sqlite::{listen, migrate, transact};
 
@@ -52,11 +54,11 @@ impl Storage for SqliteStorage {
 
     async fn register(&self, worker: &WorkerInfo) -> StorageResult<()> {
         let worker = worker.clone();
-        self.writer.write(move |conn| workers::register(conn, &worker)).await
+        self.writer.write(move |conn| worker::register(conn, &worker)).await
     }
 
     async fn deregister(&self, worker: WorkerId) -> StorageResult<()> {
-        self.writer.write(move |conn| workers::deregister(conn, worker)).await
+        self.writer.write(move |conn| worker::deregister(conn, worker)).await
     }
 
     async fn open_heartbeat(&self, worker: WorkerId) -> StorageResult<Box<dyn Heartbeat>> {
@@ -80,7 +82,7 @@ impl Storage for SqliteStorage {
 
     async fn next_due(&self, wanted: &Claim, _: Duration) -> StorageResult<Option<Duration>> {
         let wanted = wanted.clone();
-        self.reader.read(move |conn| due::next_due(conn, &wanted)).await
+        self.reader.read(move |conn| next_due::next_due(conn, &wanted)).await
     }
 
     async fn finish(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>> {
@@ -142,13 +144,13 @@ impl Storage for SqliteStorage {
 impl Schedules for SqliteStorage {
     async fn declare_schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<bool> {
         let declared = declared.to_vec();
-        self.writer.write(move |conn| schedules::declare(conn, &declared)).await?;
+        self.writer.write(move |conn| schedule::declare(conn, &declared)).await?;
         // Nobody locks a row here.
         Ok(true)
     }
 
     async fn schedules(&self) -> StorageResult<(Vec<StoredSchedule>, DateTime<Utc>)> {
-        self.reader.read(schedules::all).await
+        self.reader.read(schedule::schedules).await
     }
 
     async fn tick(&self, schedule: &StoredSchedule, last_tick: DateTime<Utc>, jobs: &[NewJob]) -> StorageResult<bool> {
@@ -179,6 +181,6 @@ struct SqliteHeartbeat {
 impl Heartbeat for SqliteHeartbeat {
     async fn beat(&mut self) -> StorageResult<Option<Beat>> {
         let worker = self.worker;
-        self.writer.write_lazily(move |conn| beat::beat(conn, worker)).await
+        self.writer.write_lazily(move |conn| heartbeat::heartbeat(conn, worker)).await
     }
 }

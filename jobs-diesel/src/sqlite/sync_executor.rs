@@ -8,7 +8,7 @@ use diesel_jobs_core::{InvalidJob, JobContext, JobId, NewJob};
 
 use crate::error::{CompleteError, EnqueueError, MigrateError};
 use crate::executor::{Executor, SqliteSync};
-use crate::sqlite::queries::complete::{self, Row};
+use crate::sqlite::queries::complete_in::{self, Row};
 use crate::sqlite::queries::enqueue::Insert;
 use crate::sqlite::{hint, migrate};
 
@@ -52,14 +52,14 @@ impl<C: LoadConnection<Backend = Sqlite>> Executor<SqliteSync> for C {
         let lease = ctx.lease();
         let row = Row::after(&ctx.completion().transition);
         let moved = match row {
-            Row::Stays(keep) => ExecuteDsl::execute(complete::complete(lease, keep), self)?,
-            Row::Goes => ExecuteDsl::execute(complete::delete(lease), self)?,
+            Row::Stays(keep) => ExecuteDsl::execute(complete_in::complete(lease, keep), self)?,
+            Row::Goes => ExecuteDsl::execute(complete_in::delete(lease), self)?,
         };
         if moved == 0 {
             return Err(CompleteError::LeaseLost(lease));
         }
         if let Row::Goes = row {
-            ExecuteDsl::execute(complete::forget(lease), self)?;
+            ExecuteDsl::execute(complete_in::forget(lease), self)?;
         }
         ctx.mark_completed_in();
         Ok(())

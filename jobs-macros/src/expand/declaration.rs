@@ -18,11 +18,12 @@ pub(crate) fn expand(private: &TokenStream, declaration: &Declaration, plan: &Pl
         false => quote_spanned!(here=> |ctx| #private::decode(ctx)),
     };
     let handling = Handling {
-        handler: quote_spanned! {here=>
-            #private::Handler::Async(|ctx| #private::handle::<#name>(ctx, #decode))
-        },
+        handler: handler(private, plan, &decode),
         states: TokenStream::new(),
-        connection: quote!(::core::option::Option::None),
+        connection: match &plan.options.connection {
+            Some(ty) => quote!(::core::option::Option::Some(#private::TypeKey::of::<#ty>)),
+            None => quote!(::core::option::Option::None),
+        },
     };
     let job = defaults::job(private, plan);
     let registered = registration::registered(private, plan, &handling);
@@ -35,5 +36,39 @@ pub(crate) fn expand(private: &TokenStream, declaration: &Declaration, plan: &Pl
             #registered
             #submission
         };
+    }
+}
+
+/// A closure that decodes the job and calls its handler, in the form that the options ask for.
+fn handler(private: &TokenStream, Plan { name, options, .. }: &Plan, decode: &TokenStream) -> TokenStream {
+    let here = Span::mixed_site().located_at(name.span());
+    let decoded = quote_spanned! {here=>
+        let decode: fn(&#private::JobContext) -> ::core::result::Result<#name, #private::JobError> = #decode;
+        let job = decode(&ctx)?;
+    };
+    match (&options.connection, options.blocking) {
+        (None, false) => quote_spanned! {here=>
+            #private::Handler::Async(|ctx| #private::handle::<#name>(ctx, #decode))
+        },
+        (None, true) => quote_spanned! {here=>
+            #private::Handler::Blocking(|ctx| {
+                #decoded
+                <#name as #private::HandleBlocking>::handle(job, ctx)
+            })
+        },
+        (Some(ty), false) => quote_spanned! {here=>
+            #private::Handler::AsyncTransactional(|connection, ctx| ::std::boxed::Box::pin(async move {
+                #decoded
+                let connection = <#ty as #private::AsyncJobConnection>::of_job(connection, &ctx)?;
+                <#name as #private::HandleIn<#ty>>::handle(job, connection, ctx).await
+            }))
+        },
+        (Some(ty), true) => quote_spanned! {here=>
+            #private::Handler::BlockingTransactional(|connection, ctx| {
+                #decoded
+                let connection = <#ty as #private::BlockingJobConnection>::of_job(connection, &ctx)?;
+                <#name as #private::HandleBlockingIn<#ty>>::handle(job, connection, ctx)
+            })
+        },
     }
 }

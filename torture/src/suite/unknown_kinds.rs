@@ -35,10 +35,11 @@ const SETTLING: i64 = 2_000_000;
 const PROMPT: Duration = Duration::from_millis(20);
 /// A worker that has just started gets this long to see where it is.
 const FIRST: Duration = Duration::from_secs(1);
-/// The part of a processor that idle workers may cost the server, and how long that is watched, after they have become idle.
+/// The part of a processor that idle workers may cost the server, and how long that is watched, after they have become idle: the
+/// server publishes what was changed up to ten seconds late, and then one more rescan is made.
 const IDLE: f64 = 0.05;
 const WATCHED: Duration = Duration::from_secs(20);
-const SETTLE: Duration = Duration::from_secs(5);
+const SETTLE: Duration = Duration::from_secs(15);
 const REST: Duration = Duration::from_secs(60);
 const UNKNOWN: &str = "kind = 'of_the_next_program'";
 

@@ -9,7 +9,8 @@ use serde::Serialize;
 
 use super::App;
 use super::error::WebError;
-use crate::schema::{customers, mails, orders};
+use crate::jobs_view::job;
+use crate::schema::{customers, mails, order_jobs, orders};
 
 /// What a customer may see of an order.
 #[derive(Serialize, HasQuery)]
@@ -24,11 +25,23 @@ pub(super) struct Order {
     charged_at: Option<DateTime<Utc>>,
 }
 
-/// An order with the names of the mails about it.
+/// How far a job of the order is.
+#[derive(Serialize, Queryable, Selectable)]
+#[diesel(table_name = job, check_for_backend(diesel::pg::Pg))]
+struct Progress {
+    kind: String,
+    state: String,
+    attempt: i32,
+    run_at: DateTime<Utc>,
+    last_error: Option<String>,
+}
+
+/// An order with its jobs and with the names of the mails about it.
 #[derive(Serialize)]
 pub(super) struct Shown {
     #[serde(flatten)]
     order: Order,
+    jobs: Vec<Progress>,
     mails: Vec<String>,
 }
 
@@ -37,6 +50,13 @@ pub(super) async fn show_order(State(app): State<App>, Path(id): Path<i64>) -> R
     let mut conn = app.pool.get().await?;
     let order = Order::query().filter(orders::id.eq(id)).get_result(&mut conn).await.optional()?;
     let order = order.ok_or(WebError::NoSuchOrder)?;
+    let jobs = order_jobs::table
+        .inner_join(job::table)
+        .filter(order_jobs::order_id.eq(id))
+        .order(job::id)
+        .select(Progress::as_select())
+        .load(&mut conn)
+        .await?;
     let sent = mails::table.filter(mails::order_id.eq(id)).order(mails::accepted_at).select(mails::template);
-    Ok(Json(Shown { order, mails: sent.load(&mut conn).await? }))
+    Ok(Json(Shown { order, jobs, mails: sent.load(&mut conn).await? }))
 }

@@ -31,6 +31,7 @@ pub(crate) mod schedule;
 pub(crate) mod session;
 pub(crate) mod set_apart;
 pub(crate) mod thaw;
+pub(crate) mod tick;
 pub(crate) mod wake;
 pub(crate) mod worker;
 

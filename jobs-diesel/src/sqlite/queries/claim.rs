@@ -1,5 +1,5 @@
 //! `claim`: leases the best due jobs of the wanted queues. The caller's transaction has the write lock, so nobody else
-//! claims between one lane and the next.
+//! claims between one level and the next.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use diesel_jobs_core::{ClaimedJob, JobId, Lease, WorkerId};
 
 use crate::flags::FlagsKnown;
 use crate::sqlite::literal::{AVAILABLE, Literal, RUNNING};
-use crate::sqlite::queries::{lanes, workers};
+use crate::sqlite::queries::{levels, worker};
 use crate::sqlite::schema::jobs_job;
 use crate::sqlite::time::{Now, micros};
 use crate::sqlite::types::{Instant, Worker, count};
@@ -25,16 +25,16 @@ diesel::alias!(const READY: Alias<Ready> = jobs_job as ready);
 
 pub(crate) fn claim(conn: &mut SqliteConnection, claim: &Claim) -> QueryResult<Vec<ClaimedJob>> {
     let mut claimed = Vec::new();
-    if !workers::is_registered(conn, claim.worker)? {
+    if !worker::is_registered(conn, claim.worker)? {
         return Ok(claimed);
     }
     for Wanted { queue, slots, prefetch } in &claim.wanted {
-        if lanes::is_paused(conn, queue)? {
+        if levels::is_paused(conn, queue)? {
             continue;
         }
         let (mut slots, mut prefetch) = (*slots, *prefetch);
-        lanes::walk(conn, queue, |conn, priority| {
-            let mut rows = claim_lane(conn, claim, queue, priority, slots + prefetch)?;
+        levels::walk(conn, queue, |conn, priority| {
+            let mut rows = claim_level(conn, claim, queue, priority, slots + prefetch)?;
             // `returning` promises no order.
             rows.sort_unstable_by_key(|row| (row.run_at.0, row.id));
             if let Some(place) = rows.iter().position(ClaimedRow::is_at_risk) {
@@ -54,7 +54,7 @@ pub(crate) fn claim(conn: &mut SqliteConnection, claim: &Claim) -> QueryResult<V
     Ok(claimed)
 }
 
-fn claim_lane(
+fn claim_level(
     conn: &mut SqliteConnection,
     claim: &Claim,
     queue: &str,
@@ -86,14 +86,14 @@ pub(crate) fn claim_quarantined(conn: &mut SqliteConnection, claim: &Claim) -> Q
         .filter(jobs_job::crashes.ge(quarantined_at))
         .filter((jobs_job::claimed_at + micros(APART)).gt(Now.nullable()))
         .count();
-    if !workers::is_registered(conn, claim.worker)?
-        || running.get_result::<i64>(conn)? >= quarantined_at_once(workers::number(conn)?)
+    if !worker::is_registered(conn, claim.worker)?
+        || running.get_result::<i64>(conn)? >= quarantined_at_once(worker::number(conn)?)
     {
         return Ok(None);
     }
     let mut queues = Vec::new();
     for Wanted { queue, slots, .. } in &claim.wanted {
-        if *slots > 0 && !lanes::is_paused(conn, queue)? {
+        if *slots > 0 && !levels::is_paused(conn, queue)? {
             queues.push(&**queue);
         }
     }

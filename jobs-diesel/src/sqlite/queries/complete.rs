@@ -1,51 +1,55 @@
-//! `complete`: the fenced completion inside a handler's own transaction. Statements only: sync and async connections run
-//! them.
+//! `complete`: ends jobs well, many with one statement. Finishes one by one cost more than the handlers of short jobs do.
 
-use std::time::Duration;
-
+use diesel::SqliteConnection;
 use diesel::prelude::*;
-use diesel::query_builder::{QueryFragment, QueryId};
-use diesel::sqlite::Sqlite;
-use diesel_jobs_core::{JobState, Keep, Lease, Transition};
+use diesel::sql_types::{BigInt, Integer, Nullable, Text};
+use diesel_jobs_core::{JobId, Keep, WorkerId};
 
-use crate::sqlite::literal::literal;
-use crate::sqlite::queries::finish::held;
-use crate::sqlite::schema::{jobs_job, jobs_job_error};
-use crate::sqlite::time::{Now, after};
+use crate::sqlite::queries::failures;
+use crate::sqlite::time::{NOW, micros};
+use crate::sqlite::types::Worker;
 
-/// What becomes of the row of a completed job.
-pub(crate) enum Row {
-    /// It goes, and its failures with it.
-    Goes,
-    /// It stays, for this long or until somebody deletes it.
-    Stays(Option<Duration>),
+/// What completions have in common that one statement can write.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Alike {
+    pub(crate) worker: WorkerId,
+    /// The lease's number: 1 for nearly all.
+    pub(crate) number: i32,
+    pub(crate) keep: Keep,
 }
 
-impl Row {
-    pub(crate) fn after(transition: &Transition) -> Self {
-        match transition {
-            Transition::Complete(Keep::Nothing) => Self::Goes,
-            Transition::Complete(Keep::For(time)) => Self::Stays(Some(*time)),
-            _ => Self::Stays(None),
-        }
+/// The jobs among these whose lease stands; they are completed now, and kept or deleted as asked.
+pub(crate) fn complete(conn: &mut SqliteConnection, alike: Alike, jobs: &[JobId]) -> QueryResult<Vec<JobId>> {
+    #[derive(QueryableByName)]
+    struct Moved {
+        #[diesel(sql_type = BigInt)]
+        id: i64,
     }
-}
-
-/// Moves the job to `completed` if the lease stands: one row, or none.
-pub(crate) fn complete(lease: Lease, keep: Option<Duration>) -> impl QueryFragment<Sqlite> + QueryId + Send {
-    diesel::update(held(lease)).set((
-        jobs_job::state.eq(literal(JobState::Completed)),
-        jobs_job::finished_at.eq(Now.nullable()),
-        keep.map(|keep| jobs_job::expires_at.eq(after(keep).nullable())),
-    ))
-}
-
-/// Deletes the job if the lease stands: one row, or none.
-pub(crate) fn delete(lease: Lease) -> impl QueryFragment<Sqlite> + QueryId + Send {
-    diesel::delete(held(lease))
-}
-
-/// Deletes the failures of a job that is gone.
-pub(crate) fn forget(lease: Lease) -> impl QueryFragment<Sqlite> + QueryId + Send {
-    diesel::delete(jobs_job_error::table.filter(jobs_job_error::job_id.eq(lease.job.0)))
+    // The plus keeps the index on `worker` out of it: each job is found by its id.
+    let held = "where id in (select value from json_each(?1)) and lease = ?2 and +worker = ?3 and state = 'running' returning id";
+    let list: Vec<String> = jobs.iter().map(ToString::to_string).collect();
+    let bound = |statement| {
+        diesel::sql_query(statement)
+            .bind::<Text, _>(format!("[{}]", list.join(",")))
+            .bind::<Integer, _>(alike.number)
+            .bind::<Text, _>(Worker(alike.worker))
+    };
+    let keep = match alike.keep {
+        Keep::For(time) => Some(micros(time)),
+        Keep::Forever => None,
+        Keep::Nothing => {
+            let deleted: Vec<Moved> = bound(format!("delete from jobs_job {held}")).load(conn)?;
+            let deleted: Vec<i64> = deleted.into_iter().map(|job| job.id).collect();
+            // There are failures only from a job's second lease on: what records one ends a lease, or is a `cancel`,
+            // after which only `retry` brings the job back, and counts a lease for it.
+            if alike.number > 1 {
+                failures::forget(conn, &deleted)?;
+            }
+            return Ok(deleted.into_iter().map(JobId).collect());
+        }
+    };
+    let completed =
+        bound(format!("update jobs_job set state = 'completed', finished_at = {NOW}, expires_at = {NOW} + ?4 {held}"));
+    let moved: Vec<Moved> = completed.bind::<Nullable<BigInt>, _>(keep).load(conn)?;
+    Ok(moved.into_iter().map(|moved| JobId(moved.id)).collect())
 }

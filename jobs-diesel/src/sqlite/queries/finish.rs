@@ -7,7 +7,7 @@ use diesel::prelude::*;
 use diesel_jobs_core::{Finish, JobId, JobState, Keep, Lease, Transition};
 
 use crate::sqlite::literal::{AVAILABLE, Literal, RUNNING, literal};
-use crate::sqlite::queries::complete_many::{Alike, complete_many};
+use crate::sqlite::queries::complete::{Alike, complete};
 use crate::sqlite::queries::failures;
 use crate::sqlite::schema::jobs_job;
 use crate::sqlite::time::{Now, NowPlus, after};
@@ -27,7 +27,7 @@ pub(crate) fn finish(conn: &mut SqliteConnection, batch: &[Finish]) -> QueryResu
         }
     }
     for (alike, jobs) in completed {
-        moved.extend(complete_many(conn, alike, &jobs)?);
+        moved.extend(complete(conn, alike, &jobs)?);
     }
     Ok(moved)
 }

@@ -1,24 +1,24 @@
 //! One statement or one verb per file. Whoever calls them has begun the transaction.
 
-pub(super) mod beat;
 pub(super) mod bench;
 pub(super) mod claim;
 pub(super) mod complete;
-pub(super) mod complete_many;
+pub(super) mod complete_in;
 pub(super) mod data_version;
-pub(super) mod due;
 pub(super) mod enqueue;
 pub(super) mod failures;
 pub(super) mod finish;
+pub(super) mod heartbeat;
 pub(super) mod inspect;
 pub(super) mod installation;
-pub(super) mod lanes;
 pub(super) mod leases;
 pub(super) mod ledger;
+pub(super) mod levels;
+pub(super) mod next_due;
 pub(super) mod operate;
 pub(super) mod prune;
 pub(super) mod rescue;
-pub(super) mod schedules;
+pub(super) mod schedule;
 pub(super) mod stats;
 pub(super) mod tick;
-pub(super) mod workers;
+pub(super) mod worker;

@@ -32,7 +32,7 @@ pub(crate) fn each(
 }
 
 /// Makes a job available now, with at least one attempt left. Crashes start anew: somebody looked at it. One that was never
-/// claimed counts a lease, for it may have failures: see `complete_many`.
+/// claimed counts a lease, for it may have failures: see `complete`.
 pub(crate) fn retry(conn: &mut SqliteConnection, id: JobId) -> QueryResult<Operated> {
     let job = jobs_job::table.find(id.0);
     let found = job

@@ -52,7 +52,7 @@ fn move_on_if_changed(conn: &mut SqliteConnection, schedule: &DeclaredSchedule) 
 }
 
 /// All schedules by name, and the time.
-pub(crate) fn all(conn: &mut SqliteConnection) -> QueryResult<(Vec<StoredSchedule>, DateTime<Utc>)> {
+pub(crate) fn schedules(conn: &mut SqliteConnection) -> QueryResult<(Vec<StoredSchedule>, DateTime<Utc>)> {
     let rows = jobs_schedule::table
         .filter(FlagsKnown("jobs_schedule"))
         .order(jobs_schedule::name)

@@ -1,4 +1,4 @@
-//! `beat`: says that a worker lives.
+//! `heartbeat`: says that a worker lives.
 
 use diesel::SqliteConnection;
 use diesel::dsl::exists;
@@ -11,7 +11,7 @@ use crate::sqlite::time::Now;
 use crate::sqlite::types::{Instant, Worker};
 
 /// The time of the beat, and whether the file is frozen. `None`: it is not on the list any more.
-pub(crate) fn beat(conn: &mut SqliteConnection, worker: WorkerId) -> QueryResult<Option<Beat>> {
+pub(crate) fn heartbeat(conn: &mut SqliteConnection, worker: WorkerId) -> QueryResult<Option<Beat>> {
     let frozen = exists(jobs_installation::table.filter(jobs_installation::frozen_at.is_not_null()));
     let beat: Option<(Instant, bool)> = diesel::update(jobs_worker::table.filter(jobs_worker::id.eq(Worker(worker))))
         .set(jobs_worker::heartbeat_at.eq(Now))

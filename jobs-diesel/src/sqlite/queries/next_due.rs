@@ -8,7 +8,7 @@ use diesel_jobs_core::storage::{Claim, Wanted};
 
 use crate::flags::FlagsKnown;
 use crate::sqlite::literal::AVAILABLE;
-use crate::sqlite::queries::lanes;
+use crate::sqlite::queries::levels;
 use crate::sqlite::schema::jobs_job;
 use crate::sqlite::time::Now;
 
@@ -16,10 +16,10 @@ pub(crate) fn next_due(conn: &mut SqliteConnection, claim: &Claim) -> QueryResul
     let now: i64 = diesel::select(Now).get_result(conn)?;
     let mut earliest: Option<i64> = None;
     for Wanted { queue, .. } in &claim.wanted {
-        if lanes::is_paused(conn, queue)? {
+        if levels::is_paused(conn, queue)? {
             continue;
         }
-        lanes::walk(conn, queue, |conn, priority| {
+        levels::walk(conn, queue, |conn, priority| {
             if let Some(first) = first_of_lane(conn, claim, queue, priority)? {
                 earliest = Some(earliest.map_or(first, |known| known.min(first)));
             }

@@ -1,4 +1,4 @@
-//! Lanes: one per queue and priority. Claims walk lane by lane, so that jobs scheduled for later in a high lane cost
+//! Levels: one per queue and priority. Claims walk level by level, so that jobs scheduled for later at a high priority cost
 //! two index entries, not a walk over all of them.
 
 use diesel::SqliteConnection;
@@ -21,7 +21,7 @@ pub(crate) fn highest(conn: &mut SqliteConnection, queue: &str, ceiling: i16) ->
         .optional()
 }
 
-/// Calls `visit` for each lane of the queue, highest first, until it answers `false`.
+/// Calls `visit` for each level of the queue, highest first, until it answers `false`.
 pub(crate) fn walk(
     conn: &mut SqliteConnection,
     queue: &str,

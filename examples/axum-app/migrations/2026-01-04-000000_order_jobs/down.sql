@@ -1,0 +1,3 @@
+-- Forgets which jobs belong to which order; the jobs stay. Locks: exclusive on the table.
+
+drop table order_jobs;

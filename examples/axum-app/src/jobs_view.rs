@@ -1,0 +1,8 @@
+//! The view of all jobs, for joins with the shop's tables. `schema.rs` has the shop's tables alone, as Diesel writes it.
+
+use crate::schema::order_jobs;
+
+diesel_jobs::job_view!(postgres);
+
+diesel::joinable!(order_jobs -> job (job_id));
+diesel::allow_tables_to_appear_in_same_query!(order_jobs, job);

@@ -1,0 +1,37 @@
+//! `tick`: enqueues the jobs of a schedule's tick. The lock on a row whose `last_tick` is as it was read elects the one worker that does;
+//! there is no leader. A row that another session has locked is passed over.
+
+use chrono::{DateTime, Utc};
+use diesel::dsl::{sql, update};
+use diesel::prelude::*;
+use diesel::sql_types::Bool;
+use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl};
+use diesel_jobs_core::NewJob;
+use diesel_jobs_core::storage::StoredSchedule;
+
+use super::super::executor::insert_many;
+use super::scan::NOT_FROZEN;
+use crate::flags::FlagsKnown;
+use crate::pg::schema::schedule;
+
+pub(crate) async fn tick(
+    conn: &mut AsyncPgConnection,
+    stored: &StoredSchedule,
+    last_tick: DateTime<Utc>,
+    jobs: &[NewJob],
+) -> QueryResult<bool> {
+    let (stored, jobs) = (stored.clone(), jobs.to_vec());
+    conn.transaction(async move |conn| {
+        let row = schedule::table.find(&stored.name);
+        let guard = row.filter(schedule::last_tick.eq(stored.last_tick)).filter(schedule::paused.eq(false));
+        let guard = guard.filter(sql::<Bool>(NOT_FROZEN)).filter(FlagsKnown("schedule"));
+        let won = guard.select(schedule::name).for_no_key_update().skip_locked();
+        if won.first::<String>(conn).await.optional()?.is_none() {
+            return Ok(false);
+        }
+        update(row).set(schedule::last_tick.eq(last_tick)).execute(conn).await?;
+        insert_many::<AsyncPgConnection>(conn, jobs).await?;
+        Ok(true)
+    })
+    .await
+}
