@@ -1,4 +1,5 @@
-//! The port: what the worker needs of a database, a short list of verbs. Each runs in a span that tells its name and its time.
+//! The storage port: the verbs that the worker needs from a database. Each runs in a span with its name and its
+//! duration.
 
 mod claim;
 pub(crate) mod instrumented;
@@ -16,7 +17,7 @@ use chrono::{DateTime, Utc};
 
 use crate::storage_error::StorageError;
 
-// What the verbs take and answer: who writes a storage needs no other module.
+// The types that the verbs take and return, so that the author of a storage needs no other module.
 pub use crate::handler::AnyConnection;
 pub use crate::installation::{Freeze, Installation};
 pub use crate::job::JobId;
@@ -30,17 +31,17 @@ pub use rescue::{RescuePolicy, Rescued, Rescuer, WORKERS_FOR_A_QUARANTINED_JOB, 
 pub use schedules::{DeclaredSchedule, Schedules, StoredSchedule};
 pub use transaction::{AsyncBody, BlockingBody, Body, Transacted, Transaction};
 
-/// The answer of a storage.
+/// The result of a storage verb.
 pub type StorageResult<T> = Result<T, StorageError>;
 
-/// Who works: registered at start-up, kept alive by heartbeats.
+/// A worker process. It is registered at its start and kept alive by heartbeats.
 #[derive(Clone, Debug)]
 pub struct WorkerInfo {
-    /// This start of this process.
+    /// Identifies this start of this process.
     pub id: WorkerId,
-    /// The machine.
+    /// The name of the machine.
     pub host: String,
-    /// The process.
+    /// The id of the process.
     pub pid: u32,
     /// The queues it serves.
     pub queues: Vec<String>,
@@ -51,40 +52,41 @@ pub struct WorkerInfo {
 /// Why a rescan is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RescanReason {
-    /// Because it is time. A storage that knows that it would find nothing may leave it out.
+    /// It is time for one. A storage that knows that it would find nothing may skip it.
     Routine,
-    /// Because jobs are known to have come back, or a hint led to nothing.
+    /// Jobs are known to have come back, or a hint led to an empty claim.
     CameBack,
 }
 
-/// What a rescan came to.
+/// The result of a rescan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rescanned {
-    /// There was nothing.
+    /// There was no straggler.
     Nothing,
-    /// There was something, and claims see it now.
+    /// There were stragglers, and claims see them now.
     Found,
-    /// Others look, and only so many may: nobody knows.
+    /// Too many workers rescan at the moment, so it is unknown whether there are stragglers.
     Refused,
 }
 
 /// What the database answers to a heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Beat {
-    /// Its time.
+    /// The database's time.
     pub at: DateTime<Utc>,
-    /// Whether it is [frozen](Installation::frozen).
+    /// Whether the database is [frozen](Installation::frozen).
     pub frozen: bool,
 }
 
-/// A worker's own line to the database, alive on a thread of its own.
+/// A worker's own connection for heartbeats, on a separate thread.
 #[async_trait]
 pub trait Heartbeat: Send {
-    /// Says that the worker lives. `None`: it was declared dead, and all its leases are gone.
+    /// Tells the database that the worker is alive. Returns `None` if it was declared dead: then all its leases are
+    /// lost.
     async fn beat(&mut self) -> StorageResult<Option<Beat>>;
 }
 
-/// What the worker needs of a database.
+/// What the worker needs from a database.
 #[async_trait]
 pub trait Storage: Schedules + Notifications + 'static {
     /// The name of the database, for messages.
@@ -93,52 +95,56 @@ pub trait Storage: Schedules + Notifications + 'static {
     /// Whether transactional handlers may ask for this connection type.
     fn provides(&self, connection: TypeId) -> bool;
 
-    /// Fails unless this program can serve the schema: its own version, or a later one that says so. Answers what holds for all
-    /// workers of this database: its environment, and whether it is frozen. While it is, [`claim`](Self::claim),
-    /// [`next_due`](Self::next_due), [`tick`](Schedules::tick) and [`prune`](Self::prune) find nothing to do; everything else
-    /// goes on.
+    /// Fails unless this program can serve the schema: its own version, or a later version that allows this program.
+    /// Returns what holds for all workers of this database: its environment, and whether it is frozen.
+    ///
+    /// While the database is frozen, [`claim`](Self::claim), [`next_due`](Self::next_due), [`tick`](Schedules::tick)
+    /// and [`prune`](Self::prune) find nothing to do. Everything else goes on.
     async fn check_schema(&self) -> StorageResult<Installation>;
 
-    /// Makes the worker known; its heartbeat starts now.
+    /// Registers the worker. Its heartbeat starts now.
     async fn register(&self, worker: &WorkerInfo) -> StorageResult<()>;
 
-    /// Takes the worker off the list. Its leases must be finished or released before.
+    /// Removes the worker from the list. Its leases must be finished or released before that.
     async fn deregister(&self, worker: WorkerId) -> StorageResult<()>;
 
-    /// Opens the worker's line for heartbeats, on the calling runtime.
+    /// Opens the worker's connection for heartbeats, on the calling runtime.
     async fn open_heartbeat(&self, worker: WorkerId) -> StorageResult<Box<dyn Heartbeat>>;
 
-    /// Leases due jobs, at most as many as wanted, best first: attempt + 1, lease number + 1. None of them quarantined. None
-    /// while others are at it, if there are too many; [`next_due`](Self::next_due) then says that something is due.
+    /// Claims due jobs, at most as many as wanted, best first. Each job's attempt and lease number grow by one.
+    /// Quarantined jobs are left out. Returns none while too many other workers claim (the claim limit). Then
+    /// [`next_due`](Self::next_due) still tells that something is due.
     ///
-    /// If a [quarantined](Claim::quarantined) job is asked for, it leases the best one that is due, of these kinds and of the queues
-    /// with a slot for it, unless [enough](quarantined_at_once) run that were claimed within the last two minutes.
+    /// If a [quarantined](Claim::quarantined) job is asked for, claims the best one that is due. Its kind must be one
+    /// of these, and its queue must have a slot for it. Returns none if [enough](quarantined_at_once) quarantined jobs
+    /// are running that were claimed within the last two minutes.
     async fn claim(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>>;
 
-    /// How long until the earliest waiting job of these queues and kinds is due that is not quarantined; `None` when none waits,
-    /// or none that is due `within` this time: a storage need not look farther ahead.
+    /// How long until the earliest waiting job of these queues and kinds is due, not counting quarantined jobs. `None`
+    /// if no such job waits, or none becomes due `within` this time: a storage need not look farther ahead.
     async fn next_due(&self, claim: &Claim, within: Duration) -> StorageResult<Option<Duration>>;
 
-    /// Looks for jobs that [`claim`](Self::claim) and [`next_due`](Self::next_due) do not see, because they came to
-    /// places the storage takes for empty; from now on they do. Runs beside them, and may take long. A storage whose
-    /// claims see everything has nothing to do here.
+    /// Looks for stragglers: jobs that [`claim`](Self::claim) and [`next_due`](Self::next_due) do not see, because they
+    /// came to places that the storage regards as empty. After the rescan both see them. It runs in parallel with both
+    /// and may take long. A storage whose claims see all jobs has nothing to do here.
     async fn rescan(&self, claim: &Claim, reason: RescanReason) -> StorageResult<Rescanned>;
 
-    /// Applies transitions, all in one transaction, each only if its lease still stands and nobody else has locked its row: it
-    /// never waits for a lock. Returns the jobs moved; the others lost their lease, or their row is locked:
-    /// [`leases`](Self::leases) tells which.
+    /// Applies transitions in one transaction. It applies each only if its lease still stands and no other session has
+    /// locked its row, so it never waits for a lock. Returns the jobs that were moved. The others have lost their
+    /// lease, or their row is locked: [`leases`](Self::leases) tells which.
     async fn finish(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>>;
 
-    /// The leases of this worker that stand: job and lease number. `among` says which jobs matter; others may be left out.
+    /// The leases of this worker that stand, as job and lease number. If `among` is given, leases of other jobs may be
+    /// left out.
     async fn leases(&self, worker: WorkerId, among: Option<&[JobId]>) -> StorageResult<Vec<(JobId, i32)>>;
 
     /// Runs a handler inside the transaction that finishes its job.
     async fn transact(&self, transaction: Transaction) -> Transacted;
 
-    /// Frees the jobs of workers whose lease ran out, counting a crash on each. Of several that were with one worker nobody
-    /// knows which it was: they are quarantined at most.
+    /// Frees the jobs of workers whose lease ran out, and counts a crash on each. If several jobs were with one worker,
+    /// it is unknown which of them caused the crash. Such jobs are quarantined at most, not discarded.
     async fn rescue(&self, policy: RescuePolicy) -> StorageResult<Rescued>;
 
-    /// Deletes finished jobs whose time has come, at most `limit`. Returns how many.
+    /// Deletes finished jobs whose retention is over, at most `limit`. Returns how many.
     async fn prune(&self, limit: usize) -> StorageResult<usize>;
 }

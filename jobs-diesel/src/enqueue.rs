@@ -5,11 +5,13 @@ use diesel_jobs_core::{IntoNewJob, InvalidJob, JobContext, JobId, NewJob};
 use crate::error::{CompleteError, EnqueueError, MigrateError};
 use crate::executor::Executor;
 
-/// Enqueues a job through the caller's own connection, inside whatever transaction it is in.
+/// Enqueues a job through the caller's own connection. If the connection is in a transaction, the job becomes a part of
+/// it.
 pub trait Enqueue: IntoNewJob + Sized {
-    /// Inserts the job. Sync connections answer a `Result<JobId, EnqueueError>`, async ones a future of it.
+    /// Inserts the job and returns its id. Sync connections return a `Result<JobId, EnqueueError>`, async ones a future
+    /// of it.
     ///
-    /// If the connection is in a transaction, the job exists exactly if that transaction commits.
+    /// If the connection is in a transaction, the job exists if and only if that transaction commits.
     fn enqueue<'c, C, M>(self, conn: &'c mut C) -> C::Output<'c, JobId, EnqueueError>
     where
         C: Executor<M> + 'c,
@@ -20,9 +22,10 @@ pub trait Enqueue: IntoNewJob + Sized {
 
 impl<J: IntoNewJob> Enqueue for J {}
 
-/// Enqueues many jobs, of one kind or mixed (as [`JobBuilder`](diesel_jobs_core::JobBuilder)s); the ids come in the jobs' order.
+/// Enqueues many jobs, of one kind or mixed (as [`JobBuilder`](diesel_jobs_core::JobBuilder)s). Returns the ids in the
+/// order of the jobs.
 ///
-/// One statement per 1,000 jobs; outside of a transaction it makes one, so that all jobs are there or none.
+/// It sends one statement per 1,000 jobs. Outside of a transaction it opens one, so that all jobs are inserted or none.
 pub fn enqueue_all<'c, C, M, I>(conn: &'c mut C, jobs: I) -> C::Output<'c, Vec<JobId>, EnqueueError>
 where
     C: Executor<M> + 'c,
@@ -33,8 +36,9 @@ where
     conn.insert_all(jobs)
 }
 
-/// Brings the schema of `diesel-jobs` in the database behind `conn` up to this program's. Safe to repeat and to run from
-/// several programs at once. The alternative is `worker migrate`, or `worker migrations copy` and `diesel migration run`.
+/// Brings the schema of `diesel-jobs` in the database of `conn` up to the version of this program. It is safe to
+/// repeat, and to run from several programs at once. Alternatives are `worker migrate`, or `worker migrations copy` and
+/// `diesel migration run`.
 pub fn migrate<'c, C, M>(conn: &'c mut C) -> C::Output<'c, (), MigrateError>
 where
     C: Executor<M> + 'c,
@@ -44,12 +48,13 @@ where
 
 /// Finishes the running job together with the handler's own writes.
 pub trait CompleteIn {
-    /// Completes the job inside the transaction that `conn` is in: its effects and the completion commit together or
-    /// not at all. Fails with [`CompleteError::LeaseLost`] if the attempt may not finish the job any more; let the
-    /// error roll the transaction back.
+    /// Completes the job inside the transaction that `conn` is in: the handler's writes and the completion commit
+    /// together or not at all. Fails with [`CompleteError::LeaseLost`] if the attempt may no longer finish the job. Let
+    /// this error roll the transaction back.
     ///
-    /// End the transaction before the handler returns, by a commit or a rollback. `PREPARE TRANSACTION` is not supported: the
-    /// worker would take the job for not completed, and whatever moves it waits for the prepared transaction's end.
+    /// End the transaction before the handler returns, with a commit or a rollback. `PREPARE TRANSACTION` is not
+    /// supported: the worker would regard the job as not completed, and whatever moves it waits for the prepared
+    /// transaction's end.
     fn complete_in<'c, C, M>(&self, conn: &'c mut C) -> C::Output<'c, (), CompleteError>
     where
         C: Executor<M> + 'c;

@@ -39,7 +39,7 @@ async fn every_order_has_its_effects_whoever_dies() {
     let half_way = Arc::new(Notify::new());
     let clients = tokio::spawn(serve_clients(server.address.clone(), half_way.clone()));
     tokio::time::timeout(LIMIT, half_way.notified()).await.expect("half of the requests");
-    let in_hand = kill_with_jobs_in_hand(&db, &mut killed).await;
+    let held = kill_while_it_holds_jobs(&db, &mut killed).await;
     asked.signal("TERM");
     asked.succeeded().await;
     let told = tokio::time::timeout(LIMIT, clients).await.expect("the other half").unwrap();
@@ -49,7 +49,7 @@ async fn every_order_has_its_effects_whoever_dies() {
     let left = "select count(*) from jobs.job where finished_at is null";
     seen(async || (db.number(left).await == 0).then_some(())).await;
     let all_took = start.elapsed();
-    let figures = Figures { told, in_hand, requests_took, all_took, watched: watcher.stop().await };
+    let figures = Figures { told, held, requests_took, all_took, watched: watcher.stop().await };
     figures.print(&db).await;
     figures.check(&db).await;
     for process in [server.process, survivor] {
@@ -60,23 +60,23 @@ async fn every_order_has_its_effects_whoever_dies() {
 
 /// Kills the worker at a moment when it holds jobs, and answers how many. Stopped first: a stopped process finishes
 /// none between the look and the kill.
-async fn kill_with_jobs_in_hand(db: &Db, worker: &mut Process) -> i64 {
+async fn kill_while_it_holds_jobs(db: &Db, worker: &mut Process) -> i64 {
     let sql = format!(
         "select count(*) from jobs.job j join jobs.worker w on w.id = j.worker where j.state = 'running' and w.pid = {}",
         worker.pid()
     );
-    let in_hand = until("a worker with jobs in its hands", async || {
+    let held = until("a worker that holds jobs", async || {
         worker.signal("STOP");
         // What it has sent already is still carried out.
         tokio::time::sleep(Duration::from_millis(100)).await;
-        let in_hand = db.number(&sql).await;
-        if in_hand == 0 {
+        let held = db.number(&sql).await;
+        if held == 0 {
             worker.signal("CONT");
         }
-        (in_hand > 0).then_some(in_hand)
+        (held > 0).then_some(held)
     })
     .await;
     worker.signal("KILL");
     worker.ended().await;
-    in_hand
+    held
 }

@@ -1,5 +1,6 @@
-//! The freeze watcher: says in the log when the database was frozen or thawed, and has the worker look for work after a thaw. Each
-//! heartbeat tells whether it is frozen. Nothing depends on it: the statements themselves give nothing while the database is frozen.
+//! The freeze watcher: logs when the database was frozen or thawed, and makes the worker look for jobs after a thaw.
+//! Each heartbeat tells whether the database is frozen. Nothing depends on this service: while the database is frozen,
+//! the statements themselves return no jobs.
 
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ pub(super) async fn run(shared: Arc<Shared>, mut known: Option<Freeze>, stop: Ca
             }
             Ok(Some(_)) => {}
             Ok(None) => {
-                // Frozen and thawed between two heartbeats is nothing to speak of.
+                // A freeze and a thaw between two heartbeats are not worth a log entry.
                 if known.take().is_some() {
                     telemetry::thawed();
                     shared.wake.notify_one();
@@ -32,7 +33,7 @@ pub(super) async fn run(shared: Arc<Shared>, mut known: Option<Freeze>, stop: Ca
             }
             Err(problem) => warning.report(&problem),
         }
-        // The next heartbeat says whether that has changed.
+        // The next heartbeat tells whether the state has changed.
         tokio::select! {
             _ = frozen.changed() => {}
             () = tokio::time::sleep(shared.settings.beat()) => {}

@@ -1,15 +1,15 @@
-//! What every worker does beside its jobs. Each service is safe to run on all workers at once: the statements elect
-//! the one that acts, row by row. There is no leader to lose.
+//! The services that every worker runs beside its jobs. Each service is safe to run on all workers at once: for each
+//! row, the statement itself decides which worker acts. There is no leader that could fail.
 //!
 //! | service | every | does |
 //! |---|---|---|
 //! | rescuer | a sixth of a lease, at most 5 s | frees the jobs of dead workers |
-//! | reconciler | as often | tells attempts whose lease is gone to stop, gives back leases nobody knows of |
+//! | reconciler | as often | stops attempts whose lease is gone, gives back leases that no attempt here holds |
 //! | rescanner | 1 s, idle two polls; at most 10 s where it takes long | finds jobs that came to where claims do not look |
 //! | scheduler | the next tick, at most 5 s | enqueues due ticks |
 //! | long attempts | 10 s | logs attempts that take far longer than their kind's usually do |
 //! | freeze watcher | each heartbeat | logs that the database was frozen or thawed |
-//! | pruner | 60 s, the first time 5 s after the start | deletes finished jobs whose time has come |
+//! | pruner | 60 s, the first time 5 s after the start | deletes finished jobs whose retention is over |
 
 mod freeze_watcher;
 mod long_attempts;
@@ -29,7 +29,7 @@ use tokio_util::task::TaskTracker;
 use crate::installation::Freeze;
 use crate::worker::shared::Shared;
 
-/// What a shutdown waits for a service in the middle of its work.
+/// How long a shutdown waits for a service that is in the middle of its work.
 const STOP: Duration = Duration::from_secs(2);
 
 pub(crate) struct Maintenance {
@@ -37,7 +37,8 @@ pub(crate) struct Maintenance {
     stop: CancellationToken,
 }
 
-/// Starts all services. They go on while the worker drains, so that its own leases stay good. `frozen`: as the worker found it.
+/// Starts all services. They go on while the worker drains, so that its own leases stay valid. `frozen` is the freeze
+/// that the worker found at its start.
 pub(crate) fn start(shared: &Arc<Shared>, frozen: Option<Freeze>) -> Maintenance {
     let services = TaskTracker::new();
     let stop = CancellationToken::new();
@@ -53,7 +54,7 @@ pub(crate) fn start(shared: &Arc<Shared>, frozen: Option<Freeze>) -> Maintenance
 }
 
 impl Maintenance {
-    /// Lets each service end what it is at.
+    /// Stops all services, each after its current step.
     pub(crate) async fn stop(self) {
         self.stop.cancel();
         let _ = tokio::time::timeout(STOP, self.services.wait()).await;

@@ -1,4 +1,4 @@
-//! The pruner: deletes finished jobs whose time has come, in bounded batches.
+//! The pruner: deletes finished jobs whose retention is over, in bounded batches.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::telemetry::{self, RateLimitedWarning};
 use crate::worker::shared::Shared;
 
 const EVERY: Duration = Duration::from_secs(60);
-/// The first look comes sooner: workers that are replaced every minute would never come to one.
+/// The first run comes sooner, because workers that are replaced every minute would otherwise never prune.
 const FIRST: Duration = Duration::from_secs(5);
 const BATCH: usize = 1000;
 const BETWEEN_BATCHES: Duration = Duration::from_millis(50);

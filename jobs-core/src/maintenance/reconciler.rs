@@ -1,11 +1,13 @@
-//! The reconciler: compares the leases this process believes to hold with those that stand.
+//! The reconciler: compares the leases that this process holds with those that stand in the database.
 //!
-//! - Believed and not standing: an operator cancelled the job, or it was rescued from here by mistake. Its attempt is told
-//!   to stop, long before its finish would be refused. What was committed a moment ago does not stand either: its attempt
-//!   gets the time to hear of that. A handler that completed its job in a transaction of its own may work on.
-//! - Standing and not believed: the reply to a claim was lost on its way. Nobody works on such a job, and as long as this
-//!   worker lives nobody would rescue it. It is given back. That is looked for when a claim failed; and now and then
-//!   without a reason, as a claim that was given up here may still be carried out there, after that look.
+//! - Held here, but not standing: an operator cancelled the job, or it was rescued from here by mistake. Its attempt is
+//!   told to stop, long before its finish would be refused. A job that was committed a moment ago does not stand
+//!   either, so its attempt first gets time to learn of the commit. A handler that completed its job in its own
+//!   transaction may go on.
+//! - Standing, but not held here: the reply to a claim was lost. No attempt runs such a job, and while this worker
+//!   lives no worker rescues it. The reconciler gives it back. It searches for such leases when a claim failed. It also
+//!   searches from time to time without a reason. The database may carry out a claim after the search, although the
+//!   worker gave the claim up.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -23,9 +25,10 @@ use crate::storage::StorageResult;
 use crate::telemetry::{self, RateLimitedWarning};
 use crate::worker::shared::Shared;
 
-/// Looks between two for leases that nobody knows of, when there is no reason for one: two leases apart, at most a minute.
+/// Between two searches for unknown leases there are this many checks, if no claim failed. That is two leases of time,
+/// at most a minute.
 const LOOKS: u32 = 12;
-/// Between a commit and the news of it, on a machine that is busy.
+/// How long the news of a commit may take to arrive here on a busy machine.
 const NEWS: Duration = Duration::from_millis(500);
 
 pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
@@ -51,12 +54,12 @@ async fn audit(shared: &Shared, stop: &CancellationToken) -> StorageResult<()> {
         let standing = standing(shared, worker, Some(&believed)).await?;
         believed.retain(|lease| !standing.contains(lease));
         if !believed.is_empty() && pause(NEWS, stop).await {
-            // Those that ended meanwhile are not held any more.
+            // Leases that ended meanwhile are no longer held, so they are not affected.
             believed.iter().for_each(|lost| shared.leases.lose_one(lost));
         }
     }
     if shared.needs_reconcile.swap(false, Ordering::AcqRel) {
-        // Should this fail, it is still needed.
+        // If this fails, it must be tried again.
         give_back_strays(shared, worker)
             .await
             .inspect_err(|_| shared.needs_reconcile.store(true, Ordering::Release))?;
@@ -65,11 +68,11 @@ async fn audit(shared: &Shared, stop: &CancellationToken) -> StorageResult<()> {
 }
 
 async fn give_back_strays(shared: &Shared, worker: WorkerId) -> StorageResult<()> {
-    // With no claim under way, what nobody knows nobody will.
+    // While no claim is under way, a lease that is unknown here stays unknown.
     let _no_claim = shared.claiming.lock().await;
     let believed: HashSet<Lease> = shared.leases.held().into_iter().collect();
     let standing = standing(shared, worker, None).await?;
-    // Leases that ended between the two looks are not among those that stand, or their finish is written already.
+    // A lease that ended between the two reads is not among the standing ones, or its finish is already written.
     let strays: Vec<Lease> = standing.into_iter().filter(|lease| !believed.contains(lease)).collect();
     if strays.is_empty() {
         return Ok(());
@@ -83,7 +86,7 @@ async fn give_back_strays(shared: &Shared, worker: WorkerId) -> StorageResult<()
     Ok(())
 }
 
-/// The leases of this worker that stand, all or among these.
+/// The leases of this worker that stand: all, or only those in `among`.
 async fn standing(shared: &Shared, worker: WorkerId, among: Option<&[Lease]>) -> StorageResult<HashSet<Lease>> {
     let jobs: Option<Vec<JobId>> = among.map(|leases| leases.iter().map(|lease| lease.job).collect());
     let leases = shared.storage.leases(worker, jobs.as_deref()).await?;

@@ -1,6 +1,6 @@
-//! The rescanner: finds jobs that came to where the claims of this worker do not look any more.
+//! The rescanner: finds stragglers, which are jobs at places where the claims of this worker no longer look.
 //!
-//! A rescan may take long, changes nothing in the database, and is of no use to a worker that claims no more: so it ends by itself
+//! A rescan may take long, changes nothing in the database, and is useless to a worker that claims no more. So it ends
 //! when the worker begins to drain, and no shutdown waits for it.
 
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use crate::storage::{Claim, RescanReason, Rescanned, Wanted};
 use crate::telemetry::RateLimitedWarning;
 use crate::worker::shared::Shared;
 
-/// Between two, while claims are made,
+/// The pause between two rescans while claims are made.
 const BUSY: Duration = Duration::from_secs(1);
-/// or where jobs are known to have come back, or a hint led to nothing;
+/// The pause if jobs are known to have come back, or a hint led to an empty claim.
 const URGENT: Duration = Duration::from_millis(150);
-/// unless one takes long: it may have one in so many parts of the time,
+/// The pause is at least this many times as long as the rescan before it.
 const SHARE: u32 = 25;
 const URGENT_SHARE: u32 = 10;
-/// and more if the pause would be longer than this.
+/// But no pause is longer than this.
 const LONGEST: Duration = Duration::from_secs(10);
-/// After one that was refused.
+/// The pause after a rescan that was refused.
 const REFUSED: Duration = Duration::from_millis(300);
-/// Whoever is refused for so long does not ask any more: somebody else may hold the lock for ever.
-const INSIST_AFTER: Duration = Duration::from_secs(10);
-/// Between two of an idle worker: so many polls.
+/// A worker that was refused for this long bypasses the limit, because another session may hold the lock for ever.
+const BYPASS_AFTER: Duration = Duration::from_secs(10);
+/// The pause between two rescans of an idle worker, in polls.
 const POLLS: u32 = 2;
 
 pub(super) async fn run(shared: Arc<Shared>) {
@@ -40,7 +40,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
         }
         let reason = if came_back { RescanReason::CameBack } else { RescanReason::Routine };
         let began = Instant::now();
-        let bypass_limit = refused_since.is_some_and(|since| since.elapsed() > INSIST_AFTER);
+        let bypass_limit = refused_since.is_some_and(|since| since.elapsed() > BYPASS_AFTER);
         let rescanned = shared.storage.rescan(&everything(&shared, bypass_limit), reason).await;
         let took = began.elapsed();
         let mut pause = (took * SHARE).clamp(BUSY, LONGEST);
@@ -64,14 +64,14 @@ pub(super) async fn run(shared: Arc<Shared>) {
         }
         tokio::select! {
             () = tokio::time::sleep(pause.saturating_sub(urgent).mul_f64(rand::random_range(0.5..1.0))) => {}
-            // They need not wait for the next.
+            // Jobs that came back do not wait for the next regular rescan.
             () = shared.came_back.notified() => came_back = true,
             () = draining.cancelled() => return,
         }
     }
 }
 
-/// All that this worker may claim.
+/// A claim for everything that this worker may run.
 fn everything(shared: &Shared, bypass_limit: bool) -> Claim {
     let wanted = shared.settings.queues.keys().map(|queue| Wanted::new(queue.as_str(), 1)).collect();
     let quarantined_at = shared.settings.rescue_policy(false).quarantined_at();

@@ -11,7 +11,7 @@ use crate::storage::{RescuePolicy, Rescuer};
 use crate::telemetry::{self, RateLimitedWarning};
 use crate::worker::shared::Shared;
 
-/// In how many rounds orphans are looked for once.
+/// Orphans are searched for once in this many rounds.
 const ORPHANS_EVERY: u64 = 12;
 
 pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
@@ -21,8 +21,8 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
         if !pause(shared.settings.sweep(), &stop).await {
             return;
         }
-        // A worker that could not reach the database itself cannot tell the dead from the cut off: after an outage
-        // everybody's heartbeat is old, and everybody gets a lease's time, a minute at most, to come back.
+        // A worker that could not reach the database cannot distinguish dead workers from disconnected ones. After an
+        // outage all heartbeats are old, so each worker gets the time of one lease, at most a minute, to come back.
         if shared.pulse.failed_within(shared.settings.patience()) {
             continue;
         }

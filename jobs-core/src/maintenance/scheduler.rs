@@ -1,9 +1,9 @@
-//! The scheduler: enqueues the due ticks of cron schedules. Any number of workers may run it: a tick belongs to the
-//! one whose guarded update of `last_tick` finds the row as it read it.
+//! The scheduler: enqueues the due ticks of cron schedules. Any number of workers may run it. The update of `last_tick`
+//! is guarded: only the worker that finds the row as it read it enqueues the tick.
 //!
-//! A schedule ticks while a worker is there whose code declares it. No worker removes a row: one that its code does not
-//! declare may be that of a newer version, or of an older one whose workers are still there. So a schedule that was removed from
-//! the code ends with the last worker that declares it, and `check` names the row that is left.
+//! A schedule ticks while there is a worker whose code declares it. No worker removes a row that its own code does not
+//! declare. The row may belong to a newer version, or to an older one whose workers still run. So a schedule that was
+//! removed from the code ends with the last worker that declares it, and `check` names the remaining row.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,13 +19,14 @@ use crate::storage::{DeclaredSchedule, StorageResult, StoredSchedule};
 use crate::telemetry::{self, RateLimitedWarning};
 use crate::worker::shared::Shared;
 
-/// Schedules may change at run time: they are read again at least this often,
+/// Schedules may change at run time, so they are read again at least this often.
 const LONGEST_SLEEP: Duration = Duration::from_secs(5);
-/// and where there was none so far, this often.
+/// The same, if there was no schedule so far.
 const LONGEST_SLEEP_WITHOUT: Duration = Duration::from_secs(60);
-/// A row that another session has locked is tried again this soon: it may be a worker that ticks it, and dies.
+/// How soon a row that another session has locked is tried again. That session may be a worker that ticks the row, and
+/// dies.
 const LOCKED: Duration = Duration::from_millis(500);
-/// After the instant of a tick, so that the database's clock has surely passed it.
+/// A margin after the instant of a tick, so that the database's clock has surely passed it.
 const MARGIN: Duration = Duration::from_millis(5);
 
 pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
@@ -46,14 +47,15 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
         });
         tokio::select! {
             () = tokio::time::sleep(sleep) => {}
-            // What comes due from now on is for workers that go on, or is missed: nobody here would run it.
+            // Ticks that become due from now on are for workers that go on, or are missed: this worker would not run
+            // their jobs.
             () = shared.phases.draining().cancelled() => return,
             () = stop.cancelled() => return,
         }
     }
 }
 
-/// What the code declares.
+/// The schedules that the code declares.
 fn declared(shared: &Shared) -> Vec<DeclaredSchedule> {
     let declared = |registration: &Registration| {
         registration.schedule.map(|spec| DeclaredSchedule {
@@ -66,18 +68,18 @@ fn declared(shared: &Shared) -> Vec<DeclaredSchedule> {
     shared.registry.iter().filter_map(declared).collect()
 }
 
-/// The kind's registration, if its ticks are this program's to enqueue: the schedule is declared here, or was added to the
-/// table by hand, under a name that is not its kind's.
+/// The kind's registration, if this program may enqueue the ticks of this schedule. The schedule must be declared here,
+/// or added to the table by hand under a name that is not its kind's.
 fn ticks_here<'a>(shared: &'a Shared, stored: &StoredSchedule) -> Option<&'a Registration> {
     let registration = shared.registry.get(&stored.kind)?;
     (stored.name != stored.kind || registration.schedule.is_some()).then_some(registration)
 }
 
-/// Enqueues what is due; returns how long nothing will be.
+/// Enqueues all due ticks. Returns how long no tick will be due.
 async fn look(shared: &Shared, declared: &[DeclaredSchedule]) -> StorageResult<Duration> {
     let (mut schedules, mut now) = shared.storage.schedules().await?;
     if declared.iter().any(|one| schedules.iter().all(|stored| stored.name != one.name)) {
-        // Somebody has removed it. Its code is still there.
+        // The row was removed, although the code still declares the schedule.
         shared.storage.declare_schedules(declared).await?;
         (schedules, now) = shared.storage.schedules().await?;
     }
@@ -101,7 +103,7 @@ async fn look(shared: &Shared, declared: &[DeclaredSchedule]) -> StorageResult<D
     Ok(sleep)
 }
 
-/// `false`: it is due, and another worker has dealt with it, or somebody has locked its row.
+/// Returns `false` if a tick is due but another worker has handled it, or another session has locked its row.
 async fn tick(
     shared: &Shared,
     registration: &Registration,

@@ -1,4 +1,4 @@
-//! A storage with a span around each verb: `storage`, with the verb's name and how long it took.
+//! A storage with a span around each verb. The span is `storage`, with the verb's name and its duration.
 
 use std::any::TypeId;
 use std::sync::Arc;
@@ -103,7 +103,7 @@ impl Notifications for Instrumented {
         timed("set_idle", self.0.set_idle(worker, idle)).await
     }
 
-    // As long as the worker lives: nothing to time.
+    // It runs as long as the worker lives, so it is not timed.
     async fn listen(&self, queues: &[String], wake: Arc<Notify>, stop: CancellationToken) {
         self.0.listen(queues, wake, stop).await;
     }

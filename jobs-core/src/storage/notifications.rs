@@ -1,4 +1,4 @@
-//! How a worker that waits hears that there is work. All of it is a hint: whoever hears nothing polls.
+//! How an idle worker learns that there is work. Everything here is only a hint: a worker that gets no hint polls.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use tokio_util::sync::CancellationToken;
 use super::StorageResult;
 use crate::lease::WorkerId;
 
-/// What wakes a worker that waits.
+/// What wakes an idle worker.
 #[async_trait]
 pub trait Notifications: Send + Sync {
-    /// Says whether the worker waits for work, so that enqueues wake it only when it does.
+    /// Stores whether the worker is idle, so that enqueues wake it only then.
     async fn set_idle(&self, worker: WorkerId, idle: bool) -> StorageResult<()>;
 
-    /// Listens for work in these queues on a connection of its own until `stop`, and notifies `wake` at each hint. Reconnects
-    /// by itself; a lost hint costs one poll interval.
+    /// Listens for work in these queues on its own connection until `stop`, and notifies `wake` at each hint.
+    /// Reconnects by itself. A lost hint costs one poll interval.
     async fn listen(&self, queues: &[String], wake: Arc<Notify>, stop: CancellationToken);
 }

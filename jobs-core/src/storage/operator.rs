@@ -1,4 +1,4 @@
-//! What people need of a database, beside the worker.
+//! What people need from a database, in addition to what the worker needs.
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -28,27 +28,28 @@ pub enum Operated {
     Done,
     /// No such job.
     NotFound,
-    /// The job is in a state the command does not apply to.
+    /// The job is in a state to which the command does not apply.
     Refused(JobState),
-    /// The job uses a feature of a later version, whose program has to be asked.
+    /// The job uses a feature of a later version. The command must be given to that version's program.
     Newer,
 }
 
-/// What people and the command line need of a database, beside the worker.
+/// What people and the command line need from a database, in addition to what the worker needs.
 #[async_trait]
 pub trait Operator: Send + Sync + 'static {
     /// Jobs that match, newest first.
     async fn list(&self, filter: &JobFilter) -> StorageResult<Vec<JobRecord>>;
 
-    /// Those of these jobs that exist, each once and in this order, with their failures, oldest first.
+    /// Those of these jobs that exist, each once and in this order. Each comes with its failures, oldest first.
     async fn show_many(&self, ids: &[JobId]) -> StorageResult<Vec<(JobRecord, Vec<AttemptError>)>>;
 
-    /// Makes cancelled, discarded, scheduled or retrying jobs available now, with at least one attempt left. A running or
-    /// completed job is refused. Answers for each, in this order; of jobs that are named twice, twice the same.
+    /// Makes cancelled, discarded, scheduled or retrying jobs available now, with at least one attempt left. Refuses
+    /// running and completed jobs. Returns a result for each id, in this order. An id that is given twice gets the same
+    /// result twice.
     async fn retry_many(&self, ids: &[JobId]) -> StorageResult<Vec<Operated>>;
 
-    /// Ends waiting or running jobs as cancelled. The attempt of a running one loses its lease. Answers for each, in this order;
-    /// of jobs that are named twice, twice the same.
+    /// Cancels waiting or running jobs. The attempt of a running job loses its lease. Returns a result for each id, in
+    /// this order. An id that is given twice gets the same result twice.
     async fn cancel_many(&self, ids: &[JobId]) -> StorageResult<Vec<Operated>>;
 
     /// [`show_many`](Self::show_many) for one job.
@@ -66,29 +67,31 @@ pub trait Operator: Send + Sync + 'static {
         Ok(self.cancel_many(&[id]).await?.pop().unwrap_or(Operated::NotFound))
     }
 
-    /// How many jobs stand where.
+    /// How many jobs are in each state.
     async fn stats(&self) -> StorageResult<Vec<KindStats>>;
 
-    /// Rows that the database refused to move on. A storage that never refuses one has none.
+    /// Rows that the database refused to move, and that were set apart. A storage that never refuses a row returns
+    /// none.
     async fn dead_letters(&self) -> StorageResult<DeadLetters>;
 
     /// The worker processes.
     async fn workers(&self) -> StorageResult<Vec<WorkerRecord>>;
 
-    /// Has no worker claim anything from now on, until [`thaw`](Self::thaw). `false`: it was frozen already, and what was said then
-    /// still stands.
+    /// Stops all claims of all workers from now on, until [`thaw`](Self::thaw). Returns `false` if the database was
+    /// frozen already; then the earlier `by` and `reason` stay.
     async fn freeze(&self, by: &str, reason: &str) -> StorageResult<bool>;
 
-    /// Ends a freeze and wakes the workers. `false`: there was none.
+    /// Ends a freeze and wakes the workers. Returns `false` if there was none.
     async fn thaw(&self) -> StorageResult<bool>;
 
-    /// Names the environment that the database belongs to, or takes the name away.
+    /// Sets the name of the environment that the database belongs to. `None` removes the name.
     async fn set_environment(&self, environment: Option<&str>) -> StorageResult<()>;
 
-    /// Ends waiting and running jobs that were enqueued before this time as cancelled, at most `limit` of each; returns how many.
-    /// It waits for locked rows, so that none is left when it returns 0, except those of a later version's features.
+    /// Cancels waiting and running jobs that were enqueued before this time, at most `limit` of each. Returns how many.
+    /// It waits for locked rows. So when it returns 0 no such job is left, except jobs that use features of a later
+    /// version.
     async fn cancel_enqueued_before(&self, time: DateTime<Utc>, limit: usize) -> StorageResult<usize>;
 
-    /// Has all schedules go on from now: what they missed is not caught up with.
+    /// Makes all schedules go on from now. Missed ticks are not enqueued later.
     async fn forget_missed_ticks(&self) -> StorageResult<()>;
 }

@@ -1,4 +1,4 @@
-//! What the scheduler needs of a database.
+//! What the scheduler needs from a database.
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -16,11 +16,11 @@ pub struct StoredSchedule {
     pub kind: String,
     /// The cron expression.
     pub expression: String,
-    /// The IANA zone.
+    /// The IANA time zone.
     pub timezone: String,
-    /// What becomes of missed ticks.
+    /// How missed ticks are treated.
     pub catch_up: CatchUp,
-    /// The newest tick that was dealt with.
+    /// The newest tick that was handled.
     pub last_tick: DateTime<Utc>,
     /// Paused schedules do not tick.
     pub paused: bool,
@@ -33,23 +33,25 @@ pub struct DeclaredSchedule {
     pub name: String,
     /// The cron expression.
     pub expression: String,
-    /// The IANA zone.
+    /// The IANA time zone.
     pub timezone: String,
-    /// What becomes of missed ticks.
+    /// How missed ticks are treated.
     pub catch_up: CatchUp,
 }
 
 /// Schedules as they are stored.
 #[async_trait]
 pub trait Schedules: Send + Sync {
-    /// Stores the schedules that code declares: new ones start now, changed ones go on from now. Others are left alone: a
-    /// newer program may have declared them. `false`: one is still to be changed, because another session has locked its row.
+    /// Stores the schedules that the code declares. New ones start now, and changed ones go on from now. Others are not
+    /// changed, because a newer program may have declared them. Returns `false` if one could not be changed yet,
+    /// because another session has locked its row.
     async fn declare_schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<bool>;
 
     /// All schedules, and the database's time.
     async fn schedules(&self) -> StorageResult<(Vec<StoredSchedule>, DateTime<Utc>)>;
 
-    /// Moves a schedule on and enqueues the jobs of its ticks, in one transaction, if its `last_tick` is still
-    /// the given one. `false`: another worker did, or another session has locked its row.
+    /// Moves a schedule to the new `last_tick` and enqueues the jobs of its ticks, in one transaction. It does so only
+    /// if the stored `last_tick` is still that of `schedule`. Returns `false` if another worker has changed it, or
+    /// another session has locked the row.
     async fn tick(&self, schedule: &StoredSchedule, last_tick: DateTime<Utc>, jobs: &[NewJob]) -> StorageResult<bool>;
 }

@@ -1,4 +1,4 @@
-//! A transactional attempt: what it is given, and how it ended.
+//! A transactional attempt: its input, and how it ended.
 
 use std::any::TypeId;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub type AsyncBody =
 /// A body that runs on the blocking pool.
 pub type BlockingBody = Arc<dyn for<'c> Fn(AnyConnection<'c>) -> Result<Transition, JobError> + Send + Sync>;
 
-/// What a handler's body does with the connection of its transaction. It may be called again, in another transaction.
+/// What a handler does with the connection of its transaction. It may be called again, in another transaction.
 #[derive(Clone)]
 pub enum Body {
     /// Runs on the runtime.
@@ -28,40 +28,42 @@ pub enum Body {
     Blocking(BlockingBody),
 }
 
-/// A transactional attempt: which connection, which lease, what to run.
+/// A transactional attempt: the connection type, the lease and the handler.
 #[derive(Clone)]
 pub struct Transaction {
-    /// The connection type the handler asked for; one the storage provides.
+    /// The connection type that the handler asked for. It is one that the storage provides.
     pub connection: TypeId,
-    /// The lease the commit depends on.
+    /// The lease that the commit depends on.
     pub lease: Lease,
-    /// The handler and the decision on its answer.
+    /// The handler, and the decision on its outcome.
     pub body: Body,
-    /// Fires when the attempt must end now: the transaction is given up, its statement cancelled, its connection closed.
+    /// Fires when the attempt must end now. Then the transaction is given up, its statement cancelled and its
+    /// connection closed.
     pub abort: CancellationToken,
 }
 
 /// How a transactional attempt ended.
 #[derive(Debug)]
 pub enum Transacted {
-    /// Effects and transition are committed together.
+    /// The handler's writes and the transition are committed together.
     Committed(Transition),
-    /// The lease was gone: everything is rolled back.
+    /// The lease was gone. Everything is rolled back.
     LeaseLost,
-    /// The handler failed: everything is rolled back, the lease still stands.
+    /// The handler failed. Everything is rolled back, and the lease still stands.
     RolledBack(JobError),
-    /// Another transaction was in the way (a serialization failure, a deadlock, a lock that was not to be had): everything is
-    /// rolled back, the lease was not touched, and the same may succeed at once.
+    /// A conflict with another transaction (a serialization failure, a deadlock, a lock that could not be taken).
+    /// Everything is rolled back, the lease was not touched, and a new run may succeed at once.
     Conflict {
-        /// What it was, in words that hold no value of anybody's, with the database's code.
+        /// What the conflict was, with the database's code. The text holds no user data.
         what: &'static str,
-        /// What failed because of it.
+        /// The error that the conflict caused.
         error: JobError,
     },
-    /// `abort` fired: everything is or will be rolled back.
+    /// `abort` fired. Everything is or will be rolled back.
     Aborted,
-    /// There was no connection to begin with, or it did not begin; the handler was not called.
+    /// There was no connection, or the transaction did not begin. The handler was not called.
     NotBegun(StorageError),
-    /// The database failed before or during the commit. The transaction may have been committed; a fenced finish tells.
+    /// The database failed before or during the commit. The transaction may have been committed; a fenced finish finds
+    /// out.
     Unknown(StorageError),
 }

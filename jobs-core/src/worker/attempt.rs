@@ -1,6 +1,7 @@
-//! The attempt: calls the handler in its own way (on the runtime, inside a transaction) and ends it when its time, its lease or
-//! the worker's grace is over. A plain handler runs on the runner's own task; one that has a time limit must be left behind
-//! even if it never yields, so it gets a task. Plain functions have threads ([`threads`](super::threads)).
+//! The attempt: calls the handler on the runtime or inside a transaction. Ends it when its time limit, its lease or the
+//! worker's grace period is over. A plain async handler runs on the runner's own task. A handler with its own time
+//! limit gets a separate task, because it must be left behind even if it never yields. Plain functions run on threads
+//! ([`threads`](super::threads)).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,9 +21,10 @@ use crate::outcome::{Attempt, Handled, Outcome, decide};
 use crate::storage::{Body, Transacted, Transaction};
 use crate::storage_error::StorageError;
 
-/// A handler that was told to stop gets this long before its end is recorded without it.
+/// How long a handler may go on after it was told to stop. Then the attempt's end is recorded without the handler.
 const LAST_MOMENT: Duration = Duration::from_secs(1);
-/// And this long when the worker itself is about to end: its jobs go back within a second after the grace.
+/// The same when the worker itself is about to end. It is shorter, so that the worker gives its jobs back within one
+/// second after the grace period.
 const VERY_LAST_MOMENT: Duration = Duration::from_millis(250);
 
 /// How an attempt ended, as far as this process knows.
@@ -36,7 +38,7 @@ pub(super) enum Ended {
     Lost,
 }
 
-/// Runs the handler to its end or to the attempt's. Answers the slot unless the handler still occupies it.
+/// Runs the handler until the handler or the attempt ends. Returns the slot, unless the handler still occupies it.
 pub(super) async fn run(
     shared: &Shared,
     registration: &Registration,
@@ -74,7 +76,7 @@ pub(super) async fn run(
             let slot = Arc::new(slot);
             let slot_of_body = slot.clone();
             let body = Body::Blocking(Arc::new(move |connection| {
-                // The handler may outlive its transaction: the slot is not free before it has ended.
+                // The handler may outlive its transaction. It keeps the slot until it has ended.
                 let _slot = &slot_of_body;
                 panics::caught_blocking(|| handle(connection, ctx_of_body.clone())).map(&decided)
             }));
@@ -83,8 +85,8 @@ pub(super) async fn run(
     }
 }
 
-/// The fast way, for handlers without a time limit of their own: nothing is spawned. The worker's limit ends one that yields;
-/// a task for each short job would cost more than that is worth.
+/// The fast way, for handlers without their own time limit. It spawns no task, because one task for each short job
+/// would cost more than it is worth. The worker's limit can end a handler only when the handler yields.
 async fn on_this_task(
     shared: &Shared,
     registration: &Registration,
@@ -101,7 +103,7 @@ async fn on_this_task(
         ended = over(shared, registration, ctx) => ended,
     };
     ctx.stop().ask();
-    // What it holds may panic when it is dropped.
+    // The values that the handler holds may panic when they are dropped.
     let _ = panics::caught_call(|| drop(handler));
     ended
 }
@@ -142,7 +144,7 @@ async fn in_a_transaction(
     let storage = shared.storage.clone();
     let transacted = async move {
         let transacted = conflicts::transact(&*storage, transaction).await;
-        // A blocking handler that was left behind still holds it.
+        // `into_inner` returns `None` while a blocking handler that was left behind still holds the slot.
         (Ended::Transacted(transacted), Arc::into_inner(slot))
     };
     let mut transacted = tokio::spawn(transacted.in_current_span());
@@ -152,22 +154,22 @@ async fn in_a_transaction(
         ended = over(shared, registration, ctx) => ended,
     };
     ctx.stop().ask();
-    // Never dropped half-way: the storage ends the transaction it owns.
+    // The future is never dropped half-way, because the storage must end the transaction that it owns.
     abort.cancel();
     match tokio::time::timeout(last_moment(&ended), transacted).await {
-        // What was committed at the last moment is committed.
+        // A commit that succeeded in the last moment still counts.
         Ok(Ok((committed @ Ended::Transacted(Transacted::Committed(_)), slot))) => (committed, slot),
         Ok(Ok((_, slot))) => (ended, slot),
         _ => (ended, None),
     }
 }
 
-/// What a handler gets that must end.
+/// How long a handler that must end may still run.
 pub(super) fn last_moment(ended: &Ended) -> Duration {
     if matches!(ended, Ended::GivenUp) { VERY_LAST_MOMENT } else { LAST_MOMENT }
 }
 
-/// What the answer of a transactional handler means for its job.
+/// The transition that follows from the outcome of a transactional handler.
 fn decision(
     shared: &Shared,
     registration: &Registration,
@@ -178,7 +180,7 @@ fn decision(
     move |outcome| decide(Attempt { attempt, max_attempts, options: &options, retention }, Ok(outcome), 0.0)
 }
 
-/// Ready when the attempt must end without its handler.
+/// Becomes ready when the attempt must end without its handler. Returns the reason.
 pub(super) async fn over(shared: &Shared, registration: &Registration, ctx: &JobContext) -> Ended {
     let time = async {
         match registration.options.timeout.or(shared.settings.timeout) {
@@ -192,7 +194,7 @@ pub(super) async fn over(shared: &Shared, registration: &Registration, ctx: &Job
     let lost = async {
         ctx.cancelled().await;
         if !ctx.stop().is_lost() {
-            // The worker asks its handlers to stop, and gives them time.
+            // The worker asks its handlers to stop and gives them time, so the attempt goes on.
             std::future::pending::<()>().await;
         }
     };
@@ -203,8 +205,8 @@ pub(super) async fn over(shared: &Shared, registration: &Registration, ctx: &Job
     }
 }
 
-/// A transaction that ended without an answer: the panic is ours, not the handler's. The lease tells whether it came before
-/// or after the commit.
+/// For a transaction that ended without a result: the panic is in our code, not in the handler's. The lease shows
+/// whether it came before or after the commit.
 fn broken_off(error: JoinError) -> Ended {
     match error.try_into_panic() {
         Ok(payload) => {
@@ -215,7 +217,7 @@ fn broken_off(error: JoinError) -> Ended {
     }
 }
 
-/// A handler that ended without an answer: its panic was not caught, or the runtime shuts down.
+/// For a handler that ended without a result: its panic was not caught, or the runtime shuts down.
 pub(super) fn unjoined(error: JoinError) -> Ended {
     match error.try_into_panic() {
         Ok(payload) => Ended::Handled(Err(panics::described(payload))),

@@ -1,4 +1,4 @@
-//! Putting a worker together. What is wrong is said by `build`, before the first job is claimed.
+//! Configures a worker. `build` reports wrong settings before the first job is claimed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -40,14 +40,14 @@ impl std::fmt::Debug for WorkerBuilder {
 }
 
 impl Worker {
-    /// Starts to put a worker together on a storage.
+    /// Starts the configuration of a worker on a storage.
     pub fn builder(storage: Arc<dyn Storage>) -> WorkerBuilder {
         WorkerBuilder::new(storage)
     }
 }
 
 impl WorkerBuilder {
-    /// Jobs of one queue that run at the same time, unless said otherwise.
+    /// How many jobs of one queue run at the same time, unless another number is set.
     pub const DEFAULT_CONCURRENCY: usize = 16;
 
     fn new(storage: Arc<dyn Storage>) -> Self {
@@ -68,22 +68,23 @@ impl WorkerBuilder {
         }
     }
 
-    /// Which jobs it can run. Default: all that are linked into the program.
+    /// The jobs that the worker can run. Default: all that are linked into the program.
     pub fn registry(mut self, registry: Registry) -> Self {
         self.registry = Some(registry);
         self
     }
 
-    /// Gives handlers a value to take as `State<T>` or with `ctx.state::<T>()`; one per type.
+    /// Gives handlers a value, which they take as `State<T>` or with `ctx.state::<T>()`. There is one value per type.
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.states.insert(value);
         self
     }
 
-    /// Serves this queue, running at most `concurrency` of its jobs at the same time. Naming one queue means serving
-    /// only the named ones. Default: every queue that a registered job goes to. A queue that no job goes to by default is
-    /// served, too, because jobs may name it when they are enqueued, from code or SQL; the worker warns of it when it
-    /// starts, unless it was [declared](Self::declare_queue).
+    /// Serves this queue, with at most `concurrency` of its jobs running at the same time. If any queue is named, the
+    /// worker serves only the named ones. Default: every queue that a registered job goes to.
+    ///
+    /// A queue that no job goes to by default is served, too: jobs may name it when they are enqueued, from code or
+    /// SQL. The worker warns about such a queue at its start, unless the queue was [declared](Self::declare_queue).
     pub fn queue(mut self, name: impl Into<String>, concurrency: usize) -> Self {
         self.queues.insert(name.into(), Some(concurrency));
         self
@@ -95,66 +96,67 @@ impl WorkerBuilder {
         self
     }
 
-    /// Forgets the queues named so far.
+    /// Removes all queues that were named so far.
     pub fn clear_queues(mut self) -> Self {
         self.queues.clear();
         self
     }
 
-    /// Says that a queue exists although no job goes there by default, because jobs name it when they are enqueued.
-    /// Serving it is then no typing error, and the worker starts without a warning.
+    /// Declares that a queue exists although no job goes there by default, because jobs name it when they are enqueued.
+    /// The worker then does not take the name for a typing error, and starts without a warning.
     pub fn declare_queue(mut self, name: impl Into<String>) -> Self {
         self.declared.insert(name.into());
         self
     }
 
-    /// Jobs of one queue at the same time, for queues named without a number. Default: 16.
+    /// How many jobs of one queue run at the same time, for queues that are named without a number. Default: 16.
     pub fn concurrency(mut self, concurrency: usize) -> Self {
         self.concurrency = concurrency;
         self
     }
 
-    /// How long an idle worker waits between looks when nothing wakes it. Default: 3 s.
+    /// How long an idle worker waits between two polls if nothing wakes it. Default: 3 s.
     pub fn poll(mut self, poll: Duration) -> Self {
         self.poll = poll;
         self
     }
 
-    /// How long running jobs may go on after a shutdown began, before they are given back. Default: 30 s.
+    /// How long running jobs may go on after a shutdown began. Then they are given back. Default: 30 s.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// How long after its last heartbeat this worker's jobs may be given to others; at least 1 s. A heartbeat is sent
-    /// every quarter of it, and every 10 s at least. Default: 30 s.
+    /// How long after this worker's last heartbeat its jobs may be given to other workers; at least 1 s. A heartbeat is
+    /// sent every quarter of this time, and at least every 10 s. Default: 30 s.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// How long one attempt may take where its kind does not say. An async handler that never yields notices such a limit only
-    /// when it does yield; with a `timeout` of its own its kind's handler is left behind. Default: unlimited.
+    /// How long one attempt may take if its kind sets no timeout. An async handler notices this limit only when it
+    /// yields. A handler whose kind has its own `timeout` is left behind at that limit. Default: unlimited.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// A job whose worker died with it this often is discarded; the last time it runs alone in its process, so that it pays for
-    /// nobody else. Default: 3.
+    /// Discards a job whose worker died with it this many times. The last time the job runs alone in its process, so
+    /// that it is not discarded because of another job. Default: 3.
     pub fn max_crashes(mut self, max_crashes: u16) -> Self {
         self.max_crashes = max_crashes;
         self
     }
 
-    /// How long finished jobs stay readable where their kind does not say otherwise.
+    /// How long finished jobs stay readable if their kind sets no other time. Default: `Retention::default()`.
     pub fn retention(mut self, retention: Retention) -> Self {
         self.retention = retention;
         self
     }
 
-    /// The environment that this worker belongs to, such as `production`. A database that was given a name by `worker environment
-    /// set` is served by workers of the same name only, so that a copy of it is left alone elsewhere. Default: none.
+    /// The environment that this worker belongs to, such as `production`. `worker environment set` gives a database the
+    /// name of an environment. Only workers with the same name serve it, so that workers elsewhere leave a copy of it
+    /// alone. Default: none.
     pub fn environment(mut self, environment: impl Into<String>) -> Self {
         self.environment = Some(environment.into());
         self

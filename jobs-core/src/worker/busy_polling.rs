@@ -1,36 +1,36 @@
-//! Whether jobs come in so fast that being woken for each is a burden: a notification holds a lock that all commits of the
-//! server share. A worker that polls busily looks often instead and needs no waking.
+//! Decides whether jobs come in so fast that a notification for each costs too much. A notification holds a lock that
+//! all commits of the server share. A worker that polls busily polls often instead, and needs no notifications.
 
 use std::time::{Duration, Instant};
 
-/// What a judgement is based on, and how long it holds.
+/// How long claims are counted for one decision, and how long the decision holds.
 const WINDOW: Duration = Duration::from_millis(250);
-/// Claims that bring jobs, closer together than this, begin busy polling.
+/// Busy polling begins when the claims that bring jobs are, on average, no farther apart than this.
 const APART: Duration = Duration::from_millis(10);
 
 #[derive(Debug)]
 pub(super) struct BusyPolling {
     since: Instant,
     finds: u32,
-    bustling: bool,
+    polls_busily: bool,
 }
 
 impl BusyPolling {
-    /// Between two looks of a worker that polls busily and finds nothing.
+    /// How long a worker that polls busily waits after it found nothing.
     pub(super) const PAUSE: Duration = Duration::from_millis(2);
 
     pub(super) fn new(now: Instant) -> Self {
-        Self { since: now, finds: 0, bustling: false }
+        Self { since: now, finds: 0, polls_busily: false }
     }
 
-    /// After a claim; `found`: it brought jobs. Answers whether to poll busily.
+    /// Counts a claim; `found`: it brought jobs. Returns whether to poll busily.
     pub(super) fn after_claim(&mut self, found: bool, now: Instant) -> bool {
         self.finds += u32::from(found);
         let time = now.duration_since(self.since);
         if time >= WINDOW {
-            *self = Self { since: now, finds: 0, bustling: time <= APART * self.finds };
+            *self = Self { since: now, finds: 0, polls_busily: time <= APART * self.finds };
         }
-        self.bustling
+        self.polls_busily
     }
 }
 
@@ -41,12 +41,12 @@ mod tests {
     fn after(pause: Duration, found: bool, claims: u32) -> bool {
         let mut now = Instant::now();
         let mut busy_polling = BusyPolling::new(now);
-        let mut bustling = false;
+        let mut polls_busily = false;
         for _ in 0..claims {
             now += pause;
-            bustling = busy_polling.after_claim(found, now);
+            polls_busily = busy_polling.after_claim(found, now);
         }
-        bustling
+        polls_busily
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! The completer: one per process, writes finishes in batches. A batch is whatever came in while the one before was
-//! being written, so that a lone finish waits for nothing. In a flood that alone would make many small batches on a fast
-//! disk, each with a statement and a commit to pay: while batches are large, one waits a moment to become full.
+//! The completer: one per process, writes finishes in batches. A batch holds what came in while the batch before it was
+//! written, so that a single finish does not wait. With many finishes on a fast disk, that alone would make many small
+//! batches, each with its own statement and commit. So while batches are large, each waits a moment to become full.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use super::report::{BATCH, Report, Reporter};
 use super::shared::Shared;
 use super::writer::Writer;
 
-/// From this size on, a batch tells of a flood.
+/// A batch of at least this size means that many finishes come in.
 const FLOOD: usize = 32;
-/// What the batch after such a one waits at most.
+/// How long the batch after a large one waits at most.
 const LINGER: Duration = Duration::from_millis(4);
-/// Finishes that wait before executors do: back-pressure.
+/// How many finishes may wait before executors must wait, too: back-pressure.
 const WAITING: usize = 4 * BATCH;
 
 pub(super) struct Completer {
@@ -35,7 +35,7 @@ impl Completer {
         self.reporter.clone()
     }
 
-    /// Writes what is still waiting, as far as the database lets it, until this time.
+    /// Writes the finishes that still wait, until this time, as far as the database accepts them.
     pub(super) async fn flush(self, until: Instant) {
         let Self { reporter, task } = self;
         drop(reporter);
@@ -46,7 +46,7 @@ impl Completer {
     }
 }
 
-/// Runs until every reporter is gone and everything is written, or refused.
+/// Runs until all reporters are gone and every finish is written or refused.
 async fn run(shared: Arc<Shared>, mut reports: mpsc::Receiver<Report>) {
     let mut writer = Writer::new(shared);
     let mut batch = Vec::with_capacity(BATCH);
@@ -70,7 +70,7 @@ async fn run(shared: Arc<Shared>, mut reports: mpsc::Receiver<Report>) {
     }
 }
 
-/// Waits for more, until the batch is full, the time is over or nobody is left to report.
+/// Waits for more finishes, until the batch is full, the time is over or all reporters are gone.
 async fn fill(batch: &mut Vec<Report>, reports: &mut mpsc::Receiver<Report>) {
     let _ = tokio::time::timeout(LINGER, async {
         while batch.len() < BATCH && reports.recv_many(batch, BATCH - batch.len()).await > 0 {}

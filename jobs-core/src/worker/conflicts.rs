@@ -1,22 +1,24 @@
-//! Conflicts: a transactional attempt that another transaction was in the way of is run again at once, in a new transaction.
+//! Conflicts: a transactional attempt that failed because of another transaction runs again at once, in a new
+//! transaction.
 //!
-//! Nothing of it was committed, and what failed says nothing about the job. So this costs no attempt, as long as it happens no
-//! more than [`RUNS`] times in a row. Then it ends as any failure does: a retry after the kind's backoff, with an attempt
-//! consumed. Without that end two jobs that are always in each other's way would keep their slots for ever.
+//! Nothing of the failed run was committed, and its error says nothing about the job. So a conflict consumes no
+//! attempt, up to [`RUNS`] runs in a row. After that the attempt ends like any failure: a retry after the kind's
+//! backoff, with one attempt consumed. Without this limit, two jobs that always conflict with each other would keep
+//! their slots for ever.
 
 use std::time::Duration;
 
 use crate::storage::{Storage, Transacted, Transaction};
 use crate::telemetry;
 
-/// How often an attempt is begun.
+/// How many times an attempt is begun at most.
 const RUNS: u32 = 10;
-/// Half of the longest pause before the second run; before each further one it may be twice as long.
+/// Half of the longest pause before the second run. The longest pause doubles before each further run.
 const PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-/// Runs the transaction until it ends otherwise, its lease is gone, or it was begun often enough. Its `abort` ends
-/// it at any moment: a timeout counts from the first run on.
+/// Runs the transaction until it ends without a conflict, its lease is gone, or it was begun [`RUNS`] times. Its
+/// `abort` token ends it at any moment, because a timeout counts from the first run on.
 pub(super) async fn transact(storage: &dyn Storage, transaction: Transaction) -> Transacted {
     for run in 1.. {
         let (what, error) = match storage.transact(transaction.clone()).await {
@@ -33,18 +35,18 @@ pub(super) async fn transact(storage: &dyn Storage, transaction: Transaction) ->
             () = tokio::time::sleep(pause(run, rand::random())) => {}
             () = transaction.abort.cancelled() => return Transacted::Aborted,
         }
-        // The conflict may have been with whoever took the lease.
+        // The conflict may have been with the transaction that took the lease.
         let (worker, job) = (transaction.lease.worker, transaction.lease.job);
         match storage.leases(worker, Some(&[job])).await {
             Ok(leases) if !leases.contains(&(job, transaction.lease.number)) => return Transacted::LeaseLost,
-            // The finish will tell.
+            // The finish checks the lease again.
             _ => {}
         }
     }
     unreachable!("run number {RUNS} returns, whatever it came to")
 }
 
-/// `jitter` is from 0 up to but without 1.
+/// `jitter` is at least 0 and less than 1.
 fn pause(run: u32, jitter: f64) -> Duration {
     PAUSE.saturating_mul(1 << run.min(10)).min(LONGEST_PAUSE).mul_f64(jitter)
 }

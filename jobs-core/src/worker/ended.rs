@@ -1,4 +1,4 @@
-//! What the worker does when a finish was written, or will never be.
+//! What the worker does after a finish was written, or when it will never be written.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
@@ -13,8 +13,8 @@ use crate::outcome::Transition;
 use crate::telemetry;
 
 impl Shared {
-    /// These of the finishes were written, and nothing so far under the leases that stand; under those of the others nothing
-    /// ever will be.
+    /// The finishes of the `moved` jobs were written. Under the `standing` leases nothing was written yet. Under the
+    /// other leases nothing will ever be written.
     pub(super) fn written(&self, reports: &[Report], moved: Vec<JobId>, standing: &HashSet<Lease>, repeated: bool) {
         let all = moved.len() == reports.len();
         let moved: HashSet<JobId> = if all { HashSet::new() } else { moved.into_iter().collect() };
@@ -36,24 +36,24 @@ impl Shared {
         self.leases.end(&ended);
     }
 
-    /// The transition is written.
+    /// The transition was written.
     pub(super) fn done(&self, ctx: &JobContext, transition: &Transition, ran: Duration) {
         self.counters.count_finished(transition);
         if matches!(transition, Transition::Release) {
-            // It waits again where it stood, and claims have passed that place.
+            // The job waits again at its old place, where claims no longer look.
             self.came_back.notify_one();
         }
         telemetry::finished(ctx.kind(), &ctx.lease(), transition, ran);
     }
 
-    /// The lease was gone, or taken for gone; nothing was written.
+    /// The lease was lost, or is believed to be lost. Nothing was written.
     fn refused(&self, ctx: &JobContext, verb: &str) {
         self.needs_reconcile.store(true, Ordering::Release);
         self.counters.count_lease_lost();
         telemetry::lease_lost(&ctx.lease(), ctx.kind(), verb);
     }
 
-    /// The lease is gone; nothing will be written.
+    /// The lease is lost. Nothing will be written.
     pub(super) fn lost(&self, ctx: &JobContext, verb: &str) {
         self.refused(ctx, verb);
         self.leases.spend(&ctx.lease());

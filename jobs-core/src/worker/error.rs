@@ -1,4 +1,4 @@
-//! What keeps a worker from starting.
+//! The errors that keep a worker from starting.
 
 use crate::error::NoRuntime;
 use crate::registry::RegistryError;
@@ -11,16 +11,16 @@ pub enum WorkerError {
     /// The registered jobs cannot be run.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// Nothing drives the worker's futures.
+    /// There is no runtime to drive the worker's futures.
     #[error(transparent)]
     NoRuntime(#[from] NoRuntime),
-    /// A setting out of bounds.
+    /// A setting is out of bounds.
     #[error("{0}")]
     Setting(String),
     /// The database is not reachable or not ready.
     #[error(transparent)]
     Storage(#[from] StorageError),
-    /// The operating system refused the heartbeat its thread.
+    /// The operating system refused to start the heartbeat's thread.
     #[error("could not start the heartbeat's thread: {0}")]
     Thread(std::io::Error),
 }

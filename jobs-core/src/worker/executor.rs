@@ -1,5 +1,5 @@
-//! The executor: one attempt of one job, from its start to its finish. What the attempt came to is decided here; how
-//! the handler is run and when it is stopped is the attempt's own business ([`attempt`]).
+//! The executor: runs one attempt of one job, from its start to its finish. It decides which transition follows from
+//! the attempt's end. How the handler runs, and when it is stopped, is decided in [`attempt`].
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use crate::outcome::{Attempt, Handled, Transition, decide};
 use crate::storage::Transacted;
 use crate::telemetry;
 
-/// What a job waits in its slot that found no connection, before it goes back.
+/// How long a job that found no connection waits in its slot before it goes back.
 const NO_CONNECTION: Duration = Duration::from_secs(1);
 
 #[derive(Clone)]
@@ -35,15 +35,16 @@ impl Executor {
         self.shared.phases.draining().is_cancelled()
     }
 
-    /// Runs the attempt and hands in its finish. Answers the slot unless the handler still occupies it.
+    /// Runs the attempt and reports its finish. Returns the slot, unless the handler still occupies it.
     pub(super) async fn execute(&self, ctx: JobContext, slot: Slot) -> Option<Slot> {
         let Some(registration) = self.shared.registry.get(ctx.kind()) else {
-            // A claim asks for registered kinds only; should a storage ever hand out another, it is given back.
+            // A claim asks for registered kinds only. If a storage returns another kind all the same, the job is given
+            // back.
             self.reporter.report(ctx, Transition::Release).await;
             return Some(slot);
         };
         if ctx.is_cancelled() {
-            // While it was prefetched.
+            // The job was cancelled while it was prefetched.
             if ctx.stop().is_lost() {
                 self.shared.lost(&ctx, "start");
             } else {
@@ -59,14 +60,14 @@ impl Executor {
         slot
     }
 
-    /// Hands in what the attempt came to.
+    /// Decides the transition that follows from the attempt's end, and reports it.
     pub(super) async fn conclude(&self, registration: &Registration, ctx: JobContext, ended: Ended, ran: Duration) {
         crash_point("ended");
         if matches!(ended, Ended::Handled(Ok(_)) | Ended::Transacted(Transacted::Committed(_))) {
             self.shared.usual.ended(registration.kind, ran);
         }
         let stopping = self.shared.phases.stopping().is_cancelled();
-        // A transaction given up in the middle of its commit may have been committed.
+        // A transaction that was given up during its commit may have been committed.
         let given_up = matches!(ended, Ended::TimedOut(_) | Ended::GivenUp | Ended::Transacted(Transacted::Aborted));
         let may_be_settled = given_up && registration.connection.is_some();
         let transition = match ended {
@@ -76,26 +77,27 @@ impl Executor {
             }
             Ended::Transacted(Transacted::NotBegun(problem)) => {
                 self.shared.no_connection.report(&problem);
-                // In its slot, so that the next one does not ask at once.
+                // The job keeps its slot meanwhile, so that the next job does not ask for a connection at once.
                 tokio::select! {
                     () = tokio::time::sleep(NO_CONNECTION) => {}
                     () = self.shared.phases.draining().cancelled() => {}
                 }
                 Transition::Release
             }
-            // Committed with the handler's transaction, or lost; the job is given back only if it still stands under the lease.
+            // The job was committed with the handler's transaction, or its lease was lost. The release changes the job
+            // only if the lease still stands.
             Ended::Lost if ctx.is_completed_in() => Transition::Release,
             Ended::Lost | Ended::Transacted(Transacted::LeaseLost) => return self.shared.lost(&ctx, "finish"),
             Ended::GivenUp | Ended::Transacted(Transacted::Aborted) => Transition::Release,
-            // A handler that was asked to stop and says so by an error did not fail.
+            // A handler that returns an error because it was asked to stop did not fail.
             Ended::Handled(Err(_)) | Ended::Transacted(Transacted::RolledBack(_) | Transacted::Conflict { .. })
                 if stopping =>
             {
                 Transition::Release
             }
             Ended::Handled(Ok(_)) if ctx.is_completed_in() => {
-                // If its transaction committed, the job is gone from `running` and this finds nothing; if it was rolled
-                // back after all, the job must run again.
+                // If the handler's transaction committed, the job is no longer in `running` and this finish changes
+                // nothing. If it was rolled back, the job must run again.
                 let error = JobError::msg("complete_in was called, but its transaction did not commit");
                 let transition = self.decide(registration, &ctx, Err(error));
                 return self.reporter.settle(ctx, transition, ran).await;
@@ -117,7 +119,8 @@ impl Executor {
             }
         };
         if may_be_settled || ctx.is_completed_in() {
-            // Or the handler completed the job itself and then failed: which of the two holds is the commit's to say.
+            // In the second case the handler completed the job itself and then failed. Whether its transaction
+            // committed decides which of the two holds.
             return self.reporter.settle(ctx, transition, ran).await;
         }
         self.reporter.finish(ctx, transition, ran).await;
@@ -130,7 +133,7 @@ impl Executor {
             options: &registration.options,
             retention: self.shared.settings.retention,
         };
-        // A custom backoff is the user's code: its panic must not cost the worker a lease.
+        // A custom backoff is user code. If it panics, the worker must still finish the lease.
         let decided =
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| decide(attempt, handled, rand::random())));
         decided.unwrap_or_else(|payload| {

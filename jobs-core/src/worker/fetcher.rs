@@ -1,5 +1,5 @@
-//! The fetcher: one per process, claims for all its queues whenever slots are free or hands are nearly empty, and sleeps
-//! when nothing is there.
+//! The fetcher: one per process. It claims for all queues whenever slots are free or few prefetched jobs are left. It
+//! sleeps when no job is due.
 
 mod rest;
 
@@ -18,22 +18,22 @@ use crate::storage_error::StorageError;
 use crate::telemetry::RateLimitedWarning;
 use rest::WakeOn;
 
-/// A worker that has said that it sleeps looks again so soon, and then after twice the time: transactions that are about to commit
-/// were begun before it said so, and will not wake it.
+/// How soon a worker polls again after it has set its idle flag. The time then doubles with each poll. Transactions
+/// that began before the flag was set may commit now, and they do not wake this worker.
 const FIRST_LOOK: Duration = Duration::from_millis(5);
-/// A worker busy for this long stops asking to be woken.
+/// After being busy for this long, a worker clears its idle flag, so that enqueues do not wake it.
 const BUSY_AFTER: Duration = Duration::from_secs(1);
-/// A prefetched job waits at most about this long; then others may have it.
-const HELD_AT_MOST: Duration = Duration::from_millis(250);
-/// The sleep while jobs are due and cannot be had, because others hold their rows or too many look at once. It is twice as
-/// long each time, so that a crowd of workers does not spend its time on asking.
+/// How long a prefetched job waits here at most, approximately. Then it goes back, so that other workers may claim it.
+const PREFETCHED_AT_MOST: Duration = Duration::from_millis(250);
+/// The contention backoff: the sleep while jobs are due but cannot be claimed, because other workers hold their rows or
+/// the claim limit is reached. It doubles each time, so that many workers do not spend their time on polling.
 const CONTENTION_BACKOFF: Duration = Duration::from_millis(5);
-/// After so many such looks it is 1.28 s, and stays so.
+/// After this many such polls the contention backoff is 1.28 s and no longer grows.
 const MOST_BACKOFF_STEPS: u32 = 9;
-/// After so long in vain the worker looks although others are at it: they may be stopped.
-const INSIST_AFTER: Duration = Duration::from_secs(10);
-/// The heartbeat locks the worker's row for a moment, too: that the idle flag could not be written is logged only if it lasts for
-/// longer than this.
+/// After this much contention the worker bypasses the claim limit, because the workers that hold it may be stopped.
+const BYPASS_AFTER: Duration = Duration::from_secs(10);
+/// A failure to write the idle flag is logged only if it lasts for longer than this. Short failures are normal, because
+/// the heartbeat also locks the worker's row for a moment.
 const UNTOLD: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
@@ -43,27 +43,27 @@ struct Fetcher {
     reporter: Reporter,
     kinds: Arc<[String]>,
     until_empty: bool,
-    /// Whether the storage was told that this worker sleeps.
+    /// Whether the storage was told that this worker is idle.
     idle: bool,
-    /// Since when it was told so.
+    /// When the storage was told.
     idle_since: Instant,
-    /// Since when it could not be told.
+    /// Since when the idle flag could not be written.
     untold_since: Option<Instant>,
-    /// The storage said that there is work, and no claim has been made since.
+    /// The storage has sent a hint, and no claim has been made since then.
     hinted: bool,
     busy_since: Option<Instant>,
     busy_polling: BusyPolling,
-    /// How hard it is to get what is due: one more for each look that finds a job which the claim before did not bring, two
-    /// less for each claim that brings some. A worker in a crowd keeps about the right distance.
+    /// The step of the contention backoff. It grows by one with each poll that finds a due job which the claim before
+    /// did not bring. It falls by two with each claim that brings jobs. So each of many workers finds a suitable pause.
     contention: u32,
-    /// Since when only such looks.
+    /// Since when every poll has found contention.
     contended_since: Option<Instant>,
     pause: Duration,
     warning: RateLimitedWarning,
     idle_warning: RateLimitedWarning,
 }
 
-/// Runs until the worker drains; what is then prefetched goes back.
+/// Runs until the worker drains. Then the prefetched jobs go back.
 pub(super) async fn run(shared: Arc<Shared>, reporter: Reporter, until_empty: bool) {
     let kinds = shared.registry.kinds().into();
     let mut fetcher = Fetcher {
@@ -91,13 +91,13 @@ pub(super) async fn run(shared: Arc<Shared>, reporter: Reporter, until_empty: bo
 }
 
 impl Fetcher {
-    /// One look, and whatever wait it calls for.
+    /// One claim, and the wait that follows from its result.
     async fn turn(&mut self) {
         runner::start(&self.shared, &self.reporter);
-        self.give_back(HELD_AT_MOST).await;
+        self.give_back(PREFETCHED_AT_MOST).await;
         if self.shared.quarantined.swap(false, Ordering::AcqRel) {
             match quarantined::run_one(&self.shared, &self.reporter, &self.wants()).await {
-                // There may be more; but they are not all there is.
+                // More quarantined jobs may be due, but other jobs must be claimed, too.
                 Ok(found) => drop(self.shared.quarantined.fetch_or(found, Ordering::AcqRel)),
                 Err(problem) => return self.fail(&problem).await,
             }
@@ -119,7 +119,7 @@ impl Fetcher {
         };
         self.pause = FIRST_PAUSE;
         if std::mem::take(&mut self.hinted) && claimed == 0 {
-            // Another worker has it, or it stands where claims do not look.
+            // Another worker has claimed the job, or it is a straggler that claims do not see.
             self.shared.came_back.notify_one();
         }
         let busy_polling = self.busy_polling.after_claim(claimed > 0, Instant::now()) && !self.until_empty;
@@ -136,15 +136,15 @@ impl Fetcher {
         self.rest(&claim, wake_on, nothing_of_ours).await;
     }
 
-    /// What there is room for now.
+    /// A claim for as many jobs as there is room for now.
     fn wants(&self) -> Claim {
-        let bypass_limit = self.contended_since.is_some_and(|since| since.elapsed() > INSIST_AFTER);
+        let bypass_limit = self.contended_since.is_some_and(|since| since.elapsed() > BYPASS_AFTER);
         let (worker, wanted) = (*self.shared.id.borrow(), self.shared.queues.wanted());
         let quarantined_at = self.shared.settings.rescue_policy(false).quarantined_at();
         Claim { bypass_limit, quarantined_at, ..Claim::new(worker, wanted, self.kinds.clone()) }
     }
 
-    /// Claims, and queues what that brings; answers how many jobs.
+    /// Claims jobs and puts them into their queues. Returns how many.
     async fn claim(&self, claim: &Claim) -> StorageResult<usize> {
         let _claiming = self.shared.claiming.lock().await;
         crash_point("claim");
@@ -153,7 +153,7 @@ impl Fetcher {
             tokio::select! {
                 biased;
                 jobs = &mut claim => break jobs?,
-                // What is prefetched need not wait for the claim.
+                // Prefetched jobs start while the claim is under way.
                 () = self.shared.queues.capacity_changed() => runner::start(&self.shared, &self.reporter),
             }
         };
@@ -164,23 +164,24 @@ impl Fetcher {
             crash_point("claimed");
         }
         for ctx in self.shared.queues.push(self.shared.take(jobs)) {
-            // Asked for were served queues only; should a storage ever hand out another, it goes back.
+            // The claim asked for served queues only. If a storage returns another queue all the same, the job goes
+            // back.
             self.reporter.report(ctx, Transition::Release).await;
         }
         if number > 0 {
-            crash_point("in-hand");
+            crash_point("prefetched");
         }
         Ok(number)
     }
 
-    /// A claim failed. It may have been granted, and only its answer lost.
+    /// A claim failed. The database may have granted it although its answer was lost.
     async fn fail(&mut self, problem: &StorageError) {
         self.shared.needs_reconcile.store(true, Ordering::Release);
         self.warning.report(problem);
         self.back_off().await;
     }
 
-    /// After a while without sleep, or while it polls busily, enqueues need not wake this worker any more.
+    /// Clears the idle flag of a worker that has been busy for a while or polls busily: enqueues need not wake it.
     async fn stay_awake(&mut self, busy_polling: bool) {
         let busy = self.busy_since.get_or_insert_with(Instant::now).elapsed();
         if self.idle && (busy_polling || busy > BUSY_AFTER) {
@@ -188,7 +189,7 @@ impl Fetcher {
         }
     }
 
-    /// Returns whether the storage knows.
+    /// Writes the idle flag. Returns whether the storage has stored it.
     async fn set_idle(&mut self, idle: bool) -> bool {
         let id = *self.shared.id.borrow();
         let told = self.shared.storage.set_idle(id, idle).await;
@@ -201,18 +202,18 @@ impl Fetcher {
         told.is_ok()
     }
 
-    /// Waits for a free slot or a nearly empty hand.
+    /// Waits for a free slot, or until few prefetched jobs are left.
     async fn wait_for_room(&self) {
         let prefetched = self.shared.queues.any_prefetched();
         tokio::select! {
             () = self.shared.queues.capacity_changed() => {}
-            () = tokio::time::sleep(HELD_AT_MOST), if prefetched => {}
+            () = tokio::time::sleep(PREFETCHED_AT_MOST), if prefetched => {}
             () = self.shared.phases.draining().cancelled() => {}
         }
     }
 
-    /// Prefetched jobs that have waited this long go back: behind a long job they would wait for it, and other workers may
-    /// have nothing to do. They have not started, so no attempt is consumed.
+    /// Gives back the prefetched jobs that have waited this long. Behind a long job they would wait for its end, while
+    /// other workers may have nothing to do. They have not started, so no attempt is consumed.
     async fn give_back(&self, waited: Duration) {
         for ctx in self.shared.queues.overdue(waited) {
             self.reporter.report(ctx, Transition::Release).await;

@@ -1,5 +1,5 @@
-//! The heartbeat: a thread and a connection of its own, so that neither a handler that blocks the runtime nor a crowd
-//! on the pool costs the worker its leases.
+//! The heartbeat has its own thread and its own connection. So the worker keeps its leases when a handler blocks the
+//! runtime, and when the pool has no free connection.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::lease::WorkerId;
 use crate::storage::{self, Heartbeat, StorageResult};
 use crate::telemetry::{self, RateLimitedWarning};
 
-/// Beats until it is dropped.
+/// Sends heartbeats until it is dropped.
 pub(super) struct HeartbeatThread {
     stop: CancellationToken,
 }
@@ -24,7 +24,7 @@ impl Drop for HeartbeatThread {
     }
 }
 
-/// Starts the thread. The worker is registered already: its first beat is due in a quarter of a lease.
+/// Starts the thread. The worker is registered already, so its first beat is due after a quarter of a lease.
 pub(super) fn start(shared: &Arc<Shared>) -> std::io::Result<HeartbeatThread> {
     let stop = CancellationToken::new();
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
@@ -44,7 +44,7 @@ pub(super) fn start(shared: &Arc<Shared>) -> std::io::Result<HeartbeatThread> {
 async fn keep_alive(shared: &Arc<Shared>, main: &Handle) {
     let warning = RateLimitedWarning::new("heartbeat");
     let every = shared.settings.beat();
-    // Well below the beat, so that an outage of a second does not cost a quarter of a lease.
+    // Much shorter than the time between two beats, so that an outage of a second does not cost a quarter of a lease.
     let again = (every / 8).clamp(Duration::from_millis(50), Duration::from_secs(1));
     let mut line: Option<(WorkerId, Box<dyn Heartbeat>)> = None;
     loop {
@@ -65,7 +65,7 @@ async fn keep_alive(shared: &Arc<Shared>, main: &Handle) {
                 shared.pulse.failed();
                 warning.report(&problem);
                 if !shared.pulse.alive_within(shared.settings.lease) {
-                    // Nobody can say any more whose the jobs are: their handlers are asked to stop.
+                    // It is unknown now which worker owns the jobs, so their handlers are told to stop.
                     shared.leases.lose(id);
                 }
                 tokio::time::sleep(again).await;
@@ -89,8 +89,9 @@ async fn beat(
     heartbeat.beat().await
 }
 
-/// The worker was declared dead and its jobs are elsewhere: it goes on under a new id, with no job, as soon as it may
-/// register. The registration runs on the main runtime, whose pool must not hold connections of this one.
+/// The worker was declared dead, and its jobs were given to others. It goes on under a new id, without jobs, as soon as
+/// it can register. The registration runs on the main runtime, because the pool of that runtime must not hold
+/// connections of this thread's runtime.
 async fn start_over(shared: &Arc<Shared>, main: &Handle, old: WorkerId) {
     let warning = RateLimitedWarning::new("register");
     shared.pulse.restart();
@@ -106,7 +107,7 @@ async fn start_over(shared: &Arc<Shared>, main: &Handle, old: WorkerId) {
         match registered.await {
             Ok(Ok(_)) => return,
             Ok(Err(problem)) => warning.report(&problem),
-            // The main runtime shuts down, and the worker with it.
+            // The main runtime shuts down, and so does the worker.
             Err(_) => {}
         }
         tokio::time::sleep(Duration::from_secs(1)).await;

@@ -1,4 +1,5 @@
-//! The leases this process holds: counted for the drain, and told together when they are lost or the worker stops.
+//! The leases that this process holds. A drain waits until there are none. All their handlers are told at once when the
+//! leases are lost or the worker stops.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -11,24 +12,24 @@ use tokio::sync::Notify;
 use crate::context::JobContext;
 use crate::lease::{Lease, WorkerId};
 
-/// Spent leases that are remembered. They matter for moments after a crash of the database.
+/// How many spent leases are remembered. They matter only for a moment after a crash of the database.
 const SPENT: usize = 10_000;
 
 #[derive(Default)]
 pub(crate) struct Leases {
     held: Mutex<Held>,
-    /// Some have ended.
+    /// Notified when leases have ended.
     ended: Notify,
 }
 
 #[derive(Default)]
 struct Held {
     leases: HashMap<Lease, JobContext, FxBuildHasher>,
-    /// Ended here, and nothing was written under them.
+    /// Leases that ended here although nothing was written under them.
     spent: HashSet<Lease, FxBuildHasher>,
-    /// Ids of this process that were declared dead: one for each time, which is rare.
+    /// The ids of this process that were declared dead. That is rare, so the list stays short.
     dead: Vec<WorkerId>,
-    /// The worker asks its handlers to stop.
+    /// The worker has asked its handlers to stop.
     stopping: bool,
 }
 
@@ -41,14 +42,16 @@ impl Held {
 
 impl Leases {
     fn lock(&self) -> MutexGuard<'_, Held> {
-        // Nothing panics while it is held; and a map cannot be half-way.
+        // Nothing panics while the lock is held, and the map is never left in an invalid state.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Holds the leases of these jobs until [`end`](Self::end), and answers the jobs. A lease that is held already or is
-    /// [spent](Self::spend) is left out: a crash of the database may forget a claim, whose commit did not wait for the disk,
-    /// and then the same lease is granted again. Whoever runs or ran under it must stay the only one. So is a lease of an id
-    /// that was [declared dead](Self::bury): the answer to its claim came too late.
+    /// Holds the leases of these jobs until [`end`](Self::end). Returns the jobs that may run.
+    ///
+    /// A lease that is held already or is [spent](Self::spend) is left out. The commit of a claim does not wait for the
+    /// disk. So a crash of the database may forget the claim, and then the same lease is granted again. Only one
+    /// attempt may ever run under a lease. A lease of an id that was [declared dead](Self::bury) is left out, too: the
+    /// answer to its claim came too late.
     pub(crate) fn begin(&self, mut jobs: Vec<JobContext>) -> Vec<JobContext> {
         let mut held = self.lock();
         if held.stopping {
@@ -66,7 +69,7 @@ impl Leases {
         jobs
     }
 
-    /// What ran under these leases is written, and no crash forgets it.
+    /// Ends these leases. Their finishes were written, and no crash of the database forgets them.
     pub(crate) fn end<'a>(&self, leases: impl IntoIterator<Item = &'a Lease>) {
         let mut held = self.lock();
         for lease in leases {
@@ -75,7 +78,7 @@ impl Leases {
         self.ended.notify_waiters();
     }
 
-    /// Nothing was written under this lease, and nothing will be.
+    /// Ends this lease and remembers it as spent. Nothing was written under it, and nothing will be.
     pub(crate) fn spend(&self, lease: &Lease) {
         let mut held = self.lock();
         held.leases.remove(lease);
@@ -87,12 +90,12 @@ impl Leases {
         self.ended.notify_waiters();
     }
 
-    /// What is held now.
+    /// The leases that are held now.
     pub(crate) fn held(&self) -> Vec<Lease> {
         self.lock().leases.keys().copied().collect()
     }
 
-    /// The attempts whose handlers run, and for how long they have.
+    /// The attempts whose handlers are running, each with its time so far.
     pub(crate) fn running(&self) -> Vec<(JobContext, Duration)> {
         self.lock().leases.values().filter_map(|ctx| Some((ctx.clone(), ctx.running()?))).collect()
     }
@@ -101,28 +104,28 @@ impl Leases {
         self.lock().leases.len()
     }
 
-    /// This lease is lost. The attempt is told to stop, unless it has completed its job in a transaction of its own: then the
-    /// job is no longer under the lease because that was committed, and what the handler still does is its own affair.
+    /// Marks this lease as lost and tells its attempt to stop. An attempt that has completed its job in its own
+    /// transaction is not told. Its lease has ended because of that commit, and the handler may go on.
     pub(crate) fn lose_one(&self, lease: &Lease) {
         if let Some(ctx) = self.lock().leases.get(lease).filter(|ctx| !ctx.is_completed_in()) {
             ctx.stop().lose();
         }
     }
 
-    /// All leases of this worker id are lost, as [`lose_one`](Self::lose_one) says. Returns how many.
+    /// Loses all leases of this worker id, in the same way as [`lose_one`](Self::lose_one). Returns how many.
     pub(crate) fn lose(&self, worker: WorkerId) -> usize {
         self.lock().lose(worker)
     }
 
-    /// This worker id was declared dead: all its leases are lost, and none of it is [begun](Self::begin) any more. Returns
-    /// how many were lost.
+    /// This worker id was declared dead. Loses all its leases, and [`begin`](Self::begin) leaves out any further lease
+    /// of it. Returns how many were lost.
     pub(crate) fn bury(&self, worker: WorkerId) -> usize {
         let mut held = self.lock();
         held.dead.push(worker);
         held.lose(worker)
     }
 
-    /// Asks all handlers to stop, now and from now on.
+    /// Asks all handlers to stop, including those that start later.
     pub(crate) fn stop_all(&self) {
         let mut held = self.lock();
         held.stopping = true;
@@ -134,7 +137,7 @@ impl Leases {
         self.until(|held| held.leases.is_empty()).await;
     }
 
-    /// Waits until no other lease than this is held.
+    /// Waits until no lease is held except this one.
     pub(crate) async fn no_other_held(&self, lease: &Lease) {
         self.until(|held| held.leases.keys().all(|held| held == lease)).await;
     }
@@ -148,7 +151,7 @@ impl Leases {
         loop {
             let ended = self.ended.notified();
             let mut ended = std::pin::pin!(ended);
-            // Registered before the look: an end in between is not missed.
+            // Registered before the check, so that a lease that ends in between is not missed.
             ended.as_mut().enable();
             if so(&self.lock()) {
                 return;

@@ -1,5 +1,6 @@
-//! Finishes whose rows somebody else has locked: an operator's session, or a handler whose transaction is still open or only
-//! prepared after `complete_in`. They are tried again until the lock is gone; no other finish waits for them.
+//! Finishes whose rows another session has locked: the session of an operator, or a handler whose transaction is still
+//! open or only prepared after `complete_in`. They are tried again until the lock is released. No other finish waits
+//! for them.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,7 @@ struct Waiting {
     logged: bool,
 }
 
-/// All of them.
+/// All finishes that wait for a lock.
 pub(super) struct Locked {
     waiting: Vec<Waiting>,
     pause: Duration,
@@ -40,7 +41,7 @@ impl Locked {
         (!self.is_empty()).then_some(self.again)
     }
 
-    /// Sets a finish aside.
+    /// Adds a finish that waits for a lock.
     pub(super) fn add(&mut self, report: Report, since: Instant) {
         if self.is_empty() {
             self.pause = FIRST_PAUSE;
@@ -54,7 +55,7 @@ impl Locked {
         self.waiting.iter().map(|waiting| waiting.report.clone()).collect()
     }
 
-    /// They were tried: these are still locked, the others are not our concern any more.
+    /// Records a try: keeps the finishes that are still locked and drops all others.
     pub(super) fn tried(&mut self, still_locked: &[Report]) {
         let ended = self.waiting.len() - still_locked.len();
         self.waiting.retain(|one| still_locked.iter().any(|report| report.ctx.lease() == one.report.ctx.lease()));

@@ -1,4 +1,4 @@
-//! A handler's panic as an error, with its message and where it happened.
+//! Turns a handler's panic into an error with its message and its location.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -14,7 +14,7 @@ thread_local! {
     static LOCATION: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// The location is known only to the panic hook. Ours remembers it and goes on to the one that was there before.
+/// Only the panic hook knows the location. Our hook remembers it and then calls the hook that was installed before.
 pub(crate) fn install_hook() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
@@ -36,12 +36,12 @@ pub(crate) fn caught_blocking(handler: impl FnOnce() -> Handled) -> Handled {
     caught_call(handler).unwrap_or_else(Err)
 }
 
-/// Calls what may panic.
+/// Calls a function that may panic. A panic becomes an error.
 pub(crate) fn caught_call<T>(call: impl FnOnce() -> T) -> Result<T, JobError> {
     std::panic::catch_unwind(AssertUnwindSafe(call)).map_err(described)
 }
 
-/// The panic behind a payload, caught on the thread that panicked.
+/// The error for a panic's payload. Only the thread that panicked knows the location.
 pub(crate) fn described(payload: Box<dyn Any + Send>) -> JobError {
     let message = payload
         .downcast_ref::<&str>()
@@ -50,8 +50,8 @@ pub(crate) fn described(payload: Box<dyn Any + Send>) -> JobError {
         .unwrap_or("a value that is no text");
     let place = LOCATION.take().map(|at| format!(" at {at}")).unwrap_or_default();
     let error = JobError::of_kind(FailureKind::Panic, anyhow::Error::msg(format!("panicked{place}: {message}")));
-    // What was thrown may panic when it is dropped, and throw something that does, too. Outside of any handler that would end
-    // the runner, and leave its job running for ever.
+    // The payload may panic when it is dropped, and so may the payload of that panic. Outside of a handler, such a
+    // panic would end the runner and leave its job running for ever.
     std::mem::forget(std::panic::catch_unwind(AssertUnwindSafe(|| drop(payload))));
     error
 }

@@ -1,4 +1,4 @@
-//! How far a shutdown is.
+//! The phases of a shutdown.
 
 use tokio_util::sync::CancellationToken;
 
@@ -14,7 +14,7 @@ impl Phases {
         &self.draining
     }
 
-    /// Handlers see it as their own cancellation.
+    /// Handlers see this token as their own cancellation.
     pub(crate) fn stopping(&self) -> &CancellationToken {
         &self.stopping
     }

@@ -1,28 +1,29 @@
-//! How far ahead of its free slots a queue claims. Short jobs would otherwise wait for the round trip of a claim each
-//! time a slot is free; long jobs must not wait in one process while others have nothing to do.
+//! How many jobs a queue claims beyond its free slots. Without prefetch, short jobs would wait for the round trip of a
+//! claim each time a slot is free. Long jobs must not be prefetched, because they would wait in one process while other
+//! workers have nothing to do.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Work for this long is claimed ahead.
+/// A queue prefetches work for about this long.
 const AHEAD: Duration = Duration::from_millis(50);
-/// The most jobs of one queue that are claimed ahead.
+/// The most jobs of one queue that are prefetched.
 const MOST_JOBS: u64 = 2000;
-/// The most bytes of arguments that one queue claims ahead.
+/// The most bytes of arguments that one queue prefetches.
 const MOST_BYTES: u64 = 8 * 1024 * 1024;
-/// One part in eight of a mean is news: a single long job among short ones ends the claiming ahead, and a few dozen
-/// short ones bring it back.
+/// Each sample has a weight of one eighth in the mean. So a single long job among short ones ends the prefetch, and a
+/// few dozen short ones start it again.
 const WEIGHT: u64 = 8;
 
-/// Running means of how long the jobs of a queue run and how large they are.
+/// Running means of how long the jobs of a queue run and how large their arguments are.
 #[derive(Debug, Default)]
 pub(crate) struct Prefetch {
-    /// Nanoseconds; zero: nothing known yet.
+    /// In nanoseconds; zero while nothing is known.
     run: AtomicU64,
     bytes: AtomicU64,
 }
 
-/// Two writers at the same moment may lose one sample: it is an estimate.
+/// Adds a sample to a mean. Two writers at the same moment may lose one sample, which is acceptable for an estimate.
 fn learn(mean: &AtomicU64, sample: u64) {
     let (sample, old) = (sample.max(1), mean.load(Ordering::Relaxed));
     let new = if old == 0 { sample } else { (old * (WEIGHT - 1) + sample) / WEIGHT };
@@ -30,22 +31,22 @@ fn learn(mean: &AtomicU64, sample: u64) {
 }
 
 impl Prefetch {
-    /// A handler ran for this long.
+    /// Records how long a handler ran.
     pub(crate) fn ran(&self, time: Duration) {
         learn(&self.run, u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / WEIGHT).min(u64::MAX / WEIGHT));
     }
 
-    /// Prefetched jobs waited too long: nothing is prefetched until short ones have run again.
+    /// Records that prefetched jobs waited too long. Nothing is prefetched until short jobs have run again.
     pub(crate) fn stalled(&self) {
         self.run.store(u64::try_from(AHEAD.as_nanos()).unwrap_or(u64::MAX) * 2, Ordering::Relaxed);
     }
 
-    /// A job with arguments of this size was claimed.
+    /// Records the size of the arguments of a claimed job, in bytes.
     pub(crate) fn claimed(&self, bytes: usize) {
         learn(&self.bytes, bytes as u64);
     }
 
-    /// How many jobs to prefetch beyond those that run, with so many slots.
+    /// How many jobs to prefetch for a queue with this many slots, beyond those that run.
     pub(crate) fn most(&self, slots: usize) -> usize {
         let run = self.run.load(Ordering::Relaxed);
         let limit = u64::try_from(AHEAD.as_nanos()).unwrap_or(u64::MAX);

@@ -1,7 +1,7 @@
-//! How the worker's heartbeat goes, for those who must not act while it does not.
+//! The state of the worker's heartbeat, for services that must not act while heartbeats fail.
 //!
-//! It also tells when the database's clock moved, or when the database stood still for a while without a failure: all
-//! heartbeats look old then, and this worker rescues nobody for a lease.
+//! It also notices when the database's clock jumped, or when the database stood still for a while without an error.
+//! Then all heartbeats look old, so this worker rescues no jobs for one lease.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -9,29 +9,29 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 
-/// When the heartbeat last reached the database, and when it last failed to; by the monotonic clock.
+/// When the heartbeat last reached the database, and when it last failed, by the monotonic clock.
 #[derive(Default)]
 pub(crate) struct Pulse {
     origin: OnceLock<Instant>,
     last_beat_ms: AtomicU64,
     last_failure_ms: AtomicU64,
-    /// The newest beat under the present id, and the one before.
+    /// The newest beat under the current id, and the beat before it.
     beats: Mutex<[Option<Beat>; 2]>,
 }
 
 /// A beat that reached the database.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Beat {
-    /// By the monotonic clock, before it was sent.
+    /// The time before it was sent, by the monotonic clock.
     pub(crate) sent: Instant,
-    /// By the database's clock.
+    /// The time of the beat, by the database's clock.
     pub(crate) at: DateTime<Utc>,
 }
 
 impl Pulse {
     fn now_ms(&self) -> u64 {
         let since = self.origin.get_or_init(Instant::now).elapsed();
-        // One more than the truth: zero means never.
+        // One more than the real value, because zero means never.
         u64::try_from(since.as_millis()).unwrap_or(u64::MAX).saturating_add(1)
     }
 
@@ -39,8 +39,9 @@ impl Pulse {
         self.last_beat_ms.store(self.now_ms(), Ordering::Release);
     }
 
-    /// A beat was answered at this moment. One that took longer than `limit`, or between which and the one before the
-    /// database's clock went on by so much more than ours, counts as a failed one, too.
+    /// Records a beat that was answered at this moment. It also counts as failed if the answer took longer than
+    /// `limit`. The same holds if, since the beat before, the database's clock advanced by over `limit` more than our
+    /// clock.
     pub(super) fn answered(&self, beat: Beat, now: Instant, limit: Duration) {
         self.beat();
         let mut beats = self.beats.lock().unwrap_or_else(PoisonError::into_inner);
@@ -54,20 +55,20 @@ impl Pulse {
         *beats = [Some(beat), beats[0]];
     }
 
-    /// The newest beat, once there was another before it, so that a step of the database's clock between them would have
-    /// been seen.
+    /// The newest beat, if there was a beat before it. Only then would a jump of the database's clock between the two
+    /// have been noticed.
     pub(crate) fn steady(&self) -> Option<Beat> {
         let beats = self.beats.lock().unwrap_or_else(PoisonError::into_inner);
         beats[1].and(beats[0])
     }
 
-    /// The worker goes on under another id.
+    /// The worker goes on under another id, so its earlier beats no longer count.
     pub(super) fn restart(&self) {
         *self.beats.lock().unwrap_or_else(PoisonError::into_inner) = [None; 2];
         self.failed();
     }
 
-    /// From now on this worker takes nobody for dead, for a lease.
+    /// Records a failed beat. From now on this worker declares no other worker dead, for one lease.
     pub(crate) fn failed(&self) {
         self.last_failure_ms.store(self.now_ms(), Ordering::Release);
     }
@@ -97,8 +98,8 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(5);
     const LEASE: Duration = Duration::from_secs(20);
 
-    /// Beats sent so many seconds after the first, with the database's time and the answer's; whether they leave the worker
-    /// free to rescue.
+    /// Records beats: the seconds after the first when each was sent, the database's time, and the seconds when it was
+    /// answered. Returns whether the worker may rescue jobs afterwards.
     fn beats(beats: &[(u64, i64, u64)]) -> bool {
         let (pulse, start, at) = (Pulse::default(), Instant::now(), Utc::now());
         for (sent, theirs, answered) in beats {
@@ -122,7 +123,7 @@ mod tests {
     #[test]
     fn a_clock_that_stepped_between_two_beats_counts_as_a_failure() {
         assert!(!beats(&[(0, 0, 0), (5, 35, 5)]));
-        // Set back it makes nobody look old.
+        // A clock that is set back makes no heartbeat look old.
         assert!(beats(&[(0, 0, 0), (5, -35, 5)]));
     }
 }

@@ -1,6 +1,6 @@
-//! Quarantined jobs: those that are discarded if they are in one more crash. Whoever shared a worker with a job that kills its
-//! process was in all its crashes, too. So a quarantined job runs alone in its process, where it answers for itself only; and in one
-//! of four workers at a time, so that the others go on.
+//! Quarantined jobs: jobs that one more crash discards. When a job kills its process, the crash is counted for all jobs
+//! of that worker. So a quarantined job runs alone in its process, where a crash can only be its own. At most one in
+//! four workers runs a quarantined job at a time, so that the others go on.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +12,13 @@ use crate::outcome::Transition;
 use crate::storage::{Claim, StorageResult};
 use crate::telemetry;
 
-/// What the worker waits for its other jobs to end, and then for the quarantined job's end, before it goes on as always. Longer
-/// handlers cost no more than that; a crash in company discards nobody, and each costs an attempt.
+/// How long the worker waits for its other jobs to end, and then for the quarantined job to end. After that it goes on
+/// as usual. Longer handlers cause no other harm: a crash with other jobs present discards no job, and each crash
+/// consumes an attempt.
 const ALONE: Duration = Duration::from_secs(60);
 
-/// Claims a quarantined job that there is a slot for, lets what else is running here end, and gives it the process. `false`: there was
-/// none to be had.
+/// Claims a quarantined job for which there is a slot, waits until all other jobs here have ended, and runs it alone.
+/// Returns `false` if no such job could be claimed.
 pub(super) async fn run_one(shared: &Arc<Shared>, reporter: &Reporter, claim: &Claim) -> StorageResult<bool> {
     let claimed = {
         let _claiming = shared.claiming.lock().await;
@@ -26,12 +27,12 @@ pub(super) async fn run_one(shared: &Arc<Shared>, reporter: &Reporter, claim: &C
         shared.take(job)
     };
     let Some(quarantined) = claimed.first().cloned() else { return Ok(false) };
-    // Whoever waits here for a slot need not wait for this.
+    // Prefetched jobs are given back, so that they need not wait for the quarantined job.
     for waiting in shared.queues.overdue(Duration::ZERO) {
         reporter.report(waiting, Transition::Release).await;
     }
     alone(shared, reporter, shared.leases.no_other_held(&quarantined.lease())).await;
-    // A worker that drains meanwhile gives it back with all that is prefetched.
+    // If the worker drains meanwhile, it gives this job back with all other prefetched jobs.
     for stranger in shared.queues.push(claimed) {
         reporter.report(stranger, Transition::Release).await;
     }
@@ -43,7 +44,7 @@ pub(super) async fn run_one(shared: &Arc<Shared>, reporter: &Reporter, claim: &C
     Ok(true)
 }
 
-/// Waits for this, and claims nothing meanwhile.
+/// Waits for this future, and claims nothing meanwhile.
 async fn alone(shared: &Arc<Shared>, reporter: &Reporter, at_last: impl Future<Output = ()>) {
     let mut at_last = std::pin::pin!(at_last);
     let mut over = std::pin::pin!(tokio::time::sleep(ALONE));

@@ -14,14 +14,14 @@ use crate::context::JobContext;
 use crate::job::JobId;
 use crate::storage::Wanted;
 
-/// A claim asks for at most so many jobs ahead of the slots of a queue. It is half of the most that are prefetched, so that
-/// there is something to run while a claim is under way.
+/// A claim asks for at most this many prefetched jobs of a queue. It is half of the most that are prefetched, so that
+/// there are jobs to run while a claim is under way.
 const MOST_AT_ONCE: usize = 1000;
 
 /// All queues of a worker, by name.
 pub(crate) struct Queues {
     queues: BTreeMap<Arc<str>, Arc<Queue>>,
-    all_in_hand: Arc<AtomicUsize>,
+    all_prefetched: Arc<AtomicUsize>,
     capacity_changed: Arc<Notify>,
 }
 
@@ -30,37 +30,38 @@ pub(crate) struct Queue {
     name: Arc<str>,
     limit: usize,
     free: AtomicUsize,
-    /// Prefetched jobs in all queues: with ten thousand of them nobody looks into each for nothing.
-    all_in_hand: Arc<AtomicUsize>,
+    /// The number of prefetched jobs in all queues. If it is zero, a worker with ten thousand queues need not check
+    /// each.
+    all_prefetched: Arc<AtomicUsize>,
     /// Best first.
-    prefetched: Mutex<VecDeque<InHand>>,
-    /// With this many prefetched jobs left it is time to claim more.
+    prefetched: Mutex<VecDeque<PrefetchedJob>>,
+    /// When this many prefetched jobs are left, it is time to claim more.
     low: AtomicUsize,
     pub(crate) prefetch: Prefetch,
     capacity_changed: Arc<Notify>,
 }
 
 /// A claimed job that has not started.
-pub(crate) struct InHand {
-    /// The smaller the better.
+pub(crate) struct PrefetchedJob {
+    /// A smaller rank is better.
     rank: (Reverse<i16>, DateTime<Utc>, JobId),
     ctx: JobContext,
     since: Instant,
 }
 
-impl InHand {
+impl PrefetchedJob {
     fn new(ctx: JobContext, since: Instant) -> Self {
         let job = ctx.claimed();
         Self { rank: (Reverse(job.priority), job.run_at, job.lease.job), ctx, since }
     }
 }
 
-/// One running job's place. Freed when the handler has really ended, not when its time was up.
+/// The place of one running job. It is freed when the handler has really ended, not when its time was over.
 pub(crate) struct Slot(Arc<Queue>);
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        // The place first, the word after: whoever hears it finds the place.
+        // The slot is freed before the notification, so that the waiter finds it free.
         self.0.free.fetch_add(1, atomic::Ordering::AcqRel);
         self.0.capacity_changed.notify_one();
     }
@@ -73,15 +74,16 @@ impl Slot {
 }
 
 impl Queue {
-    fn prefetched(&self) -> MutexGuard<'_, VecDeque<InHand>> {
-        // Nothing panics while it is held.
+    fn prefetched(&self) -> MutexGuard<'_, VecDeque<PrefetchedJob>> {
+        // Nothing panics while the lock is held.
         self.prefetched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Claims bring jobs best first, and mostly worse ones than those prefetched before: the place of a new one is the last.
-    fn take_in_hand(&self, new: InHand) {
+    /// Adds a prefetched job. Claims bring jobs best first, and mostly worse ones than those prefetched before. So the
+    /// place of the new job is usually the last.
+    fn add_prefetched(&self, new: PrefetchedJob) {
         let mut prefetched = self.prefetched();
-        self.all_in_hand.fetch_add(1, atomic::Ordering::AcqRel);
+        self.all_prefetched.fetch_add(1, atomic::Ordering::AcqRel);
         if prefetched.back().is_none_or(|last| last.rank <= new.rank) {
             return prefetched.push_back(new);
         }
@@ -93,7 +95,7 @@ impl Queue {
     pub(crate) fn next(&self) -> Option<JobContext> {
         let mut prefetched = self.prefetched();
         let next = prefetched.pop_front()?;
-        self.all_in_hand.fetch_sub(1, atomic::Ordering::AcqRel);
+        self.all_prefetched.fetch_sub(1, atomic::Ordering::AcqRel);
         if prefetched.len() == self.low.load(atomic::Ordering::Relaxed) {
             self.capacity_changed.notify_one();
         }
@@ -109,12 +111,12 @@ impl Queue {
         let one_less = |free: usize| free.checked_sub(1);
         self.free.fetch_update(atomic::Ordering::AcqRel, atomic::Ordering::Acquire, one_less).ok()?;
         let next = prefetched.pop_front()?;
-        self.all_in_hand.fetch_sub(1, atomic::Ordering::AcqRel);
+        self.all_prefetched.fetch_sub(1, atomic::Ordering::AcqRel);
         Some((Slot(self.clone()), next.ctx))
     }
 
     fn wanted(&self) -> Option<Wanted> {
-        let held = if self.all_in_hand.load(atomic::Ordering::Acquire) == 0 { 0 } else { self.prefetched().len() };
+        let held = if self.all_prefetched.load(atomic::Ordering::Acquire) == 0 { 0 } else { self.prefetched().len() };
         let free = self.free.load(atomic::Ordering::Acquire);
         let most = self.prefetch.most(self.limit);
         self.low.store(most / 2, atomic::Ordering::Relaxed);
@@ -129,14 +131,14 @@ impl Queue {
 
 impl Queues {
     pub(crate) fn new(limits: &BTreeMap<String, usize>) -> Self {
-        let (capacity_changed, all_in_hand) = (Arc::<Notify>::default(), Arc::<AtomicUsize>::default());
+        let (capacity_changed, all_prefetched) = (Arc::<Notify>::default(), Arc::<AtomicUsize>::default());
         let queue = |(name, limit): (&String, &usize)| {
             let name: Arc<str> = name.as_str().into();
             let queue = Queue {
                 name: name.clone(),
                 limit: *limit,
                 free: AtomicUsize::new(*limit),
-                all_in_hand: all_in_hand.clone(),
+                all_prefetched: all_prefetched.clone(),
                 prefetched: Mutex::default(),
                 low: AtomicUsize::new(0),
                 prefetch: Prefetch::default(),
@@ -145,12 +147,12 @@ impl Queues {
             (name, Arc::new(queue))
         };
         let queues = limits.iter().map(queue).collect();
-        Self { queues, all_in_hand: all_in_hand.clone(), capacity_changed: capacity_changed.clone() }
+        Self { queues, all_prefetched: all_prefetched.clone(), capacity_changed: capacity_changed.clone() }
     }
 
-    /// Those that may have a prefetched job.
+    /// The queues that may have a prefetched job.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Queue>> {
-        let none = self.all_in_hand.load(atomic::Ordering::Acquire) == 0;
+        let none = self.all_prefetched.load(atomic::Ordering::Acquire) == 0;
         self.queues.values().take(if none { 0 } else { usize::MAX })
     }
 
@@ -158,14 +160,14 @@ impl Queues {
         self.queues.len()
     }
 
-    /// What to claim now: for free slots, and ahead of them. In the order of their names.
+    /// What to claim now, for free slots and for prefetch, in the order of the queues' names.
     pub(crate) fn wanted(&self) -> Vec<Wanted> {
         self.queues.values().filter_map(|queue| queue.wanted()).collect()
     }
 
-    /// Whether something is wanted now of a queue that is not among these, which were wanted before.
+    /// Whether a queue wants jobs now that is not among `before`, the queues of an earlier claim.
     pub(crate) fn wants_others_than(&self, before: &[Wanted]) -> bool {
-        // Both are in the order of their names.
+        // Both lists are in the order of the queues' names.
         let mut before = before.iter().peekable();
         self.queues.values().any(|queue| {
             let was_wanted = before.next_if(|wanted| wanted.queue == queue.name).is_some();
@@ -173,7 +175,7 @@ impl Queues {
         })
     }
 
-    /// Queues claimed jobs; answers those whose queue is not served.
+    /// Puts claimed jobs into their queues. Returns the jobs whose queue is not served.
     pub(crate) fn push(&self, jobs: Vec<JobContext>) -> Vec<JobContext> {
         let now = Instant::now();
         let mut strangers = Vec::new();
@@ -183,31 +185,31 @@ impl Queues {
                 continue;
             };
             queue.prefetch.claimed(ctx.claimed().args.len());
-            queue.take_in_hand(InHand::new(ctx, now));
+            queue.add_prefetched(PrefetchedJob::new(ctx, now));
         }
         strangers
     }
 
     /// Whether any job is prefetched.
     pub(crate) fn any_prefetched(&self) -> bool {
-        self.all_in_hand.load(atomic::Ordering::Acquire) > 0
+        self.all_prefetched.load(atomic::Ordering::Acquire) > 0
     }
 
-    /// Takes the jobs of each queue out of hand that has held one for longer than this.
+    /// Takes all prefetched jobs out of each queue that has held one of them for at least `limit`.
     pub(crate) fn overdue(&self, limit: Duration) -> Vec<JobContext> {
         let (mut overdue, now) = (Vec::new(), Instant::now());
         for queue in self.iter() {
             let mut prefetched = queue.prefetched();
             if prefetched.iter().any(|job| now.duration_since(job.since) >= limit) {
                 queue.prefetch.stalled();
-                self.all_in_hand.fetch_sub(prefetched.len(), atomic::Ordering::AcqRel);
+                self.all_prefetched.fetch_sub(prefetched.len(), atomic::Ordering::AcqRel);
                 overdue.extend(prefetched.drain(..).map(|job| job.ctx));
             }
         }
         overdue
     }
 
-    /// Waits until a slot is freed or a hand is nearly empty; what happened since the last wait counts.
+    /// Waits until a slot is freed or few prefetched jobs are left. An event since the last wait counts, too.
     pub(crate) async fn capacity_changed(&self) {
         self.capacity_changed.notified().await;
     }

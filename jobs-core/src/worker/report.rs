@@ -15,11 +15,11 @@ pub(super) struct Report {
     pub(super) ctx: JobContext,
     pub(super) transition: Transition,
     pub(super) ran: Duration,
-    /// The job may be gone because the handler's own transaction committed.
+    /// The job may be gone, because the handler's own transaction committed.
     pub(super) may_be_settled: bool,
 }
 
-/// Where executors hand in how their attempts ended.
+/// Where executors report how their attempts ended.
 #[derive(Clone)]
 pub(super) struct Reporter {
     queue: mpsc::Sender<Report>,
@@ -30,23 +30,23 @@ impl Reporter {
         Self { queue }
     }
 
-    /// Has the finish written with the next batch. Waits while too many are waiting.
+    /// Adds the finish to the next batch. Waits while too many finishes are waiting.
     pub(super) async fn finish(&self, ctx: JobContext, transition: Transition, ran: Duration) {
         self.hand_in(Report { ctx, transition, ran, may_be_settled: false }).await;
     }
 
-    /// A finish of a job that never ran.
+    /// Adds a finish of a job that never ran.
     pub(super) async fn report(&self, ctx: JobContext, transition: Transition) {
         self.finish(ctx, transition, Duration::ZERO).await;
     }
 
-    /// A finish that may find its job gone, and then all is well.
+    /// Adds a finish that may find its job gone, which is not an error.
     pub(super) async fn settle(&self, ctx: JobContext, transition: Transition, ran: Duration) {
         self.hand_in(Report { ctx, transition, ran, may_be_settled: true }).await;
     }
 
     async fn hand_in(&self, report: Report) {
-        // The completer outlives every executor; should it be gone, the lease runs out and the job is rescued.
+        // The completer outlives every executor. If it is gone all the same, the lease runs out and the job is rescued.
         let _ = self.queue.send(report).await;
     }
 }

@@ -1,4 +1,4 @@
-//! A worker: from its start to the end of its shutdown.
+//! A worker, from its start to the end of its shutdown.
 
 use std::sync::Arc;
 
@@ -41,12 +41,12 @@ impl Worker {
         Self { unknown_queues, shared: Arc::new(Shared::new(storage, registry, states, settings)) }
     }
 
-    /// A handle to stop the worker and to look at it from elsewhere.
+    /// A handle to stop and inspect the worker from elsewhere.
     pub fn handle(&self) -> WorkerHandle {
         WorkerHandle::new(self.shared.clone())
     }
 
-    /// The jobs it can run.
+    /// The jobs that it can run.
     pub fn registry(&self) -> &Registry {
         &self.shared.registry
     }
@@ -61,25 +61,25 @@ impl Worker {
         self.shared.settings.queues.keys().map(String::as_str)
     }
 
-    /// The queues it serves although no registered job goes there by default and nobody declared them, sorted.
+    /// The queues that it serves although no registered job goes there by default and they were not declared, sorted.
     pub fn unknown_queues(&self) -> &[UnknownQueue] {
         &self.unknown_queues
     }
 
-    /// The same for a caller that says it in its own words: the worker then says nothing.
+    /// The same, for a caller that reports them itself. The worker then does not warn about them.
     #[doc(hidden)]
     pub fn take_unknown_queues(&mut self) -> Vec<UnknownQueue> {
         std::mem::take(&mut self.unknown_queues)
     }
 
-    /// Runs until `signal` is ready or the handle says so, then drains: no more claims, running jobs get the grace
-    /// period, what is unfinished goes back without losing an attempt.
+    /// Runs until `signal` is ready or the handle asks for a shutdown, and then drains. A draining worker claims no
+    /// more jobs and gives running jobs the grace period. Unfinished jobs go back without losing an attempt.
     pub async fn run_until(self, signal: impl Future<Output = ()>) -> Result<(), WorkerError> {
         self.run(false, signal).await
     }
 
-    /// Runs until no job of its queues and kinds waits, now or later, and none of its own is running. For tests, tools
-    /// and one-off runs.
+    /// Runs until no job of its queues and kinds is waiting, now or for later, and no job of its own is running. For
+    /// tests, tools and one-off runs.
     pub async fn run_until_empty(self) -> Result<WorkerStats, WorkerError> {
         let shared = self.shared.clone();
         self.run(true, std::future::pending()).await?;

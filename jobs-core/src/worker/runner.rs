@@ -13,7 +13,8 @@ use super::threads::{self, Work};
 use crate::context::JobContext;
 use crate::telemetry;
 
-/// So many jobs run before the other tasks of the thread have their turn: among them the one that fetches the next jobs.
+/// How many jobs run in a row before the other tasks of the thread get their turn. One of those tasks fetches the next
+/// jobs.
 const IN_A_ROW: usize = 16;
 
 /// Starts a runner for each free slot that has a prefetched job.
@@ -29,7 +30,7 @@ pub(super) fn start(shared: &Arc<Shared>, reporter: &Reporter) {
 async fn run(executor: Executor, mut slot: Slot, mut ctx: JobContext) {
     let mut in_a_row = 0_usize;
     loop {
-        // A handler that has not ended when its attempt has keeps the slot.
+        // A handler that outlives its attempt keeps the slot.
         let (freed, taken) = match Work::of(&executor, ctx) {
             Ok(work) => match threads::run(&executor, slot, work).await {
                 Some(ended) => ended,
@@ -41,7 +42,7 @@ async fn run(executor: Executor, mut slot: Slot, mut ctx: JobContext) {
             },
         };
         slot = freed;
-        // What a thread has taken out of hand has no other place.
+        // A thread may have taken this job from the prefetched ones. No other runner can find it, so it must run here.
         let next = match taken {
             None if executor.is_draining() => None,
             None => slot.queue().next(),
@@ -51,7 +52,7 @@ async fn run(executor: Executor, mut slot: Slot, mut ctx: JobContext) {
             Some(next) => ctx = next,
             None => return,
         }
-        // Handlers that never wait must not keep the others of this thread from their turn.
+        // Handlers that never wait must not keep the other tasks of this thread from running.
         in_a_row += 1;
         if in_a_row.is_multiple_of(IN_A_ROW) {
             tokio::task::yield_now().await;
@@ -59,7 +60,7 @@ async fn run(executor: Executor, mut slot: Slot, mut ctx: JobContext) {
     }
 }
 
-/// Runs one job on this task, or on what its handler needs.
+/// Runs one job on this task, or on a separate task if its handler needs one.
 async fn execute(executor: &Executor, slot: Slot, ctx: JobContext) -> Option<Slot> {
     let (started, span) = (Instant::now(), telemetry::job_span(ctx.claimed()));
     let slot = executor.execute(ctx, slot).instrument(span).await?;

@@ -1,4 +1,4 @@
-//! How a worker behaves; each value with its default and its bounds.
+//! How a worker behaves: each value with its default and its bounds.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,12 +11,12 @@ const LONGEST_PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    /// Queue and how many of its jobs run at the same time.
+    /// For each queue, how many of its jobs run at the same time.
     pub(crate) queues: BTreeMap<String, usize>,
     pub(crate) poll: Duration,
     pub(crate) grace: Duration,
     pub(crate) lease: Duration,
-    /// For kinds that have none of their own.
+    /// For kinds that set no timeout.
     pub(crate) timeout: Option<Duration>,
     pub(crate) max_crashes: u16,
     pub(crate) retention: Retention,
@@ -29,23 +29,24 @@ impl Settings {
     pub(super) const LEASE: Duration = Duration::from_secs(30);
     pub(super) const MAX_CRASHES: u16 = 3;
 
-    /// How often the heartbeat shows that the worker lives: four times a lease, so that two may fail; and often enough that
-    /// a worker with a long lease knows soon after its start that it may rescue those with short ones.
+    /// The time between two heartbeats. There are four in a lease, so that two may fail. The time has an upper bound
+    /// for workers with a long lease. They soon know that they may rescue the jobs of workers with short leases.
     pub(crate) fn beat(&self) -> Duration {
         (self.lease / 4).min(LONGEST_BEAT)
     }
 
-    /// For how long after an outage a worker takes nobody for dead. Whoever lives beats again within seconds, whatever its lease.
+    /// How long after an outage a worker declares no other worker dead. A live worker sends a beat within seconds,
+    /// whatever its lease is.
     pub(crate) fn patience(&self) -> Duration {
         self.lease.min(LONGEST_PATIENCE)
     }
 
-    /// How often dead workers are looked for.
+    /// The time between two searches for dead workers.
     pub(crate) fn sweep(&self) -> Duration {
         (self.lease / 6).clamp(Duration::from_millis(250), Duration::from_secs(5))
     }
 
-    /// What becomes of the jobs of dead workers.
+    /// How the jobs of dead workers are treated.
     pub(crate) fn rescue_policy(&self, orphans: bool) -> RescuePolicy {
         RescuePolicy { max_crashes: self.max_crashes, retention: self.retention, orphans, rescuer: None }
     }

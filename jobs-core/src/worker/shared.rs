@@ -1,4 +1,4 @@
-//! What the steps of a worker, and the services beside it, share.
+//! What the steps of a worker and its maintenance services share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,39 +27,41 @@ pub(crate) struct Shared {
     pub(crate) registry: Registry,
     pub(crate) states: Arc<States>,
     pub(crate) settings: Settings,
-    /// The id under which this process is registered at the moment.
+    /// The id under which this process is registered now.
     pub(crate) id: watch::Sender<WorkerId>,
     pub(crate) queues: Queues,
     pub(crate) leases: Leases,
-    /// Held from a claim to the moment its leases are known here.
+    /// Held from the start of a claim until its leases are known here.
     pub(crate) claiming: tokio::sync::Mutex<()>,
-    /// A claim failed or a lease was taken for lost: some may stand that nobody here knows of. The reconciler looks.
+    /// A claim failed, or a lease is believed to be lost. So leases may stand that this process does not know, and the
+    /// reconciler must look for them.
     pub(crate) needs_reconcile: AtomicBool,
-    /// Transactional handlers that found no connection.
+    /// Warns about transactional handlers that found no connection.
     pub(crate) no_connection: RateLimitedWarning,
     /// Whether the database was frozen at the last heartbeat.
     pub(crate) frozen: watch::Sender<bool>,
-    /// Jobs are due that must run alone.
+    /// Quarantined jobs are due. They must run alone.
     pub(crate) quarantined: AtomicBool,
     pub(crate) phases: Phases,
     pub(crate) pulse: Pulse,
-    /// A claim was made, or a look shortly after falling asleep: what it may have passed by is looked for.
+    /// A claim was made, or a worker polled shortly after it set its idle flag. Both may have missed stragglers, so a
+    /// rescan follows.
     pub(crate) claimed: Notify,
-    /// Jobs came back to their old places.
+    /// Jobs were put back to their old places.
     pub(crate) came_back: Notify,
-    /// There is a reason to claim that this process knows of.
+    /// This process itself has a reason to claim.
     pub(crate) wake: Notify,
-    /// The storage's hints that there is work.
+    /// The storage has sent a hint that there is work.
     pub(crate) hint: Arc<Notify>,
     pub(crate) counters: Counters,
-    /// What attempts usually take.
+    /// How long attempts usually take.
     pub(crate) usual: Usual,
-    /// Runners.
+    /// The tasks of the runners.
     pub(crate) executors: TaskTracker,
 }
 
 impl Shared {
-    /// Of a worker that has not begun.
+    /// The state of a worker that has not started.
     pub(super) fn new(storage: Arc<dyn Storage>, registry: Registry, states: States, settings: Settings) -> Self {
         Self {
             queues: Queues::new(&settings.queues),
@@ -86,7 +88,7 @@ impl Shared {
         }
     }
 
-    /// Counts claimed jobs as ours.
+    /// Adds claimed jobs to the leases that this process holds. Returns the jobs that may run.
     pub(crate) fn take(&self, jobs: Vec<ClaimedJob>) -> Vec<JobContext> {
         let context = |job: ClaimedJob| {
             let retain =
@@ -96,8 +98,9 @@ impl Shared {
         let claimed = jobs.len();
         let jobs = self.leases.begin(jobs.into_iter().map(context).collect());
         if jobs.len() < claimed {
-            // Of a lease granted again the first holder may have been told that it is lost; then it is given back. The jobs of
-            // an id that was declared dead are rescued.
+            // Some leases were left out. If a lease was granted a second time, its first attempt may have been told
+            // that it is lost. Then the reconciler gives the job back. The jobs of an id that was declared dead are
+            // rescued.
             self.needs_reconcile.store(true, Ordering::Release);
         }
         jobs
@@ -109,9 +112,9 @@ impl Shared {
         self.leases.stop_all();
     }
 
-    /// Makes this process known under the id, unless the schema is not this program's, or the database belongs to another environment. A claim gives nothing to
-    /// a worker that is not known: so what holds at the start holds, too, when another database takes the place of the first
-    /// while the worker runs.
+    /// Registers this process under the id. Fails if the schema is not this program's, or if the database belongs to
+    /// another environment. A claim returns nothing to a worker that is not registered. So both conditions still hold
+    /// if another database takes the place of the first one while the worker runs.
     pub(crate) async fn register(&self, info: &WorkerInfo) -> StorageResult<Installation> {
         let installation = self.storage.check_schema().await?;
         installation.admit(self.settings.environment.as_deref())?;

@@ -13,14 +13,15 @@ use crate::lease::Lease;
 use crate::outcome::{Finish, Transition};
 use crate::telemetry;
 
-/// Between asking handlers to stop and giving them up.
+/// The time between asking handlers to stop and giving them up.
 const LAST_WORDS: Duration = Duration::from_millis(500);
-/// For all finishes of what was given up, however the database answers.
+/// The time for all finishes of jobs that were given up, whatever the database answers.
 const LAST_FINISHES: Duration = Duration::from_secs(5);
-/// For the last batch, where every job has ended in time.
+/// The time for the last batch, if every job has ended in time.
 const FLUSH: Duration = Duration::from_secs(10);
 
-/// Whoever drops the future of `run_until` half-way stops the worker, too: nothing may go on that nobody waits for.
+/// Stops the worker if the future of `run_until` is dropped half-way: no work may go on without a caller that waits for
+/// it.
 pub(super) struct StopOnDrop(Arc<Shared>);
 
 impl StopOnDrop {
@@ -37,15 +38,15 @@ impl Drop for StopOnDrop {
     }
 }
 
-/// Drains: returns when no lease is held, or none can be finished any more. Answers until when the finishes that still wait may be
-/// written.
+/// Drains the worker. Returns when no lease is held, or when no more leases can be finished. Returns the time until
+/// which waiting finishes may be written.
 pub(super) async fn drain(shared: &Shared, fetcher: JoinHandle<()>) -> Instant {
     let phases = &shared.phases;
     phases.draining().cancel();
     crash_point("drain");
     telemetry::worker_draining(shared.leases.count(), shared.settings.grace);
     let drained = async {
-        // The fetcher ends after its claim under way, and gives back what that brings.
+        // The fetcher ends after its current claim, and gives the jobs of that claim back.
         let _ = fetcher.await;
         shared.leases.none_held().await;
     };
@@ -64,7 +65,7 @@ pub(super) async fn drain(shared: &Shared, fetcher: JoinHandle<()>) -> Instant {
     phases.now().cancel();
     let last = Instant::now() + LAST_FINISHES;
     if tokio::time::timeout(LAST_WORDS, &mut drained).await.is_err() {
-        // Handlers that never come back to the runtime cannot give their jobs back. The process is about to end.
+        // Handlers that never yield to the runtime cannot give their jobs back. The process is about to end.
         let _ = tokio::time::timeout_at(last, async {
             give_back(shared).await;
             drained.await;
@@ -74,8 +75,8 @@ pub(super) async fn drain(shared: &Shared, fetcher: JoinHandle<()>) -> Instant {
     last
 }
 
-/// Gives back every lease that is still held. Should its attempt finish first, this finds nothing; should it come later,
-/// it is refused.
+/// Gives back every lease that is still held. If its attempt has finished first, this finish changes nothing. If the
+/// attempt finishes later, its finish is refused.
 async fn give_back(shared: &Shared) {
     let leases = shared.leases.held();
     let release = |lease: &Lease| Finish { lease: *lease, transition: Transition::Release };
@@ -89,7 +90,7 @@ async fn give_back(shared: &Shared) {
     }
 }
 
-/// Stops a worker and looks at it from elsewhere. Cheap to clone.
+/// Stops and inspects a worker from elsewhere. Cheap to clone.
 #[derive(Clone)]
 pub struct WorkerHandle(Arc<Shared>);
 
@@ -125,7 +126,7 @@ impl WorkerHandle {
         self.0.leases.count()
     }
 
-    /// Whether the heartbeat reached the database within the last lease, so that the worker's jobs are its own.
+    /// Whether the heartbeat reached the database within the last lease. If so, the worker still owns its jobs.
     pub fn is_healthy(&self) -> bool {
         self.0.pulse.alive_within(self.0.settings.lease)
     }

@@ -34,7 +34,7 @@ pub struct WorkerStats {
     pub cancelled: u64,
     /// Jobs that failed for good.
     pub discarded: u64,
-    /// Finishes that were refused because the lease was gone: conflicts that fencing resolved.
+    /// Finishes that were refused because the lease was gone. Fencing has prevented a conflict in each case.
     pub leases_lost: u64,
 }
 

@@ -1,9 +1,9 @@
-//! Plain functions run on threads of the blocking pool. A thread that has run one goes on with the next of its queue, so
-//! that a flood of short ones costs no task, no waking and no change of threads for each.
+//! Plain functions run on threads of the blocking pool. A thread that has run one job goes on with the next job of its
+//! queue. Therefore a short job costs no task, no wake-up and no thread switch, even if there are many.
 //!
-//! A function cannot be stopped. Its runner watches it from a task, and when its time, its lease or the worker's grace is over,
-//! records that without it; the slot stays with the function until that returns. Who ends an attempt, the function or its
-//! runner, is settled once.
+//! A function cannot be stopped. Its runner watches it from a task. When the time limit, the lease or the worker's
+//! grace period is over, the runner records the end of the attempt without the function. The slot stays with the
+//! function until the function returns. Either the function or the runner ends an attempt, never both.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,9 +24,10 @@ use crate::handler::{Handler, Registration};
 use crate::outcome::Handled;
 use crate::telemetry;
 
-/// What a job takes before anybody watches it: most are over by then.
+/// A job is not watched before it has run for this long. Most jobs have ended by then.
 const UNWATCHED: Duration = Duration::from_millis(10);
-/// After this long a thread makes way for others: where there are more slots than threads, some wait for one.
+/// After this long a thread ends, so that other jobs get a thread. If there are more slots than threads, some jobs
+/// wait.
 const STAY: Duration = Duration::from_millis(50);
 
 /// A plain function's attempt.
@@ -41,12 +42,12 @@ pub(super) struct Work {
 impl Work {
     const RUNS: u8 = 0;
     const WATCHED: u8 = 1;
-    /// The function has returned, and its thread records that.
+    /// The function has returned, and its thread records the end of the attempt.
     const RETURNED: u8 = 2;
-    /// The attempt has ended without it, and its runner records that.
+    /// The attempt has ended without the function, and the runner records its end.
     const LEFT: u8 = 3;
 
-    /// Of a job whose handler is a plain function and that is to be run; any other comes back.
+    /// For a job that is to be run and whose handler is a plain function. Any other job is returned as the error.
     pub(super) fn of(executor: &Executor, ctx: JobContext) -> Result<Self, JobContext> {
         match executor.shared.registry.get(ctx.kind()) {
             Some(registration) if !ctx.is_cancelled() => match registration.handler {
@@ -60,13 +61,13 @@ impl Work {
         }
     }
 
-    /// Has its end told; `false`: it has ended.
+    /// Makes the thread notify the runner when the function returns. Returns `false` if it has returned already.
     fn watch(&self) -> bool {
         let watched = self.state.compare_exchange(Self::RUNS, Self::WATCHED, Ordering::AcqRel, Ordering::Acquire);
         matches!(watched, Ok(_) | Err(Self::WATCHED))
     }
 
-    /// Whether nobody has settled how it ended.
+    /// Ends the attempt without its function. Returns `false` if the function has returned already.
     fn leave(&self) -> bool {
         let state = self.state.swap(Self::LEFT, Ordering::AcqRel);
         state != Self::RETURNED
@@ -77,12 +78,13 @@ impl Work {
     }
 }
 
-/// What a thread is at, for its runner to see.
+/// The current work of a thread, visible to its runner.
 struct Desk {
     work: Mutex<Arc<Work>>,
-    /// Gone when the runner has left: whoever could still report keeps a worker that ends waiting.
+    /// `None` after the runner has left. A worker that ends waits until all reporters are gone, so the thread must not
+    /// keep one.
     executor: Mutex<Option<Executor>>,
-    /// What was watched has returned.
+    /// A function that was watched has returned.
     returned: Notify,
 }
 
@@ -102,10 +104,10 @@ impl Desk {
     }
 }
 
-/// The slot, and a prefetched job that was taken for it and is for another to run.
+/// The slot, and a prefetched job that the thread took for it but cannot run itself.
 type Left = (Slot, Option<JobContext>);
 
-/// Has a thread run this, and what follows. Answers the slot unless a function still occupies it.
+/// Runs this attempt on a thread, and then further jobs. Returns the slot, unless a function still occupies it.
 pub(super) async fn run(executor: &Executor, slot: Slot, work: Work) -> Option<Left> {
     let desk = Arc::new(Desk {
         work: Mutex::new(Arc::new(work)),
@@ -167,13 +169,13 @@ fn begin(desk: Arc<Desk>, slot: Slot) -> JoinHandle<Left> {
     })
 }
 
-/// The thread has done what there was to do for it.
+/// Handles the end of the thread.
 async fn ended(executor: &Executor, desk: &Desk, joined: Result<Left, JoinError>, since: Instant) -> Option<Left> {
     let error = match joined {
         Ok(left) => return Some(left),
         Err(error) => error,
     };
-    // Our own panic, or the runtime shuts down.
+    // Our own code panicked, or the runtime shuts down.
     let work = desk.work();
     if work.leave() {
         work.conclude(executor, attempt::unjoined(error), since.elapsed()).await;
@@ -181,10 +183,10 @@ async fn ended(executor: &Executor, desk: &Desk, joined: Result<Left, JoinError>
     None
 }
 
-/// The attempt is over before its function.
+/// Ends an attempt whose function has not returned.
 async fn leave(executor: &Executor, work: &Work, thread: JoinHandle<Left>, over: Ended) -> Option<Left> {
     work.ctx.stop().ask();
-    // It can be stopped from outside only before it has begun.
+    // The thread can be stopped from outside only before it has begun.
     thread.abort();
     let left = tokio::time::timeout(attempt::last_moment(&over), thread).await;
     let ran = work.ctx.running().unwrap_or_default();

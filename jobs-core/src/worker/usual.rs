@@ -1,5 +1,5 @@
-//! What attempts of each kind usually take, so that one that takes far longer can be logged: a handler that hangs in a living
-//! process keeps its lease, and nobody else would tell.
+//! How long attempts of each kind usually take, so that a far longer attempt can be logged. A handler that hangs in a
+//! live process keeps its lease, and nothing else would report it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use crate::registry::Registry;
 
-/// How much one attempt moves the mean: one part of so many.
+/// One attempt moves the mean by one part in this many.
 const WEIGHT: u64 = 16;
-/// An attempt is long from so many times the usual on,
+/// An attempt may be long if it takes this many times the usual time.
 const TIMES: u32 = 20;
-/// if it takes this long at least.
+/// But it is long only if it takes at least this time.
 const LEAST: Duration = Duration::from_secs(60);
-/// Where no attempt of the kind has ended here yet, it is long from here on.
+/// If no attempt of the kind has ended here yet, an attempt is long from this time on.
 const UNKNOWN: Duration = Duration::from_secs(3600);
 
 /// A moving mean for each kind, in microseconds; zero while nothing is known.
@@ -24,23 +24,24 @@ impl Usual {
         Self(registry.iter().map(|registration| (registration.kind, AtomicU64::new(0))).collect())
     }
 
-    /// An attempt of this kind ended well after so long.
+    /// Records that an attempt of this kind succeeded after this time.
     pub(crate) fn ended(&self, kind: &str, ran: Duration) {
         let Some(mean) = self.0.get(kind) else { return };
         let ran = u64::try_from(ran.as_micros()).unwrap_or(u64::MAX / WEIGHT).clamp(1, u64::MAX / WEIGHT);
         let old = mean.load(Ordering::Relaxed);
         let new = if old == 0 { ran } else { (old * (WEIGHT - 1) / WEIGHT).saturating_add(ran / WEIGHT).max(1) };
-        // Two that end at the same moment may count as one.
+        // If two attempts end at the same moment, one may be lost.
         mean.store(new, Ordering::Relaxed);
     }
 
-    /// What attempts of this kind usually take.
+    /// How long attempts of this kind usually take. `None` while nothing is known.
     fn usual(&self, kind: &str) -> Option<Duration> {
         let mean = self.0.get(kind)?.load(Ordering::Relaxed);
         (mean > 0).then(|| Duration::from_micros(mean))
     }
 
-    /// Whether an attempt of this kind that has run for so long is far beyond the usual; with the usual, if that is known.
+    /// Whether an attempt of this kind has run for far longer than usual. If so, returns `Some` with the usual time, if
+    /// that is known.
     pub(crate) fn is_exceeded(&self, kind: &str, running: Duration) -> Option<Option<Duration>> {
         let usual = self.usual(kind);
         let limit = usual.map_or(UNKNOWN, |usual| usual.saturating_mul(TIMES).max(LEAST));

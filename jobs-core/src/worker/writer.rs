@@ -1,7 +1,8 @@
-//! What the completer does with a batch: it is written, however long the database is away. What the database refuses although
-//! it is there is set aside and tried again beside others: mostly all is refused for a while (a standby that is read-only, a
-//! right that is missing, a quota), and what handlers have done must not be undone for that. What waits for a lock on its row
-//! is set aside, too ([`locked`](super::locked)).
+//! What the completer does with a batch. It writes the batch, however long the database is unreachable. If the database
+//! is reachable but refuses a finish, the writer sets that finish aside, writes the others and tries it again later.
+//! Usually all finishes are refused for a while (a read-only standby, a missing right, a quota). The work of the
+//! handlers must not be undone because of that. A finish that waits for a lock on its row is set aside, too
+//! ([`locked`](super::locked)).
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -21,22 +22,22 @@ use crate::telemetry::{self, RateLimitedWarning};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
-/// After so many refusals with nothing accepted between them, the others are not tried one by one until a pause is over.
+/// After this many refusals in a row, no more finishes are tried one by one until a pause is over.
 const IN_A_ROW: u32 = 3;
-/// With so many set aside, no more are taken in.
+/// While this many finishes are set aside, no more are taken in.
 const ASIDE: usize = 2 * BATCH;
-/// A finish that was refused so often, each time after others had been accepted, is at fault itself,
+/// A finish that was refused this many times, each time after others had been accepted, is itself the cause.
 const ALONE: u32 = 5;
-/// if that took so many leases at least,
+/// Such a finish is discarded after this many leases of time.
 const LEASES: u32 = 4;
-/// or if it took so many, and nobody else had anything to write.
+/// Any other refused finish is discarded after this many leases of time, even if no other finish came in between.
 const MANY_LEASES: u32 = 40;
 
 /// A finish that was refused.
 struct Refused {
     report: Report,
     since: Instant,
-    /// How often since others had been accepted, as far as this one has seen.
+    /// How many times it was refused after others had been accepted in between.
     alone: u32,
     others: u64,
 }
@@ -44,13 +45,13 @@ struct Refused {
 pub(super) struct Writer {
     shared: Arc<Shared>,
     warning: RateLimitedWarning,
-    /// Those that were not tried alone yet come first: they may be as good as any.
+    /// The finishes that were not tried alone yet come first, because they may be valid.
     aside: VecDeque<Refused>,
     locked: Locked,
-    /// Statements that were accepted.
+    /// How many statements were accepted.
     accepted: u64,
     pause: Duration,
-    /// When they are tried again.
+    /// When the refused finishes are tried again.
     again: Instant,
     refused_in_a_row: u32,
 }
@@ -62,12 +63,12 @@ impl Writer {
         Self { shared, warning, aside, locked, accepted: 0, pause: FIRST_PAUSE, again, refused_in_a_row: 0 }
     }
 
-    /// Whether to take in more.
+    /// Whether more finishes may be taken in.
     pub(super) fn has_room(&self) -> bool {
         self.aside.len() < ASIDE
     }
 
-    /// Waits until what is set aside should be tried again; for ever, if there is nothing.
+    /// Waits until a finish that was set aside should be tried again. Waits for ever if there is none.
     pub(super) async fn until_again(&self) {
         let refused = (!self.aside.is_empty()).then_some(self.again);
         match refused.into_iter().chain(self.locked.again()).min() {
@@ -76,7 +77,8 @@ impl Writer {
         }
     }
 
-    /// Writes a batch. If it is refused, the others may be written without the one that cannot be.
+    /// Writes a batch. If the batch is refused, its finishes are tried one by one, so that one of them does not block
+    /// the others.
     pub(super) async fn write(&mut self, reports: Vec<Report>) {
         crash_point(if reports.len() > 1 { "finish-batch" } else { "finish-one" });
         match self.finish(&reports).await {
@@ -103,7 +105,7 @@ impl Writer {
         }
     }
 
-    /// Tries again what is due.
+    /// Tries the finishes again that are due.
     pub(super) async fn try_again(&mut self) {
         if self.locked.again().is_some_and(|again| again <= Instant::now()) {
             self.try_locked().await;
@@ -113,7 +115,8 @@ impl Writer {
         }
     }
 
-    /// Nothing more will come: tries the refused once more, and the locked until their locks are gone.
+    /// No more finishes will come. Tries the refused ones once more, and the locked ones until their locks are
+    /// released.
     pub(super) async fn finish_up(&mut self) {
         self.try_refused().await;
         while let Some(again) = self.locked.again() {
@@ -148,7 +151,7 @@ impl Writer {
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 
-    /// Sets aside what is refused or not tried.
+    /// Writes finishes one by one. Sets aside those that are refused or not tried.
     async fn one_by_one(&mut self, mut reports: impl Iterator<Item = Refused>) {
         while self.refused_in_a_row < IN_A_ROW
             && let Some(mut one) = reports.next()
@@ -164,7 +167,7 @@ impl Writer {
                 (one.alone, one.others) = (one.alone + 1, self.accepted);
             }
             let leases = if one.alone < ALONE { MANY_LEASES } else { LEASES };
-            // A lease may be as long as a builder says.
+            // The builder sets no upper limit for a lease, so the product could overflow.
             let patience = self.shared.settings.lease.saturating_mul(leases);
             if one.since.elapsed() < patience || !self.discard(&one.report, &problem).await {
                 self.aside.push_back(one);
@@ -178,8 +181,9 @@ impl Writer {
         self.aside.extend(refused);
     }
 
-    /// Writes these finishes as soon as the database is there: the heartbeat keeps the leases, and if it cannot, they are lost
-    /// and the finishes find nothing. Answers those whose rows somebody has locked. An error is a refusal.
+    /// Writes these finishes as soon as the database is reachable. Meanwhile the heartbeat keeps the leases. If it
+    /// cannot, the leases are lost and the finishes change nothing. Returns the finishes whose rows another session has
+    /// locked. An error is a refusal.
     async fn finish(&mut self, reports: &[Report]) -> StorageResult<Vec<Report>> {
         let finish = |report: &Report| Finish { lease: report.ctx.lease(), transition: report.transition.clone() };
         let batch: Vec<Finish> = reports.iter().map(finish).collect();
@@ -199,7 +203,8 @@ impl Writer {
             }
         };
         (self.refused_in_a_row, self.accepted) = (0, self.accepted + 1);
-        // A finish whose reply was lost was written, and its repetition finds nothing: that is settled too.
+        // A finish may have been written although the reply was lost. Its repetition finds nothing, and that counts as
+        // settled, too.
         let repeated = pause > FIRST_PAUSE;
         let standing = self.standing(&batch, &moved).await;
         self.shared.written(reports, moved, &standing, repeated);
@@ -207,8 +212,8 @@ impl Writer {
         Ok(locked.map(|report| Report { may_be_settled: report.may_be_settled || repeated, ..report }).collect())
     }
 
-    /// The leases that stand of those under which nothing was moved: somebody has locked their rows. Where the database does
-    /// not answer they may all stand; the next try tells.
+    /// The leases that still stand although their jobs were not moved: another session has locked their rows. If the
+    /// database does not answer, all of them may stand. The next try finds out.
     async fn standing(&self, batch: &[Finish], moved: &[JobId]) -> HashSet<Lease> {
         if moved.len() == batch.len() {
             return HashSet::new();
@@ -230,8 +235,8 @@ impl Writer {
         standing
     }
 
-    /// The database will not have this outcome. Running the job again and again would be worse than an end that people
-    /// see. Answers whether that was accepted.
+    /// Discards the job, because the database refuses its outcome. A visible end is better than running the job again
+    /// and again. Returns whether the database accepted this.
     async fn discard(&mut self, Report { ctx, ran, .. }: &Report, problem: &StorageError) -> bool {
         let failure = Failure::new(FailureKind::Error, &format!("its outcome could not be stored: {problem}"));
         let keep = Keep::For(self.shared.settings.retention.failed);

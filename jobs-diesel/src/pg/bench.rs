@@ -1,4 +1,4 @@
-//! PostgreSQL under `worker bench`: a schema of its own, on connections that rename ours.
+//! PostgreSQL under `worker bench`: it has its own schema, on connections that rename our schema.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,13 +16,13 @@ use crate::bench::ground::{Ground, Others, PlaceError, Producer, SCHEMA, Server,
 use crate::error::{MigrateError, storage_error};
 use crate::executor::{Executor, PgAsync};
 
-/// How often others are looked at.
+/// How often the activity of other sessions is read.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How long the session of a run that was killed may take to end.
+/// How long the session of a killed run may take to end.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// One connection looks after the schema: the lock that keeps a second run out is its session's.
+/// One connection manages the schema. Its session holds the lock that keeps a second run out.
 pub(crate) struct PgGround {
     connector: Connector,
     keeper: Mutex<Keeper>,
@@ -31,7 +31,7 @@ pub(crate) struct PgGround {
 #[derive(Default)]
 struct Keeper {
     conn: Option<AsyncPgConnection>,
-    /// Whether the schema is this run's, made, half made or still to be made.
+    /// Whether the schema belongs to this run: complete, partly made or still to be made.
     ours: bool,
 }
 
@@ -64,7 +64,8 @@ impl Keeper {
     }
 }
 
-/// Waits for the lock as long as a killed run's session may need to end. `false`: another run has it.
+/// Waits for the lock for as long as the session of a killed run may need to end. Returns `false` if another run holds
+/// it.
 async fn lock(conn: &mut AsyncPgConnection) -> StorageResult<bool> {
     let begun = Instant::now();
     while !queries::lock(conn).await.map_err(storage_error)? {
@@ -76,7 +77,7 @@ async fn lock(conn: &mut AsyncPgConnection) -> StorageResult<bool> {
     Ok(true)
 }
 
-/// Says what to grant, where the schema could not be made.
+/// If the schema could not be made, tells which right to grant.
 async fn check_right(conn: &mut AsyncPgConnection) -> Result<(), PlaceError> {
     let right = queries::right(conn).await.map_err(storage_error)?;
     if right.given {
@@ -89,7 +90,7 @@ async fn check_right(conn: &mut AsyncPgConnection) -> Result<(), PlaceError> {
     )))
 }
 
-/// Drops what a killed run left. Anything else of that name is not ours to drop.
+/// Drops the schema that a killed run left. A schema of that name which `worker bench` did not make is not dropped.
 async fn drop_stale(conn: &mut AsyncPgConnection) -> Result<(), PlaceError> {
     match queries::comment(conn).await.map_err(storage_error)?.as_deref() {
         None => Ok(()),
@@ -144,7 +145,7 @@ impl Ground for PgGround {
         others.programs.sort_unstable();
         others.programs.dedup();
         others.active /= looks;
-        // Each look was a transaction, too.
+        // Each read was a transaction, too.
         others.transactions = (last - first.transactions - looks).max(0.0) / begun.elapsed().as_secs_f64();
         Ok(others)
     }
@@ -202,7 +203,8 @@ impl Ground for PgGround {
 
     async fn clear(&self) -> StorageResult<()> {
         let mut keeper = self.keeper.lock().await;
-        // What broke the run off may have left this connection in the middle of a statement; its end frees the lock.
+        // The failure may have left this connection in the middle of a statement. Closing the connection frees the
+        // lock.
         drop(keeper.conn.take());
         if !std::mem::take(&mut keeper.ours) {
             return Ok(());

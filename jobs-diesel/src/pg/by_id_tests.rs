@@ -1,5 +1,5 @@
-//! A job is found by its id without a look at all that wait, in buffers of the server: by our own statements and by anybody's SQL,
-//! right after a bulk and after rows have come and gone in any order.
+//! A job is found by its id without reading all waiting jobs, measured in buffers of the server. This holds for our own
+//! statements and for a user's SQL. It holds right after a bulk insert, and after rows have come and gone in any order.
 
 use std::time::Instant;
 
@@ -15,10 +15,10 @@ use super::{PgStorage, queries::inspect};
 
 const WAITING: i64 = 1_000_000;
 
-/// A look for one job, through the view, touches no more buffers than this.
+/// A query for one job, through the view, touches no more buffers than this.
 const FEW: u64 = 40;
 
-/// Nor a move more for each job, the writing in the other table included.
+/// The same limit for each job that is moved, including the writes to the other table.
 const FEW_FOR_A_MOVE: u64 = 40;
 
 #[derive(diesel::QueryableByName)]
@@ -29,9 +29,9 @@ struct Line {
 
 struct World {
     storage: PgStorage,
-    /// As the worker's own connections and the command line's are set.
+    /// With the settings of the worker's own connections and the command line's.
     own: AsyncPgConnection,
-    /// As anybody's are.
+    /// With the settings of a user's connection.
     users: AsyncPgConnection,
 }
 
@@ -40,7 +40,8 @@ fn bulk(jobs: i64) -> String {
 }
 
 impl World {
-    /// All jobs go, the table keeps its pages, a vacuum calls it empty, and as many jobs come.
+    /// Deletes all jobs and vacuums the table, which keeps its pages and counts as empty. Then inserts as many jobs
+    /// again.
     async fn is_refilled(&mut self) {
         self.sql(&bulk(WAITING)).await;
         self.sql("delete from jobs.ready").await;
@@ -52,7 +53,7 @@ impl World {
         self.users.batch_execute(sql).await.unwrap();
     }
 
-    /// An id of every twentieth of those that wait.
+    /// The id at every twentieth part of the waiting jobs.
     async fn ids(&mut self) -> Vec<i64> {
         let query = "select percentile_disc(array(select n / 20.0 from generate_series(1, 20) n)) within group (order by id) as ids from jobs.ready";
         #[derive(diesel::QueryableByName)]
@@ -64,7 +65,7 @@ impl World {
         ids.ids
     }
 
-    /// What a statement of a user's touches, and its plan.
+    /// How many buffers a user's statement touches, and its plan.
     async fn users_buffers(&mut self, sql: &str) -> (u64, String) {
         let explain = format!("explain (analyze, buffers, costs off) {sql}");
         let lines: Vec<Line> = diesel::sql_query(explain).load(&mut self.users).await.unwrap();
@@ -107,7 +108,7 @@ impl World {
         }
     }
 
-    /// What a person waits for, for the record: a machine may be busy.
+    /// Prints how long a person waits. There is no limit, because the machine may be busy.
     async fn timed(&self, when: &str, what: &str, jobs: &[JobId]) -> Vec<Operated> {
         let asked = Instant::now();
         let answers =
@@ -127,16 +128,16 @@ async fn a_million_waiting_jobs_cost_a_look_by_id_nothing() {
     let users = AsyncPgConnection::establish(&url(&name)).await.unwrap();
     let mut world = World { storage, own, users };
     world.sql("create table public.purchase (id bigint primary key, job_id bigint not null)").await;
-    // Planned once, while there is nothing.
+    // The statements are planned here, while there are no jobs.
     assert!(world.storage.show(JobId(1)).await.unwrap().is_none());
     assert_eq!(world.storage.cancel(JobId(1)).await.unwrap(), Operated::NotFound);
 
-    // Before the server has seen any.
+    // The server has no statistics about jobs yet.
     world.is_refilled().await;
     world.looks_are_short("after a bulk").await;
     world.moves_are_short("after a bulk").await;
 
-    // One in twenty goes, from anywhere, and others come in its place.
+    // One job in twenty is deleted, at random places, and as many new jobs come in.
     world.sql("delete from jobs.ready where hashtext(id::text) % 20 = 0").await;
     world.sql("vacuum jobs.ready, jobs.finished").await;
     world.sql(&bulk(WAITING / 20)).await;
@@ -157,7 +158,7 @@ async fn wrong_statistics_spoil_no_look_by_id() {
     let mut own = storage.own_connector.connect().await.unwrap();
     let ids: Vec<i64> = (1..=200).collect();
     let full = "insert into jobs.ready (kind, args) select 'k', '{}' from generate_series(1, 1000)";
-    // The server takes the queue for one that was never full, for empty, for full, and for empty again.
+    // By its statistics, the server regards the queue as never full, then as empty, as full, and as empty again.
     let emptied = "delete from jobs.ready";
     let vacuum = "vacuum (truncate false) jobs.ready";
     for statistics in ["select 1", full, emptied, ANALYZE, full, ANALYZE, vacuum, emptied, vacuum, full] {

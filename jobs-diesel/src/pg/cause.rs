@@ -1,8 +1,8 @@
-//! What tokio-postgres leaves out of an error's text.
+//! Adds what tokio-postgres leaves out of an error's text.
 
 use tokio_postgres::error::SqlState;
 
-/// tokio-postgres says "error connecting to server" and leaves the reason to the source, and what to do to nobody.
+/// tokio-postgres says only "error connecting to server". The reason is in the error's source, and there is no advice.
 pub(super) fn with_cause(error: &tokio_postgres::Error) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);

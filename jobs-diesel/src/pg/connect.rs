@@ -1,4 +1,4 @@
-//! From a URL to a connection, with TLS where the URL asks for it.
+//! Opens connections from a URL, with TLS if the URL asks for it.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use super::settings::{self, Lease, Told};
 use super::tls::connector;
 use super::url::Url;
 
-/// What a request to cancel a statement may take: the server answers it only by hanging up.
+/// The time limit of a request to cancel a statement. The server answers it only by closing the connection.
 const CANCEL_LIMIT: Duration = Duration::from_secs(2);
 
 /// How to reach one server. No `Debug`: it holds the password.
@@ -28,26 +28,26 @@ const CANCEL_LIMIT: Duration = Duration::from_secs(2);
 pub(crate) struct Connector {
     config: Config,
     tls: Option<MakeRustlsConnect>,
-    /// Whether the schema `jobs` has another name on its connections.
+    /// Whether its connections use another name for the schema `jobs`.
     renamed: bool,
-    /// Set for the worker's own connections: how long one of its statements may take.
+    /// For the worker's own connections: the time limit of one of its statements.
     own: Option<Duration>,
     lease: Lease,
-    /// Transactions of the worker's own must say what they need.
+    /// Whether the worker's own transactions must set what they need.
     explicit: Told,
-    /// Of handlers.
+    /// The sessions of handlers' connections.
     sessions: Sessions,
-    /// What the URL says about the line holds.
+    /// Which settings for dead connections the URL makes itself. They override ours.
     line_of_url: LineOfUrl,
-    /// The same server in libpq's words, without settings.
+    /// The URL of the same server for libpq, without our settings.
     #[cfg(feature = "postgres-sync")]
     libpq: String,
 }
 
 impl Connector {
-    /// Reads a URL. `sslmode` means what it means to libpq: `disable`, `prefer` (the default) encrypts if the server can,
-    /// `require` always does, `verify-ca` and `verify-full` also check the certificate, against `sslrootcert`
-    /// (a PEM file) or the system's roots.
+    /// Reads a URL. `sslmode` has the same meaning as for libpq. `disable` never encrypts. `prefer` (the default)
+    /// encrypts if the server can. `require` always encrypts. `verify-ca` and `verify-full` also check the certificate,
+    /// against `sslrootcert` (a PEM file) or the system's roots.
     pub(crate) fn from_url(url: &str) -> StorageResult<Self> {
         let Url { mut config, query, mode, verify, roots } = Url::read(url)?;
         #[cfg(feature = "postgres-sync")]
@@ -74,45 +74,45 @@ impl Connector {
         })
     }
 
-    /// The same server as libpq is told of it: with our settings, and without, for poolers that refuse them.
+    /// The URLs of the same server for libpq: with our settings, and without them for poolers that refuse them.
     #[cfg(feature = "postgres-sync")]
     pub(crate) fn for_libpq(&self) -> [String; 2] {
         [super::libpq::with_line(&self.libpq, &self.config, self.lease.line()), self.libpq.clone()]
     }
 
-    /// The lease of the worker whose connections these are; what is opened from now on notices a dead line within it. `true`:
-    /// what was opened before does not.
+    /// Sets the lease of the worker that uses these connections. Connections that are opened from now on notice a dead
+    /// peer within the lease. Returns `true` if connections that were opened before do not.
     pub(crate) fn tell_lease(&self, lease: Duration) -> bool {
         self.lease.tell(lease)
     }
 
-    /// What a transaction of the worker's own must begin with.
+    /// Whether the worker's own transactions must set what they need.
     pub(crate) fn explicit(&self) -> &Told {
         &self.explicit
     }
 
-    /// Whether handlers' connections keep what is prepared on them.
+    /// Whether the sessions of handlers' connections keep prepared statements.
     pub(crate) fn sessions(&self) -> &Sessions {
         &self.sessions
     }
 
-    /// What sessions of the application are called, and what stands before the job's id.
+    /// The application name of our sessions. In a transaction of a handler, the job's id follows it.
     pub(crate) fn application_name(&self) -> &str {
         self.config.get_application_name().unwrap_or_default()
     }
 
-    /// The same server, where every statement finds the tables of `diesel-jobs` in the schema of `worker bench`.
+    /// The same server, but every statement finds the tables of `diesel-jobs` in the schema of `worker bench`.
     pub(crate) fn renamed(mut self) -> Self {
         self.config.application_name(renamed::SCHEMA);
         Self { renamed: true, ..self }
     }
 
-    /// The same server, for the worker's own statements, none of which takes longer than this.
+    /// The same server, for the worker's own statements. Each has this time limit.
     pub(crate) fn own(&self, limit: Duration) -> Self {
         Self { own: Some(limit), ..self.clone() }
     }
 
-    /// Opens a connection. Its [`settings`] go with it, unless they are refused.
+    /// Opens a connection with its [`settings`]. If the settings are refused, opens it without them.
     pub(crate) async fn connect(&self) -> ConnectionResult<AsyncPgConnection> {
         let mut conn = match self.open(&self.with_settings()).await {
             Err(ConnectionError::BadConnection(problem)) if settings::are_refused(&problem) => {
@@ -135,7 +135,7 @@ impl Connector {
         Ok(conn)
     }
 
-    /// What the URL says holds, except for what the worker's statements cannot do without: options that come later win.
+    /// The URL's options override ours, except for those that the worker's statements need: a later option wins.
     fn with_settings(&self) -> Config {
         let (line, said) = (self.lease.line(), self.line_of_url);
         let mut config = self.config.clone();
@@ -155,12 +155,12 @@ impl Connector {
         self.open_plain(config).await
     }
 
-    /// The channel on which this connector's workers are woken.
+    /// The notification channel that wakes this connector's workers.
     pub(crate) fn channel(&self) -> &'static str {
         if self.renamed { renamed::SCHEMA } else { CHANNEL }
     }
 
-    /// Opens a connection that hears notifications. Its statements reach the server as they are written.
+    /// Opens a connection that receives notifications. The schema in its statements is not renamed.
     pub(crate) async fn connect_to_listen(&self) -> ConnectionResult<AsyncPgConnection> {
         match self.open_plain(&self.with_settings()).await {
             Err(ConnectionError::BadConnection(problem)) if settings::are_refused(&problem) => {
@@ -170,7 +170,8 @@ impl Connector {
         }
     }
 
-    /// With a limit of its own: that of the URL ends with the handshake of TCP, and a server may say nothing after it.
+    /// This has its own time limit. The limit of the URL ends with the TCP handshake, and a server may be silent after
+    /// that.
     async fn open_plain(&self, config: &Config) -> ConnectionResult<AsyncPgConnection> {
         let opened = tokio::time::timeout(CHECKOUT_LIMIT, self.establish(config)).await;
         opened.unwrap_or_else(|_| Err(ConnectionError::BadConnection(SILENT.to_owned())))
@@ -190,7 +191,7 @@ impl Connector {
         }
     }
 
-    /// Asks the server to stop what a connection is doing. Best effort: the answer tells nothing.
+    /// Asks the server to cancel the current statement of a connection. Best effort: the answer tells nothing.
     pub(crate) async fn cancel(&self, token: CancelToken) {
         let cancelled = async {
             match &self.tls {
@@ -210,7 +211,7 @@ impl Connector {
     }
 }
 
-/// What is said when [`CHECKOUT_LIMIT`] is over.
+/// The error text when [`CHECKOUT_LIMIT`] is over.
 const SILENT: &str = "the server did not answer within 10 s";
 
 fn silent() -> diesel::result::Error {

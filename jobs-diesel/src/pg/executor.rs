@@ -1,4 +1,4 @@
-//! PostgreSQL's side of [`Executor`]: the user's own connection, sync or async.
+//! The PostgreSQL part of [`Executor`]: the user's own connection, sync or async.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -15,7 +15,7 @@ use crate::executor::{Executor, PgAsync};
 
 type Inserted = (i64, Option<bool>);
 
-/// Inserts all jobs; more than one chunk only inside a transaction of its own (or a savepoint of the caller's).
+/// Inserts all jobs. Several chunks get their own transaction, or a savepoint in the caller's transaction.
 pub(crate) fn insert_many<C>(conn: &mut C, jobs: Vec<NewJob>) -> BoxFuture<'_, QueryResult<Vec<JobId>>>
 where
     C: AsyncConnection<Backend = Pg>,
@@ -66,7 +66,7 @@ where
     fn insert_one(&mut self, job: Result<NewJob, InvalidJob>) -> BoxFuture<'_, Result<JobId, EnqueueError>> {
         Box::pin(async move {
             let job = job?;
-            // Not `get_result`: it answers with the first row, and a server that goes down sends that before it commits.
+            // `get_result` would return the first row. A server that goes down may send that row and then not commit.
             let inserted: Vec<Inserted> = diesel_async::RunQueryDsl::load(EnqueueQuery::new(&job), self).await?;
             let (id, _) = inserted.first().ok_or(diesel::result::Error::NotFound)?;
             Ok(JobId(*id))

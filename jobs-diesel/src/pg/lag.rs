@@ -1,18 +1,19 @@
-//! How far scan floors stay behind the database's clock. A transaction that commits within the lag is seen by the next claim; one
-//! that takes longer waits for a rescan. In return every claim walks over what came into the queue within the lag: where
-//! that takes long, because nothing of it can be removed or most of it is not committed, the lag becomes shorter.
+//! How far scan floors stay behind the database's clock. The next claim sees a transaction that commits within the lag.
+//! A transaction that takes longer waits for a rescan. But every claim reads all entries that came into the queue
+//! within the lag. If that takes long, the lag becomes shorter. Causes are dead entries that no vacuum can remove, and
+//! many jobs that are not committed.
 
 use std::time::{Duration, Instant};
 
 const MOST: Duration = Duration::from_secs(2);
 const LEAST: Duration = Duration::from_millis(100);
-/// What a claim may take,
+/// A claim that brings no jobs is slow if it takes longer than this.
 const QUICK: Duration = Duration::from_millis(2);
-/// and so much more for each job that it brings.
+/// Each job that a claim brings allows this much more time.
 const EACH: Duration = Duration::from_micros(25);
-/// So many claims in a row were slow: it is not chance.
+/// This many slow claims in a row shorten the lag. Fewer may be chance.
 const IN_A_ROW: u32 = 3;
-/// After so long without that, the lag grows by a tenth.
+/// After this long without a change, the lag grows by a tenth.
 const CALM: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
@@ -31,7 +32,7 @@ impl Lag {
         self.lag
     }
 
-    /// After a claim that took this long and brought so many jobs.
+    /// Records that a claim took this long and brought this many jobs.
     pub(crate) fn claimed(&mut self, took: Duration, jobs: usize, now: Instant) {
         let fair = QUICK + EACH * u32::try_from(jobs).unwrap_or(u32::MAX);
         self.slow = if took > fair { self.slow + 1 } else { 0 };

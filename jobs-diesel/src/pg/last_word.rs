@@ -1,12 +1,13 @@
-//! What the server said when it ended a connection. It says so unasked, while nobody waits for an answer (a session was idle in its
-//! transaction for too long, an administrator ended it), and whoever asks next hears only that the connection is closed.
+//! The message of a server that ended a connection. The server sends it while no statement is running: a session was
+//! idle in its transaction for too long, or an administrator ended it. The next statement learns only that the
+//! connection is closed.
 
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
 use diesel_async::AsyncPgConnection;
 use diesel_async::pooled_connection::PoolableConnection as _;
 use futures_util::{FutureExt as _, StreamExt as _};
 
-/// Its text, if this connection was ended with one that nobody has heard yet.
+/// The text of that message, if the server ended this connection and the message was not read yet.
 pub(crate) fn of(conn: &mut AsyncPgConnection) -> Option<String> {
     if !conn.is_broken() {
         return None;
@@ -20,7 +21,7 @@ pub(crate) fn of(conn: &mut AsyncPgConnection) -> Option<String> {
     None
 }
 
-/// The error of a statement that found its connection closed, with the reason.
+/// Adds the reason to the error of a statement that found its connection closed.
 pub(crate) fn added_to(error: DieselError, conn: &mut AsyncPgConnection) -> DieselError {
     let DieselError::DatabaseError(
         kind @ (DatabaseErrorKind::ClosedConnection | DatabaseErrorKind::UnableToSendCommand),

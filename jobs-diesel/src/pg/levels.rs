@@ -1,20 +1,23 @@
-//! Where the next claim starts to look. A *level* is one priority of one queue; its *scan floor* is the `run_at` below which
-//! claims do not look any more.
+//! Where the next claim begins to read. A *level* is one priority of one queue. Its *scan floor* is the `run_at` below
+//! which claims no longer read.
 //!
-//! Without floors a claim walks over every index entry that it can do nothing with: jobs claimed before that no vacuum could
-//! remove yet (one forgotten transaction with an old snapshot, and that is all that was done since), jobs of kinds that this
-//! program does not know, and jobs of transactions that have not committed.
+//! Without floors, a claim reads every index entry that it cannot use. Such entries belong to jobs that were claimed
+//! before but that no vacuum could remove yet. One forgotten transaction with an old snapshot keeps the entries of all
+//! jobs claimed since it began. Others belong to jobs of kinds that this program does not know, and to jobs of
+//! transactions that have not committed.
 //!
-//! A floor follows the database's clock at a distance, the [lag](super::lag). It may pass jobs: a transaction that was open
-//! for longer than the lag commits below it, and jobs that are rescued or given back return to their old place. These
-//! *stragglers* are found by a [rescan](super::queries::rescan) beside the claims, about every second; it lowers the floor to
-//! what it found. So: without rescans, jobs would be lost from sight; without the lag, jobs would only start late.
+//! A floor follows the database's clock at a distance, the [lag](super::lag). It may pass jobs. A transaction that was
+//! open for longer than the lag commits below it. Jobs that are rescued or given back return to their old place. All
+//! these jobs are *stragglers*. A [rescan](super::queries::rescan) finds them about every second, in parallel with the
+//! claims, and lowers the floor to them. Without rescans, stragglers would never be found. Without the lag, no job
+//! would be lost, but jobs would start late.
 //!
-//! A claim that got all it wanted leaves off in the middle of a level. For 50 ms the next ones go on from there and not from
-//! the floor: while a backlog is drained faster than the lag passes, all that was claimed lies between the two.
+//! A claim that got all it wanted stops in the middle of a level. For 50 ms the next claims go on from there and not
+//! from the floor. While a backlog is drained faster than the lag passes, all jobs that were claimed lie between the
+//! floor and that place.
 //!
-//! Priorities that this worker does not know stand in the *gaps* between its levels. A claim tries the gaps, too, while that is
-//! cheap; whether it is, the [discovery](super::queries::discover) of each rescan measures.
+//! Priorities that this worker does not know lie in the *gaps* between its levels. A claim reads the gaps, too, while
+//! that is cheap. The [discovery](super::queries::discover) of each rescan measures whether it is.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -22,6 +25,7 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, TimeDelta, Utc};
 use diesel_jobs_core::storage::Claim;
 
+mod learn;
 mod level;
 mod plan;
 
@@ -31,23 +35,24 @@ use super::unchanged::Unchanged;
 use level::Level;
 pub(crate) use plan::{OnlyLevel, Plan, Scan};
 
-/// A level that nothing was found in for this long is forgotten; should it be used again, it is found again.
+/// A level in which nothing was found for this long is forgotten. If it is used again, it is found again.
 const FORGET_AFTER: Duration = Duration::from_secs(600);
-/// Levels of one queue that a claim looks at. Beyond them jobs are found by a rescan.
+/// How many levels of one queue a claim reads. A rescan finds the jobs of all others.
 const MOST_LEVELS: usize = 64;
-/// A claim tries the gaps while all of them together take no longer than this.
+/// A claim reads the gaps while reading all of them takes no longer than this.
 const CHEAP: Duration = Duration::from_millis(8);
-/// The database's clock may be set back by its host. Beyond this step nothing known about levels holds any more.
+/// The database's host may set its clock back. After a step of more than this, everything known about levels is
+/// forgotten.
 const STEP_BACK: TimeDelta = TimeDelta::seconds(1);
 
-/// Stands for all queues among those that are paused, while the database is frozen. None has this name.
+/// Stands for all queues in the list of paused queues, while the database is frozen. No queue has this name.
 pub(crate) const ALL_QUEUES: &str = "";
 
-/// Just beyond all priorities.
+/// One more than the highest priority.
 const ABOVE: i32 = i16::MAX as i32 + 1;
 const BELOW: i32 = i16::MIN as i32 - 1;
 
-/// One claimed job, as far as floors go.
+/// What scan floors need to know about one claimed job.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen<'a> {
     pub(crate) queue: &'a str,
@@ -64,7 +69,7 @@ pub(crate) struct Straggler {
     pub(crate) id: i64,
 }
 
-/// What one worker knows.
+/// What one worker knows about its levels.
 #[derive(Debug)]
 pub(crate) struct Levels {
     used: Instant,
@@ -77,7 +82,7 @@ pub(crate) struct Levels {
     /// Whether a first rescan was made or tried.
     begun: bool,
     try_gaps: bool,
-    /// Whether the last claim brought nothing: the next one will not bring many.
+    /// Whether the last claim brought nothing. The next one will then not bring many jobs.
     pub(crate) expects_few: bool,
     /// The last rescan, if it found nothing.
     unchanged: Option<Unchanged>,
@@ -107,22 +112,22 @@ impl Levels {
         now.duration_since(self.used) < FORGET_AFTER
     }
 
-    /// Whether the first rescan is still to be made. Says so once.
+    /// Whether the first rescan must still be made. Returns `true` only once.
     pub(crate) fn begin(&mut self) -> bool {
         !std::mem::replace(&mut self.begun, true)
     }
 
-    /// For claims.
+    /// The plan of a claim.
     pub(crate) fn plan(&self, claim: &Claim, at: Instant) -> Plan {
         self.plan_with(claim, MOST_LEVELS, self.try_gaps, Some(at))
     }
 
-    /// For looks at what is due: from all floors.
+    /// The plan of a poll for due jobs: from all floors.
     pub(crate) fn plan_from_floors(&self, claim: &Claim) -> Plan {
         self.plan_with(claim, MOST_LEVELS, self.try_gaps, None)
     }
 
-    /// For rescans: all levels, and the gaps between them.
+    /// The plan of a rescan: all levels, and the gaps between them.
     pub(crate) fn plan_of_all(&mut self, claim: &Claim, at: Instant) -> Plan {
         for levels in self.queues.values_mut() {
             levels.retain(|_, level| at.duration_since(level.used) < FORGET_AFTER);
@@ -160,7 +165,7 @@ impl Levels {
             if gaps && above - BELOW > 1 {
                 scan(above, BELOW, None);
             }
-            // Most jobs have no priority: this level is looked at even while it cannot be told which there are.
+            // Most jobs have no priority. So this level is read even while it is unknown which levels there are.
             if !gaps && above > 0 {
                 scan(0, 0, None);
             }
@@ -169,7 +174,8 @@ impl Levels {
         plan
     }
 
-    /// Since when a level must have been used to be among so many.
+    /// A level that was used at this time or later is one of the `most` newest. `None` if there are no more than `most`
+    /// levels.
     fn oldest_of(&self, levels: &BTreeMap<i16, Level>, most: usize) -> Option<Instant> {
         if levels.len() <= most {
             return None;
@@ -179,120 +185,7 @@ impl Levels {
         used.get(most - 1).copied()
     }
 
-    /// Learns from a claim that looked there and brought these jobs, at least one.
-    pub(crate) fn claimed(&mut self, claim: &Claim, plan: &Plan, jobs: &[Seen<'_>], clock: DateTime<Utc>, at: Instant) {
-        let Some(behind) = self.behind(clock) else { return };
-        for (wanted, scans) in claim.wanted.iter().zip(&plan.of_queue) {
-            let ours: Vec<&Seen<'_>> = jobs.iter().filter(|job| job.queue == wanted.queue.as_ref()).collect();
-            let Some(lowest) = ours.iter().map(|job| job.priority).min() else {
-                self.emptied(&wanted.queue, &plan.scans[scans.clone()], behind);
-                continue;
-            };
-            let levels = self.queues.entry(wanted.queue.to_string()).or_default();
-            for job in &ours {
-                let new = Level::new(job.run_at, at);
-                levels.entry(job.priority).or_insert(new).used = at;
-            }
-            // The claim went from level to level, and on only when one was empty up to its own moment. If it stopped
-            // because it had enough, its last level is empty only up to the last job it took there; so, too, where it may
-            // have met a job that must not be claimed ahead.
-            let stopped_early = ours.len() >= wanted.slots;
-            for scan in &plan.scans[scans.clone()] {
-                let lowest_here = i32::from(lowest);
-                if scan.hi < lowest_here && stopped_early {
-                    break;
-                }
-                let (lo, hi) = if scan.hi == scan.lo { (scan.lo, scan.hi) } else { (scan.lo + 1, scan.hi - 1) };
-                let passed = levels.range_mut(clamp(lo)..=clamp(hi));
-                for (priority, level) in passed {
-                    // It may have gone down since the claim began.
-                    if i32::from(*priority) < lo
-                        || i32::from(*priority) > hi
-                        || scan.floor.is_some_and(|floor| level.floor < floor)
-                    {
-                        continue;
-                    }
-                    let last = ours.iter().filter(|job| job.priority == *priority).map(|job| job.run_at).max();
-                    match priority.cmp(&lowest) {
-                        std::cmp::Ordering::Equal if stopped_early => {
-                            level.leave_off(scan, last.unwrap_or(behind), behind, at)
-                        }
-                        std::cmp::Ordering::Less if stopped_early => {}
-                        // A scan without a floor has not looked at what is older.
-                        _ if scan.floor.is_none() && last.is_none() => {}
-                        _ => level.empty(scan, behind),
-                    }
-                }
-            }
-        }
-    }
-
-    /// Learns from a look that saw that nothing is due.
-    pub(crate) fn nothing_due(&mut self, claim: &Claim, plan: &Plan, clock: DateTime<Utc>, paused: Vec<String>) {
-        self.paused = paused.into_iter().collect();
-        let Some(behind) = self.behind(clock) else { return };
-        for (wanted, scans) in claim.wanted.iter().zip(&plan.of_queue) {
-            self.emptied(&wanted.queue, &plan.scans[scans.clone()], behind);
-        }
-    }
-
-    /// There is nothing in this queue up to now, at least not for this worker.
-    fn emptied(&mut self, queue: &str, scans: &[Scan], behind: DateTime<Utc>) {
-        if self.paused.contains(queue) || self.paused.contains(ALL_QUEUES) {
-            return;
-        }
-        for scan in scans {
-            let Some(priority) = scan.level() else { continue };
-            let Some(floor) = scan.floor else { continue };
-            let level = self.queues.get_mut(queue).and_then(|levels| levels.get_mut(&priority));
-            if let Some(level) = level.filter(|level| level.floor >= floor && level.floor < behind) {
-                level.empty(scan, behind);
-            }
-        }
-    }
-
-    /// Learns which levels there are in the gaps of this plan, and how long it took to see.
-    pub(crate) fn discovered(
-        &mut self,
-        found: &[(String, i16)],
-        paused: Vec<String>,
-        clock: DateTime<Utc>,
-        took: Duration,
-        at: Instant,
-    ) {
-        self.paused = paused.into_iter().collect();
-        self.try_gaps = took <= CHEAP;
-        let Some(floor) = self.behind(clock) else { return };
-        for (queue, priority) in found {
-            let new = Level::new(floor, at);
-            self.queues.entry(queue.clone()).or_default().entry(*priority).or_insert(new);
-        }
-    }
-
-    /// Learns from a rescan below the floors of this plan. What was there before, too, was passed over by claims that looked
-    /// right at it; the next one tries every row. The next claim begins at the floor: whatever stands above it is seen.
-    pub(crate) fn rescanned(&mut self, claim: &Claim, plan: &Plan, found: &[Straggler], at: Instant) {
-        for scan in &plan.scans {
-            let (Some(priority), Some(floor)) = (scan.level(), scan.floor) else { continue };
-            let queue = claim.wanted[scan.queue].queue.as_ref();
-            let level = self.queues.get_mut(queue).and_then(|levels| levels.get_mut(&priority));
-            let Some(level) = level else { continue };
-            level.left_off = None;
-            match found.iter().find(|found| found.priority == priority && found.queue == queue) {
-                Some(found) => {
-                    let this = Some((found.run_at, found.id));
-                    level.thorough = level.straggler == this;
-                    level.floor = level.floor.min(found.run_at);
-                    (level.straggler, level.used) = (this, at);
-                }
-                None => {
-                    level.straggler.take_if(|(run_at, _)| *run_at < floor);
-                }
-            }
-        }
-    }
-
-    /// A rescan of all levels, after the server had counted so many changes.
+    /// Records a rescan of all levels, made after the server had counted this many changes.
     pub(crate) fn note_unchanged(&mut self, found_nothing: bool, changes: Option<i64>, began: Instant, took: Duration) {
         self.unchanged = Unchanged::new(changes, &self.paused, began, took).filter(|_| found_nothing);
     }
@@ -302,7 +195,7 @@ impl Levels {
         self.unchanged.as_ref().is_some_and(|last| last.still(changes, &self.paused, now))
     }
 
-    /// Up to where floors may follow this time of the database. `None`: its clock was set back, and all that was known is
+    /// How far floors may rise at this time of the database. `None` if its clock was set back: then everything known is
     /// forgotten.
     fn behind(&mut self, clock: DateTime<Utc>) -> Option<DateTime<Utc>> {
         if self.clock.is_some_and(|newest| clock < newest - STEP_BACK) {
@@ -314,11 +207,6 @@ impl Levels {
         self.clock = self.clock.max(Some(clock));
         Some(clock - self.lag.get())
     }
-}
-
-/// A priority out of a scan's bounds, which may lie just beyond all priorities.
-fn clamp(priority: i32) -> i16 {
-    i16::try_from(priority).unwrap_or(if priority > 0 { i16::MAX } else { i16::MIN })
 }
 
 #[cfg(test)]

@@ -1,16 +1,16 @@
-//! A database URL in the one form that libpq and we cannot read differently: each part percent-encoded, in a parameter of its
-//! own. As it was typed it may mean something else to libpq (a `/` in the password ends it there, a lone `%` is an error), and
-//! libpq's errors quote what they stumble over.
+//! Writes a database URL in a form that libpq and we read in the same way. Each part is percent-encoded, in its own
+//! parameter. The original text may have another meaning for libpq: a `/` in the password ends the password, and a
+//! single `%` is an error. The errors of libpq also quote the text that it cannot read.
 
 use tokio_postgres::Config;
 use tokio_postgres::config::Host;
 
 use super::settings::Line;
 
-/// The parameters that are also parts of a URL: taken from what was understood of both.
+/// The parameters that are also parts of a URL. Their values come from the parsed URL, which includes both.
 const PARTS: [&str; 5] = ["user", "password", "host", "port", "dbname"];
 
-/// The URL for libpq; `query` is what was typed behind the `?`.
+/// The URL for libpq. `query` is the text after the `?` of the original URL.
 pub(super) fn url(config: &Config, query: &str) -> String {
     let mut parameters: Vec<String> = query
         .split('&')
@@ -21,7 +21,7 @@ pub(super) fn url(config: &Config, query: &str) -> String {
         parameters.extend(value.filter(|value| !value.is_empty()).map(|value| format!("{name}={value}")));
     };
     part("user", config.get_user().map(|user| encoded(user.as_bytes())));
-    // libpq takes no NUL, and quotes what holds one.
+    // libpq accepts no NUL, and its error quotes a value that holds one.
     part("password", config.get_password().filter(|password| !password.contains(&0)).map(encoded));
     part("dbname", config.get_dbname().map(|name| encoded(name.as_bytes())));
     let host = |host: &Host| match host {
@@ -34,7 +34,8 @@ pub(super) fn url(config: &Config, query: &str) -> String {
     format!("postgres://?{}", parameters.join("&"))
 }
 
-/// The same URL, whose connections notice a dead line, at both ends. What was typed comes last, and so holds.
+/// The same URL, with settings that make both ends notice a dead connection. The original parameters come last, so they
+/// win.
 pub(super) fn with_line(url: &str, config: &Config, line: Line) -> String {
     let typed = url.split_once('?').map_or("", |(_, query)| query);
     let options = match config.get_options() {
@@ -52,7 +53,7 @@ pub(super) fn with_line(url: &str, config: &Config, line: Line) -> String {
     format!("postgres://?{}", ours.iter().map(String::as_str).chain(others).collect::<Vec<_>>().join("&"))
 }
 
-/// Two of tokio-postgres's parameters libpq knows otherwise: one by another name, one in another unit.
+/// libpq knows two parameters of tokio-postgres differently: one by another name, one in another unit.
 fn translated(pair: &str) -> String {
     match pair.split_once('=') {
         Some(("keepalives_retries", count)) => format!("keepalives_count={count}"),

@@ -1,5 +1,5 @@
-//! The limit of a claim is a limit, whatever plan the server makes for it: a claim that returns more than was asked for is
-//! how queues on PostgreSQL have run jobs that nobody had a slot for.
+//! A claim never returns more jobs than were asked for, whatever plan the server makes for it. Without this limit,
+//! queues on PostgreSQL have run jobs for which there was no slot.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -32,7 +32,7 @@ const SWITCHES: [&str; 13] = [
     "enable_hashagg",
 ];
 
-/// Some setting of the planner, and some belief about the tables.
+/// A random setting of the planner, or random statistics of the tables.
 fn whim(rng: &mut StdRng) -> String {
     let mut sql = String::new();
     for switch in SWITCHES {
@@ -64,7 +64,7 @@ async fn no_claim_brings_more_than_it_asked_for() {
     let mut claimed = 0;
     for _ in 0..ROUNDS {
         crate::enqueue_all(&mut claimers[0], vec![NewJob::raw("k", "{}"); 60]).await.unwrap();
-        // One after another: they would wait for each other's row of the catalogue.
+        // One after another, because in parallel they would wait for each other's row in the catalogue.
         for conn in &mut claimers {
             conn.batch_execute(&whim(&mut rng)).await.unwrap();
         }

@@ -1,10 +1,10 @@
-//! What a URL says about dead lines, and what is set where it says nothing.
+//! What a URL says about dead connections, and the settings that it does not make.
 
 use tokio_postgres::Config;
 
 use super::settings::Line;
 
-/// Which ways to notice a dead line the URL sets itself, by the names of its parameters.
+/// Which settings for dead connections the URL makes itself, by the names of its parameters.
 #[derive(Clone, Copy, Default)]
 pub(super) struct LineOfUrl {
     keepalives: bool,
@@ -26,7 +26,7 @@ impl LineOfUrl {
         }
     }
 
-    /// Sets what the URL does not.
+    /// Makes the settings that the URL does not make.
     pub(super) fn add_to(self, config: &mut Config, line: Line) {
         if !self.keepalives {
             config.keepalives(true);

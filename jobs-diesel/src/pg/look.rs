@@ -1,4 +1,4 @@
-//! `claim`, `next_due` and `rescan` of PostgreSQL: each looks where [`Levels`] says, and tells it what it saw.
+//! `claim`, `next_due` and `rescan` of PostgreSQL. Each reads where [`Levels`] says, and reports what it saw.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -21,8 +21,8 @@ use super::queries::rescan::{RescanQuery, RescanRow};
 use super::refused::may_be_a_rows;
 use super::{PgStorage, run};
 
-/// What the first claim of a worker waits for its first rescan. Beside dead entries by the million that takes seconds; new jobs
-/// are claimed meanwhile.
+/// How long the first claim of a worker waits for its first rescan. With millions of dead entries the rescan takes
+/// seconds, and new jobs should be claimed meanwhile.
 const FIRST_RESCAN: Duration = Duration::from_millis(500);
 
 impl PgStorage {
@@ -59,19 +59,19 @@ impl PgStorage {
         if !jobs.is_empty() || !plan.goes_on() {
             return Ok(jobs);
         }
-        // A job may have come back below.
+        // A job may have come back between the floor and the place where the claim began.
         let plan = self.levels(claim.worker, |levels| levels.plan_from_floors(claim));
         self.claim_by(&plan, claim).await
     }
 
-    /// Where this brings nothing, there may be something all the same.
+    /// If this brings nothing, there may still be jobs.
     async fn claim_few(&self, plan: &Plan, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
         let Some(query) = ClaimFewQuery::new(claim, plan) else { return Ok(Vec::new()) };
         let (asked, durable) = (Instant::now(), self.outage.is_recent());
         let rows: StorageResult<Vec<ClaimedRow>> = run!(self, "claim", conn => query.durable(durable).load(conn));
         match rows {
             Ok(rows) => Ok(self.take(rows, &plan.levels(), claim, asked)),
-            // The other claim sets it apart.
+            // The claim that follows sets the row apart.
             Err(problem) if may_be_a_rows(&problem) => Ok(Vec::new()),
             Err(problem) => Err(problem),
         }
@@ -130,7 +130,7 @@ impl PgStorage {
         Ok(if blind { Some(due.map_or(NEXT_QUEUES, |due| due.min(NEXT_QUEUES))) } else { due })
     }
 
-    /// Asks which queues have jobs, if that is known to be quick.
+    /// Asks which queues have jobs, if the query is known to be fast. Returns `None` if it did not ask.
     async fn live(&self, claim: &Claim) -> StorageResult<Option<HashSet<String>>> {
         let asked = Instant::now();
         if !self.levels(claim.worker, |levels| levels.many.asks(asked)) {
@@ -142,14 +142,15 @@ impl PgStorage {
         Ok(Some(live.into_iter().collect()))
     }
 
-    /// The first rescan of a worker shows where jobs wait. If it takes long, it goes on beside the first claims.
+    /// The first rescan of a worker finds where jobs wait. If it takes long, it goes on in parallel with the first
+    /// claims.
     async fn begin(&self, claim: &Claim) {
         if self.levels(claim.worker, super::levels::Levels::begin) {
             let (storage, claim) = (self.clone(), Claim { bypass_limit: true, ..claim.clone() });
             let first = tokio::spawn(async move { storage.rescan_below(&claim, RescanReason::CameBack).await });
             match tokio::time::timeout(FIRST_RESCAN, first).await {
                 Ok(Ok(Ok(_))) => {}
-                // The rescans that follow find what this one has not.
+                // Later rescans find what this one has not found.
                 Ok(Ok(Err(problem))) => tracing::debug!(target: "diesel_jobs", { %problem }, "the first rescan failed"),
                 Ok(Err(_)) | Err(_) => {}
             }

@@ -1,5 +1,5 @@
-//! What claims cost, in buffers of the server, where queues are odd: floors keep them from all that they can do nothing with, and
-//! rescans find what came below the floors.
+//! What claims on unusual queues cost, in buffers of the server. Scan floors keep claims away from entries that they
+//! cannot use, and rescans find the jobs that came below the floors.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ struct World {
 }
 
 impl World {
-    /// A database with a worker that wants so many jobs of kind `k` from each of these queues.
+    /// A database with a worker that wants this many jobs of kind `k` from each of these queues.
     async fn new(slots: usize, queues: &[&str]) -> Self {
         let (admin, name, storage) = database().await;
         let worker = WorkerId::generate();
@@ -40,7 +40,7 @@ impl World {
         self.conn.batch_execute(sql).await.unwrap();
     }
 
-    /// What the worker's next claim would touch.
+    /// How many buffers the worker's next claim would touch.
     async fn buffers(&mut self) -> u64 {
         let plan = self.storage.levels(self.claim.worker, |levels| levels.plan_from_floors(&self.claim));
         let few = match ClaimFewQuery::new(&self.claim, &plan) {
@@ -50,14 +50,14 @@ impl World {
         buffers(&mut self.conn, ClaimQuery::new(&self.claim, &plan)).await.max(few)
     }
 
-    /// What a claim would touch that begins at the bottom.
+    /// How many buffers a claim that begins at the bottom would touch.
     async fn buffers_from_the_bottom(&mut self) -> u64 {
         let scan = Scan { queue: 0, hi: 0, lo: 0, floor: Some(DateTime::UNIX_EPOCH), go_on: None, thorough: true };
         let plan = Plan { scans: vec![scan], of_queue: std::iter::once(0..1).collect(), lag: Duration::ZERO };
         buffers(&mut self.conn, ClaimQuery::new(&self.claim, &plan)).await
     }
 
-    /// Runs jobs one by one for longer than the floors stay behind.
+    /// Runs jobs one by one, for longer than the lag.
     async fn a_while(&mut self) {
         for _ in 0..6 {
             tokio::time::sleep(Duration::from_millis(500)).await;
@@ -65,7 +65,7 @@ impl World {
         }
     }
 
-    /// A worker that finds nothing, for longer than the floors stay behind.
+    /// A worker that finds nothing, for longer than the lag.
     async fn an_idle_while(&self) {
         for _ in 0..2 {
             tokio::time::sleep(Duration::from_millis(1_300)).await;
@@ -74,7 +74,7 @@ impl World {
         }
     }
 
-    /// Rescans until claims look at unknown priorities, too: on a busy machine that takes too long at first.
+    /// Rescans until claims read the gaps, too. On a busy machine, that takes too long at first.
     async fn looks_above(&self) {
         let asked = Instant::now();
         loop {
@@ -87,7 +87,7 @@ impl World {
         }
     }
 
-    /// Claims as a worker does, with a rescan now and then, until so many have come.
+    /// Claims as a worker does, with a rescan from time to time, until this many jobs have come.
     async fn claim_all(&self, jobs: usize) -> usize {
         let (mut claimed, asked) = (0, Instant::now());
         while claimed < jobs && asked.elapsed() < Duration::from_secs(60) {
@@ -187,11 +187,11 @@ async fn a_claim_after_a_full_one_does_not_walk_over_what_that_took() {
     for _ in 0..18 {
         assert_eq!(world.storage.claim(&world.claim).await.unwrap().len(), 500);
     }
-    // All were enqueued within the lag. As of a moment at which the last look from the floor was young:
+    // All jobs were enqueued within the lag. The plan is for a time shortly after the last claim from the floor.
     world.claim.wanted = vec![Wanted::new("default", 5)];
     let plan = world.storage.levels(world.claim.worker, |levels| levels.plan(&world.claim, began));
     let going_on = buffers(&mut world.conn, ClaimQuery::new(&world.claim, &plan)).await;
-    // On a slow machine the floors may have followed.
+    // On a slow machine the floors may have risen meanwhile.
     let from_bottom = world.buffers_from_the_bottom().await;
     assert!(from_bottom > 2 * going_on, "{going_on} buffers where the last left off, {from_bottom} from the bottom");
     drop(forgotten);
@@ -237,17 +237,17 @@ async fn jobs_of_an_unknown_kind_cost_a_claim_nothing_at_any_priority() {
     let unknown = "insert into jobs.ready (kind, priority, args)
         select 'of_a_newer_program', p, '{}' from generate_series(1, 4000), unnest('{7, 0, -7}'::smallint[]) p";
     world.sql(unknown).await;
-    // While it is idle,
+    // While the worker is idle, jobs of an unknown kind cost nothing.
     world.storage.rescan(&world.claim, RescanReason::CameBack).await.unwrap();
     world.an_idle_while().await;
     let idle = world.buffers().await;
     assert!(idle <= FEW, "{idle} buffers");
-    // and while it works, and more come.
+    // Nor do they while the worker runs jobs and more of them come.
     world.sql(unknown).await;
     world.a_while().await;
     let busy = world.buffers().await;
     assert!(busy <= FEW, "{busy} buffers");
-    // A worker that starts now finds its jobs behind them.
+    // A worker that starts now finds its own jobs behind them.
     crate::enqueue_all(&mut world.conn, vec![NewJob::raw("k", "{}"); 3]).await.unwrap();
     tokio::time::sleep(Duration::from_secs(3)).await;
     let newcomer = Claim { worker: WorkerId::generate(), ..world.claim.clone() };
@@ -279,7 +279,7 @@ async fn jobs_that_are_not_committed_cost_a_claim_nothing() {
 async fn a_clock_that_was_set_back_leaves_no_floor_ahead() {
     let mut world = World::new(5, &["default"]).await;
     world.a_while().await;
-    // As if this worker had seen the clock an hour later.
+    // Makes the worker believe that the clock was an hour later.
     let ahead = chrono::Utc::now() + Duration::from_secs(3600);
     world.storage.levels(world.claim.worker, |levels| {
         let plan = levels.plan_from_floors(&world.claim);
@@ -307,7 +307,7 @@ async fn a_claim_from_many_queues_costs_what_the_queues_with_jobs_cost() {
     assert_eq!(world.claim_all(3).await, 3);
     crate::enqueue_all(&mut world.conn, names.iter().map(|queue| job(queue)).collect::<Vec<_>>()).await.unwrap();
     assert_eq!(world.claim_all(1000).await, 1000, "every queue has its turn");
-    // On a busy machine it may ask to look at other queues soon.
+    // On a busy machine the answer may be to look at other queues soon.
     let due = world.storage.next_due(&world.claim, Duration::MAX).await.unwrap();
     assert!(due.is_none_or(|due| !due.is_zero()), "nothing is left");
     world.end().await;

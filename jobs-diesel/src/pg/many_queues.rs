@@ -1,22 +1,22 @@
-//! Claims of a worker that serves many queues: only some of them are named in each statement.
+//! Claims of a worker that serves many queues. Each statement names only some of them.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use diesel_jobs_core::storage::{Claim, Wanted};
 
-/// Queues that one claim names. A queue costs a claim about as much as a job does.
+/// How many queues one claim names. A queue costs a claim about as much as a job does.
 pub(crate) const AT_ONCE: usize = 64;
-/// If it takes longer to ask which queues have jobs,
+/// The query for the queues that have jobs is slow if it takes longer than this.
 const SLOW: Duration = Duration::from_millis(20);
-/// so many times in a row, the worker does without: once may be chance, or the first answer on a new connection,
+/// After this many slow answers in a row, the worker no longer asks. Fewer may be chance, or a new connection.
 const IN_A_ROW: u32 = 3;
-/// for so long,
+/// How long the worker then does not ask.
 const BLIND: Duration = Duration::from_secs(10);
-/// and looks at other queues this soon.
+/// While the worker does not ask, it looks at other queues this soon.
 pub(crate) const NEXT_QUEUES: Duration = Duration::from_millis(20);
 
-/// Which queues are next.
+/// Which queues the next claim names.
 #[derive(Debug, Default)]
 pub(crate) struct ManyQueues {
     next: usize,
@@ -30,13 +30,13 @@ impl ManyQueues {
         self.blind_until.is_none_or(|until| now >= until)
     }
 
-    /// How long the answer took.
+    /// Records how long the answer took.
     pub(crate) fn asked(&mut self, took: Duration, now: Instant) {
         self.slow = if took > SLOW { self.slow.saturating_add(1) } else { 0 };
         self.blind_until = (self.slow >= IN_A_ROW).then(|| now + BLIND);
     }
 
-    /// The next queues of the claim, in turns, of those that have jobs if that is known.
+    /// The queues that the next claim names, in turns. If it is known which queues have jobs, only those are named.
     pub(crate) fn some_of(&mut self, claim: &Claim, live: Option<&HashSet<String>>) -> Claim {
         let mut wanted: Vec<&Wanted> = all_of(claim, live).collect();
         if wanted.len() > AT_ONCE {
@@ -49,7 +49,7 @@ impl ManyQueues {
     }
 }
 
-/// Those that have jobs, if that is known.
+/// The queues that have jobs, if that is known; otherwise all.
 pub(crate) fn all_of<'a>(claim: &'a Claim, live: Option<&'a HashSet<String>>) -> impl Iterator<Item = &'a Wanted> {
     claim.wanted.iter().filter(move |wanted| live.is_none_or(|live| live.contains(wanted.queue.as_ref())))
 }

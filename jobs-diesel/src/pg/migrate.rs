@@ -1,5 +1,5 @@
-//! Applying the schema to PostgreSQL, on async and sync connections. Versions go in one by one, each in a
-//! transaction that holds an advisory lock, so that deploys which start together do not collide.
+//! Applies the schema to PostgreSQL, on async and sync connections. Each version is applied in its own transaction,
+//! which holds an advisory lock, so that deploys that start together do not collide.
 
 use async_trait::async_trait;
 use diesel::pg::Pg;
@@ -17,7 +17,7 @@ use crate::ledger::{self, Applied, missing, newest_applied};
 use crate::migrations::{LiveJobs, Migration, Migrator, POSTGRES};
 
 diesel::define_sql_function! {
-    /// PostgreSQL's advisory lock until the end of the transaction.
+    /// Takes PostgreSQL's advisory lock until the end of the transaction.
     fn pg_advisory_xact_lock(key: BigInt);
 }
 
@@ -29,10 +29,10 @@ struct Exists {
 
 const LEDGER_EXISTS: &str = "select to_regclass('jobs.schema_migration') is not null as exists";
 
-/// What each `down.sql` asks for before it deletes jobs that wait or run.
+/// What each `down.sql` requires before it deletes waiting or running jobs.
 const ALLOW_DROP: &str = "set local jobs.allow_drop = 'on'";
 
-/// The oldest server that the statements are written for and tested on, as `server_version_num` has it.
+/// The oldest supported server, as `server_version_num` reports it. The statements are written for it and tested on it.
 const OLDEST_SERVER: i32 = 140_000;
 
 diesel::define_sql_function! {
@@ -40,7 +40,7 @@ diesel::define_sql_function! {
     fn setting(name: Text) -> Text;
 }
 
-/// Refuses a server that is too old, in one line.
+/// Refuses a server that is too old, with a message of one line.
 pub(crate) async fn check_server(conn: &mut AsyncPgConnection) -> QueryResult<StorageResult<()>> {
     let settings = (setting("server_version_num"), setting("server_version"));
     let (number, version): (String, String) =
@@ -48,7 +48,7 @@ pub(crate) async fn check_server(conn: &mut AsyncPgConnection) -> QueryResult<St
     Ok(is_known(&number, &version))
 }
 
-/// Tables of which this role sees no row, because row level security is on and no policy is for it.
+/// The tables in which this role sees no row, because row level security is on and no policy is for the role.
 const HIDDEN: &str = "select 'jobs.' || c.relname as name
     from pg_class c join pg_namespace n on n.oid = c.relnamespace
     where n.nspname = 'jobs' and c.relkind in ('r', 'p') and row_security_active(c.oid)
@@ -63,7 +63,7 @@ struct Hidden {
     name: String,
 }
 
-/// Refuses a role that would find no jobs, and would not be told why.
+/// Refuses a role that would find no jobs and get no error.
 pub(crate) async fn check_rows(conn: &mut AsyncPgConnection) -> QueryResult<StorageResult<()>> {
     let hidden: Vec<Hidden> = diesel_async::RunQueryDsl::load(diesel::sql_query(HIDDEN), conn).await?;
     if hidden.is_empty() {
@@ -90,7 +90,7 @@ fn failed(migration: &'static Migration, error: diesel::result::Error) -> Migrat
     MigrateError::Failed { version: migration.version, name: migration.name, error }
 }
 
-/// The ledger, ascending; empty where there is none.
+/// The applied migrations, ascending. Empty if there is no ledger.
 pub(crate) async fn applied<C: AsyncConnection<Backend = Pg>>(conn: &mut C) -> QueryResult<Vec<Applied>> {
     use diesel_async::RunQueryDsl;
     let ledger: Exists = RunQueryDsl::get_result(diesel::sql_query(LEDGER_EXISTS), conn).await?;
@@ -152,7 +152,7 @@ fn down<C: AsyncConnection<Backend = Pg>>(
     })
 }
 
-/// One line that says what to do, unless this program can serve the schema.
+/// Returns an error of one line that says what to do, unless this program can serve the schema.
 pub(crate) fn check(rows: &[Applied]) -> StorageResult<()> {
     ledger::check(POSTGRES, rows)
 }

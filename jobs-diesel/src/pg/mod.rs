@@ -58,14 +58,14 @@ use connect::Connector;
 use levels::Levels;
 use outage::Outage;
 
-/// Connections for claims, finishes and maintenance. Handlers have others, so that they cannot starve these.
+/// Connections for claims, finishes and maintenance. Handlers use other connections, so that they cannot starve these.
 const OWN_CONNECTIONS: usize = 4;
 
-/// The longest any statement of the worker's own may take before its connection is given up.
+/// How long one of the worker's own statements may take before its connection is given up.
 const STATEMENT_LIMIT: Duration = Duration::from_secs(10);
 
-/// When the server itself gives such a statement up: before its worker does. A claim that is carried out after that would
-/// be nobody's until the reconciler finds it.
+/// When the server itself cancels such a statement, which is before its worker gives it up. If the server carried out a
+/// claim after that, its jobs would have no owner until the reconciler finds them.
 const SERVER_LIMIT: Duration = Duration::from_secs(9);
 
 /// How long to wait for a free connection.
@@ -74,15 +74,15 @@ const CHECKOUT_LIMIT: Duration = Duration::from_secs(10);
 /// The storage of one worker process.
 #[derive(Clone)]
 pub(crate) struct PgStorage {
-    /// As the URL says: for handlers.
+    /// Connects as the URL says, for handlers.
     connector: Arc<Connector>,
-    /// For the worker's own statements.
+    /// Connects for the worker's own statements.
     own_connector: Arc<Connector>,
-    /// Claims, finishes, maintenance.
+    /// Connections for claims, finishes and maintenance.
     own: Pool<AsyncPgConnection>,
-    /// Transactional handlers.
+    /// Connections for transactional handlers.
     handlers: Pool<AsyncPgConnection>,
-    /// Of each worker on this storage.
+    /// The levels of each worker on this storage.
     levels: Arc<Mutex<HashMap<WorkerId, Levels>>>,
     outage: Arc<Outage>,
     #[cfg(feature = "postgres-sync")]
@@ -105,7 +105,7 @@ fn pool(connector: Arc<Connector>, size: usize) -> StorageResult<Pool<AsyncPgCon
     let manager = AsyncDieselConnectionManager::new_with_config("", config);
     Pool::builder(manager)
         .max_size(size)
-        // A server process that has worked a moment ago has everything at hand.
+        // Last in, first out, because a server process that was used a moment ago has warm caches.
         .queue_mode(deadpool::managed::QueueMode::Lifo)
         .runtime(deadpool::Runtime::Tokio1)
         .wait_timeout(Some(CHECKOUT_LIMIT))
@@ -114,7 +114,7 @@ fn pool(connector: Arc<Connector>, size: usize) -> StorageResult<Pool<AsyncPgCon
         .map_err(|error| StorageError::Config(error.to_string()))
 }
 
-/// The server's own words, without the pool's.
+/// The server's own error text, without the pool's.
 fn no_connection(error: deadpool::managed::PoolError<diesel_async::pooled_connection::PoolError>) -> StorageError {
     match error {
         deadpool::managed::PoolError::Backend(error) => unavailable(error),
@@ -136,7 +136,7 @@ impl PgStorage {
         let own_connector = Arc::new(connector.own(SERVER_LIMIT));
         Ok(Self {
             own: pool(own_connector.clone(), OWN_CONNECTIONS)?,
-            // The application's statements are planned as its server is set up.
+            // Handlers run the application's statements, so the planner keeps the server's settings.
             handlers: pool(connector.clone(), handlers.max(1))?,
             levels: Arc::default(),
             outage: Arc::default(),
@@ -149,10 +149,10 @@ impl PgStorage {
 
     /// Reads or changes what this worker knows about its levels.
     fn levels<T>(&self, worker: WorkerId, work: impl FnOnce(&mut Levels) -> T) -> T {
-        // What they remember only saves work: half-way is good enough.
+        // Levels only save work, so it does no harm if a panic left them half changed.
         let (mut all, now) = (self.levels.lock().unwrap_or_else(PoisonError::into_inner), Instant::now());
         if !all.contains_key(&worker) {
-            // One that was taken for dead has a new name since.
+            // A worker that was declared dead has a new id since then, so its old levels are no longer used.
             all.retain(|_, levels| levels.are_used(now));
         }
         let levels = all.entry(worker).or_insert_with(|| Levels::new(now));
@@ -164,10 +164,10 @@ impl PgStorage {
         self.levels.lock().unwrap_or_else(PoisonError::into_inner).remove(&worker);
     }
 
-    /// A worker registers: from now on a line that is dead is noticed within its lease.
+    /// Sets the lease of a worker that registers. From now on a dead connection is noticed within the lease.
     fn tell_lease(&self, lease: Duration) {
         if self.connector.tell_lease(lease) {
-            // What is open is of another lease. No handler has run yet.
+            // The open connections were set up for another lease. No handler has run yet.
             self.own.retain(|_, _| false);
         }
     }
@@ -176,8 +176,8 @@ impl PgStorage {
         self.own.get().await.map_err(no_connection).inspect_err(|_| self.outage.begin())
     }
 
-    /// Ends a verb: an answer passes on. A connection that gave none in time is closed, not given back: nobody knows
-    /// what it is still doing.
+    /// Ends a verb and passes its answer on. A connection without an answer in time is closed, not given back to the
+    /// pool, because it may still be busy with the statement.
     fn settle<T>(
         &self,
         verb: &'static str,
@@ -200,8 +200,8 @@ impl PgStorage {
     }
 }
 
-/// Runs one verb on a connection of the worker's own, within the time limit. A macro because closures that return
-/// futures cannot yet borrow both the connection and the verb's arguments and stay `Send`.
+/// Runs one verb on one of the worker's own connections, within the time limit. This is a macro because closures that
+/// return futures cannot yet borrow both the connection and the verb's arguments and stay `Send`.
 macro_rules! run {
     ($storage:expr, $verb:literal, $conn:ident => $work:expr) => {{
         let mut pooled = $storage.connection().await?;

@@ -1,4 +1,4 @@
-//! What statements need that Diesel's DSL cannot say: native SQL with typed binds, and JSON as its text.
+//! What statements need but Diesel's DSL cannot express: native SQL with typed binds, and JSON as its text.
 
 use std::fmt;
 use std::io::Write as _;
@@ -26,8 +26,8 @@ macro_rules! sql_piece {
     };
 }
 
-/// Makes a statement out of a struct whose `QueryFragment` is written with [`sql!`]: the SQL is the same for all
-/// values, so that Diesel caches its preparation by the struct's type.
+/// Makes a statement from a struct whose `QueryFragment` is written with [`sql!`]. The SQL is the same for all values,
+/// so Diesel caches the prepared statement by the struct's type.
 macro_rules! native_query {
     (@id $query:ident) => { $query };
     (@id $query:ident, $life:lifetime) => { $query<'static> };
@@ -45,14 +45,15 @@ macro_rules! native_query {
 
 pub(crate) use {native_query, sql, sql_piece};
 
-/// JSON as the bytes of its text, neither parsed nor copied into a tree. The column is `json`, not `jsonb`: it takes
-/// every string serde writes (jsonb refuses `\u0000`) and costs less at each move.
+/// JSON as the bytes of its text, neither parsed nor copied into a tree. The column is `json`, not `jsonb`: `json`
+/// accepts every string that serde writes (`jsonb` refuses `\u0000`), and moving a row costs less.
 #[derive(Clone, FromSqlRow, AsExpression)]
 #[diesel(sql_type = Json)]
 pub(crate) struct RawJson(pub(crate) Vec<u8>);
 
 impl fmt::Debug for RawJson {
-    // An application's instrumentation of Diesel prints statements with their binds, and these are arguments.
+    // An application's instrumentation of Diesel prints statements with their binds. These are arguments of jobs, so
+    // they are not printed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} bytes of JSON", self.0.len())
     }
@@ -71,8 +72,8 @@ impl ToSql<Json, Pg> for RawJson {
     }
 }
 
-/// A span of time as the seconds that `make_interval` takes, at most a thousand years of them: what a handler asks for
-/// (`Duration::MAX` is a way to say "never") must not make the statement fail that carries it.
+/// A time span as the seconds for `make_interval`, at most a thousand years. A handler may ask for any span
+/// (`Duration::MAX` is a way to say "never"), and the statement must not fail because of it.
 pub(crate) fn seconds(span: std::time::Duration) -> f64 {
     const MILLENNIUM: f64 = 1000.0 * 366.0 * 24.0 * 3600.0;
     span.as_secs_f64().min(MILLENNIUM)

@@ -1,4 +1,4 @@
-//! `listen`: the hint that work is there, on a connection of its own. A hint that is lost costs one poll interval.
+//! `listen`: receives the hint that there is work, on its own connection. A lost hint costs one poll interval.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -16,15 +16,15 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 type Problem = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why nobody listens any more.
+/// Why listening has ended.
 enum End {
-    /// The connection ended, having worked.
+    /// The connection has ended after it worked.
     Connection,
-    /// There is no session to listen in.
+    /// A pooler leaves no session in which to listen.
     Pooled,
 }
 
-/// Wakes at each notification for one of these queues until `stop`.
+/// Notifies `wake` at each notification for one of these queues, until `stop`.
 pub(crate) async fn listen(storage: &PgStorage, queues: &[String], wake: &Notify, stop: &CancellationToken) {
     let served: HashSet<&str> = queues.iter().map(String::as_str).collect();
     let mut pause = FIRST_PAUSE;
@@ -47,7 +47,7 @@ pub(crate) async fn listen(storage: &PgStorage, queues: &[String], wake: &Notify
                 Err(error) => tracing::debug!(target: "diesel_jobs", { %error }, "cannot listen for new jobs; polling goes on"),
             }
         }
-        // What was sent while nobody listened is found by one look.
+        // Hints that were sent while no connection listened are lost. One poll finds their jobs.
         wake.notify_one();
         tokio::select! {
             () = stop.cancelled() => return,
@@ -72,8 +72,8 @@ async fn listen_once(storage: &PgStorage, served: &HashSet<&str>, wake: &Notify)
     Ok(End::Connection)
 }
 
-/// Whether what this connection says in one transaction and in the next may reach different sessions. A `listen` there
-/// would be heard by others, and PgBouncer closes sessions that speak unasked.
+/// Whether two transactions of this connection may reach different sessions. Other clients would receive the
+/// notifications of a `listen` there, and PgBouncer closes sessions that send messages unasked.
 async fn is_pooled(storage: &PgStorage, conn: &mut AsyncPgConnection) -> Result<bool, Problem> {
     let mut other = storage.connection().await?;
     Ok(session::are_shared(conn, &mut other).await?)

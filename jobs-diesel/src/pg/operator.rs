@@ -1,4 +1,4 @@
-//! What people ask of the database.
+//! The queries and commands of people.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,7 +16,7 @@ use super::queries::thaw::ThawQuery;
 use super::queries::{dead_letter, inspect, installation};
 use super::{PgStorage, native, run};
 
-/// A job may move between the command and the look at why it did nothing; then the command tries again.
+/// How many times a command is tried. A job may move after a command did nothing, and before the query that asks why.
 const TRIES: usize = 3;
 
 /// Jobs per statement.
@@ -37,7 +37,7 @@ impl Command {
     }
 }
 
-/// Each once, so that no two statements are asked about the same job.
+/// Each id once, so that no two statements are asked about the same job.
 fn distinct(ids: &[JobId]) -> Vec<JobId> {
     let mut seen = HashSet::with_capacity(ids.len());
     ids.iter().copied().filter(|id| seen.insert(*id)).collect()
@@ -49,7 +49,7 @@ impl PgStorage {
         for ids in distinct(ids).chunks(CHUNK) {
             let mut open: Vec<i64> = ids.iter().map(|id| id.0).collect();
             for _ in 0..TRIES {
-                // All rows; the first of them comes before the statement is committed.
+                // Reads all rows, because the first row comes before the statement is committed.
                 let moved: Vec<i64> = match command {
                     Command::Retry => run!(self, "retry", conn => RetryQuery { ids: open.clone() }.load(conn)),
                     Command::Cancel => {
@@ -62,7 +62,7 @@ impl PgStorage {
                 if open.is_empty() {
                     break;
                 }
-                // What is not found stays so, unless it moves: then the next try finds it.
+                // A job that is not found keeps this answer, unless it has just moved: then the next try finds it.
                 answers.extend(open.iter().map(|id| (*id, Operated::NotFound)));
                 let standing = run!(self, "standing", conn => inspect::standing(conn, &open))?;
                 open.clear();
@@ -121,7 +121,7 @@ impl Operator for PgStorage {
     }
 
     async fn thaw(&self) -> StorageResult<bool> {
-        // One row; but `get_result` answers with it before the statement is committed.
+        // There is only one row, but `get_result` would return it before the statement is committed.
         let thawed: Vec<i64> = run!(self, "thaw", conn => ThawQuery.load(conn))?;
         Ok(thawed.iter().any(|rows| *rows > 0))
     }

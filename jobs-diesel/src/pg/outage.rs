@@ -1,11 +1,12 @@
-//! Whether the server was away a short while ago. A crash of the server forgets claims, whose commits do not wait for the
-//! disk, and with a claim its attempt. A job that crashes the server itself would run again and again at attempt 1: so for a
-//! while after an outage claims wait for the disk, and such a job uses up its attempts.
+//! Whether the server was unreachable a short while ago. The commits of claims do not wait for the disk. So a crash of
+//! the server forgets claims, and with each claim the attempt that it counted. A job that crashes the server itself
+//! would run again and again at attempt 1. For this reason, claims wait for the disk for a while after an outage, so
+//! that such a job uses up its attempts.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// For so long after an outage. Longer than a server needs to come back, and its jobs to be claimed again.
+/// How long claims wait for the disk after an outage. A server that comes back, and the next claims, need less time.
 const RECENT: Duration = Duration::from_secs(60);
 
 /// When a connection of this process was last lost.
@@ -13,12 +14,12 @@ const RECENT: Duration = Duration::from_secs(60);
 pub(crate) struct Outage(Mutex<Option<Instant>>);
 
 impl Outage {
-    /// A connection was lost, or there is none to be had.
+    /// Records that a connection was lost or could not be opened.
     pub(crate) fn begin(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
-    /// Whether one was lost within the last minute.
+    /// Whether a connection was lost within the last minute.
     pub(crate) fn is_recent(&self) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|last| last.elapsed() < RECENT)
     }

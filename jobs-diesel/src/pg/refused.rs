@@ -1,5 +1,5 @@
-//! What is done when the database refuses a statement because of what is in some row: the row is set apart, and the statement
-//! tried once more. No single row may stop a queue.
+//! What to do when the database refuses a statement because of the content of a row. The row is set apart and the
+//! statement is tried once more. No single row may stop a queue.
 
 use diesel::result::{DatabaseErrorKind, Error};
 use diesel_async::RunQueryDsl;
@@ -12,17 +12,17 @@ use super::{PgStorage, run};
 
 type Row = (i64, String, String);
 
-/// What PostgreSQL says of numbers out of their range and of a queue's name that is too long for a notification, and how the trigger
-/// of `jobs.ready` begins. Diesel has no kind of its own for these.
+/// Parts of PostgreSQL's messages about numbers out of range and about queue names that are too long for a
+/// notification. The third begins the messages of the trigger of `jobs.ready`. Diesel has no error kind for these.
 const TEXTS: [&str; 3] = ["out of range", "payload string too long", "jobs.ready: "];
 
-/// The constraint that a finish breaks where a job of the same id has ended before.
+/// The constraint that a finish violates if an earlier job with the same id has ended.
 const FINISHED_KEY: &str = "\"finished_pkey\"";
 
-/// Why a transaction was rolled back then.
+/// The reason for the rollback in that case.
 pub(super) const HISTORY: &str = "the history of an earlier job with the same id (23505)";
 
-/// Whether it may be a row's fault: a key that is there already, a value that a constraint forbids, or one of [`TEXTS`].
+/// Whether a row may be the cause: a duplicate key, a value that a constraint forbids, or one of [`TEXTS`].
 pub(super) fn may_be_a_rows(error: &StorageError) -> bool {
     use DatabaseErrorKind::{CheckViolation, NotNullViolation, UniqueViolation, Unknown};
     let StorageError::Refused(source) = error else { return false };
@@ -33,38 +33,39 @@ pub(super) fn may_be_a_rows(error: &StorageError) -> bool {
     }
 }
 
-/// Whether a finish of ours failed because a job of the same id has ended before.
+/// Whether one of our finishes failed because an earlier job with the same id has ended.
 pub(super) fn is_history(error: &Error) -> bool {
     matches!(error, Error::DatabaseError(DatabaseErrorKind::UniqueViolation, what) if what.message().contains(FINISHED_KEY))
 }
 
-/// Whether an attempt failed for that reason: its handler called `complete_in`. The next one would fail in the same way.
+/// Whether an attempt failed for that reason: its handler called `complete_in`. The next attempt would fail in the same
+/// way.
 fn failed_for_history(finish: &Finish) -> bool {
     matches!(&finish.transition, Transition::Retry { failure, .. } if failure.message.contains(FINISHED_KEY))
 }
 
 impl PgStorage {
-    /// Sets waiting rows apart that this claim cannot move. `false`: there are none.
+    /// Sets apart the waiting rows that this claim cannot move. Returns `false` if there are none.
     pub(super) async fn set_waiting_apart(&self, claim: &Claim, plan: &Plan) -> StorageResult<bool> {
         let gone: Vec<Row> = run!(self, "set_apart", conn => SetWaitingApart::new(claim, plan).load(conn))?;
         Ok(tell(&gone))
     }
 
-    /// The same of those that wait to run alone.
+    /// The same for quarantined rows.
     pub(super) async fn set_quarantined_apart(&self, claim: &Claim) -> StorageResult<bool> {
         let gone: Vec<Row> = run!(self, "set_apart", conn => SetQuarantinedApart::new(claim).load(conn))?;
         Ok(tell(&gone))
     }
 
-    /// Sets apart what is in the way of finishes and rescues: running rows that cannot be put back, and history that has the id of
-    /// a running job. `false`: there is none.
+    /// Sets apart the rows that block finishes and rescues. These are running rows that cannot be put back, and
+    /// finished rows with the id of a running job. Returns `false` if there are none.
     pub(super) async fn set_running_apart(&self) -> StorageResult<bool> {
         let gone: Vec<Row> = run!(self, "set_apart", conn => SetRunningApart.load(conn))?;
         let history: Vec<Row> = run!(self, "set_apart", conn => SetFinishedApart.load(conn))?;
         Ok(tell(&gone) | tell(&history))
     }
 
-    /// Before failed attempts go back: what made them fail is out of their way then.
+    /// Called before failed attempts go back, so that the rows that made them fail are set apart first.
     pub(super) async fn clear_for_retries(&self, batch: &[Finish]) -> StorageResult<()> {
         if batch.iter().any(failed_for_history) {
             self.set_running_apart().await?;
@@ -72,8 +73,9 @@ impl PgStorage {
         Ok(())
     }
 
-    /// After a transaction was rolled back because of history in its place: the same attempt may succeed at once. If that cannot
-    /// be set apart now, the next run fails in the same way, and the last of them costs an attempt.
+    /// Called after a transaction was rolled back because of a finished row with the same id. Once that row is set
+    /// apart, the attempt may succeed at once. If this fails, the next run fails in the same way, and the last run
+    /// consumes an attempt.
     pub(super) async fn clear_for_transact(&self, transacted: &Transacted) {
         if matches!(transacted, Transacted::Conflict { what, .. } if *what == HISTORY)
             && let Err(problem) = self.set_running_apart().await

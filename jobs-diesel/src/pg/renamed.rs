@@ -1,9 +1,9 @@
 //! Connections on which the schema `jobs` is called `jobs_bench`.
 //!
 //! `worker bench` must send the statements that workers send, and must not touch the user's jobs. All our SQL names its
-//! schema, so the name is changed where all of it passes: in the messages that bring SQL to the server, between the
-//! client and the socket. That is the preparation of a statement, once per connection; what a prepared statement sends
-//! afterwards is only copied. Ordinary connections have none of this in their way.
+//! schema. So the name is changed in the messages that carry SQL to the server, between the client and the socket. Only
+//! the preparation of a statement carries SQL, once per connection. Later messages of a prepared statement are copied
+//! unchanged. Ordinary connections use none of this.
 
 mod stream;
 
@@ -22,16 +22,16 @@ use stream::{Renaming, RenamingTls, Socket};
 
 pub(crate) use crate::bench::ground::SCHEMA;
 
-/// The name in our SQL.
+/// The schema's name in our SQL.
 const ORIGINAL: &str = "jobs";
 
-/// What a host may take to answer, if the URL does not say.
+/// How long a host may take to answer, if the URL sets no limit.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A `tokio_postgres` error, or one of the socket.
 type Problem = Box<dyn std::error::Error + Send + Sync>;
 
-/// Opens a connection to the first of the URL's hosts that takes one.
+/// Opens a connection to the first of the URL's hosts that accepts one.
 pub(crate) async fn connect(config: &Config, tls: Option<&MakeRustlsConnect>) -> ConnectionResult<AsyncPgConnection> {
     let mut problem: Problem = "the URL names no host".into();
     for place in 0..config.get_hosts().len().max(config.get_hostaddrs().len()) {
@@ -49,7 +49,7 @@ pub(crate) async fn connect(config: &Config, tls: Option<&MakeRustlsConnect>) ->
     Err(ConnectionError::BadConnection(text))
 }
 
-/// Encrypts as the URL's `sslmode` says; a server that cannot is asked again without, if that is allowed.
+/// Encrypts as the URL's `sslmode` says. If the server cannot encrypt, connects without it if the mode allows that.
 async fn connect_to(config: &Config, tls: Option<&MakeRustlsConnect>, place: usize) -> Result<Client, Problem> {
     let name = match config.get_hosts().get(place) {
         Some(Host::Tcp(name)) => Some(name.as_str()),
@@ -104,7 +104,8 @@ where
     client
 }
 
-/// Whether TLS goes around the stream that renames, or inside of it, the messages are renamed before they are encrypted.
+/// TLS may be outside or inside of the stream that renames. In both cases messages are renamed before they are
+/// encrypted.
 impl<T> TlsConnect<Socket> for RenamingTls<T>
 where
     T: TlsConnect<Socket>,

@@ -1,4 +1,4 @@
-//! The tables, as Diesel's typed statements see them. Columns in the order of the migration.
+//! The tables for Diesel's typed statements. Their columns are in the order of the migration.
 #![allow(missing_docs)] // the items are written by diesel's macro
 
 diesel::table! {

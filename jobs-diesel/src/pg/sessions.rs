@@ -1,5 +1,5 @@
-//! Whether what a transaction leaves in its session is there in the next one of the same connection. Behind a pooler in
-//! transaction mode it is not: it is in the next transaction of somebody else.
+//! Whether a session keeps its state for the next transaction of the same connection. Behind a pooler in transaction
+//! mode it does not: the next transaction of another client gets that session.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,13 +18,13 @@ use super::{PgStorage, STATEMENT_LIMIT};
 pub(crate) struct Sessions(Arc<OnceCell<AtomicBool>>);
 
 impl Sessions {
-    /// Finds out, once. Before that nothing is left in any session.
+    /// Finds out, once. Before that, nothing is left in any session.
     pub(crate) async fn learn(&self, storage: &PgStorage) -> StorageResult<()> {
         let ask = async || {
             let (mut one, mut other) = (storage.connection().await?, storage.connection().await?);
             let answer = tokio::time::timeout(STATEMENT_LIMIT, session::are_shared(&mut one, &mut other)).await;
             if !matches!(answer, Ok(Ok(_))) {
-                // The first is settled below.
+                // The first connection is settled below.
                 drop(Object::take(other));
             }
             let are_shared = storage.settle("sessions", one, answer)?;
@@ -38,14 +38,14 @@ impl Sessions {
         self.0.get().is_some_and(|kept| kept.load(Ordering::Acquire))
     }
 
-    /// A pooler was not noticed, or the application clears sessions.
+    /// Records that sessions are not kept: a pooler was not noticed, or the application clears its sessions.
     pub(crate) fn are_not_kept(&self) {
         if let Some(kept) = self.0.get() {
             kept.store(false, Ordering::Release);
         }
     }
 
-    /// The answer to [`complete_in::prepare`]: that a session has these statements already shows that it is not ours alone.
+    /// The result of [`complete_in::prepare`]. If a session already has these statements, other clients use it, too.
     pub(crate) fn are_prepared(&self, answer: QueryResult<()>) -> QueryResult<()> {
         match answer {
             Err(DieselError::DatabaseError(_, info)) if complete_in::says_not_prepared(info.message()) => {

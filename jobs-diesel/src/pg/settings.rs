@@ -1,11 +1,11 @@
-//! What the sessions of a worker are set to, whatever the server, the database or the role say.
+//! The settings of a worker's sessions. They override those of the server, the database and the role.
 //!
-//! Settings go in as start-up options, so that they cost no round trip. A pooler may refuse them (the connection is then
-//! opened without) or ignore them; where the defaults that are left would break the worker's statements, each of its verbs runs in
-//! a transaction that begins by setting what it needs ([`begin`]).
+//! Settings are sent as start-up options, so that they cost no round trip. A pooler may refuse them, and then the
+//! connection is opened without them. A pooler may also ignore them. If the remaining defaults would break the worker's
+//! statements, each verb runs in a transaction that begins by setting what it needs ([`begin`]).
 //!
-//! Not set here: `search_path`, `DateStyle`, `IntervalStyle`, `TimeZone`. Every statement names its schema, and
-//! values go both ways in binary.
+//! Not set: `search_path`, `DateStyle`, `IntervalStyle`, `TimeZone`. Every statement names its schema, and values are
+//! sent in binary in both directions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,12 +29,12 @@ impl Default for Lease {
 }
 
 impl Lease {
-    /// `true`: connections that were opened before have other settings.
+    /// Sets the lease. Returns `true` if connections that were opened before have other settings.
     pub(crate) fn tell(&self, lease: Duration) -> bool {
         self.0.swap(millis(lease), Ordering::AcqRel) != millis(lease)
     }
 
-    /// After how much silence of the other end a connection ends.
+    /// How long the other end may be silent before a connection ends.
     pub(crate) fn line(&self) -> Line {
         Line::within(Duration::from_millis(self.0.load(Ordering::Acquire)))
     }
@@ -44,23 +44,24 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// When each end takes the other for gone. A host that vanishes says nothing: without these a server keeps its session, with the
-/// rows it locked, for two hours.
+/// When each end regards the other as gone. A host that vanishes sends nothing. Without these settings, a server keeps
+/// its session for two hours, with the rows that it locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
     /// Silence before the first probe.
     pub(crate) idle: Duration,
-    /// Between probes.
+    /// The time between two probes.
     pub(crate) interval: Duration,
     pub(crate) probes: u32,
-    /// What was sent and is not acknowledged.
+    /// How long sent data may stay unacknowledged.
     pub(crate) unacknowledged: Duration,
-    /// How often a server looks at the line while a statement runs.
+    /// How often a server checks the connection while a statement runs.
     pub(crate) check: Duration,
 }
 
 impl Line {
-    /// Idle, interval and probes together make a lease: an outage that a lease survives breaks no connection.
+    /// Idle time, intervals and probes together make a lease. So an outage that is shorter than the lease breaks no
+    /// connection.
     fn within(lease: Duration) -> Self {
         let seconds = |share: u32| Duration::from_secs((lease / share).as_secs().clamp(1, 3600));
         Self {
@@ -72,7 +73,7 @@ impl Line {
         }
     }
 
-    /// As start-up options, for the server's end. On a Unix-domain socket they mean nothing, and do no harm.
+    /// As start-up options, for the server's end. On a Unix-domain socket they have no effect.
     pub(crate) fn options(self) -> String {
         format!(
             "-c tcp_keepalives_idle={} -c tcp_keepalives_interval={} -c tcp_keepalives_count={} \
@@ -86,11 +87,14 @@ impl Line {
     }
 }
 
-/// What saves time. The tables of a queue are empty at one moment and full at the next, so that no statistics describe them: all
-/// statements are written for nested loops over indexes, and the planner is told so. Plans are made once, for any values;
-/// otherwise each claim would be planned anew, which takes longer than it. Nor is anything compiled, which would take
-/// hundreds of milliseconds. Nor are parallel workers started: what `enable_seqscan` makes dear looks worth it, and starting
-/// them takes longer than any of these statements. And a statement whose answer nobody waits for any more has an end.
+/// The settings that save time. The tables of a queue are empty at one moment and full at the next, so no statistics
+/// describe them. All statements are written for nested loops over indexes, and these settings make the planner use
+/// them.
+///
+/// Plans are made once, for any values: planning each claim anew would take longer than the claim. JIT compilation is
+/// off, because it takes hundreds of milliseconds. Parallel workers are off, because starting them takes longer than
+/// any of these statements. The planner would start them, because `enable_seqscan=off` raises the estimated cost. The
+/// time limit ends a statement when no worker waits for its answer any more.
 pub(crate) fn speed(limit: Duration) -> String {
     format!(
         "-c jit=off -c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_bitmapscan=off \
@@ -99,8 +103,9 @@ pub(crate) fn speed(limit: Duration) -> String {
     )
 }
 
-/// What the worker's statements are written for. Above read committed they fail wherever two workers meet, and users' serializable
-/// transactions fail because of them; among serializable transactions only do reads conflict with writes.
+/// The settings that the worker's statements are written for. Above read committed, the statements fail whenever two
+/// workers meet. Users' serializable transactions would fail because of them, too. Reads conflict with writes only
+/// among serializable transactions.
 pub(crate) fn pinned(limit: Duration) -> String {
     format!(
         "-c default_transaction_isolation=read\\ committed -c default_transaction_read_only=off -c lock_timeout=0 \
@@ -109,8 +114,8 @@ pub(crate) fn pinned(limit: Duration) -> String {
     )
 }
 
-/// Whether a pooler or the server refused the settings of a connection: PgBouncer names the "startup parameter", RDS Proxy speaks of
-/// "command-line options", and a server names a setting that it or its system does not have.
+/// Whether a pooler or the server refused the settings of a connection. PgBouncer names the "startup parameter", and
+/// RDS Proxy names "command-line options". A server names a setting that it or its system does not have.
 pub(crate) fn are_refused(problem: &str) -> bool {
     ["startup parameter", "command-line options", "unrecognized configuration parameter", "invalid value for parameter"]
         .iter()
@@ -119,17 +124,17 @@ pub(crate) fn are_refused(problem: &str) -> bool {
 
 #[derive(QueryableByName)]
 struct Defaults {
-    /// Whether the session has the settings above.
+    /// Whether the session has our settings.
     #[diesel(sql_type = Bool)]
     ours: bool,
     #[diesel(sql_type = Bool)]
     plain: bool,
-    /// In seconds; 0: none.
+    /// In seconds; 0 means no limit.
     #[diesel(sql_type = Double)]
     statement_timeout: f64,
 }
 
-/// Whether the worker's transactions have to say what they need, because this session's defaults are others.
+/// Whether the worker's transactions must set what they need, because this session has other defaults.
 pub(crate) async fn must_say(conn: &mut AsyncPgConnection, limit: Duration) -> QueryResult<bool> {
     let query = diesel::sql_query(
         "select current_setting('plan_cache_mode') = 'force_generic_plan' as ours,
@@ -143,7 +148,7 @@ pub(crate) async fn must_say(conn: &mut AsyncPgConnection, limit: Duration) -> Q
     Ok(!defaults.ours && (!defaults.plain || is_short))
 }
 
-/// Something about the sessions of one storage that the first connection tells.
+/// A fact about the sessions of one storage, learnt from the first connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Told(Arc<AtomicBool>);
 
@@ -159,7 +164,7 @@ impl Told {
     }
 }
 
-/// Begins a transaction of the worker's own that says what it needs, in one message.
+/// Begins one of the worker's own transactions and sets what it needs, in one message.
 pub(crate) async fn begin(conn: &mut AsyncPgConnection, limit: Duration) -> QueryResult<()> {
     let limit = limit.as_millis();
     let begin = format!(
@@ -169,12 +174,12 @@ pub(crate) async fn begin(conn: &mut AsyncPgConnection, limit: Duration) -> Quer
     AnsiTransactionManager::begin_transaction_sql(conn, &begin).await
 }
 
-/// Ends it.
+/// Ends such a transaction: commits it, or rolls it back after an error.
 pub(crate) async fn end<T>(conn: &mut AsyncPgConnection, answer: QueryResult<T>) -> QueryResult<T> {
     match answer {
         Ok(answer) => AnsiTransactionManager::commit_transaction(conn).await.map(|()| answer),
         Err(error) => {
-            // What went wrong first is worth more.
+            // The first error is more useful than an error of the rollback.
             let _ = AnsiTransactionManager::rollback_transaction(conn).await;
             Err(error)
         }

@@ -1,4 +1,4 @@
-//! The port, verb by verb. What each does stands beside its statement in `queries`.
+//! The storage port, verb by verb. The comments on each verb are beside its statement, in `queries`.
 
 use std::any::TypeId;
 use std::sync::Arc;
@@ -157,7 +157,8 @@ impl Notifications for PgStorage {
     }
 }
 
-/// A job, whether it was discarded; what was woken; whether quarantined jobs are due.
+/// The job's id and whether the job was discarded; what was woken. Then three facts: whether quarantined jobs are due,
+/// whether rows were left behind, whether the rescue was held off.
 type RescuedRow = (Option<i64>, Option<bool>, i64, bool, bool, bool);
 
 struct PgHeartbeat {

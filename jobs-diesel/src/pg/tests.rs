@@ -1,5 +1,5 @@
-//! What the server does for the hot statements: an old snapshot, which keeps every dead row and index entry in place, costs
-//! a claim nothing, and statistics that are wrong, as those of a queue always are, spoil no plan.
+//! How the server plans the hot statements. An old snapshot keeps every dead row and index entry in place, but it costs
+//! a claim nothing. Statistics of a queue are always wrong, but they cause no bad plan.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ use super::queries::rescan::RescanQuery;
 use super::queries::set_apart::SetWaitingApart;
 use crate::migrations::Migrator as _;
 
-/// Our tables alone: all of a database take longer than a worker's statement may on a busy machine.
+/// Only our tables: on a busy machine, analyzing all tables of a database takes longer than a worker's statement may.
 pub(super) const ANALYZE: &str = "analyze jobs.ready, jobs.running, jobs.finished, jobs.payload, jobs.job_error";
 
 struct Explained<Q> {
@@ -64,13 +64,14 @@ pub(super) async fn plan(
     Explained { how, query }.load(conn).await.unwrap()
 }
 
-/// The buffers that a statement touches, found in memory or read: the plan's first node counts those of all below it.
+/// How many buffers a statement touches, found in memory or read. The plan's first node includes those of all nodes
+/// below.
 pub(super) async fn buffers(conn: &mut AsyncPgConnection, query: impl QueryFragment<Pg> + Send + Sync) -> u64 {
     let plan = plan(conn, "analyze, buffers, costs off", query).await;
     touched(plan.iter())
 }
 
-/// Not those that it writes (`dirtied`, `written`): it has touched them already.
+/// Buffers that are written (`dirtied`, `written`) do not count, because the statement has touched them already.
 pub(super) fn touched<'a>(mut plan: impl Iterator<Item = &'a String>) -> u64 {
     let line = plan.find(|line| line.trim_start().starts_with("Buffers: shared")).unwrap();
     let counts = line.split_whitespace().filter_map(|word| word.split_once('='));
@@ -92,12 +93,12 @@ fn server() -> String {
     std::env::var("JOBS_TEST_DATABASE_URL").expect("JOBS_TEST_DATABASE_URL: run `cargo xtask test`")
 }
 
-/// How to reach another database of the same server.
+/// The URL of another database on the same server.
 pub(super) fn url(name: &str) -> String {
     format!("{}/{name}", server().rsplit_once('/').unwrap().0)
 }
 
-/// A database of the test's own with our schema.
+/// A database for one test, with our schema.
 pub(super) async fn database() -> (AsyncPgConnection, String, PgStorage) {
     let name = format!("jobs_test_{}", uuid::Uuid::now_v7().simple());
     let mut admin = AsyncPgConnection::establish(&server()).await.unwrap();
@@ -129,7 +130,7 @@ async fn wrong_statistics_spoil_no_plan() {
         of_queue: std::iter::once(0..1).collect(),
         lag: Duration::from_secs(1),
     };
-    // The tables keep their pages, and are taken for empty.
+    // The tables keep their pages, but count as empty.
     let (empty, emptied) =
         ("delete from jobs.running; delete from jobs.ready", "vacuum (truncate false) jobs.running, jobs.ready");
     for statistics in ["select 1", ANALYZE, full, ANALYZE, empty, emptied, full] {
@@ -162,14 +163,16 @@ async fn wrong_statistics_spoil_no_plan() {
     admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();
 }
 
-/// Behind a pooler our settings do not arrive, and the server compiles what it takes for dear: hundreds of milliseconds each time.
+/// Behind a pooler our settings do not arrive. The server then compiles statements that it estimates as expensive,
+/// which takes hundreds of milliseconds each time.
 #[tokio::test]
 async fn nothing_is_compiled_where_the_settings_do_not_arrive() {
     /// The server's default.
     const JIT_ABOVE_COST: f64 = 100_000.0;
     let (mut admin, name, storage) = database().await;
     let worker = WorkerId::generate();
-    // With more, the first five statements of each session may be: they are planned for their values.
+    // With more queues, the first five statements of each session may be compiled, because they are planned for their
+    // values.
     let queues = (0..8).map(|queue| Wanted::new(format!("q{queue}"), 500));
     let claim = Claim::new(worker, queues.collect(), ["k".to_owned()]);
     let looks = storage.levels(worker, |levels| levels.plan_of_all(&claim, std::time::Instant::now()));
@@ -199,7 +202,7 @@ async fn nothing_is_compiled_where_the_settings_do_not_arrive() {
     admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();
 }
 
-/// Whether this connection has one plan for all values, and an end for each statement.
+/// Whether this connection has one plan for all values, and a time limit for each statement.
 async fn is_tuned(conn: &mut AsyncPgConnection) -> bool {
     let settings = (setting("plan_cache_mode"), setting("statement_timeout"));
     let settings: (String, String) = diesel::select(settings).get_result(conn).await.unwrap();
@@ -216,7 +219,7 @@ async fn only_the_workers_own_statements_are_planned_its_way() {
     let (mut admin, name, storage) = database().await;
     assert!(is_tuned(&mut storage.connection().await.unwrap()).await);
     assert!(!is_tuned(&mut storage.handlers.get().await.unwrap()).await, "handlers are the application's");
-    // Without the setting the planner takes these two empty tables for worth two parallel workers.
+    // Without the setting, the planner would start two parallel workers for these two empty tables.
     let two = diesel::sql_query(
         "select name from jobs.queue where paused union all select '' from jobs.installation where frozen_at is not null",
     );
@@ -227,7 +230,7 @@ async fn only_the_workers_own_statements_are_planned_its_way() {
     admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();
 }
 
-/// Passes on what comes, but refuses start-up options as PgBouncer does. Answers its port.
+/// Passes everything on, but refuses start-up options as PgBouncer does. Returns its port.
 async fn pooler(server: String) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -260,7 +263,7 @@ async fn a_pooler_that_refuses_the_settings_is_asked_without() {
     let url = format!("{before}@127.0.0.1:{port}/{}?sslmode=disable", name.split('?').next().unwrap());
     let storage = PgStorage::new(&url, 1).unwrap();
     assert!(!is_tuned(&mut storage.connection().await.unwrap()).await);
-    // What the URL itself asks for is not left out.
+    // Options in the URL itself are kept.
     let storage = PgStorage::new(&format!("{url}&options=-c%20jit%3Doff"), 1).unwrap();
     let refused = storage.connection().await.err().unwrap().to_string();
     assert!(refused.contains("unsupported startup parameter"), "{refused}");
@@ -301,7 +304,7 @@ async fn four_look_at_once_and_whoever_insists() {
     let mut conn = storage.connector.connect().await.unwrap();
     crate::enqueue_all(&mut conn, vec![NewJob::raw("k", "{}"); 5]).await.unwrap();
 
-    // Others that look, and do not end.
+    // Other sessions that take a place of the claim limit each, and keep it.
     let mut others = Vec::new();
     for place in super::queries::claim_limit::places("default") {
         assert_eq!(storage.claim(&claim).await.unwrap().len(), 1, "the place {place} is free");

@@ -13,14 +13,14 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-/// What of the server's certificate is checked.
+/// What is checked of the server's certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verify {
-    /// Nothing: the line is encrypted, the other end unknown.
+    /// Nothing: the connection is encrypted, but the server's identity is not checked.
     Nothing,
-    /// That a trusted root vouches for it.
+    /// Its chain must lead to a trusted root.
     Chain,
-    /// Also that it names the host.
+    /// In addition, it must name the host.
     ChainAndName,
 }
 
@@ -64,7 +64,7 @@ fn trusted(path: Option<&str>) -> StorageResult<RootCertStore> {
     Ok(store)
 }
 
-/// Checks less than rustls would: the chain without the name, or nothing. Signatures are always checked.
+/// Checks less than rustls does: the chain without the name, or nothing. Signatures are always checked.
 #[derive(Debug)]
 struct Lenient {
     provider: Arc<CryptoProvider>,

@@ -1,9 +1,9 @@
 //! `transact`: a handler inside the transaction that finishes its job.
 //!
-//! The finish is the transaction's last statement: it takes the row of `jobs.running` only then, so that a rescue never
-//! waits for a handler, and it names the lease, so that a handler that was too slow rolls back. It goes to the server in one
-//! message with the `COMMIT` ([`end`]). The `BEGIN` has a round trip of its own: sent together with the handler's first
-//! statement, and refused, it would leave that one to commit by itself.
+//! The finish is the transaction's last statement. It locks the row of `jobs.running` only then, so that a rescue never
+//! waits for a handler. It names the lease, so that a handler that was too slow rolls back. It is sent in one message
+//! with the `COMMIT` ([`end`]). The `BEGIN` has its own round trip. If it were sent together with the handler's first
+//! statement and refused, that statement would commit by itself.
 
 #[cfg(feature = "postgres-sync")]
 mod blocking;
@@ -32,14 +32,14 @@ use crate::error::storage_error;
 #[cfg(feature = "postgres-sync")]
 pub(crate) use blocking::{BlockingPool, blocking_pool};
 
-/// Where an error was that came after the handler.
+/// Where an error occurred that came after the handler.
 const REFUSED: &str = "at the end of the job's transaction, which was rolled back";
 
 /// Why the attempt runs again.
 const NOT_PREPARED: &str = "a session that had lost its prepared statements";
 
-/// On how many connections a transaction may be begun because those before turned out to be closed: all of a pool's may have been, by
-/// a server that was restarted, and a new one, too.
+/// On how many connections a transaction may be tried, if those before were closed. After a restart of the server, all
+/// connections of a pool may be closed, and a new one, too.
 fn connections(pool: usize) -> usize {
     pool + 3
 }
@@ -52,16 +52,16 @@ enum Rollback {
     LeaseLost,
     #[cfg(feature = "postgres-sync")]
     Aborted,
-    /// The statement that the session was to have prepared is not there.
+    /// The statement that the session should have prepared does not exist.
     NotPrepared(DieselError),
-    /// Refused at its end, by a server that is still there: what it refuses it has rolled back.
+    /// Refused at its end, by a server that is still there. The server has rolled back what it refused.
     Refused(DieselError),
-    /// Of our own statements.
+    /// An error of our own statements.
     Database(DieselError),
 }
 
 impl Rollback {
-    /// An error of a server that afterwards took a `ROLLBACK` did not end its session, nor did it come after a commit.
+    /// If the server accepts a `ROLLBACK` after an error, the error neither ended the session nor came after a commit.
     fn after(self, rolled_back: bool) -> Self {
         match self {
             Self::Database(error) if rolled_back => Self::Refused(error),
@@ -84,20 +84,21 @@ fn transacted(ended: Result<Transition, Rollback>) -> Transacted {
         Err(Rollback::NotPrepared(error)) => Transacted::Conflict { what: NOT_PREPARED, error: JobError::new(error) },
         Err(Rollback::Refused(error)) => match conflict::of_statement(&error) {
             Some(what) => Transacted::Conflict { what, error: JobError::new(error) },
-            // It is set apart then, so that the same may succeed at once.
+            // The finished row is then set apart, so that the same attempt may succeed at once.
             None if is_history(&error) => Transacted::Conflict { what: HISTORY, error: JobError::new(error) },
             None => Transacted::RolledBack(JobError::new(storage_error(error)).noted(REFUSED)),
         },
         Err(Rollback::Database(error)) => match conflict::of_statement(&error) {
-            // Also at the commit: a server that says so has rolled back.
+            // This also holds at the commit: a server that reports a conflict has rolled back.
             Some(what) => Transacted::Conflict { what, error: JobError::new(error) },
             None => Transacted::Unknown(storage_error(error)),
         },
     }
 }
 
-/// Begins, whatever the database's default is, with a right to write: the finish is a write. Everything else is as the
-/// application's defaults say. The name tells in `pg_stat_activity` which job holds a lock; it ends with the transaction.
+/// Begins with the right to write, whatever the database's default is, because the finish is a write. All other
+/// settings keep the application's defaults. The application name tells in `pg_stat_activity` which job holds a lock.
+/// It ends with the transaction.
 fn begin(storage: &PgStorage, lease: Lease) -> String {
     let name = storage.connector.application_name();
     let harmless: String =
@@ -141,7 +142,8 @@ pub(crate) async fn transact(storage: &PgStorage, transaction: Transaction) -> T
                 ended = &mut run => Some(ended),
                 () = abort.cancelled() => None,
             };
-            // What the handler holds may panic when it is dropped. The connection would go back to the pool as it is.
+            // The values that the handler holds may panic when they are dropped. The connection would then go back to
+            // the pool as it is.
             let _ = catch_unwind(AssertUnwindSafe(|| drop(run)));
             ended
         };
@@ -152,8 +154,9 @@ pub(crate) async fn transact(storage: &PgStorage, transaction: Transaction) -> T
                 return transacted(ended);
             }
             None => {
-                // The future is gone half-way. The server may still be busy with its statement, and the transaction is open:
-                // stop the one, and close the connection to end the other. It never goes back to the pool.
+                // The future was dropped half-way. The server may still run its statement, and the transaction is open.
+                // So the statement is cancelled, and the connection is closed to end the transaction. The connection
+                // never goes back to the pool.
                 storage.connector.cancel(cancel).await;
                 drop(Object::take(conn));
                 return Transacted::Aborted;
@@ -193,8 +196,8 @@ async fn run(
     }
 }
 
-/// Rolls back all of it, also from within a savepoint that the handler left. If that fails the connection is broken, and does not
-/// come out of its pool again.
+/// Rolls back the whole transaction, also from within a savepoint that the handler left open. If that fails, the
+/// connection is broken, and the pool does not hand it out again.
 async fn roll_back(conn: &mut AsyncPgConnection) -> QueryResult<()> {
     loop {
         AnsiTransactionManager::rollback_transaction(conn).await?;
@@ -205,7 +208,8 @@ async fn roll_back(conn: &mut AsyncPgConnection) -> QueryResult<()> {
     }
 }
 
-/// Whether the server closed a new connection while it was set up, as with an `idle_session_timeout` of a few milliseconds.
+/// Whether the server closed a new connection during its setup, as with an `idle_session_timeout` of a few
+/// milliseconds.
 fn is_closed_at_once(error: &PoolError<diesel_async::pooled_connection::PoolError>) -> bool {
     use diesel_async::pooled_connection::PoolError::ConnectionError as Opening;
     match error {
@@ -214,7 +218,8 @@ fn is_closed_at_once(error: &PoolError<diesel_async::pooled_connection::PoolErro
     }
 }
 
-/// Whether a transaction may be begun on another connection. Those that begin one are answered by the server or not at all.
+/// Whether the transaction may be begun on another connection. The statements that begin one are either answered by the
+/// server or not answered at all.
 fn is_closed(error: &DieselError) -> bool {
     use diesel::result::DatabaseErrorKind::{ClosedConnection, UnableToSendCommand};
     match error {

@@ -1,20 +1,20 @@
-//! Whether a rescan may be left out. It walks over all entries below the scan floors; where jobs of unknown kinds wait by the
-//! million that takes seconds, and it would find as little as the one before if nothing in the table has changed.
+//! Whether a rescan may be skipped. A rescan reads all entries below the scan floors. With millions of waiting jobs of
+//! unknown kinds, that takes seconds. If nothing in the table has changed, it finds as little as the rescan before.
 //!
-//! The server counts the changes of each table and publishes them with a delay of seconds. A row that was only locked is not
-//! counted. So a rescan is left out for a bounded time, and not where jobs are known to have come back.
+//! The server counts the changes of each table, but publishes the counts seconds later. It does not count a row that
+//! was only locked. So rescans are skipped only for a limited time, and never if jobs are known to have come back.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-/// Rescans that take less are never left out.
+/// Rescans that take less than this are never skipped.
 const EXPENSIVE: Duration = Duration::from_millis(400);
-/// While nothing changes, rescans take one in so many parts of the time,
+/// While nothing changes, the time between two rescans is this many times as long as a rescan takes.
 const SHARE: u32 = 100;
-/// but come as often as this.
+/// But the time between two rescans is never longer than this.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// What the last rescan that found nothing saw.
+/// What the last rescan saw, if it found nothing.
 #[derive(Debug)]
 pub(crate) struct Unchanged {
     changes: i64,
@@ -24,12 +24,12 @@ pub(crate) struct Unchanged {
 }
 
 impl Unchanged {
-    /// `None`: the server does not count changes.
+    /// Returns `None` if the server does not count changes.
     pub(crate) fn new(changes: Option<i64>, paused: &HashSet<String>, began: Instant, took: Duration) -> Option<Self> {
         changes.map(|changes| Self { changes, paused: paused.clone(), began, took })
     }
 
-    /// Whether the next one would find nothing, either, as far as the server has counted.
+    /// Whether the next rescan would find nothing, either, as far as the server has counted changes.
     pub(crate) fn still(&self, changes: Option<i64>, paused: &HashSet<String>, now: Instant) -> bool {
         let age = now.duration_since(self.began);
         self.took > EXPENSIVE

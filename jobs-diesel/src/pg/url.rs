@@ -1,4 +1,4 @@
-//! What a URL says, before anything of ours is added.
+//! Reads what a URL says, before our own settings are added.
 
 use std::str::FromStr;
 
@@ -9,7 +9,7 @@ use tokio_postgres::config::SslMode;
 
 use super::tls::Verify;
 
-/// The parameters that tokio-postgres reads; those of TLS are ours.
+/// The parameters that tokio-postgres reads. We read those of TLS ourselves.
 const PARAMETERS: [&str; 18] = [
     "user",
     "password",
@@ -33,17 +33,17 @@ const PARAMETERS: [&str; 18] = [
 
 pub(super) struct Url<'u> {
     pub(super) config: Config,
-    /// Its parameters, as they are written.
+    /// The parameters, as they are written in the URL.
     pub(super) query: &'u str,
     pub(super) mode: SslMode,
-    /// What of the server's certificate is checked; `None` where nothing is encrypted.
+    /// What is checked of the server's certificate. `None` if nothing is encrypted.
     pub(super) verify: Option<Verify>,
-    /// A file of roots to check it against.
+    /// A file of root certificates, for the check of the server's certificate.
     pub(super) roots: Option<String>,
 }
 
 impl<'u> Url<'u> {
-    /// `sslmode` means what it means to libpq.
+    /// `sslmode` has the same meaning as for libpq.
     pub(super) fn read(url: &'u str) -> StorageResult<Self> {
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
         let mut sslmode = "prefer";
@@ -56,7 +56,7 @@ impl<'u> Url<'u> {
                 key_and_value => {
                     let key = key_and_value.map_or(pair, |(key, _)| key);
                     if !PARAMETERS.contains(&key) {
-                        // Behind a `?` that belongs to a password, the name of a parameter is the rest of it.
+                        // If the `?` belongs to a password, this name of a parameter is the rest of the password.
                         if query.contains('@') {
                             return Err(not_a_url());
                         }
@@ -75,7 +75,7 @@ impl<'u> Url<'u> {
         let (mode, verify) = match sslmode {
             "disable" => (SslMode::Disable, None),
             "allow" | "prefer" => (SslMode::Prefer, Some(Verify::Nothing)),
-            // As with libpq, naming roots makes `require` check against them.
+            // As with libpq, `require` checks against the roots if the URL names any.
             "require" if roots.is_none() => (SslMode::Require, Some(Verify::Nothing)),
             "require" | "verify-ca" => (SslMode::Require, Some(Verify::Chain)),
             "verify-full" => (SslMode::Require, Some(Verify::ChainAndName)),
@@ -90,7 +90,7 @@ impl<'u> Url<'u> {
     }
 }
 
-/// Repeats nothing of the URL: where it was meant to end its password, nobody can tell.
+/// The error repeats no part of the URL, because it is unknown where the password was meant to end.
 fn not_a_url() -> StorageError {
     StorageError::Config(
         "DATABASE_URL is not a valid PostgreSQL URL; write postgres://user:password@host:5432/database, \
@@ -133,7 +133,7 @@ mod tests {
     fn a_wrong_url_is_refused_without_repeating_it() {
         let message = refusal("postgres://me:s3cret@host:notaport/db");
         assert!(message.contains("not a valid PostgreSQL URL") && !message.contains("s3cret"), "{message}");
-        // A `?` that is not percent-encoded ends the password, and what is left of it looks like parameters.
+        // A `?` that is not percent-encoded ends the password, and the rest of the password looks like parameters.
         for url in ["me:x?s3cret@host/db", "me:x?s3cret=y@host/db", "me:x?sslmode=s3cret@host/db", "me:x?a&s3cret@host"]
         {
             let message = refusal(&format!("postgres://{url}"));

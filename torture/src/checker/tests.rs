@@ -18,7 +18,7 @@ enum Step {
     /// Its worker was killed after the start.
     Crash,
     /// Its worker was killed before the start.
-    CrashInHand,
+    CrashWhilePrefetched,
     /// Its worker was killed after the end, and before anybody knew.
     CrashAtTheEnd,
 }
@@ -102,7 +102,7 @@ impl Maker {
 
     fn step(&mut self, job: &mut Job, step: Step) {
         self.claim(job);
-        if !matches!(step, Step::CrashInHand) {
+        if !matches!(step, Step::CrashWhilePrefetched) {
             self.say(job, "start");
         }
         match step {
@@ -119,7 +119,7 @@ impl Maker {
                 self.say(job, "ok");
                 self.fail(job, "crash", "worker died".to_owned());
             }
-            Step::Crash | Step::CrashInHand => self.fail(job, "crash", "worker died".to_owned()),
+            Step::Crash | Step::CrashWhilePrefetched => self.fail(job, "crash", "worker died".to_owned()),
         }
     }
 
@@ -166,7 +166,7 @@ impl Maker {
 fn good() -> Record {
     let mut maker = Maker::new();
     maker.job(false, Ending::Completed, &[]);
-    maker.job(false, Ending::Completed, &[Step::Fail, Step::Snooze, Step::GivenBack, Step::CrashInHand]);
+    maker.job(false, Ending::Completed, &[Step::Fail, Step::Snooze, Step::GivenBack, Step::CrashWhilePrefetched]);
     maker.job(true, Ending::Completed, &[Step::CrashAtTheEnd, Step::Fail]);
     maker.job(false, Ending::Cancelled, &[Step::Crash]);
     maker.job(false, Ending::Discarded, &[Step::Fail]);
@@ -364,7 +364,7 @@ fn any_step() -> impl Strategy<Value = Step> {
         Step::Snooze,
         Step::GivenBack,
         Step::Crash,
-        Step::CrashInHand,
+        Step::CrashWhilePrefetched,
         Step::CrashAtTheEnd,
     ])
 }
@@ -382,7 +382,7 @@ proptest! {
         for (transactional, ends, steps) in &jobs {
             maker.job(*transactional, *ends, steps);
         }
-        let gentle = jobs.iter().all(|(.., steps)| !steps.iter().any(|step| matches!(step, Step::Crash | Step::CrashInHand | Step::CrashAtTheEnd)));
+        let gentle = jobs.iter().all(|(.., steps)| !steps.iter().any(|step| matches!(step, Step::Crash | Step::CrashWhilePrefetched | Step::CrashAtTheEnd)));
         let promise = Promise { in_order: true, no_attempt_consumed: gentle, ..Promise::default() };
         prop_assert_eq!(check(&maker.record, promise), vec![]);
     }

@@ -27,7 +27,7 @@ const POINTS: [&str; 17] = [
     "registered",
     "claim",
     "claimed",
-    "in-hand",
+    "prefetched",
     "start",
     "ended",
     "finish-one",

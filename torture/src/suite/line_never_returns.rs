@@ -14,7 +14,7 @@ use tokio_postgres::Client;
 use torture::checker::Promise;
 use torture::cluster::Cluster;
 use torture::history::{CommitOutcome, fault};
-use torture::process::Process;
+use torture::process::{Process, Signal};
 use torture::workload::holding::{Holding, HoldingBlocking, TABLE};
 use torture::workload::{Shape, Work};
 
@@ -57,8 +57,8 @@ async fn on(arena: &Arena<'_>) -> Result<Run> {
     conn.batch_execute(&format!("create table {TABLE} (number bigint primary key, lease integer)")).await?;
     let args = ["--concurrency", "32", "--poll", "200ms"];
     let (mut ledger, mut recovery, mut elsewhere) = (Vec::new(), Vec::new(), Vec::new());
-    let mut other: Option<Process> = None;
     let is_deaf = arena.mutant().is_some_and(|mutant| mutant.mutant().name == DEAF);
+    let mut last: Option<Process> = None;
     for round in 0..size.faults {
         let host = Host::start(u8::try_from(round)? + 1).map_err(NotRun::because)?;
         let mut lost = arena.worker_on(Some(&host), if is_deaf { NO_PROBES } else { "" }, &args)?;
@@ -78,11 +78,9 @@ async fn on(arena: &Arena<'_>) -> Result<Run> {
         let begun =
             format!("select count(distinct number) from torture.event where what = 'start' and pid = {}", lost.id());
         until(&conn, &begun, i64::try_from(works.len())?, START).await?;
-        if other.is_none() {
-            let mut worker = arena.worker_on(None, "", &args)?;
-            worker.said("worker started", START).await?;
-            other = Some(worker);
-        }
+        // It comes only now: the first attempts are to be on the host that vanishes.
+        let mut other = arena.worker_on(None, "", &args)?;
+        other.said("worker started", START).await?;
         fault(&conn, "host vanished", Some(lost.id())).await?;
         let vanished = Instant::now();
         host.vanish()?;
@@ -98,6 +96,12 @@ async fn on(arena: &Arena<'_>) -> Result<Run> {
         let held = format!("select count(*) from {TABLE} where lease is null");
         until(&conn, &held, 0, limit).await?;
         elsewhere.push(vanished.elapsed().as_secs_f64());
+        if round + 1 < size.faults {
+            other.signal(Signal::TERM)?;
+            other.ended(START).await?;
+        } else {
+            last = Some(other);
+        }
     }
     let drained = arena.at_rest_within(REST).await?;
     let mut run = Run::judge(arena, &ledger, Promise::default()).await?;
@@ -106,6 +110,7 @@ async fn on(arena: &Arena<'_>) -> Result<Run> {
     run.recovery = [recovery, elsewhere].concat();
     run.expect(drained, || format!("not drained after {REST:?}"));
     run.expect_within(1.0, LEASE + BAR);
+    drop(last);
     Ok(run)
 }
 

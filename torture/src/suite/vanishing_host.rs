@@ -5,8 +5,11 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-/// The two ends of each wire: `10.231.N.1` is this machine.
-const NET: &str = "10.231";
+/// The two ends of each wire are `10.P.N.1`, which is this machine, and `10.P.N.2`. P comes from the process: a run that was killed
+/// leaves its own behind.
+fn net() -> String {
+    format!("10.{}", 100 + std::process::id() % 150)
+}
 
 /// Such a host. Gone, with its wire, when it is dropped.
 #[derive(Debug)]
@@ -25,9 +28,9 @@ impl Host {
             format!("netns add {name}"),
             format!("link add {here} type veth peer name {there}"),
             format!("link set {there} netns {name}"),
-            format!("addr add {NET}.{number}.1/30 dev {here}"),
+            format!("addr add {}.{number}.1/30 dev {here}", net()),
             format!("link set {here} up"),
-            format!("-n {name} addr add {NET}.{number}.2/30 dev {there}"),
+            format!("-n {name} addr add {}.{number}.2/30 dev {there}", net()),
             format!("-n {name} link set {there} up"),
             format!("-n {name} link set lo up"),
         ] {
@@ -38,12 +41,12 @@ impl Host {
 
     /// How it reaches this machine.
     pub(super) fn server(&self) -> String {
-        format!("{NET}.{}.1", self.number)
+        format!("{}.{}.1", net(), self.number)
     }
 
     /// How this machine sees it.
     pub(super) fn address(&self) -> String {
-        format!("{NET}.{}.2", self.number)
+        format!("{}.{}.2", net(), self.number)
     }
 
     /// The same command, run there.

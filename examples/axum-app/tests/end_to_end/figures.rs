@@ -11,7 +11,7 @@ use crate::support::Db;
 /// What came of it.
 pub(super) struct Figures {
     pub(super) told: Told,
-    pub(super) in_hand: i64,
+    pub(super) held: i64,
     pub(super) requests_took: Duration,
     pub(super) all_took: Duration,
     pub(super) watched: Watched,
@@ -28,10 +28,10 @@ impl Figures {
             "\nend to end: {} requests by {CLIENTS} clients in {requests:.1} s\n  \
              orders placed {placed}, refused and rolled back {refused}, looked at {looked_at}\n  \
              {jobs} jobs, the last one ended after {all:.1} s\n  \
-             {} jobs in the hands of the killed worker, {rescued} rescued\n  \
+             {} jobs held by the killed worker, {rescued} rescued\n  \
              mails handed in twice (and sent once): {repeated}\n",
             placed + refused + looked_at,
-            self.in_hand,
+            self.held,
         );
         // Written as a whole, and not by `eprintln!`, which the harness keeps for itself.
         let _ = std::io::stderr().write_all(text.as_bytes());
@@ -46,7 +46,7 @@ impl Figures {
                 wrong.push(format!("{claim}: {exceptions} exceptions"));
             }
         }
-        let Self { told, in_hand, watched, .. } = self;
+        let Self { told, held, watched, .. } = self;
         let rescued = db.number("select count(*) from jobs.job where crashes > 0").await;
         let orders = db.number("select count(*) from orders").await;
         let mut holds = |claim: &str, is: bool| {
@@ -57,7 +57,7 @@ impl Figures {
         holds("every fifth order was refused", told.refused == ORDERS / REFUSED_EVERY);
         holds("each request was answered", told.placed + told.refused == ORDERS);
         holds("there are the orders that clients know of, and no others", orders == told.placed as i64);
-        holds("what the killed worker held was rescued", rescued >= *in_hand);
+        holds("what the killed worker held was rescued", rescued >= *held);
         holds("a charge and its job's completion are seen together or not at all", watched.exceptions == 0);
         holds("somebody looked for that all the while", watched.looks > 50);
         assert!(wrong.is_empty(), "not true at the end:\n  {}", wrong.join("\n  "));

@@ -1,33 +1,33 @@
-//! The fetcher's rest: what it waits for when a claim has brought nothing.
+//! What the fetcher waits for after a claim that brought nothing.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::{CONTENTION_BACKOFF, FIRST_LOOK, Fetcher, HELD_AT_MOST, MOST_BACKOFF_STEPS};
+use super::{CONTENTION_BACKOFF, FIRST_LOOK, Fetcher, MOST_BACKOFF_STEPS, PREFETCHED_AT_MOST};
 use crate::storage::{Claim, RescanReason, Rescanned};
 use crate::worker::runner;
 
-/// What ends a wait, beside a hint and what this process itself knows.
+/// What ends a wait, besides a hint and the events that this process itself knows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WakeOn {
-    /// A slot became free, and not all queues were asked for.
+    /// A freed slot ends it, because the claim did not ask for all queues.
     pub(super) slot: bool,
-    /// The last job of this worker ended.
+    /// The end of this worker's last job ends it.
     pub(super) last_end: bool,
 }
 
 impl Fetcher {
-    /// Sleeps until there is a reason to claim: a hint, a freed slot of a queue that was full, a job that is due. Each poll
-    /// asks only for the next due time, one cheap statement. A worker that runs until nothing is left also looks again
-    /// when its last job has ended.
+    /// Sleeps until there is a reason to claim: a hint, a freed slot of a queue that was full, or a job that becomes
+    /// due. Each poll asks only for the next due time, which is one cheap statement. A worker that runs until nothing
+    /// is left also polls when its last job has ended.
     pub(super) async fn rest(&mut self, claim: &Claim, wake_on: WakeOn, nothing_of_ours: bool) {
         let mut looked_for = claim.clone();
         if self.until_empty {
-            // Quarantined jobs are something left, too.
+            // Quarantined jobs count as left over, too.
             looked_for.quarantined_at = u16::MAX;
         }
         loop {
-            // A slot freed while the claim was under way has had its say there.
+            // The claim already consumed the notification of a slot that was freed while it was under way.
             if self.shared.queues.wants_others_than(&claim.wanted) {
                 return;
             }
@@ -43,12 +43,13 @@ impl Fetcher {
                     return self.back_off().await;
                 }
             };
-            // What is prefetched is looked after at each turn.
+            // Each turn checks the age of prefetched jobs, so the sleep must be short while there are any.
             let prefetched = self.shared.queues.any_prefetched();
-            let longest = if prefetched { HELD_AT_MOST } else { Duration::MAX };
+            let longest = if prefetched { PREFETCHED_AT_MOST } else { Duration::MAX };
             if due.is_some_and(|due| due.is_zero()) {
                 self.shared.quarantined.fetch_or(self.until_empty, Ordering::AcqRel);
-                // What came due since the claim is claimed at once; what is due and not to be had is left to others.
+                // A job that became due after the claim is claimed at once. A due job that cannot be claimed is left to
+                // other workers.
                 let pause = CONTENTION_BACKOFF * 2_u32.pow(self.contention.saturating_sub(1));
                 if self.contention > 0 {
                     let pause = pause.mul_f64(rand::random_range(0.5..1.5)).min(longest);
@@ -61,7 +62,8 @@ impl Fetcher {
             self.contended_since = None;
             self.contention = 0;
             if !self.idle {
-                // Raise the flag, then look once more: what was enqueued before the flag was seen is found by that look.
+                // Set the flag, then poll once more. That poll finds the jobs that were enqueued before the flag was
+                // visible.
                 self.idle = self.set_idle(true).await;
                 self.idle_since = Instant::now();
                 if self.idle {
@@ -71,7 +73,8 @@ impl Fetcher {
             let poll = poll.mul_f64(rand::random_range(0.8..1.0));
             let look = poll.min(self.idle_since.elapsed().max(FIRST_LOOK));
             if look < poll {
-                // Such a transaction may have been open for longer than the scan floors wait.
+                // A transaction that does not wake this worker may have been open for longer than the lag of the scan
+                // floors. Only a rescan finds its jobs.
                 self.shared.claimed.notify_one();
             }
             let time = due.map_or(look, |due| due.min(look)).min(longest);
@@ -82,7 +85,7 @@ impl Fetcher {
         }
     }
 
-    /// Nothing is to be seen; but claims do not see everything.
+    /// Claims found nothing, but they do not see all jobs. So a rescan must confirm that no job is left.
     async fn end_if_nothing_is_left(&mut self, looked_for: &Claim) {
         match self.shared.storage.rescan(looked_for, RescanReason::CameBack).await {
             Ok(Rescanned::Nothing) => self.shared.phases.draining().cancel(),
@@ -95,7 +98,7 @@ impl Fetcher {
         }
     }
 
-    /// Whether a reason to claim came before the time was over.
+    /// Returns whether a reason to claim came before the time was over.
     pub(super) async fn reason_within(&mut self, time: Duration, wake_on: WakeOn) -> bool {
         let mut over = std::pin::pin!(tokio::time::sleep(time));
         loop {

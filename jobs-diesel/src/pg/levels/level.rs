@@ -1,4 +1,4 @@
-//! One level, as a worker knows it.
+//! What a worker knows about one level.
 
 use std::time::{Duration, Instant};
 
@@ -6,24 +6,25 @@ use chrono::{DateTime, Utc};
 
 use super::Scan;
 
-/// So long after a claim that began at the floor, claims that follow full ones go on where those left off. What commits between
-/// is older than what they take, and waits for the next claim that begins at the floor.
+/// For this long after a claim that began at the floor, a claim that follows a full one goes on where that one stopped.
+/// A job that commits below that place is older than the jobs that such claims take. It waits for the next claim that
+/// begins at the floor.
 pub(super) const GO_ON: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
 pub(super) struct Level {
     pub(super) floor: DateTime<Utc>,
-    /// The last job of the last claim, if that was full, and when a claim began at the floor.
+    /// If the last claim was full: the last job that it took, and when a claim last began at the floor.
     pub(super) left_off: Option<(DateTime<Utc>, Instant)>,
     /// What the last rescan found here.
     pub(super) straggler: Option<(DateTime<Utc>, i64)>,
-    /// Claims try every row, because a rescan has found the same job twice.
+    /// Claims try every row, because two rescans in a row have found the same job.
     pub(super) thorough: bool,
     pub(super) used: Instant,
 }
 
 impl Level {
-    /// One that was just found.
+    /// A level that was just found.
     pub(super) fn new(floor: DateTime<Utc>, at: Instant) -> Self {
         Self { floor, left_off: None, straggler: None, thorough: false, used: at }
     }
@@ -33,7 +34,7 @@ impl Level {
         (at.duration_since(began) < GO_ON && last > self.floor).then_some(last)
     }
 
-    /// A full claim took this job last. Only one that began at the floor can move it.
+    /// Records the last job of a full claim. Only a claim that began at the floor can move the floor.
     pub(super) fn leave_off(&mut self, scan: &Scan, last: DateTime<Utc>, behind: DateTime<Utc>, at: Instant) {
         let began = match (scan.go_on, self.left_off) {
             (None, _) => {
@@ -46,7 +47,7 @@ impl Level {
         self.left_off = Some((last, began));
     }
 
-    /// There is nothing from where the scan began.
+    /// Records that there is nothing from where the scan began.
     pub(super) fn empty(&mut self, scan: &Scan, behind: DateTime<Utc>) {
         self.left_off = None;
         if scan.go_on.is_none() {

@@ -1,4 +1,4 @@
-//! What the statements that look for jobs are told: where to look, in which order, and from where.
+//! The input of the statements that look for jobs: where to read, in which order, and from which time on.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -7,18 +7,18 @@ use chrono::{DateTime, Utc};
 #[cfg(doc)]
 use diesel_jobs_core::storage::Claim;
 
-/// A part of one queue for a statement to look at: one level (`hi` = `lo`), or the gap strictly between.
+/// A part of one queue for a statement to read: one level (`hi` = `lo`), or the gap strictly between `hi` and `lo`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scan {
-    /// The queue's place in [`Claim::wanted`].
+    /// The index of the queue in [`Claim::wanted`].
     pub(crate) queue: usize,
     pub(crate) hi: i32,
     pub(crate) lo: i32,
-    /// `None`: nothing is known; look at what is younger than the lag.
+    /// `None`: nothing is known, so only entries younger than the lag are read.
     pub(crate) floor: Option<DateTime<Utc>>,
-    /// Where to begin instead: what lies between was looked at a moment ago.
+    /// Where to begin instead of the floor. The entries in between were read a moment ago.
     pub(crate) go_on: Option<DateTime<Utc>>,
-    /// Try every row, also those that seem to be another's.
+    /// Try every row, also rows that another transaction seems to hold.
     pub(crate) thorough: bool,
 }
 
@@ -32,13 +32,13 @@ impl Scan {
     }
 }
 
-/// What a statement looks at, best first within each queue.
+/// What a statement reads, best first within each queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) scans: Vec<Scan>,
-    /// Which of them belong to each queue of [`Claim::wanted`].
+    /// Which scans belong to each queue of [`Claim::wanted`].
     pub(crate) of_queue: Vec<Range<usize>>,
-    /// How far behind the clock scans without a floor begin.
+    /// How far behind the clock a scan without a floor begins.
     pub(crate) lag: Duration,
 }
 
@@ -46,17 +46,17 @@ pub(crate) struct Plan {
 pub(crate) struct OnlyLevel {
     pub(crate) priority: i16,
     pub(crate) floor: DateTime<Utc>,
-    /// Whether claims look at what stands above it, too.
+    /// Whether claims read the gap above the level, too.
     pub(crate) gap_above: bool,
 }
 
 impl Plan {
-    /// Whether a part of what is above a floor is left out.
+    /// Whether some entries above a floor are left out.
     pub(crate) fn goes_on(&self) -> bool {
         self.scans.iter().any(|scan| scan.go_on.is_some())
     }
 
-    /// The level, where there is one and nothing special about it.
+    /// The level, if there is only one and it needs no special treatment.
     pub(crate) fn only_level(&self) -> Option<OnlyLevel> {
         let mut levels = self.scans.iter().filter_map(|scan| Some((scan, scan.level()?)));
         let (Some((scan, priority)), None) = (levels.next(), levels.next()) else { return None };
@@ -65,12 +65,12 @@ impl Plan {
         Some(OnlyLevel { priority, floor, gap_above })
     }
 
-    /// Only its gaps.
+    /// Only the gaps of this plan.
     pub(crate) fn gaps(&self) -> Self {
         self.only(|scan| scan.hi != scan.lo)
     }
 
-    /// Only its levels.
+    /// Only the levels of this plan.
     pub(crate) fn levels(&self) -> Self {
         self.only(|scan| scan.hi == scan.lo)
     }

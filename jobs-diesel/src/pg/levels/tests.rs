@@ -5,7 +5,7 @@ use super::level::GO_ON;
 use super::*;
 
 const QUICK: Duration = Duration::ZERO;
-/// How far behind the clock floors are.
+/// The lag, in seconds.
 const LAG: i64 = 2;
 
 fn at(seconds: i64) -> DateTime<Utc> {
@@ -30,7 +30,7 @@ fn floor(levels: &Levels, priority: i32) -> Option<DateTime<Utc>> {
     scans(levels).into_iter().find(|(hi, lo, _)| hi == lo && *hi == priority).and_then(|(_, _, floor)| floor)
 }
 
-/// After a rescan at second 0 that found these levels at once.
+/// The state after a rescan at second 0 that quickly found these levels.
 fn discovered(priorities: &[i16]) -> Levels {
     let mut levels = Levels::new(Instant::now());
     let found: Vec<_> = priorities.iter().map(|priority| ("q".to_owned(), *priority)).collect();
@@ -38,7 +38,7 @@ fn discovered(priorities: &[i16]) -> Levels {
     levels
 }
 
-/// Learns from a claim of so many slots that began here and now.
+/// Learns from a claim of this many slots that began at the floors and at this second.
 fn claimed(levels: &mut Levels, slots: usize, jobs: &[Seen<'_>], now: i64) {
     let (claim, plan) = (claim(slots), levels.plan_from_floors(&claim(slots)));
     levels.claimed(&claim, &plan, jobs, at(now), Instant::now());
@@ -168,7 +168,7 @@ fn what_is_found_twice_is_claimed_with_every_row_tried() {
     let thorough = |levels: &Levels| levels.plan_from_floors(&claim(1)).scans[1].thorough;
     rescanned(&mut levels, &straggler(7, -100));
     assert!(!thorough(&levels));
-    // No claim takes it.
+    // No claim takes the straggler.
     claimed(&mut levels, 9, &[seen(0, 1)], 100);
     rescanned(&mut levels, &straggler(7, -100));
     assert!(thorough(&levels));
