@@ -19,7 +19,7 @@ pub(crate) struct Cli {
 /// What can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Measure {
-    /// Every measure below, in this order
+    /// Every measure below but homemade and neighbour, in this order
     All,
     /// One job at a time, each in a transaction of its own, from 1, 8 and 16 connections
     Enqueue,
