@@ -21,6 +21,7 @@ pub(super) struct Row {
     columns: String,
     below: String,
     is_well: bool,
+    is_unnoticed: bool,
 }
 
 /// Prints the head of the table.
@@ -43,7 +44,12 @@ impl Row {
             Err(error) => {
                 let verdict = if error.is::<NotRun>() { "not run" } else { "did not end" };
                 let columns = format!("| {name} | | | | | | | {took:.1} | **{verdict}** |");
-                return Self { columns, below: below(arena, &format!("{error:#}\n")), is_well: false };
+                return Self {
+                    columns,
+                    below: below(arena, &format!("{error:#}\n")),
+                    is_well: false,
+                    is_unnoticed: false,
+                };
             }
         };
         // Logs that cannot be read have nothing to count.
@@ -68,7 +74,17 @@ impl Row {
             run.count(Kind::DoubleEffect),
         );
         let below = if is_well { String::new() } else { below(arena, &objections(&run)) };
-        Self { columns, below, is_well }
+        Self {
+            columns,
+            below,
+            is_well,
+            is_unnoticed: held && arena.mutant().is_some_and(|mutant| mutant.is_complete()),
+        }
+    }
+
+    /// Whether a run on a mutant found nothing to object to.
+    pub(super) fn is_unnoticed(&self) -> bool {
+        self.is_unnoticed
     }
 
     /// Whether the product held, or its mutant was found out.
