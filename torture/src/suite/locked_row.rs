@@ -32,14 +32,15 @@ const LOCKS: [&str; 2] = ["update", "key share"];
 const FINISHED: Duration = Duration::from_secs(1);
 /// A locked one ends so soon after the lock is gone.
 const LET_GO: Duration = Duration::from_secs(2);
+/// Between two deeds of the application: 16 slots on two cores can do what comes in.
+const CALM: Duration = Duration::from_millis(40);
 const REST: Duration = Duration::from_secs(60);
 
 pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let size = arena.size(SHORT, LONG);
     let hold = if arena.short { HOLD_SHORT } else { HOLD };
     let fleet = Fleet::start(arena, arena.worker_url(), History::Quick, &["--concurrency", "16"], 1).await?;
-    let load =
-        Load::start(arena.url(), Workload::new(arena.seed, Mix::default(), usize::MAX), Duration::from_millis(20));
+    let load = Load::start(arena.url(), Workload::new(arena.seed, Mix::default(), usize::MAX), CALM);
     let (conn, mut application) = (arena.connect().await?, AsyncPgConnection::establish(&arena.url()).await?);
     let (mut held, mut let_go) = (Vec::new(), Vec::new());
     for (place, lock) in (HELD..).zip(LOCKS.into_iter().cycle().take(size.faults)) {
