@@ -118,8 +118,9 @@ async fn the_finish_reads_no_whole_table_and_the_commit_is_the_applications() {
     .await;
 }
 
-/// The server ends sessions that rest for 100 ms, and this program is slow now and then: a connection is closed while it is set
-/// up, or before its transaction begins.
+/// The server ends sessions that rest for 100 ms, and this program is slow at the beginning of each job: a connection is
+/// closed while it is set up, or before its transaction begins. A job's first three pauses have a few milliseconds between
+/// them, as many as it has jobs before it. Later pauses have a second between them, because a busy machine may need that.
 #[tokio::test]
 async fn connections_that_are_closed_at_once_are_opened_again() {
     let (mut admin, name, storage) = database().await;
@@ -127,19 +128,19 @@ async fn connections_that_are_closed_at_once_are_opened_again() {
     conn.batch_execute("create table effect (session bigint)").await.unwrap();
     admin.batch_execute(&format!("alter database {name} set idle_session_timeout = 100")).await.unwrap();
     let storage = PgStorage::new(&url(&name), 16).unwrap();
-    let slow = tokio::spawn(async {
-        loop {
-            std::thread::sleep(Duration::from_millis(150));
-            tokio::time::sleep(Duration::from_millis(30)).await;
-        }
-    });
-    for _ in 0..15 {
+    for few in 1..=15 {
         let lease = claimed(&storage, &mut conn).await;
         storage.handlers.retain(|_, _| false);
+        let slow = tokio::spawn(async move {
+            for between in [few; 3].into_iter().chain(std::iter::repeat(1000)) {
+                std::thread::sleep(Duration::from_millis(150));
+                tokio::time::sleep(Duration::from_millis(between)).await;
+            }
+        });
         let ended = transact(&storage, lease, Keep::Forever).await;
+        slow.abort();
         assert!(matches!(ended, Transacted::Committed(_)), "{ended:?}");
     }
-    slow.abort();
     assert_eq!(number(&mut conn, "select count(*) from effect").await, 15);
     drop((conn, storage));
     admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();
