@@ -1,4 +1,4 @@
-//! The program as it is run: a real server, a worker process, one line of JSON.
+//! Runs the whole program: a real server, a worker process, one line of JSON.
 
 use std::process::Command;
 

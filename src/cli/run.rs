@@ -18,6 +18,7 @@ pub(super) async fn run(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError> 
     let url = chosen.url.clone();
     let started = async {
         let database = database::open(&url, worker::handlers(&settings)).await?;
+        // The worker checks this again when it registers. But the program's set-up may already need the tables.
         database.storage.check_schema().await?;
         let mut worker = worker::build(database.storage, app.setup, &settings).await?;
         unknown_queues::say(&mut worker, &*database.operator).await;

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use chrono::DateTime;
-use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
+use diesel_async::{AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _};
 use diesel_jobs_core::storage::{Claim, RescanReason, Rescanned, Storage as _, Wanted, WorkerInfo};
 use diesel_jobs_core::{Finish, NewJob, Transition, WorkerId};
 
@@ -12,6 +12,7 @@ use super::PgStorage;
 use super::levels::{Plan, Scan};
 use super::queries::claim::ClaimQuery;
 use super::queries::claim_few::ClaimFewQuery;
+use super::queries::discover::{DiscoverQuery, DiscoverRow};
 use super::tests::{buffers, database, run};
 
 /// A claim that begins at its floors touches no more buffers than this.
@@ -87,6 +88,22 @@ impl World {
         }
     }
 
+    /// Makes the worker believe that its last rescan found nothing and took a second. Returns how many changes of
+    /// `jobs.ready` the server had counted.
+    async fn last_rescan_took_long(&mut self) -> Option<i64> {
+        let (worker, now) = (self.claim.worker, Instant::now());
+        let gaps = self.storage.levels(worker, |levels| levels.plan_of_all(&self.claim, now)).gaps();
+        let rows: Vec<DiscoverRow> = DiscoverQuery::new(&self.claim, &gaps).load(&mut self.conn).await.unwrap();
+        let changes = rows.last().unwrap().changes;
+        self.storage.levels(worker, |levels| levels.note_unchanged(true, changes, now, Duration::from_secs(1)));
+        changes
+    }
+
+    /// A rescan as idle workers make it.
+    async fn rescan(&self) -> Rescanned {
+        self.storage.rescan(&self.claim, RescanReason::Routine).await.unwrap()
+    }
+
     /// Claims as a worker does, with a rescan from time to time, until this many jobs have come.
     async fn claim_all(&self, jobs: usize) -> usize {
         let (mut claimed, asked) = (0, Instant::now());
@@ -158,6 +175,39 @@ async fn a_rescan_finds_what_claims_pass_by_and_says_when_it_could_not_look() {
     );
     assert_eq!(storage.claim(&claim).await.unwrap().len(), 1, "it is seen now");
     drop(storage);
+    world.end().await;
+}
+
+/// Servers publish the counts of changes up to ten seconds late.
+#[tokio::test]
+async fn an_expensive_rescan_is_left_out_until_the_server_counts_a_change() {
+    let mut world = World::new(5, &["default"]).await;
+    world.a_while().await;
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    assert_eq!(world.rescan().await, Rescanned::Nothing);
+    let before = world.last_rescan_took_long().await;
+    assert!(before.is_some_and(|changes| changes > 0), "the server counts changes: {before:?}");
+    // A change that is not counted shows that the rescan is left out.
+    let straggler = |hours: u8| {
+        format!(
+            "insert into jobs.ready (kind, args, run_at) values ('k', '{{}}', now() - {hours} * '1 hour'::interval)"
+        )
+    };
+    world.sql("set track_counts = off").await;
+    world.sql(&straggler(1)).await;
+    assert_eq!(world.rescan().await, Rescanned::Nothing);
+    let came_back = world.storage.rescan(&world.claim, RescanReason::CameBack).await.unwrap();
+    assert_eq!(came_back, Rescanned::Found, "a rescan for jobs that came back is never left out");
+
+    world.sql("set track_counts = on").await;
+    assert_eq!(world.last_rescan_took_long().await, before);
+    world.sql(&straggler(2)).await;
+    let asked = Instant::now();
+    while world.rescan().await != Rescanned::Found {
+        assert!(asked.elapsed() < Duration::from_secs(30), "the change was not noticed");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(world.storage.claim(&world.claim).await.unwrap().len(), 2);
     world.end().await;
 }
 

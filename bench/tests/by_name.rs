@@ -1,0 +1,56 @@
+//! The measures that run by name only: `homemade` sees what is wrong with such queues, and `neighbour` what it set up.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn measured(measure: &[&str], variant: &str) -> Output {
+    let server = std::env::var("JOBS_TEST_DATABASE_URL")
+        .expect("JOBS_TEST_DATABASE_URL names the tests' server; `cargo xtask test` sets it");
+    Command::new(env!("CARGO_BIN_EXE_jobs-bench"))
+        .args(measure)
+        .args(["--seconds", "2", "--runs", "1", "--json", "--only", variant])
+        .env("DATABASE_URL", server)
+        .output()
+        .unwrap()
+}
+
+fn line(output: Output) -> Value {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(text.lines().count(), 1, "{text}");
+    let line: Value = serde_json::from_str(&text).unwrap();
+    assert!(line["ours"].as_f64().unwrap() > 0.0, "{text}");
+    line
+}
+
+const HOMEMADE: [&str; 3] = ["homemade", "--n", "20000"];
+
+#[test]
+fn a_queue_without_a_lock_runs_jobs_twice() {
+    let line = line(measured(&HOMEMADE, "status, no lock, 8 at once"));
+    assert!(line["run_twice"].as_f64().unwrap() > 10.0, "{line}");
+}
+
+#[test]
+fn a_queue_with_one_transaction_per_job_runs_only_the_job_of_a_cut_connection_twice() {
+    let line = line(measured(&HOMEMADE, "one transaction, SKIP LOCKED, 8 at once"));
+    assert!(line["run_twice"].as_f64().unwrap() <= 1.0, "{line}");
+    assert_eq!(line["stuck"].as_f64(), Some(0.0), "{line}");
+}
+
+#[test]
+fn pgbench_and_the_jobs_run_beside_each_other_at_their_rates() {
+    let output = measured(&["neighbour"], "100 jobs/s in another database");
+    // Servers from npm come without pgbench.
+    if String::from_utf8_lossy(&output.stderr).contains("pgbench is needed: it comes with PostgreSQL's server packages")
+    {
+        return assert!(Command::new("pgbench").arg("--version").output().is_err());
+    }
+    let line = line(output);
+    let rate = |name: &str| line[name].as_f64().unwrap();
+    assert!((40.0..=160.0).contains(&rate("jobs_per_s")), "{line}");
+    assert!((100.0..=300.0).contains(&rate("transactions_per_s")), "{line}");
+    assert!(rate("p99_ms") >= rate("ours"), "{line}");
+}
