@@ -1,14 +1,14 @@
-//! What is wrong with a cron expression that the parser refused: which field, which value, what is allowed. The parser's own
-//! words name none of them. The macros read this file too (`jobs-macros/src/cron_problem.rs` links here), so that the
-//! compiler and the worker say the same.
+//! Finds the error in a cron expression that the parser refused: which field, which value, what is allowed. The
+//! parser's own message contains none of these. The macros use this file too (`jobs-macros/src/cron_problem.rs` links
+//! here), so that the compiler and the worker report the same message.
 
 struct Field {
     name: &'static str,
     least: u32,
     most: u32,
-    /// From `least` on.
+    /// The names of the values, starting with `least`.
     words: &'static [&'static str],
-    /// Other letters and signs that the parser understands in this field.
+    /// Other letters and signs that the parser accepts in this field.
     signs: &'static str,
 }
 
@@ -29,11 +29,11 @@ const FIELDS: [Field; 7] = [
     field("year", 1, 5000),
 ];
 
-/// The first problem of an expression, or `None` where only the parser knows.
+/// Returns the first problem of an expression. `None` if this module finds none.
 pub(crate) fn problem(expression: &str) -> Option<String> {
     let written: Vec<&str> = expression.split_whitespace().collect();
     match written.len() {
-        // Those of the classic form have no seconds.
+        // The classic form has no seconds.
         5 => find(&FIELDS[1..6], &written),
         6 | 7 => find(&FIELDS, &written),
         0 => Some("it is empty".to_owned()),
@@ -81,7 +81,8 @@ impl Field {
         }
     }
 
-    /// The number that a value means; none where it has signs of which only the parser knows the meaning.
+    /// Returns the number of a value, or what is wrong with it. `None` if it contains signs that only the parser
+    /// interprets.
     fn value(&self, text: &str) -> Result<Option<u32>, String> {
         let Self { name, least, most, words, signs } = self;
         let upper = text.to_uppercase();

@@ -1,6 +1,7 @@
-//! The name somebody probably meant. The macros read this file too (`jobs-macros/src/nearest.rs` links here).
+//! Finds the name that a misspelt name probably stands for. The macros use this file too
+//! (`jobs-macros/src/nearest.rs` links here).
 
-/// The candidate nearest to `written`, if one is near enough to be what was meant.
+/// Returns the candidate nearest to `written`. `None` if the distance is more than a third of the candidate's letters.
 pub(crate) fn nearest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let written = written.to_lowercase();
     candidates
@@ -11,7 +12,7 @@ pub(crate) fn nearest<'a>(written: &str, candidates: impl IntoIterator<Item = &'
         .map(|(_, candidate)| candidate)
 }
 
-/// How many letters must be added, removed, replaced or swapped with their neighbour, row by row.
+/// Returns how many letters must be added, removed, replaced or swapped with their neighbour. Computed row by row.
 fn distance(from: &str, to: &str) -> usize {
     let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
     let mut above = vec![0; to.len() + 1];

@@ -80,9 +80,14 @@ pub struct Retention {
     pub failed: Duration,
 }
 
+impl Retention {
+    pub(crate) const DEFAULT: Self =
+        Self { completed: Duration::from_secs(24 * 3600), failed: Duration::from_secs(30 * 24 * 3600) };
+}
+
 impl Default for Retention {
     fn default() -> Self {
-        Self { completed: Duration::from_secs(24 * 3600), failed: Duration::from_secs(30 * 24 * 3600) }
+        Self::DEFAULT
     }
 }
 

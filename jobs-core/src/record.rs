@@ -47,6 +47,9 @@ pub struct JobRecord {
     pub flags: i32,
 }
 
+/// The most failures that are kept per job. A new one replaces the oldest.
+pub const MAX_ERRORS_PER_JOB: i32 = 50;
+
 /// One failed attempt.
 #[derive(Clone, Debug, Serialize)]
 pub struct AttemptError {

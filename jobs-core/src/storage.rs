@@ -24,10 +24,14 @@ pub use crate::job::JobId;
 pub use crate::lease::{ClaimedJob, Lease, WorkerId};
 pub use crate::new_job::NewJob;
 pub use crate::outcome::{Finish, Keep, Retention, Transition};
+pub use crate::record::MAX_ERRORS_PER_JOB;
 pub use claim::{Claim, Wanted};
 pub use notifications::Notifications;
-pub use operator::{JobFilter, Operated, Operator};
-pub use rescue::{RescuePolicy, Rescued, Rescuer, WORKERS_FOR_A_QUARANTINED_JOB, quarantined_at_once};
+pub use operator::{CANCELLED, CANCELLED_WITH_ALL, JobFilter, Operated, Operator};
+pub use rescue::{
+    CRASHED_TOO_OFTEN, Crashed, NO_ATTEMPT_LEFT, QUARANTINED_COUNTS, RUNS_ALONE, RescuePolicy, Rescued, Rescuer,
+    Verdict, WORKERS_FOR_A_QUARANTINED_JOB, quarantined_at_once,
+};
 pub use schedules::{DeclaredSchedule, Schedules, StoredSchedule};
 pub use transaction::{AsyncBody, BlockingBody, Body, Transacted, Transaction};
 

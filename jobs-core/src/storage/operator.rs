@@ -34,6 +34,11 @@ pub enum Operated {
     Newer,
 }
 
+/// Why a job was cancelled by its id.
+pub const CANCELLED: &str = "cancelled by an operator";
+/// Why a job was cancelled together with all others.
+pub const CANCELLED_WITH_ALL: &str = "cancelled by an operator, with all others";
+
 /// What people and the command line need from a database, in addition to what the worker needs.
 #[async_trait]
 pub trait Operator: Send + Sync + 'static {

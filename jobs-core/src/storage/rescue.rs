@@ -41,6 +41,54 @@ impl RescuePolicy {
     pub fn quarantined_at(&self) -> u16 {
         self.max_crashes.saturating_sub(1).max(1)
     }
+
+    /// What becomes of a running job whose worker died. It is unknown which of a worker's jobs killed it. So a job that
+    /// was not alone is quarantined at most, and only a job that was alone is discarded for its crashes.
+    ///
+    /// The storage of PostgreSQL decides the same in its statement.
+    pub fn judge(&self, job: Crashed) -> Verdict {
+        let counted = job.crashes.saturating_add(1);
+        let crashes = if job.alone { counted } else { counted.min(self.quarantined_at()).max(job.crashes) };
+        let discarded = if job.alone && crashes >= self.max_crashes {
+            Some(CRASHED_TOO_OFTEN)
+        } else if job.attempt >= job.max_attempts {
+            Some(NO_ATTEMPT_LEFT)
+        } else {
+            None
+        };
+        Verdict { crashes, discarded, quarantined: discarded.is_none() && crashes >= self.quarantined_at() }
+    }
+}
+
+/// Why a job is discarded that was alone in its process at its last crash.
+pub const CRASHED_TOO_OFTEN: &str = "it crashed its worker as often as allowed";
+/// Why a job is discarded whose last attempt ended in a crash.
+pub const NO_ATTEMPT_LEFT: &str = "no attempt is left";
+/// What the failure of a quarantined job adds.
+pub const RUNS_ALONE: &str = "; next time it runs alone";
+
+/// A running job whose worker died.
+#[derive(Clone, Copy, Debug)]
+pub struct Crashed {
+    /// The attempt that ended in the crash.
+    pub attempt: u16,
+    /// How many attempts the job has.
+    pub max_attempts: u16,
+    /// How many crashes were counted before this one.
+    pub crashes: u16,
+    /// Whether it was the only job of its worker.
+    pub alone: bool,
+}
+
+/// What becomes of a job after a crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// How many crashes are counted now.
+    pub crashes: u16,
+    /// The reason, if the job is discarded. Otherwise it waits again.
+    pub discarded: Option<&'static str>,
+    /// The job waits again, and must run alone.
+    pub quarantined: bool,
 }
 
 /// How many quarantined jobs may run at the same time, each alone in its process. Most workers must go on with other
@@ -51,6 +99,9 @@ pub fn quarantined_at_once(workers: i64) -> i64 {
 
 /// One of this many workers may run a quarantined job.
 pub const WORKERS_FOR_A_QUARANTINED_JOB: i64 = 4;
+
+/// A quarantined job that has run for longer than this no longer counts against that limit.
+pub const QUARANTINED_COUNTS: Duration = Duration::from_secs(120);
 
 /// The result of a rescue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,4 +117,32 @@ pub struct Rescued {
     pub left_behind: bool,
     /// The row of the [`Rescuer`] itself looked too old, so no worker was declared dead.
     pub held_off: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POLICY: RescuePolicy =
+        RescuePolicy { max_crashes: 3, retention: Retention::DEFAULT, orphans: false, rescuer: None };
+    const FIRST: Crashed = Crashed { attempt: 1, max_attempts: 25, crashes: 0, alone: true };
+
+    #[test]
+    fn a_job_is_quarantined_before_its_last_crash_and_discarded_only_if_it_was_alone() {
+        let judge = |crashes, alone| POLICY.judge(Crashed { crashes, alone, ..FIRST });
+        let waits = |crashes, quarantined| Verdict { crashes, discarded: None, quarantined };
+        assert_eq!([judge(0, true), judge(0, false)], [waits(1, false); 2]);
+        assert_eq!([judge(1, true), judge(1, false)], [waits(2, true); 2]);
+        assert_eq!(judge(2, false), waits(2, true), "in company it is quarantined at most");
+        assert_eq!(judge(2, true).discarded, Some(CRASHED_TOO_OFTEN));
+        assert_eq!(judge(7, false), waits(7, true), "an earlier count never falls");
+    }
+
+    #[test]
+    fn a_crash_of_the_last_attempt_discards_in_any_company() {
+        for alone in [true, false] {
+            let verdict = POLICY.judge(Crashed { max_attempts: 1, alone, ..FIRST });
+            assert_eq!(verdict, Verdict { crashes: 1, discarded: Some(NO_ATTEMPT_LEFT), quarantined: false });
+        }
+    }
 }

@@ -31,7 +31,7 @@ impl Shared {
             if !may_be_settled && !repeated {
                 self.refused(ctx, transition.verb());
             }
-            self.leases.spend(&ctx.lease());
+            self.leases.invalidate(&ctx.lease());
         }
         self.leases.end(&ended);
     }
@@ -56,6 +56,6 @@ impl Shared {
     /// The lease is lost. Nothing will be written.
     pub(super) fn lost(&self, ctx: &JobContext, verb: &str) {
         self.refused(ctx, verb);
-        self.leases.spend(&ctx.lease());
+        self.leases.invalidate(&ctx.lease());
     }
 }

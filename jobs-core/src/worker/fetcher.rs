@@ -34,7 +34,7 @@ const MOST_BACKOFF_STEPS: u32 = 9;
 const BYPASS_AFTER: Duration = Duration::from_secs(10);
 /// A failure to write the idle flag is logged only if it lasts for longer than this. Short failures are normal, because
 /// the heartbeat also locks the worker's row for a moment.
-const UNTOLD: Duration = Duration::from_secs(5);
+const IDLE_WARNING_AFTER: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 
@@ -48,7 +48,7 @@ struct Fetcher {
     /// When the storage was told.
     idle_since: Instant,
     /// Since when the idle flag could not be written.
-    untold_since: Option<Instant>,
+    idle_failing_since: Option<Instant>,
     /// The storage has sent a hint, and no claim has been made since then.
     hinted: bool,
     busy_since: Option<Instant>,
@@ -73,7 +73,7 @@ pub(super) async fn run(shared: Arc<Shared>, reporter: Reporter, until_empty: bo
         until_empty,
         idle: false,
         idle_since: Instant::now(),
-        untold_since: None,
+        idle_failing_since: None,
         hinted: false,
         busy_since: None,
         busy_polling: BusyPolling::new(Instant::now()),
@@ -193,9 +193,9 @@ impl Fetcher {
     async fn set_idle(&mut self, idle: bool) -> bool {
         let id = *self.shared.id.borrow();
         let told = self.shared.storage.set_idle(id, idle).await;
-        self.untold_since = told.is_err().then(|| self.untold_since.unwrap_or_else(Instant::now));
+        self.idle_failing_since = told.is_err().then(|| self.idle_failing_since.unwrap_or_else(Instant::now));
         if let Err(problem) = &told
-            && self.untold_since.is_some_and(|since| since.elapsed() > UNTOLD)
+            && self.idle_failing_since.is_some_and(|since| since.elapsed() > IDLE_WARNING_AFTER)
         {
             self.idle_warning.report(problem);
         }

@@ -95,7 +95,7 @@ async fn beat(
 async fn start_over(shared: &Arc<Shared>, main: &Handle, old: WorkerId) {
     let warning = RateLimitedWarning::new("register");
     shared.pulse.restart();
-    telemetry::declared_dead(old, shared.leases.bury(old));
+    telemetry::declared_dead(old, shared.leases.declare_dead(old));
     loop {
         let again = shared.clone();
         let registered = main.spawn(async move {

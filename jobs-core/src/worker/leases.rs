@@ -12,8 +12,8 @@ use tokio::sync::Notify;
 use crate::context::JobContext;
 use crate::lease::{Lease, WorkerId};
 
-/// How many spent leases are remembered. They matter only for a moment after a crash of the database.
-const SPENT: usize = 10_000;
+/// How many invalid leases are remembered. They matter only for a moment after a crash of the database.
+const MOST_INVALID: usize = 10_000;
 
 #[derive(Default)]
 pub(crate) struct Leases {
@@ -26,7 +26,7 @@ pub(crate) struct Leases {
 struct Held {
     leases: HashMap<Lease, JobContext, FxBuildHasher>,
     /// Leases that ended here although nothing was written under them.
-    spent: HashSet<Lease, FxBuildHasher>,
+    invalid: HashSet<Lease, FxBuildHasher>,
     /// The ids of this process that were declared dead. That is rare, so the list stays short.
     dead: Vec<WorkerId>,
     /// The worker has asked its handlers to stop.
@@ -48,19 +48,19 @@ impl Leases {
 
     /// Holds the leases of these jobs until [`end`](Self::end). Returns the jobs that may run.
     ///
-    /// A lease that is held already or is [spent](Self::spend) is left out. The commit of a claim does not wait for the
+    /// A lease that is held already or is [invalid](Self::invalidate) is left out. The commit of a claim does not wait for the
     /// disk. So a crash of the database may forget the claim, and then the same lease is granted again. Only one
-    /// attempt may ever run under a lease. A lease of an id that was [declared dead](Self::bury) is left out, too: the
+    /// attempt may ever run under a lease. A lease of an id that was [declared dead](Self::declare_dead) is left out, too: the
     /// answer to its claim came too late.
     pub(crate) fn begin(&self, mut jobs: Vec<JobContext>) -> Vec<JobContext> {
         let mut held = self.lock();
         if held.stopping {
             jobs.iter().for_each(|ctx| ctx.stop().ask());
         }
-        let Held { leases, spent, dead, .. } = &mut *held;
+        let Held { leases, invalid, dead, .. } = &mut *held;
         jobs.retain(|ctx| !dead.contains(&ctx.lease().worker));
         jobs.retain(|ctx| match leases.entry(ctx.lease()) {
-            Entry::Vacant(place) if spent.is_empty() || !spent.contains(&ctx.lease()) => {
+            Entry::Vacant(place) if invalid.is_empty() || !invalid.contains(&ctx.lease()) => {
                 place.insert(ctx.clone());
                 true
             }
@@ -78,14 +78,14 @@ impl Leases {
         self.ended.notify_waiters();
     }
 
-    /// Ends this lease and remembers it as spent. Nothing was written under it, and nothing will be.
-    pub(crate) fn spend(&self, lease: &Lease) {
+    /// Ends this lease and remembers it as invalid. Nothing was written under it, and nothing will be.
+    pub(crate) fn invalidate(&self, lease: &Lease) {
         let mut held = self.lock();
         held.leases.remove(lease);
-        if held.spent.len() == SPENT {
-            held.spent.clear();
+        if held.invalid.len() == MOST_INVALID {
+            held.invalid.clear();
         }
-        held.spent.insert(*lease);
+        held.invalid.insert(*lease);
         drop(held);
         self.ended.notify_waiters();
     }
@@ -119,7 +119,7 @@ impl Leases {
 
     /// This worker id was declared dead. Loses all its leases, and [`begin`](Self::begin) leaves out any further lease
     /// of it. Returns how many were lost.
-    pub(crate) fn bury(&self, worker: WorkerId) -> usize {
+    pub(crate) fn declare_dead(&self, worker: WorkerId) -> usize {
         let mut held = self.lock();
         held.dead.push(worker);
         held.lose(worker)
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(leases.begin(vec![job(worker, 1), job(worker, 2)]).len(), 1, "only the new one");
         leases.end([&job(worker, 1).lease()]);
         assert_eq!(leases.begin(vec![job(worker, 1)]).len(), 1, "nobody runs under it any more");
-        leases.spend(&job(worker, 1).lease());
+        leases.invalidate(&job(worker, 1).lease());
         assert_eq!(leases.begin(vec![job(worker, 1), job(worker, 3)]).len(), 1, "somebody ran under the first in vain");
     }
 
@@ -204,7 +204,7 @@ mod tests {
     fn a_lease_of_an_id_that_was_declared_dead_is_not_begun() {
         let (leases, worker) = (Leases::default(), WorkerId::generate());
         let begun = leases.begin(vec![job(worker, 1)]);
-        assert_eq!(leases.bury(worker), 1);
+        assert_eq!(leases.declare_dead(worker), 1);
         assert!(begun[0].stop().is_lost());
         assert_eq!(leases.begin(vec![job(worker, 2), job(WorkerId::generate(), 2)]).len(), 1, "only the other id's");
     }
@@ -215,7 +215,7 @@ mod tests {
         let begun = leases.begin(vec![job(worker, 1)]);
         begun[0].mark_completed_in();
         leases.lose_one(&begun[0].lease());
-        assert_eq!((leases.lose(worker), leases.bury(worker)), (0, 0));
+        assert_eq!((leases.lose(worker), leases.declare_dead(worker)), (0, 0));
         assert!(!begun[0].is_cancelled());
     }
 }

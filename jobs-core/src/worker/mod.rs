@@ -9,6 +9,7 @@ mod attempt;
 mod builder;
 mod busy_polling;
 mod completer;
+mod conclusion;
 mod conflicts;
 mod ended;
 mod error;

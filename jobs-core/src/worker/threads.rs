@@ -45,7 +45,7 @@ impl Work {
     /// The function has returned, and its thread records the end of the attempt.
     const RETURNED: u8 = 2;
     /// The attempt has ended without the function, and the runner records its end.
-    const LEFT: u8 = 3;
+    const ABANDONED: u8 = 3;
 
     /// For a job that is to be run and whose handler is a plain function. Any other job is returned as the error.
     pub(super) fn of(executor: &Executor, ctx: JobContext) -> Result<Self, JobContext> {
@@ -68,8 +68,8 @@ impl Work {
     }
 
     /// Ends the attempt without its function. Returns `false` if the function has returned already.
-    fn leave(&self) -> bool {
-        let state = self.state.swap(Self::LEFT, Ordering::AcqRel);
+    fn abandon(&self) -> bool {
+        let state = self.state.swap(Self::ABANDONED, Ordering::AcqRel);
         state != Self::RETURNED
     }
 
@@ -79,17 +79,17 @@ impl Work {
 }
 
 /// The current work of a thread, visible to its runner.
-struct Desk {
+struct Current {
     work: Mutex<Arc<Work>>,
-    /// `None` after the runner has left. A worker that ends waits until all reporters are gone, so the thread must not
-    /// keep one.
+    /// `None` after the runner has abandoned the attempt. A worker that ends waits until all reporters are gone, so the
+    /// thread must not keep one.
     executor: Mutex<Option<Executor>>,
     /// A function that was watched has returned.
     returned: Notify,
 }
 
-impl Desk {
-    fn put(&self, work: Work) -> Arc<Work> {
+impl Current {
+    fn set(&self, work: Work) -> Arc<Work> {
         let work = Arc::new(work);
         *self.work.lock().unwrap_or_else(PoisonError::into_inner) = work.clone();
         work
@@ -105,55 +105,55 @@ impl Desk {
 }
 
 /// The slot, and a prefetched job that the thread took for it but cannot run itself.
-type Left = (Slot, Option<JobContext>);
+type Freed = (Slot, Option<JobContext>);
 
 /// Runs this attempt on a thread, and then further jobs. Returns the slot, unless a function still occupies it.
-pub(super) async fn run(executor: &Executor, slot: Slot, work: Work) -> Option<Left> {
-    let desk = Arc::new(Desk {
+pub(super) async fn run(executor: &Executor, slot: Slot, work: Work) -> Option<Freed> {
+    let current = Arc::new(Current {
         work: Mutex::new(Arc::new(work)),
         executor: Mutex::new(Some(executor.clone())),
         returned: Notify::new(),
     });
-    let (started, mut thread) = (Instant::now(), begin(desk.clone(), slot));
+    let (started, mut thread) = (Instant::now(), begin(current.clone(), slot));
     loop {
         tokio::select! {
             biased;
-            joined = &mut thread => return ended(executor, &desk, joined, started).await,
+            joined = &mut thread => return ended(executor, &current, joined, started).await,
             () = tokio::time::sleep(UNWATCHED) => {}
         }
-        let work = desk.work();
+        let work = current.work();
         if !work.watch() {
             continue;
         }
         let over = tokio::select! {
             biased;
-            joined = &mut thread => return ended(executor, &desk, joined, started).await,
-            () = desk.returned.notified() => continue,
+            joined = &mut thread => return ended(executor, &current, joined, started).await,
+            () = current.returned.notified() => continue,
             over = attempt::over(&executor.shared, &work.registration, &work.ctx) => over,
         };
-        if work.leave() {
-            desk.executor().take();
-            return leave(executor, &work, thread, over).await;
+        if work.abandon() {
+            current.executor().take();
+            return abandon(executor, &work, thread, over).await;
         }
     }
 }
 
-fn begin(desk: Arc<Desk>, slot: Slot) -> JoinHandle<Left> {
+fn begin(current: Arc<Current>, slot: Slot) -> JoinHandle<Freed> {
     let runtime = Handle::current();
     tokio::task::spawn_blocking(move || {
         let since = Instant::now();
-        let mut work = desk.work();
+        let mut work = current.work();
         loop {
             crash_point("start");
             let started = Instant::now();
             work.ctx.start(started);
             let handled = work.span.in_scope(|| panics::caught_blocking(|| (work.function)(work.ctx.clone())));
             match work.state.swap(Work::RETURNED, Ordering::AcqRel) {
-                Work::LEFT => return (slot, None),
-                Work::WATCHED => desk.returned.notify_one(),
+                Work::ABANDONED => return (slot, None),
+                Work::WATCHED => current.returned.notify_one(),
                 _ => {}
             }
-            let executor = desk.executor().clone();
+            let executor = current.executor().clone();
             let Some(executor) = executor else { return (slot, None) };
             runtime.block_on(work.conclude(&executor, Ended::Handled(handled), started.elapsed()));
             slot.queue().prefetch.ran(started.elapsed());
@@ -162,7 +162,7 @@ fn begin(desk: Arc<Desk>, slot: Slot) -> JoinHandle<Left> {
             }
             let Some(next) = slot.queue().next() else { return (slot, None) };
             work = match Work::of(&executor, next) {
-                Ok(next) => desk.put(next),
+                Ok(next) => current.set(next),
                 Err(next) => return (slot, Some(next)),
             };
         }
@@ -170,28 +170,33 @@ fn begin(desk: Arc<Desk>, slot: Slot) -> JoinHandle<Left> {
 }
 
 /// Handles the end of the thread.
-async fn ended(executor: &Executor, desk: &Desk, joined: Result<Left, JoinError>, since: Instant) -> Option<Left> {
+async fn ended(
+    executor: &Executor,
+    current: &Current,
+    joined: Result<Freed, JoinError>,
+    since: Instant,
+) -> Option<Freed> {
     let error = match joined {
-        Ok(left) => return Some(left),
+        Ok(freed) => return Some(freed),
         Err(error) => error,
     };
     // Our own code panicked, or the runtime shuts down.
-    let work = desk.work();
-    if work.leave() {
+    let work = current.work();
+    if work.abandon() {
         work.conclude(executor, attempt::unjoined(error), since.elapsed()).await;
     }
     None
 }
 
 /// Ends an attempt whose function has not returned.
-async fn leave(executor: &Executor, work: &Work, thread: JoinHandle<Left>, over: Ended) -> Option<Left> {
+async fn abandon(executor: &Executor, work: &Work, thread: JoinHandle<Freed>, over: Ended) -> Option<Freed> {
     work.ctx.stop().ask();
     // The thread can be stopped from outside only before it has begun.
     thread.abort();
-    let left = tokio::time::timeout(attempt::last_moment(&over), thread).await;
+    let freed = tokio::time::timeout(attempt::last_moment(&over), thread).await;
     let ran = work.ctx.running().unwrap_or_default();
     work.conclude(executor, over, ran).await;
-    let (slot, next) = left.ok()?.ok()?;
+    let (slot, next) = freed.ok()?.ok()?;
     slot.queue().prefetch.ran(ran);
     Some((slot, next))
 }

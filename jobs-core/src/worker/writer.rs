@@ -25,7 +25,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 /// After this many refusals in a row, no more finishes are tried one by one until a pause is over.
 const IN_A_ROW: u32 = 3;
 /// While this many finishes are set aside, no more are taken in.
-const ASIDE: usize = 2 * BATCH;
+const MOST_REFUSED: usize = 2 * BATCH;
 /// A finish that was refused this many times, each time after others had been accepted, is itself the cause.
 const ALONE: u32 = 5;
 /// Such a finish is discarded after this many leases of time.
@@ -46,7 +46,7 @@ pub(super) struct Writer {
     shared: Arc<Shared>,
     warning: RateLimitedWarning,
     /// The finishes that were not tried alone yet come first, because they may be valid.
-    aside: VecDeque<Refused>,
+    refused: VecDeque<Refused>,
     locked: Locked,
     /// How many statements were accepted.
     accepted: u64,
@@ -58,19 +58,19 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
-        let (warning, aside, again) = (RateLimitedWarning::new("finish"), VecDeque::new(), Instant::now());
+        let (warning, refused, again) = (RateLimitedWarning::new("finish"), VecDeque::new(), Instant::now());
         let locked = Locked::new();
-        Self { shared, warning, aside, locked, accepted: 0, pause: FIRST_PAUSE, again, refused_in_a_row: 0 }
+        Self { shared, warning, refused, locked, accepted: 0, pause: FIRST_PAUSE, again, refused_in_a_row: 0 }
     }
 
     /// Whether more finishes may be taken in.
     pub(super) fn has_room(&self) -> bool {
-        self.aside.len() < ASIDE
+        self.refused.len() < MOST_REFUSED
     }
 
     /// Waits until a finish that was set aside should be tried again. Waits for ever if there is none.
     pub(super) async fn until_again(&self) {
-        let refused = (!self.aside.is_empty()).then_some(self.again);
+        let refused = (!self.refused.is_empty()).then_some(self.again);
         match refused.into_iter().chain(self.locked.again()).min() {
             Some(again) => tokio::time::sleep_until(again.into()).await,
             None => std::future::pending().await,
@@ -91,11 +91,11 @@ impl Writer {
     }
 
     async fn set_aside(&mut self, reports: Vec<Report>) {
-        let (one, none_before) = (reports.len() == 1, self.aside.is_empty());
+        let (one, none_before) = (reports.len() == 1, self.refused.is_empty());
         let (since, others) = (Instant::now(), self.accepted);
         let refused = reports.into_iter().map(|report| Refused { report, since, alone: 0, others });
         if one {
-            self.aside.extend(refused);
+            self.refused.extend(refused);
         } else {
             self.one_by_one(refused).await;
         }
@@ -110,7 +110,7 @@ impl Writer {
         if self.locked.again().is_some_and(|again| again <= Instant::now()) {
             self.try_locked().await;
         }
-        if !self.aside.is_empty() && self.again <= Instant::now() {
+        if !self.refused.is_empty() && self.again <= Instant::now() {
             self.try_refused().await;
         }
     }
@@ -137,9 +137,9 @@ impl Writer {
     }
 
     async fn try_refused(&mut self) {
-        let (aside, accepted) = (std::mem::take(&mut self.aside), self.accepted);
+        let (refused, accepted) = (std::mem::take(&mut self.refused), self.accepted);
         self.refused_in_a_row = 0;
-        self.one_by_one(aside.into_iter()).await;
+        self.one_by_one(refused.into_iter()).await;
         if self.accepted > accepted {
             self.pause = FIRST_PAUSE;
         }
@@ -170,15 +170,15 @@ impl Writer {
             // The builder sets no upper limit for a lease, so the product could overflow.
             let patience = self.shared.settings.lease.saturating_mul(leases);
             if one.since.elapsed() < patience || !self.discard(&one.report, &problem).await {
-                self.aside.push_back(one);
+                self.refused.push_back(one);
             }
         }
         let untried = VecDeque::from_iter(reports);
         if !untried.is_empty() {
             self.again = self.again.min(Instant::now() + FIRST_PAUSE);
         }
-        let refused = std::mem::replace(&mut self.aside, untried);
-        self.aside.extend(refused);
+        let refused = std::mem::replace(&mut self.refused, untried);
+        self.refused.extend(refused);
     }
 
     /// Writes these finishes as soon as the database is reachable. Meanwhile the heartbeat keeps the leases. If it

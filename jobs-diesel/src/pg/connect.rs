@@ -16,7 +16,7 @@ use super::queries::complete_in;
 use super::queries::wake::CHANNEL;
 use super::renamed;
 use super::sessions::Sessions;
-use super::settings::{self, Lease, Told};
+use super::settings::{self, Fact, Lease};
 use super::tls::connector;
 use super::url::Url;
 
@@ -34,7 +34,7 @@ pub(crate) struct Connector {
     own: Option<Duration>,
     lease: Lease,
     /// Whether the worker's own transactions must set what they need.
-    explicit: Told,
+    explicit: Fact,
     /// The sessions of handlers' connections.
     sessions: Sessions,
     /// Which settings for dead connections the URL makes itself. They override ours.
@@ -66,7 +66,7 @@ impl Connector {
             renamed: false,
             own: None,
             lease: Lease::default(),
-            explicit: Told::default(),
+            explicit: Fact::default(),
             sessions: Sessions::default(),
             line_of_url: LineOfUrl::of(query),
             #[cfg(feature = "postgres-sync")]
@@ -87,7 +87,7 @@ impl Connector {
     }
 
     /// Whether the worker's own transactions must set what they need.
-    pub(crate) fn explicit(&self) -> &Told {
+    pub(crate) fn explicit(&self) -> &Fact {
         &self.explicit
     }
 
@@ -122,7 +122,7 @@ impl Connector {
         };
         let learnt = async {
             match self.own {
-                Some(limit) => self.explicit.learn(settings::must_say(&mut conn, limit).await?),
+                Some(limit) => self.explicit.learn(settings::must_set(&mut conn, limit).await?),
                 None if self.sessions.are_kept() => {
                     self.sessions.are_prepared(conn.batch_execute(&complete_in::prepare()).await)?;
                 }

@@ -197,7 +197,7 @@ impl Levels {
 
     /// How far floors may rise at this time of the database. `None` if its clock was set back: then everything known is
     /// forgotten.
-    fn behind(&mut self, clock: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    fn highest_floor(&mut self, clock: DateTime<Utc>) -> Option<DateTime<Utc>> {
         if self.clock.is_some_and(|newest| clock < newest - STEP_BACK) {
             (self.clock, self.begun, self.try_gaps) = (Some(clock), false, false);
             self.queues.clear();

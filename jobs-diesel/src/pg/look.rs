@@ -18,7 +18,7 @@ use super::queries::discover::{DiscoverQuery, DiscoverRow};
 use super::queries::live_queues::LiveQueuesQuery;
 use super::queries::next_due::{NextDueQuery, NextDueRow};
 use super::queries::rescan::{RescanQuery, RescanRow};
-use super::refused::may_be_a_rows;
+use super::refused::may_be_caused_by_a_row;
 use super::{PgStorage, run};
 
 /// How long the first claim of a worker waits for its first rescan. With millions of dead entries the rescan takes
@@ -39,7 +39,7 @@ impl PgStorage {
     pub(super) async fn claim_quarantined(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
         let mut rows: StorageResult<Vec<ClaimedRow>> =
             run!(self, "claim_quarantined", conn => ClaimQuarantinedQuery::new(claim).load(conn));
-        if rows.as_ref().is_err_and(may_be_a_rows) && self.set_quarantined_apart(claim).await? {
+        if rows.as_ref().is_err_and(may_be_caused_by_a_row) && self.set_quarantined_apart(claim).await? {
             rows = run!(self, "claim_quarantined", conn => ClaimQuarantinedQuery::new(claim).load(conn));
         }
         Ok(rows?.into_iter().map(|row| row.into_job(claim.worker)).collect())
@@ -72,7 +72,7 @@ impl PgStorage {
         match rows {
             Ok(rows) => Ok(self.take(rows, &plan.levels(), claim, asked)),
             // The claim that follows sets the row apart.
-            Err(problem) if may_be_a_rows(&problem) => Ok(Vec::new()),
+            Err(problem) if may_be_caused_by_a_row(&problem) => Ok(Vec::new()),
             Err(problem) => Err(problem),
         }
     }
@@ -82,7 +82,7 @@ impl PgStorage {
         let durable = self.outage.is_recent();
         let mut rows: StorageResult<Vec<ClaimedRow>> =
             run!(self, "claim", conn => ClaimQuery::new(claim, plan).durable(durable).load(conn));
-        if rows.as_ref().is_err_and(may_be_a_rows) && self.set_waiting_apart(claim, plan).await? {
+        if rows.as_ref().is_err_and(may_be_caused_by_a_row) && self.set_waiting_apart(claim, plan).await? {
             rows = run!(self, "claim", conn => ClaimQuery::new(claim, plan).durable(durable).load(conn));
         }
         let rows = rows?;

@@ -9,7 +9,6 @@ mod cause;
 mod connect;
 mod executor;
 mod lag;
-mod last_word;
 mod levels;
 #[cfg(feature = "postgres-sync")]
 mod libpq;
@@ -31,6 +30,7 @@ mod queries;
 mod refused;
 mod renamed;
 mod schema;
+mod server_message;
 mod sessions;
 mod settings;
 mod storage;
@@ -185,7 +185,9 @@ impl PgStorage {
         answer: Result<diesel::QueryResult<T>, tokio::time::error::Elapsed>,
     ) -> StorageResult<T> {
         let answer = match answer {
-            Ok(answer) => answer.map_err(|error| crate::error::storage_error(last_word::added_to(error, &mut conn))),
+            Ok(answer) => {
+                answer.map_err(|error| crate::error::storage_error(server_message::added_to(error, &mut conn)))
+            }
             Err(_) => {
                 drop(Object::take(conn));
                 let problem = format!("{verb} got no answer within {} s", STATEMENT_LIMIT.as_secs());

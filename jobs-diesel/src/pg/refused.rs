@@ -23,7 +23,7 @@ const FINISHED_KEY: &str = "\"finished_pkey\"";
 pub(super) const HISTORY: &str = "the history of an earlier job with the same id (23505)";
 
 /// Whether a row may be the cause: a duplicate key, a value that a constraint forbids, or one of [`TEXTS`].
-pub(super) fn may_be_a_rows(error: &StorageError) -> bool {
+pub(super) fn may_be_caused_by_a_row(error: &StorageError) -> bool {
     use DatabaseErrorKind::{CheckViolation, NotNullViolation, UniqueViolation, Unknown};
     let StorageError::Refused(source) = error else { return false };
     match source.downcast_ref() {

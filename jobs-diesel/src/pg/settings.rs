@@ -135,7 +135,7 @@ struct Defaults {
 }
 
 /// Whether the worker's transactions must set what they need, because this session has other defaults.
-pub(crate) async fn must_say(conn: &mut AsyncPgConnection, limit: Duration) -> QueryResult<bool> {
+pub(crate) async fn must_set(conn: &mut AsyncPgConnection, limit: Duration) -> QueryResult<bool> {
     let query = diesel::sql_query(
         "select current_setting('plan_cache_mode') = 'force_generic_plan' as ours,
                 current_setting('default_transaction_isolation') = 'read committed'
@@ -150,9 +150,9 @@ pub(crate) async fn must_say(conn: &mut AsyncPgConnection, limit: Duration) -> Q
 
 /// A fact about the sessions of one storage, learnt from the first connection.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Told(Arc<AtomicBool>);
+pub(crate) struct Fact(Arc<AtomicBool>);
 
-impl Told {
+impl Fact {
     pub(crate) fn learn(&self, holds: bool) {
         if holds {
             self.0.store(true, Ordering::Release);

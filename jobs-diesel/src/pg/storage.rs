@@ -19,7 +19,7 @@ use super::outage::Outage;
 use super::queries::prune::PruneQuery;
 use super::queries::rescue::RescueQuery;
 use super::queries::{finish, heartbeat, installation, leases, schedule, tick, worker};
-use super::refused::may_be_a_rows;
+use super::refused::may_be_caused_by_a_row;
 use super::{PgStorage, SERVER_LIMIT, STATEMENT_LIMIT, migrate, native, notify, run, settings, transact, unavailable};
 use crate::error::storage_error;
 
@@ -78,7 +78,7 @@ impl Storage for PgStorage {
         }
         self.clear_for_retries(batch).await?;
         let mut moved: StorageResult<Vec<i64>> = run!(self, "finish", conn => finish::finish(conn, batch));
-        if moved.as_ref().is_err_and(may_be_a_rows) && self.set_running_apart().await? {
+        if moved.as_ref().is_err_and(may_be_caused_by_a_row) && self.set_running_apart().await? {
             moved = run!(self, "finish", conn => finish::finish(conn, batch));
         }
         Ok(moved?.into_iter().map(JobId).collect())
@@ -106,7 +106,7 @@ impl Storage for PgStorage {
             age: policy.rescuer.map_or(0.0, |rescuer| native::seconds(rescuer.age)),
         };
         let mut rows: StorageResult<Vec<RescuedRow>> = run!(self, "rescue", conn => query().load(conn));
-        if rows.as_ref().is_err_and(may_be_a_rows) && self.set_running_apart().await? {
+        if rows.as_ref().is_err_and(may_be_caused_by_a_row) && self.set_running_apart().await? {
             rows = run!(self, "rescue", conn => query().load(conn));
         }
         let rows = rows?;

@@ -26,7 +26,7 @@ use diesel_jobs_core::{JobError, Lease, Transition};
 
 use super::refused::{HISTORY, is_history};
 use super::sessions::Sessions;
-use super::{PgStorage, last_word, no_connection, unavailable};
+use super::{PgStorage, no_connection, server_message, unavailable};
 use crate::error::storage_error;
 
 #[cfg(feature = "postgres-sync")]
@@ -184,11 +184,11 @@ async fn run(
         Ok(transition) => Ok(transition),
         Err(rollback) => {
             let rollback = match rollback {
-                Rollback::Handler(error) => match last_word::of(conn) {
+                Rollback::Handler(error) => match server_message::of(conn) {
                     Some(word) => Rollback::Handler(error.noted(format!("the server ended the connection: {word}"))),
                     None => Rollback::Handler(error),
                 },
-                Rollback::Database(error) => Rollback::Database(last_word::added_to(error, conn)),
+                Rollback::Database(error) => Rollback::Database(server_message::added_to(error, conn)),
                 rollback => rollback,
             };
             Err(rollback.after(roll_back(conn).await.is_ok()))

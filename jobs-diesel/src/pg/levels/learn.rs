@@ -10,11 +10,11 @@ use super::{ALL_QUEUES, CHEAP, Level, Levels, Plan, Scan, Seen, Straggler};
 impl Levels {
     /// Learns from a claim that followed this plan and brought these jobs, at least one.
     pub(crate) fn claimed(&mut self, claim: &Claim, plan: &Plan, jobs: &[Seen<'_>], clock: DateTime<Utc>, at: Instant) {
-        let Some(behind) = self.behind(clock) else { return };
+        let Some(highest_floor) = self.highest_floor(clock) else { return };
         for (wanted, scans) in claim.wanted.iter().zip(&plan.of_queue) {
             let ours: Vec<&Seen<'_>> = jobs.iter().filter(|job| job.queue == wanted.queue.as_ref()).collect();
             let Some(lowest) = ours.iter().map(|job| job.priority).min() else {
-                self.emptied(&wanted.queue, &plan.scans[scans.clone()], behind);
+                self.emptied(&wanted.queue, &plan.scans[scans.clone()], highest_floor);
                 continue;
             };
             let levels = self.queues.entry(wanted.queue.to_string()).or_default();
@@ -44,12 +44,12 @@ impl Levels {
                     let last = ours.iter().filter(|job| job.priority == *priority).map(|job| job.run_at).max();
                     match priority.cmp(&lowest) {
                         std::cmp::Ordering::Equal if stopped_early => {
-                            level.leave_off(scan, last.unwrap_or(behind), behind, at)
+                            level.leave_off(scan, last.unwrap_or(highest_floor), highest_floor, at)
                         }
                         std::cmp::Ordering::Less if stopped_early => {}
                         // A scan without a floor has not read older entries.
                         _ if scan.floor.is_none() && last.is_none() => {}
-                        _ => level.empty(scan, behind),
+                        _ => level.empty(scan, highest_floor),
                     }
                 }
             }
@@ -59,14 +59,14 @@ impl Levels {
     /// Learns from a poll that found nothing due.
     pub(crate) fn nothing_due(&mut self, claim: &Claim, plan: &Plan, clock: DateTime<Utc>, paused: Vec<String>) {
         self.paused = paused.into_iter().collect();
-        let Some(behind) = self.behind(clock) else { return };
+        let Some(highest_floor) = self.highest_floor(clock) else { return };
         for (wanted, scans) in claim.wanted.iter().zip(&plan.of_queue) {
-            self.emptied(&wanted.queue, &plan.scans[scans.clone()], behind);
+            self.emptied(&wanted.queue, &plan.scans[scans.clone()], highest_floor);
         }
     }
 
     /// Records that this queue holds nothing up to now, at least nothing for this worker.
-    fn emptied(&mut self, queue: &str, scans: &[Scan], behind: DateTime<Utc>) {
+    fn emptied(&mut self, queue: &str, scans: &[Scan], highest_floor: DateTime<Utc>) {
         if self.paused.contains(queue) || self.paused.contains(ALL_QUEUES) {
             return;
         }
@@ -74,8 +74,8 @@ impl Levels {
             let Some(priority) = scan.level() else { continue };
             let Some(floor) = scan.floor else { continue };
             let level = self.queues.get_mut(queue).and_then(|levels| levels.get_mut(&priority));
-            if let Some(level) = level.filter(|level| level.floor >= floor && level.floor < behind) {
-                level.empty(scan, behind);
+            if let Some(level) = level.filter(|level| level.floor >= floor && level.floor < highest_floor) {
+                level.empty(scan, highest_floor);
             }
         }
     }
@@ -91,7 +91,7 @@ impl Levels {
     ) {
         self.paused = paused.into_iter().collect();
         self.try_gaps = took <= CHEAP;
-        let Some(floor) = self.behind(clock) else { return };
+        let Some(floor) = self.highest_floor(clock) else { return };
         for (queue, priority) in found {
             let new = Level::new(floor, at);
             self.queues.entry(queue.clone()).or_default().entry(*priority).or_insert(new);

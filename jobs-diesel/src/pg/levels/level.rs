@@ -35,10 +35,10 @@ impl Level {
     }
 
     /// Records the last job of a full claim. Only a claim that began at the floor can move the floor.
-    pub(super) fn leave_off(&mut self, scan: &Scan, last: DateTime<Utc>, behind: DateTime<Utc>, at: Instant) {
+    pub(super) fn leave_off(&mut self, scan: &Scan, last: DateTime<Utc>, highest_floor: DateTime<Utc>, at: Instant) {
         let began = match (scan.go_on, self.left_off) {
             (None, _) => {
-                self.floor = last.min(behind);
+                self.floor = last.min(highest_floor);
                 at
             }
             (Some(_), Some((_, began))) => began,
@@ -48,10 +48,10 @@ impl Level {
     }
 
     /// Records that there is nothing from where the scan began.
-    pub(super) fn empty(&mut self, scan: &Scan, behind: DateTime<Utc>) {
+    pub(super) fn empty(&mut self, scan: &Scan, highest_floor: DateTime<Utc>) {
         self.left_off = None;
         if scan.go_on.is_none() {
-            (self.floor, self.thorough) = (behind, false);
+            (self.floor, self.thorough) = (highest_floor, false);
         }
     }
 }

@@ -6,6 +6,7 @@ use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{BigInt, Timestamptz};
+use diesel_jobs_core::storage::CANCELLED_WITH_ALL;
 
 use super::columns::{CARRIED, READY};
 use super::operate::IntoCancelled;
@@ -20,8 +21,7 @@ pub(crate) struct CancelManyQuery {
 
 impl CancelManyQuery {
     pub(crate) fn new(before: DateTime<Utc>, limit: i64, keep_seconds: f64) -> Self {
-        let why = "'cancelled by an operator, with all others'";
-        Self { before, limit, into_cancelled: IntoCancelled { keep_seconds, why } }
+        Self { before, limit, into_cancelled: IntoCancelled { keep_seconds, why: CANCELLED_WITH_ALL } }
     }
 }
 

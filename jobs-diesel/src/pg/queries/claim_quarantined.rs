@@ -4,15 +4,18 @@
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
-use diesel::sql_types::{Array, BigInt, Integer, Text, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Double, Integer, Text, Uuid as SqlUuid};
 use diesel_jobs_core::WorkerId;
-use diesel_jobs_core::storage::{Claim, WORKERS_FOR_A_QUARANTINED_JOB};
+use diesel_jobs_core::storage::{Claim, QUARANTINED_COUNTS, WORKERS_FOR_A_QUARANTINED_JOB};
 
 use super::claim::{IntoRunning, Row};
 use super::scan::NOT_PAUSED;
 use crate::flags::FlagsKnown;
 use crate::pg::advisory::{QUARANTINED, TRY};
 use crate::pg::native::{native_query, sql};
+
+/// In seconds.
+const COUNTS: f64 = QUARANTINED_COUNTS.as_secs_f64();
 
 pub(crate) struct ClaimQuarantinedQuery<'a> {
     worker: WorkerId,
@@ -45,7 +48,7 @@ impl QueryFragment<Pg> for ClaimQuarantinedQuery<'_> {
           and r.kind = any(" [self.kinds => Array<Text>] ") and " {FlagsKnown("r")} "
           and (select " TRY QUARANTINED ")
           and (select count(*) from jobs.running other where other.crashes > 0 and other.crashes >= " [self.quarantined_at => Integer] "
-               and other.claimed_at > now() - interval '2 minutes') < (select greatest(count(*) / " [WORKERS_FOR_A_QUARANTINED_JOB => BigInt] ", 1) from jobs.worker)
+               and other.claimed_at > now() - make_interval(secs => " [COUNTS => Double] ")) < (select greatest(count(*) / " [WORKERS_FOR_A_QUARANTINED_JOB => BigInt] ", 1) from jobs.worker)
           and exists (select from jobs.worker w where w.id = " [self.worker.0 => SqlUuid] ")
           and " NOT_PAUSED "
         order by r.priority desc, r.run_at, r.id

@@ -13,6 +13,7 @@ use diesel::pg::Pg;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, BigInt, Double, Integer, Nullable, SmallInt, Text, Uuid as SqlUuid};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
+use diesel_jobs_core::storage::MAX_ERRORS_PER_JOB;
 use diesel_jobs_core::{Failure, Finish, Keep, Transition};
 use uuid::Uuid;
 
@@ -21,9 +22,6 @@ use super::complete::CompleteQuery;
 use super::delete::DeleteQuery;
 use super::wake::SOMEBODY_SLEEPS;
 use crate::pg::native::{native_query, seconds, sql};
-
-/// The most failures kept per job; older ones make room.
-pub(crate) const MAX_ERRORS_PER_JOB: i32 = 50;
 
 /// Transitions column by column. The verbs as numbers: 1 completed, 2 cancelled, 3 discarded are the states of
 /// `jobs.finished`; 4 retry, 5 snooze, 6 release go back to `jobs.ready`. A job that snoozes is absolved of its crashes: it

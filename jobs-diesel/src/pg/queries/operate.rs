@@ -4,6 +4,7 @@ use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, BigInt, Double};
+use diesel_jobs_core::storage::CANCELLED;
 
 use super::columns::{CARRIED, ERROR, FINISHED, READY};
 use super::wake::SOMEBODY_SLEEPS;
@@ -53,7 +54,7 @@ pub(crate) struct CancelQuery {
 
 impl CancelQuery {
     pub(crate) fn new(ids: Vec<i64>, keep_seconds: f64) -> Self {
-        Self { ids, into_cancelled: IntoCancelled { keep_seconds, why: "'cancelled by an operator'" } }
+        Self { ids, into_cancelled: IntoCancelled { keep_seconds, why: CANCELLED } }
     }
 }
 
@@ -82,7 +83,6 @@ native_query!(CancelQuery -> BigInt);
 /// What follows the deletes of `waiting` and `running` by an operator: `ended`, their history, and why.
 pub(super) struct IntoCancelled {
     pub(super) keep_seconds: f64,
-    /// A literal.
     pub(super) why: &'static str,
 }
 
@@ -97,7 +97,7 @@ impl QueryFragment<Pg> for IntoCancelled {
     returning id, attempt, claimed_at, worker
 ), recorded as (
     insert into jobs.job_error (" ERROR ")
-    select id, attempt, claimed_at, worker, 'cancelled', " (self.why) " from ended
+    select id, attempt, claimed_at, worker, 'cancelled', '" (self.why) "' from ended
 )"
         )
     }

@@ -15,6 +15,7 @@ use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{BigInt, Bool, Double, Integer, Nullable, Timestamptz, Uuid as SqlUuid};
+use diesel_jobs_core::storage::{CRASHED_TOO_OFTEN, NO_ATTEMPT_LEFT, RUNS_ALONE};
 use uuid::Uuid;
 
 use super::columns::{CARRIED, ERROR, FINISHED, READY};
@@ -62,8 +63,8 @@ impl QueryFragment<Pg> for RescueQuery {
     returning *
 ), judged as (
     select lost.*, crashed,
-           case when not in_company and crashed >= " [self.max_crashes => Integer] " then 'it crashed its worker as often as allowed'
-                when attempt >= max_attempts then 'no attempt is left' end as verdict
+           case when not in_company and crashed >= " [self.max_crashes => Integer] " then '" CRASHED_TOO_OFTEN "'
+                when attempt >= max_attempts then '" NO_ATTEMPT_LEFT "' end as verdict
     from lost
     join (select worker, count(*) > 1 as in_company from jobs.running where worker = any(array(select worker from lost)) group by worker) crew
         using (worker)
@@ -82,7 +83,7 @@ impl QueryFragment<Pg> for RescueQuery {
     insert into jobs.job_error (" ERROR ")
     select j.id, j.attempt, j.claimed_at, j.worker, 'crash',
            'worker ' || j.worker || coalesce(' (process ' || d.pid || ' on ' || d.host || ', last heartbeat ' || d.heartbeat_at || ')', '')
-               || ' died with the job' || coalesce('; discarded: ' || j.verdict, case when j.crashed >= " [self.quarantined_at => Integer] " then '; next time it runs alone' else '' end)
+               || ' died with the job' || coalesce('; discarded: ' || j.verdict, case when j.crashed >= " [self.quarantined_at => Integer] " then '" RUNS_ALONE "' else '' end)
     from judged j left join dead d on d.id = j.worker
 ), woken as (
     select pg_notify('jobs', queue) from judged where verdict is null group by queue

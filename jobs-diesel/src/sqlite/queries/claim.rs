@@ -2,13 +2,12 @@
 //! claims between one level and the next.
 
 use std::cmp::Reverse;
-use std::time::Duration;
 
 use diesel::SqliteConnection;
 use diesel::dsl::sql;
 use diesel::prelude::*;
 use diesel::sql_types::Bool;
-use diesel_jobs_core::storage::{Claim, Wanted, quarantined_at_once};
+use diesel_jobs_core::storage::{Claim, QUARANTINED_COUNTS, Wanted, quarantined_at_once};
 use diesel_jobs_core::{ClaimedJob, JobId, Lease, WorkerId};
 
 use crate::flags::FlagsKnown;
@@ -17,9 +16,6 @@ use crate::sqlite::queries::{levels, worker};
 use crate::sqlite::schema::jobs_job;
 use crate::sqlite::time::{Now, micros};
 use crate::sqlite::types::{Instant, Worker, count};
-
-/// So long a quarantined job counts among those that run.
-const APART: Duration = Duration::from_secs(120);
 
 diesel::alias!(const READY: Alias<Ready> = jobs_job as ready);
 
@@ -84,7 +80,7 @@ pub(crate) fn claim_quarantined(conn: &mut SqliteConnection, claim: &Claim) -> Q
     let running = jobs_job::table
         .filter(jobs_job::state.eq(RUNNING))
         .filter(jobs_job::crashes.ge(quarantined_at))
-        .filter((jobs_job::claimed_at + micros(APART)).gt(Now.nullable()))
+        .filter((jobs_job::claimed_at + micros(QUARANTINED_COUNTS)).gt(Now.nullable()))
         .count();
     if !worker::is_registered(conn, claim.worker)?
         || running.get_result::<i64>(conn)? >= quarantined_at_once(worker::number(conn)?)

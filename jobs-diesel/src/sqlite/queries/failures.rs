@@ -3,14 +3,12 @@
 use diesel::SqliteConnection;
 use diesel::prelude::*;
 use diesel::sql_types::Text;
+use diesel_jobs_core::storage::MAX_ERRORS_PER_JOB;
 use diesel_jobs_core::{AttemptError, Failure, FailureKind, JobId};
 
 use crate::sqlite::schema::{jobs_job, jobs_job_error};
 use crate::sqlite::time::Now;
 use crate::sqlite::types::{Instant, Worker, count};
-
-/// The most failures kept per job; older ones make room.
-const MAX_PER_JOB: i64 = 50;
 
 /// Records a failure of the job's present attempt. Before the job is moved: then nobody knows any more who had it.
 pub(crate) fn record(conn: &mut SqliteConnection, job: JobId, failure: &Failure) -> QueryResult<()> {
@@ -42,7 +40,7 @@ fn make_room(conn: &mut SqliteConnection, job: JobId) -> QueryResult<()> {
     let of_job = jobs_job_error::table.filter(jobs_job_error::job_id.eq(job.0));
     let newest_too_many = of_job
         .order(jobs_job_error::id.desc())
-        .offset(MAX_PER_JOB)
+        .offset(i64::from(MAX_ERRORS_PER_JOB))
         .limit(1)
         .select(jobs_job_error::id)
         .first::<i64>(conn)

@@ -7,7 +7,7 @@ use std::collections::hash_map::Entry;
 use chrono::{DateTime, Utc};
 use diesel::SqliteConnection;
 use diesel::prelude::*;
-use diesel_jobs_core::storage::Operated;
+use diesel_jobs_core::storage::{CANCELLED, CANCELLED_WITH_ALL, Operated};
 use diesel_jobs_core::{Failure, FailureKind, JobId, JobState, Retention, flags};
 
 use crate::flags::FlagsKnown;
@@ -73,7 +73,7 @@ pub(crate) fn cancel(conn: &mut SqliteConnection, id: JobId) -> QueryResult<Oper
     if state.is_finished() {
         return Ok(Operated::Refused(state));
     }
-    end_as_cancelled(conn, id, "cancelled by an operator")?;
+    end_as_cancelled(conn, id, CANCELLED)?;
     Ok(Operated::Done)
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn cancel_enqueued_before(
         .select(jobs_job::id)
         .load(conn)?;
     for id in &ids {
-        end_as_cancelled(conn, JobId(*id), "cancelled by an operator, with all others")?;
+        end_as_cancelled(conn, JobId(*id), CANCELLED_WITH_ALL)?;
     }
     Ok(ids.len())
 }

@@ -11,7 +11,7 @@ use diesel::SqliteConnection;
 use diesel::dsl::{exists, not, sql};
 use diesel::prelude::*;
 use diesel::sql_types::Bool;
-use diesel_jobs_core::storage::{RescuePolicy, Rescued};
+use diesel_jobs_core::storage::{Crashed, RUNS_ALONE, RescuePolicy, Rescued, Verdict};
 use diesel_jobs_core::{Failure, FailureKind, JobId, JobState, WorkerId};
 
 use crate::flags::FlagsKnown;
@@ -19,7 +19,7 @@ use crate::sqlite::literal::{AVAILABLE, Literal, RUNNING, literal};
 use crate::sqlite::queries::failures;
 use crate::sqlite::schema::{jobs_job, jobs_worker};
 use crate::sqlite::time::{Now, after, micros};
-use crate::sqlite::types::{Instant, Worker};
+use crate::sqlite::types::{Instant, Worker, count};
 
 /// Whether quarantined jobs are due. Only reads.
 pub(crate) fn quarantined(conn: &mut SqliteConnection, policy: RescuePolicy) -> QueryResult<bool> {
@@ -59,19 +59,16 @@ pub(crate) fn rescue(conn: &mut SqliteConnection, policy: RescuePolicy) -> Query
     let mut crews = HashMap::<_, usize>::new();
     orphans.iter().for_each(|orphan| *crews.entry(orphan.worker_id()).or_default() += 1);
     for orphan in &orphans {
-        let in_company = crews[&orphan.worker_id()] > 1;
-        let crashes = orphan.crashes_now(policy, in_company);
-        let verdict = orphan.verdict(policy, in_company, crashes);
-        let is_quarantined = verdict.is_none() && crashes >= i32::from(policy.quarantined_at());
-        rescued.quarantined |= is_quarantined;
+        let verdict = policy.judge(orphan.crashed(crews[&orphan.worker_id()] == 1));
+        rescued.quarantined |= verdict.quarantined;
         let died = dead.iter().find(|worker| Some(worker.id.0) == orphan.worker_id());
-        let failure = Failure::new(FailureKind::Crash, &orphan.obituary(died, verdict, is_quarantined));
+        let failure = Failure::new(FailureKind::Crash, &orphan.obituary(died, verdict));
         failures::record(conn, JobId(orphan.id), &failure)?;
-        match verdict {
-            Some(_) => discard(conn, orphan, crashes, policy)?,
-            None => wait_again(conn, orphan, crashes)?,
+        match verdict.discarded {
+            Some(_) => discard(conn, orphan, verdict, policy)?,
+            None => wait_again(conn, orphan, verdict)?,
         }
-        let list = if verdict.is_some() { &mut rescued.discarded } else { &mut rescued.returned };
+        let list = if verdict.discarded.is_some() { &mut rescued.discarded } else { &mut rescued.returned };
         list.push(JobId(orphan.id));
     }
     Ok(rescued)
@@ -113,44 +110,32 @@ impl Orphan {
         self.worker.map(|worker| worker.0)
     }
 
-    /// With this crash. In company the job is quarantined at most.
-    fn crashes_now(&self, policy: RescuePolicy, in_company: bool) -> i32 {
-        let crashes = self.crashes + 1;
-        if in_company { crashes.min(policy.quarantined_at().into()).max(self.crashes) } else { crashes }
+    fn crashed(&self, alone: bool) -> Crashed {
+        let (attempt, max_attempts, crashes) = (count(self.attempt), count(self.max_attempts), count(self.crashes));
+        Crashed { attempt, max_attempts, crashes, alone }
     }
 
-    /// Why it is discarded, if it is.
-    fn verdict(&self, policy: RescuePolicy, in_company: bool, crashes: i32) -> Option<&'static str> {
-        if !in_company && crashes >= i32::from(policy.max_crashes) {
-            Some("it crashed its worker as often as allowed")
-        } else if self.attempt >= self.max_attempts {
-            Some("no attempt is left")
-        } else {
-            None
-        }
-    }
-
-    fn obituary(&self, died: Option<&DeadWorker>, verdict: Option<&str>, is_quarantined: bool) -> String {
+    fn obituary(&self, died: Option<&DeadWorker>, verdict: Verdict) -> String {
         let mut text = "worker ".to_owned();
         text += &self.worker.map_or_else(|| "unknown".to_owned(), |worker| worker.0.to_string());
         if let Some(DeadWorker { host, pid, heartbeat_at, .. }) = died {
             text += &format!(" (process {pid} on {host}, last heartbeat {})", heartbeat_at.0);
         }
         text += " died with the job";
-        if let Some(verdict) = verdict {
-            text += &format!("; discarded: {verdict}");
-        } else if is_quarantined {
-            text += "; next time it runs alone";
+        if let Some(reason) = verdict.discarded {
+            text += &format!("; discarded: {reason}");
+        } else if verdict.quarantined {
+            text += RUNS_ALONE;
         }
         text
     }
 }
 
-fn discard(conn: &mut SqliteConnection, orphan: &Orphan, crashes: i32, policy: RescuePolicy) -> QueryResult<()> {
+fn discard(conn: &mut SqliteConnection, orphan: &Orphan, verdict: Verdict, policy: RescuePolicy) -> QueryResult<()> {
     diesel::update(jobs_job::table.find(orphan.id))
         .set((
             jobs_job::state.eq(literal(JobState::Discarded)),
-            jobs_job::crashes.eq(crashes),
+            jobs_job::crashes.eq(i32::from(verdict.crashes)),
             jobs_job::finished_at.eq(Now.nullable()),
             jobs_job::expires_at.eq(after(policy.retention.failed).nullable()),
         ))
@@ -159,11 +144,11 @@ fn discard(conn: &mut SqliteConnection, orphan: &Orphan, crashes: i32, policy: R
 }
 
 /// At its old place: it has waited long enough.
-fn wait_again(conn: &mut SqliteConnection, orphan: &Orphan, crashes: i32) -> QueryResult<()> {
+fn wait_again(conn: &mut SqliteConnection, orphan: &Orphan, verdict: Verdict) -> QueryResult<()> {
     diesel::update(jobs_job::table.find(orphan.id))
         .set((
             jobs_job::state.eq(AVAILABLE),
-            jobs_job::crashes.eq(crashes),
+            jobs_job::crashes.eq(i32::from(verdict.crashes)),
             jobs_job::worker.eq(None::<Worker>),
             jobs_job::claimed_at.eq(None::<i64>),
         ))
