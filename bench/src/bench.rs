@@ -1,4 +1,4 @@
-//! One invocation: the server, the options, and where results go.
+//! One run of the program: the server, the options, and the output of results.
 
 use anyhow::{Context as _, Result};
 use serde_json::{Map, Value};
@@ -33,12 +33,12 @@ impl Bench {
         self.settings.iter().map(|(name, value)| format!("{name}={}", text(value))).collect::<Vec<_>>().join(" ")
     }
 
-    /// Says what is going on, to whoever watches.
+    /// Prints progress to standard error.
     pub(crate) fn note(&self, text: &str) {
         eprintln!("{text}");
     }
 
-    /// Runs ours and raw in turns: whatever the machine does meanwhile, both get their share of it.
+    /// Runs diesel-jobs and the raw baseline in turns, so that changes of the machine's load affect both.
     pub(crate) async fn alternate(
         &self,
         variant: &str,
@@ -48,7 +48,8 @@ impl Bench {
         self.turns(variant, self.options.runs, ours, raw).await
     }
 
-    /// The same for long runs that show by themselves how much they vary: raw takes one turn, the first.
+    /// Like [`alternate`](Self::alternate), for long runs that show their own variation. The raw baseline runs once, in
+    /// the first turn.
     pub(crate) async fn beside_one_raw(
         &self,
         variant: &str,
@@ -80,7 +81,7 @@ impl Bench {
         Ok(runs)
     }
 
-    /// Runs what has no raw counterpart.
+    /// Runs a measure without a raw baseline.
     pub(crate) async fn repeat(&self, variant: &str, mut ours: impl AsyncFnMut() -> Result<Run>) -> Result<Runs> {
         let mut runs = Runs::default();
         for number in 1..=self.options.runs {
@@ -91,7 +92,7 @@ impl Bench {
         Ok(runs)
     }
 
-    /// A line is complete: printed at once for programs, kept for the table otherwise.
+    /// Takes a complete line. With `--json` it is printed at once. It is also kept for the table.
     pub(crate) fn report(&self, lines: &mut Vec<Line>, mut line: Line) -> Result<()> {
         let mut settings = self.settings.clone();
         settings.extend(std::mem::take(&mut line.settings));
@@ -103,7 +104,7 @@ impl Bench {
         Ok(())
     }
 
-    /// A measure is complete.
+    /// Prints the table of a complete measure. With `--json` it prints nothing.
     pub(crate) fn finish(&self, title: &str, lines: &[Line]) {
         if !self.options.json && !lines.is_empty() {
             println!("{title}\n{}", table(lines));

@@ -80,17 +80,17 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Jobs per run: as asked, else the measure's own number.
+    /// Returns the jobs per run: the option, else the measure's own number.
     pub(crate) fn jobs(&self, usual: u64) -> u64 {
         self.n.unwrap_or(if self.quick { usual.div_ceil(10) } else { usual })
     }
 
-    /// Length of a run in seconds: as asked, else the measure's own.
+    /// Returns the length of a run in seconds: the option, else the measure's own.
     pub(crate) fn time(&self, usual: u64) -> u64 {
         self.seconds.unwrap_or(if self.quick { usual.div_ceil(10) } else { usual })
     }
 
-    /// Whether a variant is asked for.
+    /// Whether the options select this variant.
     pub(crate) fn wants(&self, variant: &str) -> bool {
         self.only.as_ref().is_none_or(|text| variant.contains(text.as_str()))
     }

@@ -1,4 +1,5 @@
-//! The jobs that are measured: each does nothing, in the form its name tells, with arguments `{"id":1,"name":"hello"}`.
+//! The measured jobs. Each does nothing, in the form that its name states, with the arguments
+//! `{"id":1,"name":"hello"}`.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -7,10 +8,10 @@ use diesel_jobs::prelude::*;
 
 use crate::say::say;
 
-/// The queue of [`slow`], served by workers that shall be busy.
+/// The queue of [`slow`]. Workers that must be busy serve it.
 pub(crate) const SLOW_QUEUE: &str = "slow";
 
-/// An `async fn`; its history is kept, as by default.
+/// An `async fn`. Its history is kept, which is the default.
 #[job]
 pub(crate) async fn noop(id: i64, name: String) {
     let _ = (id, name);
@@ -22,26 +23,26 @@ pub(crate) fn noop_sync(id: i64, name: String) {
     let _ = (id, name);
 }
 
-/// Transactional: a transaction of its own, in which the job is finished.
+/// A transactional handler: each job has a transaction of its own, in which it is finished.
 #[job]
 pub(crate) async fn noop_transactional(conn: &mut AsyncPgConnection, id: i64, name: String) {
     let _ = (conn, id, name);
 }
 
-/// An `async fn` of which no history is kept.
+/// An `async fn` whose history is not kept.
 #[job(retain = "none")]
 pub(crate) async fn noop_forgotten(id: i64, name: String) {
     let _ = (id, name);
 }
 
-/// Keeps a slot for a while.
+/// Occupies a slot for 250 ms.
 #[job(queue = "slow")]
 pub(crate) async fn slow(id: i64, name: String) {
     let _ = (id, name);
     tokio::time::sleep(Duration::from_millis(250)).await;
 }
 
-/// Says on standard output when it started, by the clock of the machine.
+/// Prints its start time to standard output, by the machine's clock.
 #[job]
 pub(crate) async fn probe(id: i64, name: String, ctx: &JobContext) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -1,9 +1,9 @@
 //! The benchmark program: `jobs-bench MEASURE`.
 //!
-//! Every measure runs `diesel-jobs` as its users run it (worker processes of their own, default settings, jobs enqueued through
-//! Diesel connections) and, in turns with it, the *raw limit*: hand-written prepared statements on the same tables, with
-//! the same batches, the same durability and the same history. What counts is the ratio of the two: rates alone say more
-//! about the disk than about the program.
+//! Every measure runs `diesel-jobs` as its users run it: worker processes, default settings, jobs enqueued through
+//! Diesel connections. In turns with it, it runs the *raw baseline*: hand-written prepared statements on the same
+//! tables, with the same batches, the same durability and the same history. The result is the ratio of the two. A rate
+//! alone depends more on the disk than on the program.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to a terminal")]
 
@@ -49,7 +49,7 @@ fn start(Cli { measure, options }: Cli) -> Result<()> {
     runtime.block_on(run(measure, options))
 }
 
-/// Runs the measures. Whatever way it ends, worker processes are gone with it and databases are dropped.
+/// Runs the measures. At any end, including Ctrl-C, the worker processes are killed and the databases are dropped.
 async fn run(measure: Measure, options: Options) -> Result<()> {
     let bench = Bench::open(options).await?;
     let done = tokio::select! {

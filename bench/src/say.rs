@@ -1,8 +1,9 @@
-//! How a child process talks to its parent.
+//! The messages of a child process to its parent.
 
 use std::io::Write as _;
 
-/// A line to the parent. If it is gone, the closed input ends this process.
+/// Prints a line for the parent. Errors are ignored: if the parent is gone, standard input ends, and this process ends
+/// too.
 pub(crate) fn say(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }

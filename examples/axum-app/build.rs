@@ -1,4 +1,4 @@
-//! A new migration is a new folder, which the compiler would not notice by itself.
+//! A new migration is a new folder. Without this line Cargo would not rebuild for it.
 
 fn main() {
     println!("cargo::rerun-if-changed=migrations");

@@ -1,9 +1,8 @@
-//! The main job on the embedded store, with no server and no environment: `cargo run --example quickstart`
+//! The main example, on SQLite, without a server and without settings: `cargo run --example quickstart`
 //!
-//! Enqueues jobs of several kinds in one transaction, runs a worker until nothing is left, and prints what became of
-//! them.
+//! It enqueues jobs of several kinds in one transaction, runs a worker until no job is left, and prints the results.
 
-// The items that `table!` writes are public, and an example speaks to its terminal.
+// `table!` generates public items, and an example may print to the terminal.
 #![allow(missing_docs, clippy::print_stdout)]
 
 mod report;
@@ -16,7 +15,7 @@ use diesel::prelude::*;
 use diesel_jobs::prelude::*;
 use diesel_jobs::{Database, Worker};
 
-/// Something that handlers share: here, a mail server that is busy at every fourth delivery.
+/// A state that handlers share. Here it is a mail server that refuses every fourth delivery.
 #[derive(Clone, Default)]
 struct Mailer {
     deliveries: Arc<AtomicU32>,
@@ -38,14 +37,14 @@ struct MailError {
     user_id: i64,
 }
 
-/// Sends the welcome mail; a failed delivery is retried.
+/// Sends the welcome mail. A failed delivery is retried.
 #[job(queue = "mail", max_attempts = 10, timeout = "30s", backoff = "fixed(50ms)")]
 async fn send_welcome(user_id: i64, template: &str, State(mailer): State<Mailer>) -> Result<(), MailError> {
     mailer.deliver(user_id, template).await
 }
 
-/// Moves money. Asking for the connection makes the job transactional: the two updates and the job's completion commit
-/// together or not at all.
+/// Moves money. The handler takes the connection, so the job is transactional: the two updates and the job's completion
+/// are committed together or not at all.
 #[job(queue = "billing", priority = 10)]
 fn transfer(conn: &mut SqliteConnection, from: i64, to: i64, cents: i64) -> QueryResult<()> {
     for (account, amount) in [(from, -cents), (to, cents)] {
@@ -55,13 +54,13 @@ fn transfer(conn: &mut SqliteConnection, from: i64, to: i64, cents: i64) -> Quer
     Ok(())
 }
 
-/// Never works: two attempts, then it is discarded, with both errors kept.
+/// Always fails. After two attempts it is discarded, and both errors are stored.
 #[job(max_attempts = 2, backoff = "fixed(50ms)")]
 async fn import_feed(url: String) -> Result<(), JobError> {
     Err(JobError::msg(format!("{url} is no feed")))
 }
 
-/// Runs by the clock, every second.
+/// Runs every second.
 #[job(cron = "* * * * * *", timezone = "Europe/Paris")]
 async fn take_pulse(ctx: &JobContext) {
     println!("{} ran as job {}", ctx.kind(), ctx.id());
@@ -100,7 +99,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     });
     assert!(rolled_back.is_err(), "this job never existed");
 
-    // The worker. In an application it is a binary of one line, `diesel_jobs::worker!(my_app);`, that runs until it is stopped.
+    // The worker. In an application it is a binary of one line, `diesel_jobs::worker!(my_app);`, which runs until it is
+    // stopped.
     let database = Database::open(&url, 1).await?;
     let worker = Worker::builder(database.storage.clone()).state(Mailer::default()).build()?;
     let stats = worker.run_until_empty().await?;

@@ -1,4 +1,4 @@
-//! The table at the end: per kind, what became of its jobs and how long they took.
+//! The table at the end: for each kind, the results of its jobs and their durations.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(crate) async fn print(database: &Database, stats: WorkerStats) -> Result<(),
         line.completed += u32::from(job.state == JobState::Completed);
         line.retried += u32::from(job.attempt.saturating_sub(1));
         line.discarded += u32::from(job.state == JobState::Discarded);
-        // Of the newest attempt: from due to claimed, from claimed to finished.
+        // For the newest attempt: from `run_at` to the claim, and from the claim to the end.
         if let (Some(claimed_at), Some(finished_at)) = (job.claimed_at, job.finished_at) {
             line.waited += claimed_at - job.run_at;
             line.ran += finished_at - claimed_at;

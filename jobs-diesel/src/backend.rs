@@ -1,11 +1,11 @@
-//! Which database a URL means.
+//! The supported databases, and which of them a URL selects.
 
 use std::fmt;
 
 use diesel_jobs_core::StorageError;
 use diesel_jobs_core::storage::StorageResult;
 
-/// The databases there are.
+/// The supported databases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Backend {
@@ -16,7 +16,7 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// Which database a URL means.
+    /// Returns the database that the scheme of a URL selects. Fails with `Config` for any other scheme.
     ///
     /// ```
     /// # use diesel_jobs_storage::Backend;
@@ -28,7 +28,8 @@ impl Backend {
         match url.split_once(':').map(|(scheme, _)| scheme) {
             Some("postgres" | "postgresql") => Ok(Self::Postgres),
             Some("sqlite") => Ok(Self::Sqlite),
-            // The URL may hold a password: only its scheme is repeated, and only if it surely is one.
+            // The URL may hold a password. So the message repeats only the scheme, and only if the scheme is
+            // alphanumeric and `://` follows it.
             scheme => Err(StorageError::Config(format!(
                 "DATABASE_URL: {} is not a database `diesel-jobs` knows; write {} or {}",
                 scheme
@@ -51,7 +52,7 @@ impl Backend {
         }
     }
 
-    /// How its URLs are written.
+    /// An example of its URLs, for error messages.
     pub const fn form(self) -> &'static str {
         match self {
             Self::Postgres => "postgres://user@host/name",
@@ -59,7 +60,7 @@ impl Backend {
         }
     }
 
-    /// The answer of a program that was built for others only.
+    /// The error for a URL of this database in a program that was built without it.
     #[allow(dead_code)] // used when a feature is off
     pub(crate) fn not_built_in(self) -> StorageError {
         self.missing_from(Self::built_in())
@@ -95,13 +96,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_feature_that_is_missing_is_named_with_the_url_that_would_do() {
-        let said = |backend: Backend, built: &[Backend]| backend.missing_from(built).to_string();
-        let error = said(Backend::Postgres, &[Backend::Sqlite]);
+    fn the_error_names_the_missing_feature_and_a_url_that_works() {
+        let message = |backend: Backend, built: &[Backend]| backend.missing_from(built).to_string();
+        let error = message(Backend::Postgres, &[Backend::Sqlite]);
         assert!(error.contains("feature `postgres`") && error.contains("write sqlite://"), "{error}");
-        let error = said(Backend::Sqlite, &[Backend::Postgres]);
+        let error = message(Backend::Sqlite, &[Backend::Postgres]);
         assert!(error.contains("feature `sqlite`") && error.contains("write postgres://"), "{error}");
-        let error = said(Backend::Sqlite, &[]);
+        let error = message(Backend::Sqlite, &[]);
         assert!(error.contains("feature `sqlite`") && error.contains("no database"), "{error}");
     }
 }

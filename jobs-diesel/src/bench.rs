@@ -1,9 +1,9 @@
-//! What `worker bench` needs of a database: a place of its own in it, and its vital signs. Not for people: it changes
-//! without notice.
+//! What `worker bench` needs from a database: a separate place for its jobs, and measurements of the server. This is
+//! not a public interface: it changes without notice.
 //!
-//! The load must meet the statements that workers and applications really send, and must not meet the user's jobs. On
-//! PostgreSQL it gets a schema of its own, [`SCHEMA`], on connections that rename the schema on the wire; on SQLite a
-//! directory of its own beside the file.
+//! The load must run the same statements as workers and applications, and must not touch the user's jobs. On PostgreSQL
+//! it uses a separate schema, [`SCHEMA`], over connections that rename the schema in the messages to the server. On
+//! SQLite it uses a separate directory beside the file.
 
 pub(crate) mod ground;
 
@@ -14,7 +14,7 @@ use diesel_jobs_core::storage::{Storage, StorageResult};
 use crate::backend::Backend;
 pub use ground::{Ground, Others, PlaceError, Producer, SCHEMA, Server, Waits};
 
-/// The ground behind a URL. Connects lazily.
+/// Returns the [`Ground`] for a URL: the database with the separate place for the load test. Connects at the first use.
 pub async fn ground(url: &str) -> StorageResult<Box<dyn Ground>> {
     match Backend::of(url)? {
         #[cfg(feature = "postgres")]
@@ -26,7 +26,7 @@ pub async fn ground(url: &str) -> StorageResult<Box<dyn Ground>> {
     }
 }
 
-/// The storage of a worker that runs the load, once the place is there.
+/// Returns the storage of a worker that runs the load. [`Ground::prepare`] must have made the place before.
 pub async fn storage(url: &str) -> StorageResult<Arc<dyn Storage>> {
     match Backend::of(url)? {
         #[cfg(feature = "postgres")]

@@ -1,9 +1,9 @@
-//! Blocking handlers cannot be stopped. When one must end, it is settled at once that its transaction will not be
-//! committed; it is rolled back when the function returns.
+//! A blocking handler cannot be stopped. When it must end, the decision not to commit its transaction is stored at
+//! once. The transaction is rolled back when the function returns.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Whether the transaction commits is settled once, by whoever comes first: the handler's end or the abort.
+/// Whether the transaction commits. The first of two events decides: the end of the handler, or the abort.
 #[derive(Default)]
 pub(crate) struct CommitDecision(AtomicU8);
 
@@ -12,7 +12,7 @@ impl CommitDecision {
     pub(crate) const COMMITS: u8 = 1;
     pub(crate) const ABORTED: u8 = 2;
 
-    /// `false`: it was settled before.
+    /// Stores the decision. Returns `false` if a decision was stored before.
     pub(crate) fn settle(&self, commit_decision: u8) -> bool {
         self.0.compare_exchange(Self::OPEN, commit_decision, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }

@@ -1,4 +1,4 @@
-//! The connections a transactional handler may ask for.
+//! The connection types that a transactional handler may take.
 
 use diesel_jobs_core::{AnyConnection, JobContext, JobError};
 
@@ -45,8 +45,9 @@ impl BlockingJobConnection for diesel::PgConnection {}
 #[cfg(feature = "sqlite")]
 impl BlockingJobConnection for diesel::SqliteConnection {}
 
-/// The registry has compared the types before the worker starts; should a storage still hand out another connection, the
-/// job fails and says so, and the worker lives on.
+/// Returns the connection as the type of the job's parameter. The registry has compared the types before the worker
+/// starts. If a storage passes a connection of another type nevertheless, the job fails with this error, and the worker
+/// goes on.
 fn downcast<'c, C: 'static>(connection: AnyConnection<'c>, ctx: &JobContext) -> Result<&'c mut C, JobError> {
     connection.downcast_mut().ok_or_else(|| {
         JobError::msg(format!(

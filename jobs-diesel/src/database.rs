@@ -1,4 +1,4 @@
-//! What a worker and the command line need of a database.
+//! What a worker and the command line need from a database.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use diesel_jobs_core::storage::{Operator, Storage};
 
 use crate::migrations::Migrator;
 
-/// A database opened for a worker: the port to run jobs, the verbs for people, the schema.
+/// An opened database: the verbs of workers, the verbs of operators, and the migrations of the schema.
 #[derive(Clone)]
 pub struct Database {
-    /// What the worker needs.
+    /// The verbs of workers.
     pub storage: Arc<dyn Storage>,
-    /// What people need.
+    /// The verbs of operators.
     pub operator: Arc<dyn Operator>,
-    /// The schema.
+    /// The migrations of the schema.
     pub migrator: Arc<dyn Migrator>,
 }
 

@@ -53,8 +53,8 @@ pub trait CompleteIn {
     /// this error roll the transaction back.
     ///
     /// End the transaction before the handler returns, with a commit or a rollback. `PREPARE TRANSACTION` is not
-    /// supported: the worker would regard the job as not completed, and whatever moves it waits for the prepared
-    /// transaction's end.
+    /// supported: the worker would regard the job as not completed, and no statement could move the job before the
+    /// prepared transaction ends.
     fn complete_in<'c, C, M>(&self, conn: &'c mut C) -> C::Output<'c, (), CompleteError>
     where
         C: Executor<M> + 'c;

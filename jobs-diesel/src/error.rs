@@ -1,6 +1,7 @@
-//! What can go wrong on the user's own connection. Each error becomes a `diesel::result::Error` by `?`, so that it
-//! can leave a transaction closure and roll the transaction back. What the database said is part of each text and in a field of its own; it
-//! is no `source()`, so that a chain of causes says it once.
+//! The errors of calls on the user's own connection. `?` converts each of them to a `diesel::result::Error`. So it can
+//! leave a transaction closure, and the transaction is rolled back. The text of each error contains the message of the
+//! database, and a field holds the database's error. This error is not the `source()`, so that a printed chain of
+//! causes contains the message only once.
 
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
 use diesel_jobs_core::{InvalidJob, StorageError};
@@ -11,10 +12,10 @@ diesel_jobs_core::debug_as_display!(EnqueueError, CompleteError, MigrateError);
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum EnqueueError {
-    /// The job was refused before anything was sent; the transaction is untouched.
+    /// The job is invalid. Nothing was sent, and the transaction is unchanged.
     #[error(transparent)]
     Invalid(#[from] InvalidJob),
-    /// The tables of `diesel-jobs` are not there.
+    /// The tables of `diesel-jobs` do not exist in this database.
     #[error(
         "the tables of `diesel-jobs` are missing in this database; run `worker migrate` or `diesel_jobs::migrate(&mut conn)`: {0}"
     )]
@@ -24,7 +25,7 @@ pub enum EnqueueError {
     Database(DieselError),
 }
 
-/// What to do about failures that have one cause.
+/// Advice for errors whose cause is known. Empty for all others.
 fn advice(error: &DieselError) -> &'static str {
     match error {
         DieselError::DatabaseError(_, info) if info.message() == "database is locked" => {
@@ -40,7 +41,7 @@ fn advice(error: &DieselError) -> &'static str {
 }
 
 impl EnqueueError {
-    /// Whether the job itself is at fault, so that the transaction can go on without it.
+    /// Whether the job is invalid. Then nothing was sent, and the transaction can go on without the job.
     pub fn is_invalid_job(&self) -> bool {
         matches!(self, Self::Invalid(_))
     }
@@ -65,10 +66,10 @@ impl From<EnqueueError> for DieselError {
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum CompleteError {
-    /// The attempt no longer holds its lease; roll back.
+    /// The attempt no longer holds its lease. Roll the transaction back.
     #[error("{0} is lost: the job was rescued, cancelled or finished elsewhere; this transaction must not commit")]
     LeaseLost(diesel_jobs_core::Lease),
-    /// The connection is not in a transaction, so nothing could be committed together.
+    /// The connection is not in a transaction, so the job and the handler's writes could not be committed together.
     #[error("complete_in needs a transaction: call it inside `conn.transaction(..)`")]
     NoTransaction,
     /// The database failed.
@@ -95,7 +96,7 @@ impl From<CompleteError> for DieselError {
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum MigrateError {
-    /// The database knows migrations this program does not.
+    /// A newer program has migrated the database, and this program cannot serve that version, or cannot revert it.
     #[error(
         "the database's schema of `diesel-jobs` is at version {found}, this program's is {known}, which it does not serve: deploy the newer program everywhere"
     )]
@@ -112,7 +113,7 @@ pub enum MigrateError {
         version: i32,
         /// Its name.
         name: &'static str,
-        /// What the database said.
+        /// The error of the database.
         error: DieselError,
     },
     /// The database failed.
@@ -145,7 +146,8 @@ impl From<MigrateError> for StorageError {
     }
 }
 
-/// Sorts a database error: worth trying again, schema, or refused.
+/// Converts a database error: to `Unavailable` if a retry may succeed, to `Schema` if the tables are missing, and to
+/// `Refused` otherwise.
 pub(crate) fn storage_error(error: DieselError) -> StorageError {
     match &error {
         DieselError::DatabaseError(
@@ -174,8 +176,9 @@ pub(crate) fn storage_error(error: DieselError) -> StorageError {
     }
 }
 
-// Diesel tells a missing table, a missing right and a server that shuts down only by their texts. The texts are the servers' own, in
-// the C locale; a translated one reads as `Refused`, which workers retry too, only with a louder log line.
+// Diesel has no error kind for a missing table, a missing right or a server that shuts down. They are recognized by the
+// server's messages in the C locale. An error with a translated message becomes `Refused`. After that workers retry,
+// too, but they log it with a higher severity.
 fn is_missing_table(error: &DieselError) -> bool {
     let DieselError::DatabaseError(_, info) = error else { return false };
     let text = info.message();
@@ -193,7 +196,8 @@ const READ_ONLY: &str = "; this server takes no writes, as a standby does: let D
 const MIXED_UP: &str = "; if a pooler in transaction mode stands before the database, it has to keep the prepared statements of its \
     clients apart: PgBouncer does so from version 1.21 on with max_prepared_statements = 200";
 
-/// `prepared statement "s7" does not exist`, or `already exists`: it was prepared in another session.
+/// Whether the message is `prepared statement "s7" does not exist` or `.. already exists`. Then the statement was
+/// prepared in another session.
 fn is_statement_mixed_up(error: &DieselError) -> bool {
     matches!(error, DieselError::DatabaseError(_, info) if info.message().starts_with("prepared statement \""))
 }
@@ -228,18 +232,18 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_says_what_the_database_said_once() {
-        let said = |text: &str| DieselError::DatabaseError(DatabaseErrorKind::Unknown, Box::new(text.to_owned()));
-        let failed = MigrateError::Failed { version: 1, name: "jobs", error: said("it broke") };
+    fn a_chain_of_causes_contains_the_message_once() {
+        let error_with = |text: &str| DieselError::DatabaseError(DatabaseErrorKind::Unknown, Box::new(text.to_owned()));
+        let failed = MigrateError::Failed { version: 1, name: "jobs", error: error_with("it broke") };
         let errors: [&dyn std::error::Error; 8] = [
-            &EnqueueError::from(said("it broke")),
-            &EnqueueError::from(said("relation \"jobs.it broke\" does not exist")),
-            &CompleteError::from(said("it broke")),
-            &MigrateError::from(said("it broke")),
+            &EnqueueError::from(error_with("it broke")),
+            &EnqueueError::from(error_with("relation \"jobs.it broke\" does not exist")),
+            &CompleteError::from(error_with("it broke")),
+            &MigrateError::from(error_with("it broke")),
             &failed,
-            &storage_error(said("it broke")),
-            &storage_error(said("connection closed: it broke")),
-            &diesel_jobs_core::WorkerError::from(storage_error(said("it broke"))),
+            &storage_error(error_with("it broke")),
+            &storage_error(error_with("connection closed: it broke")),
+            &diesel_jobs_core::WorkerError::from(storage_error(error_with("it broke"))),
         ];
         for error in errors {
             assert_eq!(chain(error).matches("it broke").count(), 1, "{}", chain(error));
@@ -247,9 +251,9 @@ mod tests {
     }
 
     #[test]
-    fn who_meets_a_standby_is_told_where_to_go() {
-        let said = Box::new("cannot execute INSERT in a read-only transaction".to_owned());
-        let error = storage_error(DieselError::DatabaseError(DatabaseErrorKind::ReadOnlyTransaction, said));
+    fn the_error_of_a_standby_names_the_url_parameter() {
+        let text = Box::new("cannot execute INSERT in a read-only transaction".to_owned());
+        let error = storage_error(DieselError::DatabaseError(DatabaseErrorKind::ReadOnlyTransaction, text));
         assert!(matches!(error, StorageError::Refused(_)));
         assert!(error.to_string().contains("read-only transaction; this server takes no writes"), "{error}");
         assert!(error.to_string().contains("target_session_attrs=read-write"), "{error}");

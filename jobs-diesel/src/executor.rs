@@ -1,7 +1,8 @@
-//! One verb for every connection: what the user's own connection must be able to do.
+//! The operations that the user's own connection provides, for every type of connection.
 //!
-//! A connection is sync or async, PostgreSQL's or SQLite's, plain, pooled or wrapped. One trait covers them all by
-//! blanket implementations that differ in a marker type `M`; the compiler infers it, because each connection fits one.
+//! A connection is sync or async, to PostgreSQL or to SQLite, plain, pooled or wrapped. One trait covers all of them.
+//! It has several blanket implementations, which differ in a marker type `M`. Only one of them fits each connection, so
+//! the compiler infers `M`.
 
 use diesel_jobs_core::{InvalidJob, JobContext, JobId, NewJob};
 
@@ -24,7 +25,8 @@ pub enum SqliteAsync {}
 #[derive(Debug)]
 pub enum SqliteSync {}
 
-/// A connection that jobs can be written through. Sync connections answer a `Result`, async ones a future of it.
+/// A connection through which jobs can be written. Sync connections return a `Result`, async connections a future of
+/// it.
 #[diagnostic::on_unimplemented(
     message = "jobs cannot be enqueued through `{Self}`",
     label = "not a connection that `diesel-jobs` knows",
@@ -40,15 +42,15 @@ pub trait Executor<M> {
         T: Send + 'static,
         E: Send + 'static;
 
-    /// Inserts one job. An invalid one answers its error and sends nothing.
+    /// Inserts one job and returns its id. If the job is invalid, sends nothing and returns the error.
     fn insert_one(&mut self, job: Result<NewJob, InvalidJob>) -> Self::Output<'_, JobId, EnqueueError>;
 
-    /// Inserts many jobs; ids in the order of the jobs. All or none.
+    /// Inserts all of these jobs or none. Returns their ids in the order of the jobs.
     fn insert_all(&mut self, jobs: Result<Vec<NewJob>, InvalidJob>) -> Self::Output<'_, Vec<JobId>, EnqueueError>;
 
-    /// Completes the running job inside the transaction the connection is in.
+    /// Completes the running job inside the transaction that the connection is in.
     fn complete(&mut self, ctx: &JobContext) -> Self::Output<'_, (), CompleteError>;
 
-    /// Brings the schema up to this program's.
+    /// Migrates the schema to the version of this program.
     fn migrate(&mut self) -> Self::Output<'_, (), MigrateError>;
 }

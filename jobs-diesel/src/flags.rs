@@ -1,4 +1,4 @@
-//! The condition that keeps a statement off rows that this version does not understand.
+//! The condition that excludes rows with flags that this version does not know.
 
 use diesel::QueryResult;
 use diesel::backend::Backend;
@@ -7,8 +7,8 @@ use diesel::query_builder::{AstPass, QueryFragment, QueryId};
 use diesel::sql_types::Bool;
 use diesel_jobs_core::flags::KNOWN;
 
-/// Whether this version knows all flags of a row of this table, see [`diesel_jobs_core::flags`]. The number is a literal, so that
-/// the planner computes its complement once.
+/// The condition that this version knows all flags of a row, see [`diesel_jobs_core::flags`]. The field is the name or
+/// the alias of the table. The known flags are a literal, so that the planner computes their complement once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlagsKnown(pub(crate) &'static str);
 
@@ -19,7 +19,7 @@ impl<DB: Backend> QueryFragment<DB> for FlagsKnown {
     }
 }
 
-// Statements on different tables are different statements: their preparations are kept by text.
+// The SQL text depends on the table. So prepared statements are cached by their text and not by this type.
 impl QueryId for FlagsKnown {
     type QueryId = ();
     const HAS_STATIC_QUERY_ID: bool = false;

@@ -2,8 +2,9 @@
 
 /// Declares the view of all jobs as a table of your own crate, so that Diesel joins it with your tables.
 ///
-/// Say which database it is: `postgres` for the view `jobs.job`, `sqlite` for `jobs_job_view`. Both are the module `job` then, with
-/// the same columns. Its states are the words of [`JobState`](diesel_jobs_core::JobState). SQLite's times are microseconds since 1970.
+/// The argument is the database: `postgres` declares the view `jobs.job`, `sqlite` the view `jobs_job_view`. Both
+/// declare a module `job` with the same columns. The column `state` holds the names of
+/// [`JobState`](diesel_jobs_core::JobState). On SQLite, times are microseconds since 1970.
 ///
 /// ```
 /// mod schema {
@@ -34,7 +35,7 @@ macro_rules! job_view {
     };
     (@ { $($name:tt)+ } time: $time:ident, worker: $worker:ident, tags: { $($tags:tt)+ }, args: $args:ident) => {
         diesel::table! {
-            /// All jobs, wherever they stand.
+            /// All jobs, in every state.
             $($name)+ (id) {
                 id -> BigInt,
                 kind -> Text,

@@ -1,4 +1,5 @@
-//! What the ledger of the schema's versions tells a program: what it has to apply, and whether it can serve what is there.
+//! What a program derives from the ledger, the table of applied schema versions: which migrations it must apply, and
+//! whether it can serve the schema.
 
 use diesel::Queryable;
 use diesel_jobs_core::StorageError;
@@ -11,16 +12,17 @@ use crate::migrations::Migration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Queryable)]
 pub(crate) struct Applied {
     pub(crate) version: i32,
-    /// The oldest version whose programs still work on this one; `None` if only its own do.
+    /// The oldest schema version whose programs still work on this version. `None` if only programs of this version do.
     pub(crate) oldest_program: Option<i32>,
 }
 
-/// The newest version of these: what a program knows.
+/// The newest version that this program knows. 0 if there is none.
 fn newest(known: &[Migration]) -> i32 {
     known.last().map_or(0, |migration| migration.version)
 }
 
-/// The newest version in the database, unless a later program has made it one that this program cannot serve.
+/// Returns the newest version in the database, `None` if the ledger is empty. Fails if a later program has applied a
+/// version that this program cannot serve.
 fn found(known: &[Migration], ledger: &[Applied]) -> Result<Option<i32>, MigrateError> {
     let known = newest(known);
     match ledger.iter().max_by_key(|applied| applied.version) {
@@ -31,7 +33,8 @@ fn found(known: &[Migration], ledger: &[Applied]) -> Result<Option<i32>, Migrate
     }
 }
 
-/// What this program has to apply, oldest first; nothing where a later program has gone further.
+/// Returns the migrations that this program must apply, oldest first. Returns none if a later program has applied newer
+/// ones. Fails if this program cannot serve the schema.
 pub(crate) fn missing(
     known: &'static [Migration],
     ledger: &[Applied],
@@ -41,7 +44,8 @@ pub(crate) fn missing(
     Ok(known.iter().filter(|migration| found <= newest(known) && !is_there(migration)).collect())
 }
 
-/// What this program would revert. What a later program has applied it does not know how to.
+/// Returns the migration that this program would revert: the newest one in the database. Fails if a later program has
+/// applied it, because this program does not know how to revert it.
 pub(crate) fn newest_applied(
     known: &'static [Migration],
     ledger: &[Applied],
@@ -52,7 +56,7 @@ pub(crate) fn newest_applied(
     }
 }
 
-/// One line that says what to do, unless this program can serve the schema.
+/// Fails with one line of advice if this program cannot serve the schema.
 pub(crate) fn check(known: &'static [Migration], ledger: &[Applied]) -> StorageResult<()> {
     let problem = match (found(known, ledger)?, missing(known, ledger)?.first()) {
         (None, _) => "the tables of `diesel-jobs` are missing in this database; run `worker migrate`".to_owned(),

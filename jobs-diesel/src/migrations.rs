@@ -1,6 +1,6 @@
-//! The schema's versions, embedded. The ledger is our own table: rows of ours in diesel's would break the
-//! application's `diesel migration revert`. Each `up.sql` enters itself into the ledger, so that it is the same
-//! whether `worker migrate` or `diesel migration run` applies it.
+//! The versions of the schema, embedded in the program. The ledger of applied versions is our own table. Rows of ours
+//! in Diesel's table would break the application's `diesel migration revert`. Each `up.sql` inserts its own row into
+//! the ledger. So the result is the same, whether `worker migrate` or `diesel migration run` applies it.
 
 use async_trait::async_trait;
 use diesel_jobs_core::storage::StorageResult;
@@ -10,28 +10,30 @@ use crate::backend::Backend;
 /// One version of the schema.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Migration {
-    /// From 1, without gaps.
+    /// Versions start at 1 and have no gaps.
     pub version: i32,
     /// The name of its directory, without the number.
     pub name: &'static str,
-    /// Takes the schema from the version before to this one.
+    /// The SQL that migrates the schema from the previous version to this one.
     pub up: &'static str,
-    /// Takes it back.
+    /// The SQL that reverts this version.
     pub down: &'static str,
 }
 
 impl Migration {
-    /// The name of its directory among an application's own Diesel migrations. Never changes: copies are found again by it.
+    /// The name of its directory among an application's own Diesel migrations. This name never changes, because
+    /// existing copies are found by it.
     ///
-    /// Diesel orders by what stands before the first `_`, runs whatever is missing, and reverts and repeats the last. So
-    /// these stand at the very beginning, after `diesel setup`'s own: before every migration of the application that could
-    /// use them, and never the last where the application has any, whenever they are copied.
+    /// Diesel orders migrations by the part before the first `_`. It runs all missing ones, and it reverts and repeats
+    /// the last one. So our names sort directly after the migration of `diesel setup`. Whenever they are copied, they
+    /// come before every migration of the application that could use them. They are never the last ones if the
+    /// application has any migration.
     pub fn folder(&self) -> String {
         format!("0000-00-00-{version:06}_jobs_{version:04}_{name}", version = self.version, name = self.name)
     }
 }
 
-/// The schema's versions for a database, the first one first.
+/// The versions of the schema for a database, oldest first.
 pub fn of(backend: Backend) -> &'static [Migration] {
     match backend {
         Backend::Postgres => POSTGRES,
@@ -39,12 +41,12 @@ pub fn of(backend: Backend) -> &'static [Migration] {
     }
 }
 
-/// What becomes of jobs that wait or run when a version is reverted that they need.
+/// What happens to waiting and running jobs when the version that they need is reverted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LiveJobs {
-    /// They are kept: the version stays.
+    /// They are kept, and the version is not reverted.
     Keep,
-    /// They are deleted with it.
+    /// They are deleted together with the version.
     Delete,
 }
 
@@ -62,27 +64,27 @@ macro_rules! migration {
 /// The schema of PostgreSQL.
 pub static POSTGRES: &[Migration] = &[migration!(1, "postgres", "0001", "jobs")];
 
-/// What makes and grants the roles of enqueuers and workers on PostgreSQL. For an administrator to run: no version of the
-/// schema depends on it.
+/// The SQL that creates the roles of enqueuers and workers on PostgreSQL and grants them their rights. An administrator
+/// runs it. No version of the schema depends on it.
 pub static POSTGRES_ROLES: &str = include_str!("../migrations/postgres/roles.sql");
 
 /// The schema of SQLite.
 pub static SQLITE: &[Migration] = &[migration!(1, "sqlite", "0001", "jobs")];
 
-/// Moves a database from version to version.
+/// Applies and reverts the versions of the schema in a database.
 #[async_trait]
 pub trait Migrator: Send + Sync {
-    /// All versions this program knows, oldest first.
+    /// All versions that this program knows, oldest first.
     fn known(&self) -> &'static [Migration];
 
-    /// The versions in the database's ledger, ascending; none if there is no ledger.
+    /// The versions in the database's ledger, ascending. Empty if there is no ledger.
     async fn applied(&self) -> StorageResult<Vec<i32>>;
 
-    /// Applies what is missing, each version in a transaction of its own, under a lock. Returns what it applied.
+    /// Applies the missing versions, each in its own transaction, under a lock. Returns the versions that it applied.
     async fn up(&self) -> StorageResult<Vec<&'static Migration>>;
 
-    /// Reverts the newest version. Returns it, or `None` when there is none. What would delete jobs that wait or run is
-    /// refused, by the version's own SQL, unless `live` allows it.
+    /// Reverts the newest version and returns it, or `None` if there is none. If this would delete waiting or running
+    /// jobs, the SQL of the version fails, unless `live` allows it.
     async fn down(&self, live: LiveJobs) -> StorageResult<Option<&'static Migration>>;
 }
 
@@ -90,7 +92,7 @@ pub trait Migrator: Send + Sync {
 mod tests {
     use super::{POSTGRES, SQLITE};
 
-    /// As Diesel makes it from a folder's name.
+    /// The version that Diesel derives from a folder's name.
     fn version(folder: &str) -> String {
         folder.split('_').next().unwrap().replace('-', "")
     }

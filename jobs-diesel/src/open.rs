@@ -1,4 +1,4 @@
-//! From a URL to a database.
+//! Opens the database of a URL.
 
 use diesel_jobs_core::NoRuntime;
 use diesel_jobs_core::storage::StorageResult;
@@ -7,8 +7,9 @@ use crate::backend::Backend;
 use crate::database::Database;
 
 impl Database {
-    /// Opens the database behind a URL. `handlers` bounds the connections that transactional handlers use at once.
-    /// Connects lazily: a server that is away is the first verb's error.
+    /// Opens the database of a URL. On PostgreSQL, `handlers` is the largest number of connections that transactional
+    /// handlers use at the same time. Connections are opened later: if the server cannot be reached, the first verb
+    /// fails. On SQLite, `handlers` has no effect, and the file is opened at once.
     pub async fn open(url: &str, handlers: usize) -> StorageResult<Self> {
         NoRuntime::check()?;
         match Backend::of(url)? {

@@ -1,5 +1,5 @@
-//! The item below the attribute, and what each of its parameters is. Objections to a parameter are kept in its place for
-//! `validate`, so that the others stay known.
+//! Parses the item below the attribute and classifies its parameters. Errors of a parameter are stored in its place,
+//! and `validate` reports them. So the other parameters stay known.
 
 use proc_macro2::TokenStream;
 use syn::parse::{Parse, ParseStream};
@@ -11,25 +11,25 @@ use syn::{
 
 use crate::place;
 
-/// A function as far as the macro looks into it. Its body stays unread: it is the compiler's business.
+/// The parts of a function that the macro reads. It does not parse the body: the compiler does.
 pub(crate) struct Function {
     pub(crate) attrs: Vec<Attribute>,
     pub(crate) vis: Visibility,
     pub(crate) sig: Signature,
     pub(crate) params: Vec<Param>,
-    /// Whether it stands in an `impl` or a `trait`, where no struct can be written.
+    /// Whether it is in an `impl` or a `trait`, where no struct can be defined.
     pub(crate) associated: bool,
 }
 
-/// What a parameter gets when the job runs.
+/// What the generated handler passes for a parameter.
 pub(crate) enum Param {
     /// A field of the job.
     Argument(Argument),
-    /// The worker's value of this type.
+    /// The worker's state of this type.
     State(Type),
-    /// The job at hand.
+    /// The context of the running job.
     Context { by_reference: bool },
-    /// The connection of this type.
+    /// The connection, of this type.
     Connection(Type),
     /// Nothing: it cannot be a parameter of a job.
     Refused(syn::Error),
@@ -41,11 +41,11 @@ pub(crate) struct Argument {
     pub(crate) form: Form,
 }
 
-/// How an argument is stored and handed to the function.
+/// How an argument is stored, and how it is passed to the function.
 pub(crate) enum Form {
-    /// `T`, stored as it is.
+    /// `T`, stored as `T`.
     Value(Type),
-    /// `String`, stored as it is.
+    /// `String`, stored as `String`.
     String(Type),
     /// `&str`, stored as `String`.
     Str,
@@ -71,7 +71,7 @@ impl Parse for Function {
             .iter()
             .map(|input| match input {
                 FnArg::Typed(param) => Param::of(param).unwrap_or_else(Param::Refused),
-                // `validate` says why.
+                // `validate` reports the reason.
                 FnArg::Receiver(receiver) => {
                     Param::Refused(syn::Error::new_spanned(receiver, "not a parameter of a job"))
                 }
@@ -82,7 +82,7 @@ impl Parse for Function {
     }
 }
 
-/// What is said of a function that belongs to an `impl` or a `trait`.
+/// Returns the error message for a function in an `impl` or a `trait`.
 pub(crate) fn free_function(sig: &Signature) -> String {
     let (ident, asyncness) = (&sig.ident, if sig.asyncness.is_some() { "async " } else { "" });
     format!(
@@ -172,7 +172,7 @@ fn argument(pat: &Pat, form: Form) -> syn::Result<Param> {
     }
 }
 
-/// The type without the parentheses and invisible groups around it.
+/// Returns the type without the parentheses and invisible groups around it.
 fn plain(ty: &Type) -> &Type {
     match ty {
         Type::Group(group) => plain(&group.elem),
@@ -181,12 +181,12 @@ fn plain(ty: &Type) -> &Type {
     }
 }
 
-/// Whether the path ends in this name, without generic arguments.
+/// Whether the last segment of the path is this name, without generic arguments.
 fn named(path: &Path, name: &str) -> bool {
     path.segments.last().is_some_and(|last| last.ident == name && last.arguments.is_none())
 }
 
-/// The `T` of `State<T>`.
+/// Returns the `T` of `State<T>`.
 fn state(path: &Path) -> Option<&Type> {
     let last = path.segments.last().filter(|last| last.ident == "State")?;
     match &last.arguments {
@@ -198,7 +198,7 @@ fn state(path: &Path) -> Option<&Type> {
     }
 }
 
-/// Objects to a type that borrows, or that is not written out.
+/// Returns an error if the type borrows, or if it contains `impl Trait` or `_`.
 fn owned(ty: &Type) -> syn::Result<()> {
     let mut search = Borrows(None);
     search.visit_type(ty);

@@ -1,4 +1,4 @@
-//! The list inside `#[job(..)]`, read as `name = value` pairs. What the values mean is `options`' concern.
+//! Parses the list inside `#[job(..)]` as `name = value` pairs. `options` interprets the values.
 
 use proc_macro2::TokenStream;
 use syn::ext::IdentExt;
@@ -37,7 +37,7 @@ impl Parse for Entry {
     }
 }
 
-/// The options of `#[job(..)]` above a function.
+/// Returns the options of `#[job(..)]` above a function.
 pub(crate) fn entries(list: TokenStream, errors: &mut Errors) -> Vec<Entry> {
     errors
         .keep(Punctuated::<Entry, Token![,]>::parse_terminated.parse2(list))
@@ -45,7 +45,7 @@ pub(crate) fn entries(list: TokenStream, errors: &mut Errors) -> Vec<Entry> {
         .unwrap_or_default()
 }
 
-/// The options of all `#[job(..)]` below a `#[derive(Job)]`.
+/// Returns the options of all `#[job(..)]` below a `#[derive(Job)]`.
 pub(crate) fn helper_entries(attrs: &[Attribute], errors: &mut Errors) -> Vec<Entry> {
     let mut all = Vec::new();
     for attr in attrs.iter().filter(|attr| attr.path().is_ident("job")) {

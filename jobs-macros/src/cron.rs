@@ -1,5 +1,5 @@
-//! Cron expressions and time zones, refused here by the same library and rules as by `diesel_jobs_core::Schedule::parse`, which
-//! reads them when the worker starts; a test compares the two.
+//! Checks cron expressions and time zones at compile time. `diesel_jobs_core::Schedule::parse` reads them when the
+//! worker starts, with the same library and rules. A test compares the two.
 
 use chrono::DateTime;
 use chrono_tz::{TZ_VARIANTS, Tz};
@@ -8,7 +8,7 @@ use croner::parser::{CronParser, Seconds};
 use crate::cron_problem::problem;
 use crate::nearest::nearest;
 
-/// Whether the zone exists.
+/// Returns the time zone, or why it does not exist.
 pub(crate) fn zone(timezone: &str) -> Result<Tz, String> {
     timezone.parse().map_err(|_| {
         let hint = match nearest(timezone, TZ_VARIANTS.iter().map(|zone| zone.name())) {
@@ -19,7 +19,7 @@ pub(crate) fn zone(timezone: &str) -> Result<Tz, String> {
     })
 }
 
-/// Whether the expression parses and ever fires in this zone.
+/// Returns an error if the expression does not parse, or never fires in this zone.
 pub(crate) fn check(expression: &str, zone: Tz) -> Result<(), String> {
     let cron = CronParser::builder().seconds(Seconds::Optional).build().parse(expression).map_err(|refusal| {
         let problem = problem(expression).unwrap_or_else(|| refusal.to_string());
@@ -38,7 +38,7 @@ pub(crate) fn check(expression: &str, zone: Tz) -> Result<(), String> {
 mod tests {
     use diesel_jobs_core::{InvalidSchedule, Schedule};
 
-    /// What compiles must run, and what would not run must not compile.
+    /// Both must accept and refuse the same schedules.
     #[test]
     fn the_compiler_and_the_worker_agree() {
         let expressions = [

@@ -1,11 +1,11 @@
-//! Durations as people write them: `"30s"`, `"1h 30m"`.
+//! Durations in the notation of the options: `"30s"`, `"1h 30m"`.
 
 use std::time::Duration;
 
-/// A hundred years: longer is a slip, and would not fit a database's timestamps.
+/// A hundred years. A longer duration is a typing error, and would not fit a database's timestamps.
 const MAX: Duration = Duration::from_secs(36_525 * 24 * 3600);
 
-/// Reads a duration; the error says what is wrong and what a right one looks like.
+/// Parses a duration. The error contains the text and a correct example.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let wrong = || {
         format!(
@@ -28,7 +28,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
             "d" => 24 * 3600 * 1000,
             _ => return Err(wrong()),
         };
-        // Digits alone can still be no number, or none of this size.
+        // The digits may be missing, or the number may be too large for `u64`.
         let number: u64 = match number.parse() {
             Ok(number) => number,
             Err(_) if number.is_empty() => return Err(wrong()),

@@ -1,8 +1,8 @@
-//! Objections, gathered so that one compilation shows all of them.
+//! Collects errors, so that one compilation reports all of them.
 
 use quote::ToTokens;
 
-/// No objection yet, or several as one.
+/// No error, or several combined into one.
 #[derive(Default)]
 pub(crate) struct Errors(Option<syn::Error>);
 
@@ -14,12 +14,12 @@ impl Errors {
         }
     }
 
-    /// Objects at all of `tokens`.
+    /// Adds an error that points at all of `tokens`.
     pub(crate) fn at(&mut self, tokens: impl ToTokens, message: impl std::fmt::Display) {
         self.push(syn::Error::new_spanned(tokens, message));
     }
 
-    /// Keeps the value of a success and the objection of a failure.
+    /// Returns the value. Adds the error if there is none.
     pub(crate) fn keep<T>(&mut self, result: syn::Result<T>) -> Option<T> {
         result.map_err(|error| self.push(error)).ok()
     }

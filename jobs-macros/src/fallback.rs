@@ -1,5 +1,5 @@
-//! What is written instead when there is an objection: a type of the same name that is a job of no use, so that the rest
-//! of the program has nothing further to say. The program does not compile, so the stub never runs.
+//! The code that is generated after an error: a stub type of the same name that implements `Job`. It prevents further
+//! errors in the rest of the program. The program does not compile, so the stub never runs.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
@@ -7,7 +7,8 @@ use quote::{format_ident, quote, quote_spanned};
 use crate::ast::{Declaration, Form, Function, Param};
 use crate::validate::Plan;
 
-/// The objection and the stub of a function's struct; without a plan its name is not known.
+/// Returns the error and a stub of the function's struct. Without a plan it returns only the error, because the name of
+/// the struct is not known.
 pub(crate) fn function(
     private: &TokenStream,
     function: &Function,
@@ -17,7 +18,7 @@ pub(crate) fn function(
     let error = error.to_compile_error();
     let Some(Plan { name, kind, shared, .. }) = plan.filter(|_| !function.associated) else { return error };
     let vis = &function.vis;
-    // Types that name the function's generics mean nothing outside of it.
+    // Types that contain the function's generics are not valid outside of the function.
     let known = function.sig.generics.params.is_empty();
     let fields = function.params.iter().filter_map(|param| match param {
         Param::Argument(argument) if known => {
@@ -33,7 +34,7 @@ pub(crate) fn function(
     });
     let fields: Vec<TokenStream> = fields.collect();
     let body = if fields.is_empty() { quote!(;) } else { quote!({ #(#fields,)* }) };
-    // Which parameters are arguments may be just what is in doubt, so `new` takes whatever it is given.
+    // The error may be about which parameters are arguments. So `new` accepts any type for each of them.
     let params =
         function.params.iter().filter(|param| matches!(param, Param::Argument(_) | Param::Refused(_))).enumerate().map(
             |(i, _)| {
@@ -64,7 +65,7 @@ pub(crate) fn function(
     }
 }
 
-/// The objection and the stub of what a type's derive implements; serde's part is the user's own.
+/// Returns the error and a stub of `impl Job`. The user's own code derives serde's traits.
 pub(crate) fn declaration(
     private: &TokenStream,
     declaration: &Declaration,

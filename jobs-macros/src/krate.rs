@@ -1,17 +1,18 @@
-//! What the user calls the crate `diesel-jobs`.
+//! Finds the name under which the user depends on the crate `diesel-jobs`.
 
 use proc_macro_crate::{FoundCrate, crate_name};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
 
-/// The path of `diesel_jobs::__private`, everything that generated code may name.
+/// Returns the path of `diesel_jobs::__private`. Generated code uses only items in it.
 pub(crate) fn private() -> TokenStream {
     match crate_name("diesel-jobs") {
         Ok(FoundCrate::Name(name)) => {
             let name = Ident::new(&name, Span::call_site());
             quote!(::#name::__private)
         }
-        // Its own tests and examples; or no manifest to read, in which case the compiler says it best.
+        // The crate's own tests and examples. Or the manifest cannot be read; then the compiler reports the missing
+        // crate.
         Ok(FoundCrate::Itself) | Err(_) => quote!(::diesel_jobs::__private),
     }
 }

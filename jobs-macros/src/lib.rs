@@ -1,8 +1,8 @@
-//! The macros of `diesel-jobs`: `#[job]` and `#[derive(Job)]`. Depend on the crate `diesel-jobs`, which re-exports both and whose
-//! paths they write.
+//! The macros of `diesel-jobs`: `#[job]` and `#[derive(Job)]`. Do not depend on this crate: depend on `diesel-jobs`,
+//! which re-exports both. The generated code uses its paths.
 //!
-//! One way: `attr` reads the options, `ast` the item, `validate` joins them and objects, `expand` writes the code. On an
-//! objection `fallback` writes a stub instead, so that the objection is all that shows.
+//! The steps: `attr` parses the options and `ast` the item; `validate` checks them together; `expand` generates the
+//! code. After an error, `fallback` generates a stub instead, so that the compiler reports no consequential errors.
 
 mod ast;
 mod attr;
@@ -34,22 +34,22 @@ use proc_macro::TokenStream;
 /// SendWelcome::new(user_id, "reminder").delay(Duration::from_secs(3600)).enqueue(&mut conn).await?;
 /// ```
 ///
-/// The function stays as it is, to be called and tested. Beside it stands a struct named after it in UpperCamelCase, with
-/// its visibility, documentation, `cfg` and `deprecated` attributes, one field per argument, `new(..)`, serde's
-/// `Serialize` and `Deserialize`, and `Job`. A function without arguments gives a unit struct. The job is registered with
-/// every worker whose program names the crate.
+/// The function itself is unchanged: it can be called and tested. The macro adds a struct with the function's name in
+/// UpperCamelCase. The struct has the function's visibility, documentation, `cfg`, `allow` and `deprecated` attributes,
+/// one field per argument, `new(..)`, serde's `Serialize` and `Deserialize`, and `Job`. For a function without
+/// arguments it is a unit struct. The job is registered with every worker whose program links the crate.
 ///
 /// # Parameters
 ///
 /// | written | what the job gets |
 /// |---|---|
 /// | `State(x): State<T>` | the `T` given to the worker with `.state(..)`, cloned |
-/// | `ctx: &JobContext` or `ctx: JobContext` | the job at hand |
+/// | `ctx: &JobContext` or `ctx: JobContext` | the context of the running job |
 /// | `conn: &mut C` | the connection, inside the transaction that finishes the job: what is written through it and the completion commit together. At most one; `AsyncPgConnection` in an `async fn`, `PgConnection` or `SqliteConnection` in a plain `fn` |
 /// | `x: &str`, `x: &[T]` | an argument, stored as `String`, `Vec<T>` |
 /// | `x: T` | an argument; `T` needs `Serialize` and `Deserialize` and owns its data |
 ///
-/// An `async fn` runs on the runtime and its future must be `Send`; a plain `fn` runs on the blocking pool.
+/// An `async fn` runs on the runtime, and its future must be `Send`. A plain `fn` runs on the blocking pool.
 ///
 /// # Return types
 ///
@@ -69,22 +69,23 @@ use proc_macro::TokenStream;
 /// | `backoff` | `"exponential(BASE, CAP)"` (full jitter), `"fixed(WAIT)"`, or the path of a `fn(attempt: u16) -> Duration` | `"exponential(2s, 1h)"` |
 /// | `retain` | how long completed jobs stay readable: a duration, `"none"` or `"forever"` | the worker's, 24 hours |
 /// | `cron` | five fields, or six with seconds first: when the job runs by itself; such a job has no arguments | none |
-/// | `timezone` | the IANA name by whose clock `cron` is read | `"UTC"` |
+/// | `timezone` | the IANA name of the time zone of `cron` | `"UTC"` |
 /// | `catch_up` | ticks missed while no worker was up: `"skip"` them, run the `"last"`, run `"all"` | `"skip"` |
 ///
 /// A duration is a whole number with a unit (`ms`, `s`, `m`, `h`, `d`), or several: `"500ms"`, `"30s"`, `"1h 30m"`, `"7d"`.
 ///
 /// # Errors
 ///
-/// Whatever could only fail later is refused here, at the word it is about: unknown or repeated options, bad durations,
-/// cron expressions that do not parse or never fire, unknown time zones, generics, patterns, `self`, borrowed arguments,
-/// arguments that serde cannot store, futures that are not `Send`.
+/// The macro reports at compile time, at the place of the mistake, everything that could only fail later: unknown or
+/// repeated options, bad durations, cron expressions that do not parse or never fire, unknown time zones, generics,
+/// patterns, `self`, borrowed arguments, arguments that serde cannot store, futures that are not `Send`.
 #[proc_macro_attribute]
 pub fn job(options: TokenStream, item: TokenStream) -> TokenStream {
     expand::job(options.into(), item.into()).into()
 }
 
-/// Makes a struct or an enum a job; the long form of [`macro@job`], for types that need attributes of their own.
+/// Makes a struct or an enum a job. This is the long form of [`macro@job`], for types that need attributes of their
+/// own.
 ///
 /// ```text
 /// #[derive(Serialize, Deserialize, Job)]
@@ -96,8 +97,8 @@ pub fn job(options: TokenStream, item: TokenStream) -> TokenStream {
 /// }
 /// ```
 ///
-/// The type brings serde's `Serialize` and `Deserialize` and an `impl Handle`. The options are those of [`macro@job`]
-/// without `name`, and two more:
+/// You implement serde's `Serialize` and `Deserialize` and `Handle` for the type. The options are those of
+/// [`macro@job`] without `name`, and two more:
 ///
 /// | option | value | the type's handler |
 /// |---|---|---|
@@ -105,8 +106,8 @@ pub fn job(options: TokenStream, item: TokenStream) -> TokenStream {
 /// | `connection` | the type of a connection: the handler runs inside the transaction that finishes the job | `impl HandleIn<C>` |
 /// | both | | `impl HandleBlockingIn<C>` |
 ///
-/// The kind is by default the type's name in snake_case. A type with `cron` has no fields. Generic types
-/// and unions are refused.
+/// The default kind is the type's name in snake_case. A type with `cron` must have no fields. Generic types and unions
+/// are refused.
 #[proc_macro_derive(Job, attributes(job))]
 pub fn derive_job(item: TokenStream) -> TokenStream {
     expand::derive(item.into()).into()

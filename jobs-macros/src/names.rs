@@ -1,4 +1,4 @@
-//! Names made out of names.
+//! Converts names between UpperCamelCase and snake_case.
 
 /// `send_welcome` → `SendWelcome`.
 pub(crate) fn upper_camel(snake: &str) -> String {

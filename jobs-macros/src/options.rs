@@ -1,4 +1,4 @@
-//! What the options say: each value checked for itself. What must fit together is `validate`'s concern.
+//! Parses the values of the options, and checks each value by itself. `validate` checks how they fit together.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::duration;
 use crate::errors::Errors;
 use crate::nearest::nearest;
 
-/// The longest kind or queue, in bytes; the same as `diesel_jobs_core` accepts at run time.
+/// The most bytes of a kind or a queue. `diesel_jobs_core` has the same limit at run time.
 const MAX_NAME_BYTES: usize = 200;
 
 const KNOWN: [&str; 13] = [
@@ -30,7 +30,7 @@ const KNOWN: [&str; 13] = [
     "connection",
 ];
 
-/// The options given, in their own types; `None` leaves the default.
+/// The parsed options. `None` stands for the default.
 #[derive(Default)]
 pub(crate) struct Options {
     pub(crate) name: Option<Ident>,
@@ -44,10 +44,10 @@ pub(crate) struct Options {
     pub(crate) cron: Option<LitStr>,
     pub(crate) timezone: Option<LitStr>,
     pub(crate) catch_up: Option<CatchUp>,
-    /// Of types only: functions say it by their signature.
+    /// Only for types. For functions, the signature decides it.
     pub(crate) blocking: bool,
     pub(crate) connection: Option<Type>,
-    /// Where each option was written.
+    /// The span of each option.
     pub(crate) written: BTreeMap<String, Span>,
 }
 
@@ -70,7 +70,7 @@ pub(crate) enum CatchUp {
     All,
 }
 
-/// Which macro the options are for.
+/// The macro that the options are for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     Function,
@@ -151,7 +151,7 @@ fn connection(value: Expr) -> syn::Result<Type> {
     }
 }
 
-/// The literal a value comes down to; a value handed through `macro_rules!` stands in an invisible group.
+/// Returns the literal of a value. A value that a `macro_rules!` macro passed is inside an invisible group.
 fn literal(value: &Expr) -> Option<&Lit> {
     match value {
         Expr::Lit(ExprLit { lit, .. }) => Some(lit),
@@ -197,7 +197,7 @@ fn priority(value: &Expr) -> syn::Result<i16> {
     };
     match value {
         Expr::Group(group) => priority(&group.expr),
-        // The sign is a token of its own, and -32768 has no positive counterpart.
+        // The sign is a separate token. Parsing 32768 without it would fail.
         Expr::Unary(ExprUnary { op: UnOp::Neg(_), expr, .. }) => match literal(expr) {
             Some(Lit::Int(int)) => format!("-{}", int.base10_digits()).parse().map_err(|_| otherwise()),
             _ => Err(otherwise()),

@@ -1,18 +1,19 @@
-//! Where a function stands. The compiler does not tell a macro that its function belongs to an `impl` or a `trait`, where
-//! no struct can be written, and would answer with one error for each item beside the function. So the source file is
-//! asked: its tokens show the block. An attribute at the start of its line stands in no block, and costs no look.
+//! Detects whether a function is in an `impl` or a `trait`, where no struct can be defined. The compiler does not pass
+//! this to the macro, and would report one error for each generated item. So the macro parses the source file. It
+//! assumes that an attribute in the first column is in no block, and then does not read the file.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::Signature;
 use syn::visit::Visit;
 
-/// Whether a function without `self` is an associated one. False also where the file cannot tell: there the compiler objects.
+/// Whether a function without `self` is an associated function. Returns false also if the file does not decide it; then
+/// the compiler reports the error.
 pub(crate) fn is_associated(sig: &Signature) -> bool {
     names_self(sig) || (proc_macro::is_available() && in_source(sig).unwrap_or(false))
 }
 
-/// `Self` means something in such blocks only.
+/// `Self` is valid only in such blocks.
 fn names_self(sig: &Signature) -> bool {
     struct Search(bool);
     impl Visit<'_> for Search {
@@ -26,16 +27,17 @@ fn names_self(sig: &Signature) -> bool {
 }
 
 fn in_source(sig: &Signature) -> Option<bool> {
-    // The attribute.
+    // The span of the attribute.
     if proc_macro::Span::call_site().start().column() == 1 {
         return Some(false);
     }
-    // proc_macro2's `unwrap` answers the compiler's own span. It panics outside of a macro, which the caller has ruled out.
+    // `unwrap` of proc_macro2 returns the compiler's own span. It panics outside of a macro, which the caller has
+    // excluded.
     let source = std::fs::read_to_string(sig.ident.span().unwrap().local_file()?).ok()?;
     Some(is_inside(&source, sig))
 }
 
-/// Whether all functions of this name and these parameters stand in an `impl` or a `trait`.
+/// Whether all functions with this name and these parameters are in an `impl` or a `trait`.
 fn is_inside(source: &str, sig: &Signature) -> bool {
     let mut found =
         Found { wanted: [sig.ident.to_string(), flat(sig.inputs.to_token_stream())], inside: 0, outside: 0 };
@@ -53,7 +55,8 @@ struct Found {
 
 impl Found {
     fn look(&mut self, tokens: TokenStream, in_block: bool) {
-        // The keyword whose braces come next. The `impl` of a return type belongs to its `fn`.
+        // Whether the next braces belong to an `impl` or a `trait`. An `impl` in a return type does not count, because
+        // its `fn` came first.
         let mut keyword = None;
         let mut name = None;
         for token in tokens {
@@ -86,7 +89,8 @@ impl Found {
     }
 }
 
-/// The tokens alone: how they are spaced depends on where they come from, and so does a comma at the end.
+/// Returns the tokens as text without a trailing comma. The spacing and that comma depend on where the tokens come
+/// from.
 fn flat(tokens: TokenStream) -> String {
     let mut text = String::new();
     for token in tokens {
@@ -112,7 +116,7 @@ mod tests {
     const JOB: &str = "#[job] pub async fn send( to :String, Many(x): Many<[u8;2]>, ) -> Result<(), E> { let _ = {}; }";
 
     #[test]
-    fn functions_of_blocks_are_found() {
+    fn functions_in_impls_and_traits_are_found() {
         for block in [
             "impl Mailer",
             "unsafe impl<T: Into<String>> Mailer<T> where T: Send",
@@ -132,7 +136,7 @@ mod tests {
             format!("fn other() -> impl Fn() {{ {JOB} }}"),
             format!("type A = impl B; mod m {{ {JOB} }}"),
             format!("impl A {{ fn send(to: u8) {{}} }} mod m {{ {JOB} }}"),
-            // Which of the two is meant is not known.
+            // It is not known which of the two functions has the attribute.
             format!("impl A {{ {JOB} }} mod m {{ {JOB} }}"),
             "macro_rules! m { ($name:ident) => { impl A { fn $name() {} } } }".to_owned(),
             "impl A { fn send(".to_owned(),

@@ -1,4 +1,4 @@
-//! What the macros write, to be read by people: one snapshot for each form of output.
+//! The generated code, as one snapshot for each form of output.
 
 use proc_macro2::TokenStream;
 use quote::quote;

@@ -1,4 +1,4 @@
-//! What must hold together: the item and its options. Comes out as a plan that `expand` writes down without a question.
+//! Checks the item and its options together. The result is a plan that `expand` turns into code without further checks.
 
 use syn::ext::IdentExt;
 use syn::visit::Visit;
@@ -9,22 +9,22 @@ use crate::errors::Errors;
 use crate::options::Options;
 use crate::{cron, names};
 
-/// What every job has.
+/// The checked properties of a job.
 pub(crate) struct Plan {
-    /// The type that is the job.
+    /// The type that implements `Job`.
     pub(crate) name: Ident,
-    /// The kind stored.
+    /// The stored kind.
     pub(crate) kind: String,
-    /// The options, known to fit together.
+    /// The options, checked together.
     pub(crate) options: Options,
-    /// The `cfg`s under which all of it exists, and the lints allowed in it: the item's tokens are repeated there.
+    /// The item's `cfg` and `allow` attributes. All generated items need them, because they repeat tokens of the item.
     pub(crate) shared: Vec<Attribute>,
 }
 
-/// Checks a function; answers a plan that holds only if no objection was made.
+/// Checks a function. The plan is valid only if no error was added.
 pub(crate) fn function(function: &mut Function, options: Options, errors: &mut Errors) -> Option<Plan> {
     let ident = function.sig.ident.clone();
-    // Whatever else there is to say can wait until it stands elsewhere.
+    // Other errors are reported after the function has been moved out of the block.
     if function.associated {
         match function.sig.receiver() {
             Some(receiver) => errors.at(receiver, free_function(&function.sig)),
@@ -36,7 +36,7 @@ pub(crate) fn function(function: &mut Function, options: Options, errors: &mut E
     let mut connections = 0;
     for (param, input) in function.params.iter_mut().zip(&function.sig.inputs) {
         match param {
-            // What names the function's generics is refused with them.
+            // The error about the generics is enough.
             Param::Refused(_) if !function.sig.generics.params.is_empty() => {}
             Param::Refused(error) => errors.push(error.clone()),
             Param::Argument(argument) if options.cron.is_some() => errors.at(
@@ -68,7 +68,7 @@ pub(crate) fn function(function: &mut Function, options: Options, errors: &mut E
     Some(Plan { name, kind, shared: shared(&function.attrs), options })
 }
 
-/// Checks a type; answers a plan that holds only if no objection was made.
+/// Checks a type. The plan is valid only if no error was added.
 pub(crate) fn declaration(declaration: &Declaration, options: Options, errors: &mut Errors) -> Plan {
     not_generic(
         &declaration.generics,
@@ -102,7 +102,7 @@ pub(crate) fn declaration(declaration: &Declaration, options: Options, errors: &
     Plan { name, kind, shared: shared(&declaration.attrs), options }
 }
 
-/// Whether a type without fields decodes from nothing at all.
+/// Whether the type is a unit struct. It decodes from `{}`.
 pub(crate) fn is_unit(declaration: &Declaration) -> bool {
     matches!(&declaration.data, Data::Struct(data) if matches!(data.fields, Fields::Unit))
 }
@@ -157,7 +157,7 @@ fn struct_name(function: &Ident) -> syn::Result<Ident> {
     Ok(ident)
 }
 
-/// A kind taken from an identifier obeys the same bounds as one that was written.
+/// A kind that is derived from an identifier has the same limits as one that the options state.
 fn kind(options: &Options, default: String, ident: &Ident, errors: &mut Errors) -> String {
     let kind = options.kind.as_ref().map_or(default, LitStr::value);
     if options.kind.is_none() && kind.len() > 200 {
@@ -180,7 +180,7 @@ fn schedule(options: &Options, errors: &mut Errors) {
                 errors.push(syn::Error::new(expression.span(), problem));
             }
         }
-        // An option `cron` that was refused already is not missing.
+        // An option `cron` that was refused has an error already. It is not missing.
         None if !options.written.contains_key("cron") => {
             for option in ["timezone", "catch_up"] {
                 if let Some(span) = options.written.get(option) {
@@ -195,12 +195,13 @@ fn schedule(options: &Options, errors: &mut Errors) {
     }
 }
 
-/// What holds for everything beside the item too. The compiler has resolved each `cfg_attr` before a macro sees it.
+/// Returns the attributes that apply to all generated items. The compiler resolves each `cfg_attr` before the macro
+/// runs.
 fn shared(attrs: &[Attribute]) -> Vec<Attribute> {
     attrs.iter().filter(|attr| ["cfg", "allow"].iter().any(|name| attr.path().is_ident(name))).cloned().collect()
 }
 
-/// Where the return type stands, or the function's name where it is left out.
+/// Returns the return type. If it is omitted, returns `()` with the span of the function's name.
 pub(crate) fn return_type(sig: &Signature) -> Type {
     match &sig.output {
         ReturnType::Type(_, ty) => (**ty).clone(),

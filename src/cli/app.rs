@@ -1,4 +1,4 @@
-//! One invocation of the program.
+//! The settings of one run of the program.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -13,11 +13,11 @@ use super::url::{self, Chosen};
 
 pub(super) type BoxError = Box<dyn Error + Send + Sync>;
 
-/// The program's own part of building the worker, its type erased.
+/// The program's set-up function, as a boxed closure.
 pub(super) type Setup =
     Box<dyn FnOnce(WorkerBuilder) -> Pin<Box<dyn Future<Output = Result<WorkerBuilder, BoxError>>>>>;
 
-/// One invocation: what every command may need.
+/// What commands need: the parsed global options, the environment and the set-up function.
 pub(super) struct App<'a> {
     pub(super) chosen: Option<Chosen>,
     pub(super) env_file: Option<PathBuf>,
@@ -27,12 +27,12 @@ pub(super) struct App<'a> {
 }
 
 impl App<'_> {
-    /// The database.
+    /// Returns the database that the options, the environment or `.env` name. Fails if none is named.
     pub(super) fn chosen(&self) -> Result<&Chosen, CliError> {
         self.chosen.as_ref().ok_or_else(|| url::unset(self.env_file.as_deref(), Backend::built_in()))
     }
 
-    /// The database's URL.
+    /// Returns the URL of [`chosen`](Self::chosen).
     pub(super) fn url(&self) -> Result<&str, CliError> {
         Ok(&self.chosen()?.url)
     }

@@ -1,5 +1,5 @@
-//! The command line as it is typed. Values from the environment are added in [`settings`](super::settings), because an
-//! error in one of them must name the variable.
+//! The parsed command line. [`settings`](super::settings) adds the values from the environment, because an error in one
+//! of them must name the variable.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -192,7 +192,8 @@ pub(super) struct BackendArgs {
 }
 
 impl BackendArgs {
-    /// The backend given, the URL's, or the only one of this program.
+    /// Returns the backend of the option, else the backend of `url`, else the only backend that this program was built
+    /// with.
     pub(super) fn resolve(self, url: Option<&str>) -> Result<Backend, CliError> {
         match (self.backend, url, Backend::built_in()) {
             (Some(BackendName::Postgres), _, _) => Ok(Backend::Postgres),
@@ -207,7 +208,8 @@ impl BackendArgs {
 }
 
 impl Command {
-    /// `run` logs it once it hears signals, and the load test's workers have a parent that said it.
+    /// Whether the command reports its database itself. `run` logs it after it has installed its signal handlers. For a
+    /// worker process of the load test, the parent process has printed it.
     pub(super) fn says_database_itself(&self) -> bool {
         match self {
             Self::Run(_) => true,
@@ -217,7 +219,7 @@ impl Command {
         }
     }
 
-    /// Whether it does its work in the database.
+    /// Whether the command connects to the database.
     pub(super) fn needs_database(&self) -> bool {
         match self {
             #[cfg(not(feature = "bench"))]
@@ -236,7 +238,7 @@ enum BackendName {
 }
 
 impl RunArgs {
-    /// Whether nothing was given.
+    /// Whether no option was given.
     pub(super) fn is_empty(&self) -> bool {
         let Self { queues, concurrency, connections, poll, grace, lease, timeout, max_crashes, environment } = self;
         queues.is_none()
@@ -278,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn negative_ids_and_unknown_states_are_refused_in_words() {
+    fn an_unknown_state_is_refused_with_the_list_of_states() {
         let error = Cli::try_parse_from(["worker", "list", "--state", "sleeping"]).unwrap_err().to_string();
         assert!(error.contains("available, scheduled, retrying, running, completed, cancelled, discarded"), "{error}");
     }

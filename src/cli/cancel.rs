@@ -1,4 +1,4 @@
-//! `cancel`: ends waiting and running jobs.
+//! `cancel`: cancels waiting and running jobs.
 
 use diesel_jobs_core::JobId;
 

@@ -1,4 +1,4 @@
-//! `check`: what would keep jobs from running, and what to do about it.
+//! `check`: finds what would keep jobs from running, and prints what to do about it.
 
 mod examine;
 mod finding;
@@ -27,7 +27,7 @@ pub(super) async fn check(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError
 
     let mut findings = Vec::new();
     let mut exit = Exit::Failed;
-    // A database that is away ends the command: nothing below could be known.
+    // An unreachable database ends the command: nothing below could be checked.
     let schema = match database.storage.check_schema().await {
         Err(error @ StorageError::Unavailable(_)) => return Err(error.into()),
         answer => answer,

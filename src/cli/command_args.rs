@@ -1,4 +1,4 @@
-//! What single commands may be told.
+//! The options of single commands.
 
 use clap::{Args, Subcommand};
 use diesel_jobs_core::JobState;

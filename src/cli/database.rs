@@ -1,35 +1,36 @@
-//! The database behind the URL, and what may be said about the URL.
+//! Opens the database of a URL, and extracts the part of the URL that may be printed.
 
 use diesel_jobs_storage::Database;
 
 use super::exit::{CliError, Exit};
 
-/// Commands for people use no handlers: one connection for the storage's own needs is enough.
+/// Commands for people run no handlers. One connection for the storage itself is enough.
 pub(super) const NO_HANDLERS: usize = 1;
 
-/// Opens the database. A server that is away is the error of the first verb.
+/// Opens the database without connecting. An unreachable server makes the first statement fail.
 pub(super) async fn open(url: &str, handlers: usize) -> Result<Database, CliError> {
     Ok(Database::open(url, handlers).await?)
 }
 
-/// The line that is printed for an error. Where the database is away, it says which one was meant.
+/// Returns the line that is printed for an error. If the database is unreachable or its schema is wrong, the line also
+/// names the database.
 pub(super) fn explain(error: &CliError, url: &str) -> String {
     match place(url) {
-        // A server that says FATAL is up, and has said what it objects to.
+        // A server that answers FATAL is up, and its message states the reason.
         Some(place) if error.exit == Exit::Unreachable && error.to_string().contains("FATAL") => {
             format!("error: {error}. The URL names {place}")
         }
         Some(place) if error.exit == Exit::Unreachable => {
             format!("error: {error}. The URL names {place}: is the server up, and is the URL right?")
         }
-        // Whoever follows the advice should know where.
+        // The message advises a command. The reader must see which database it concerns.
         Some(place) if error.exit == Exit::Schema => format!("error: {error}. The URL names {place}"),
         _ => format!("error: {error}"),
     }
 }
 
-/// Where a URL points, without user, password and parameters. `None` where the parts cannot be told apart for sure:
-/// a password may hold an unescaped `/`, `?` or `@`.
+/// Returns the database and host of a URL, without user, password and parameters. Returns `None` if the parts cannot be
+/// separated with certainty: a password may contain an unescaped `/`, `?` or `@`.
 pub(super) fn place(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("://")?;
     if scheme == "sqlite" {
@@ -41,19 +42,19 @@ pub(super) fn place(url: &str) -> Option<String> {
         return None;
     }
     let host = authority.rsplit('@').next().filter(|host| !host.is_empty()).unwrap_or("the local socket");
-    // `user:password` without a host reads as host and port.
+    // `user:password` without a host looks like host and port.
     if !host.split(',').all(is_host) {
         return None;
     }
     let name = tail.strip_prefix('/').and_then(|tail| tail.split(['?', '#']).next()).filter(|name| !name.is_empty());
-    // A second URL in it, perhaps, with a password of its own.
+    // It may be a second URL, with a password of its own.
     if name.is_some_and(|name| name.contains(':')) {
         return None;
     }
     Some(name.map_or_else(|| host.to_owned(), |name| format!("database {name} at {host}")))
 }
 
-/// A name or an address in letters that one can have, with a number as its port if it has one.
+/// Whether this is a host name or an address, with an optional port number.
 fn is_host(written: &str) -> bool {
     let (name, port) = match written.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
         Some((address, rest)) => (address.replace(':', ""), rest.strip_prefix(':').unwrap_or(rest)),
@@ -92,10 +93,10 @@ mod tests {
                 refuse(format!("postgres://me:{password}{end}"));
             }
         }
-        // The host forgotten: what stands in its place is the password.
+        // The host is missing, and the password is in its place.
         refuse("postgres://me:XY".to_owned());
         refuse("postgres://me:XY/app".to_owned());
-        // The `@` forgotten, or typed as something else.
+        // The `@` is missing, or another character is in its place.
         refuse("postgres://me:XY\u{16}127.0.0.1:1/app".to_owned());
         refuse("postgres://me:XY127.0.0.1:1/app".to_owned());
         // Two URLs in one.
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_that_is_away_or_not_ready_is_located() {
+    fn an_error_of_an_unreachable_or_unmigrated_database_names_the_host() {
         let url = "postgres://me:secret@db.local/app";
         assert!(explain(&CliError::new(Exit::Unreachable, "refused"), url).contains("db.local"));
         assert!(explain(&CliError::new(Exit::Schema, "missing"), url).contains("db.local"));

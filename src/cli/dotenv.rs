@@ -1,5 +1,5 @@
-//! `.env`: variables for the process, from the nearest such file here or above, as the `diesel` command reads them. What
-//! the real environment has wins.
+//! `.env`: sets environment variables from the nearest file of this name, in the working directory or above. The
+//! `diesel` command reads the same file. A variable that is already set keeps its value.
 
 use std::cell::Cell;
 use std::env;
@@ -9,21 +9,21 @@ use std::path::{Path, PathBuf};
 
 use super::exit::CliError;
 
-/// A file that was read.
+/// The file `.env` that was read.
 pub(super) struct EnvFile {
-    /// Where it is.
+    /// Its path.
     pub(super) path: PathBuf,
-    /// Whether the database's URL comes from it.
+    /// Whether the database's URL comes from this file.
     pub(super) names_database: bool,
 }
 
-/// Reads the file, if there is one, into the process's environment. Called before there is a second thread: others must not
-/// look at the environment while it changes.
+/// Reads the file, if there is one, into the process's environment. Call it before a second thread exists: no thread
+/// may read the environment while it changes.
 pub(super) fn load(database_url: &str) -> Result<Option<EnvFile>, CliError> {
     let Some(path) = find() else { return Ok(None) };
     let text = fs::read_to_string(&path)
         .map_err(|error| CliError::usage(format!("reading {}: {error}; correct or remove it", path.display())))?;
-    // A mark that some editors write, and no part of a name.
+    // A byte order mark, which some editors write. It is not part of a name.
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let names = names(text).map_err(|line| not_understood(&path, line))?;
     let names_database = env::var_os(database_url).is_none() && names.iter().any(|name| name == database_url);
@@ -32,13 +32,13 @@ pub(super) fn load(database_url: &str) -> Result<Option<EnvFile>, CliError> {
 }
 
 fn find() -> Option<PathBuf> {
-    // A process whose directory was removed still runs.
+    // Fails if the working directory was removed. The process still runs then.
     let here = env::current_dir().ok()?;
-    // A directory of this name is something else.
+    // A directory named `.env` is not meant.
     here.ancestors().map(|dir| dir.join(".env")).find(|path| path.is_file())
 }
 
-/// The line is not repeated: it may be a password's.
+/// The error does not repeat the line: it may contain a password.
 fn not_understood(path: &Path, line: usize) -> CliError {
     CliError::usage(format!(
         "{} line {line} is not understood; write NAME=value, and NAME='value' around spaces, quotes, `#` and `$`",
@@ -46,13 +46,13 @@ fn not_understood(path: &Path, line: usize) -> CliError {
     ))
 }
 
-/// The names that the file gives values to, or the number of the line that is not understood.
+/// Returns the names of the variables in the file, or the number of the first line that cannot be parsed.
 fn names(text: &str) -> Result<Vec<String>, usize> {
     let read = Cell::new(0);
     dotenvy::from_read_iter(Lines { rest: text.as_bytes(), read: &read })
         .map(|item| match item {
             Ok((name, _)) => Ok(name),
-            // A value in quotes may have several lines; what is wrong begins at the first of them.
+            // A quoted value may have several lines. The error is reported at the first of them.
             Err(dotenvy::Error::LineParse(lines, _)) => {
                 Err((read.get() + 1).saturating_sub(lines.lines().count().max(1)))
             }
@@ -61,7 +61,7 @@ fn names(text: &str) -> Result<Vec<String>, usize> {
         .collect()
 }
 
-/// Hands out a line at a time, and counts them.
+/// A reader that returns at most one line per read, and counts the lines.
 struct Lines<'a> {
     rest: &'a [u8],
     read: &'a Cell<usize>,
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_that_is_not_understood_is_counted() {
+    fn the_number_of_the_wrong_line_is_returned() {
         for (text, line) in [
             ("A=1\nno assignment\nB=2\n", 2),
             ("A=1\n\n# comment\nB=x y\n", 4),

@@ -1,11 +1,11 @@
-//! Durations as people write them: `30s`, `500ms`, `1h 30m`.
+//! Durations in the notation of the options: `30s`, `500ms`, `1h 30m`.
 
 use std::time::Duration;
 
 /// The units, and how many milliseconds each has.
 const UNITS: [(&str, u64); 5] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
-/// Reads a duration: whole numbers, each with its unit, added up.
+/// Parses a duration: the sum of whole numbers, each with its unit.
 pub(super) fn parse(text: &str) -> Result<Duration, String> {
     let mut rest = text.trim();
     if rest.is_empty() {
@@ -38,7 +38,7 @@ pub(super) fn parse(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_millis(millis))
 }
 
-/// Reads a duration that must not be zero.
+/// Parses a duration that must not be zero.
 pub(super) fn parse_positive(text: &str) -> Result<Duration, String> {
     match parse(text)? {
         Duration::ZERO => Err(format!("{text:?} must be longer than nothing")),
@@ -46,7 +46,7 @@ pub(super) fn parse_positive(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A duration in the two largest units that say something: for people.
+/// Returns the duration in its largest units, at most two of them, for people.
 pub(super) fn human(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn wrong_durations_are_refused_with_the_reason() {
         for (text, part) in [
             ("", "missing"),
             ("30", "write 30s"),

@@ -35,8 +35,9 @@ pub(super) async fn environment(app: &App<'_>, action: &EnvironmentAction) -> Re
     }
 }
 
-/// A first name changes nothing but who may start. Another name means that this is a copy, whose jobs are not to run by accident, or
-/// that the URL is wrong, and then live workers are there.
+/// Stores the name. If the database had no name, this only restricts which workers may start. If it had another name,
+/// the database is a copy or the URL is wrong. The jobs of a copy must not run by accident, so an option must decide
+/// about them. If the URL is wrong, live workers are found, and the command fails.
 async fn set(app: &App<'_>, database: &Database, before: Option<&str>, args: &SetArgs) -> Result<Exit, CliError> {
     let name = args.name.as_str();
     let mut ended = Ended::default();

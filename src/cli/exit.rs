@@ -1,4 +1,4 @@
-//! How a command ends: its exit code, and the one line that says why.
+//! The exit codes of the commands, and the error that is printed with them.
 
 use std::fmt;
 use std::io;
@@ -6,14 +6,14 @@ use std::process::ExitCode;
 
 use diesel_jobs_core::{StorageError, WorkerError};
 
-/// The exit codes. Scripts and supervisors rely on them: a code never changes its meaning.
+/// The exit codes. Scripts and supervisors rely on them: the meaning of a code never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Exit {
-    /// The command did what it was asked to; a worker drained.
+    /// The command succeeded, or the worker drained after a stop request.
     Fine = 0,
     /// The command failed, or `check` found problems.
     Failed = 1,
-    /// An option, an environment variable or the database's URL is not understood. clap uses the same code.
+    /// An option, an environment variable or the database's URL is invalid. clap uses the same code.
     Usage = 2,
     /// The database cannot be reached.
     Unreachable = 3,
@@ -21,7 +21,7 @@ pub(super) enum Exit {
     Schema = 4,
 }
 
-/// The table of exit codes that `--help` ends with.
+/// The table of exit codes at the end of `--help`.
 pub(super) const HELP: &str = "\
 Exit codes:
   0  fine (a worker that was asked to stop and did)
@@ -38,10 +38,10 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command failed, in words for the person who typed it.
+/// Why a command failed, as a text for the user.
 #[derive(Debug)]
 pub(super) struct CliError {
-    /// What the process answers.
+    /// The exit code of the process.
     pub(super) exit: Exit,
     message: String,
 }

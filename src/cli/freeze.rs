@@ -1,4 +1,4 @@
-//! `freeze` and `thaw`: no worker claims anything in between.
+//! `freeze` and `thaw`: while the database is frozen, no worker claims a job.
 
 use diesel_jobs_core::Freeze;
 use diesel_jobs_core::installation::check_words;

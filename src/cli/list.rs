@@ -1,4 +1,4 @@
-//! `list`: jobs at a glance, without their arguments.
+//! `list`: one row per job, without its arguments.
 
 use diesel_jobs_core::JobRecord;
 use diesel_jobs_core::storage::JobFilter;
@@ -10,7 +10,7 @@ use super::database;
 use super::exit::{CliError, Exit};
 use super::output::{self, Align, Table};
 
-/// A job without its arguments, which only `show` prints.
+/// A job without its arguments. Only `show` prints them.
 #[derive(Serialize)]
 pub(super) struct Row<'a> {
     id: i64,

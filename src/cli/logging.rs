@@ -1,4 +1,4 @@
-//! Logs on standard error, so that standard output holds nothing but answers.
+//! Logs go to standard error. Standard output contains only the answers of commands.
 
 mod plain;
 
@@ -24,13 +24,14 @@ pub(super) enum LogFormat {
 }
 
 impl LogFormat {
-    /// Reads the format's name, for the environment variable.
+    /// Parses the format's name, for the environment variable.
     pub(super) fn parse(word: &str) -> Result<Self, String> {
         Self::from_str(word, false).map_err(|_| format!("{word:?} is not a log format; write pretty or json"))
     }
 }
 
-/// Installs the subscriber, unless the program has one already. `directives` is RUST_LOG's; without it, `default`.
+/// Installs the subscriber. If the program has installed one already, that one stays. `directives` is the value of
+/// RUST_LOG; without it, `default` is used.
 pub(super) fn install(
     format: LogFormat,
     colours: bool,
@@ -39,7 +40,7 @@ pub(super) fn install(
 ) -> Result<(), CliError> {
     let base = tracing_subscriber::registry().with(filter(directives.unwrap_or(default))?).with(Discretion);
     let lines = fmt::layer().with_writer(io::stderr);
-    // An error means that the program installed a subscriber of its own before it called us: that one stays.
+    // An error means that the program has installed its own subscriber before. That one stays.
     let _ = match format {
         LogFormat::Pretty if colours => base.with(lines).try_init(),
         LogFormat::Pretty => base.with(lines.with_ansi(false).fmt_fields(Plain)).try_init(),
@@ -48,8 +49,8 @@ pub(super) fn install(
     Ok(())
 }
 
-/// Directives that ask for the fields of spans need a filter that looks at every span; others are settled once per place
-/// that logs.
+/// Returns the filter for the directives. Directives about fields of spans need `EnvFilter`, which checks every span.
+/// `Targets` is evaluated once per callsite.
 fn filter<S: Subscriber>(directives: &str) -> Result<Box<dyn Layer<S> + Send + Sync>, CliError> {
     if !directives.contains(['[', '{'])
         && !directives.trim().is_empty()
@@ -62,8 +63,9 @@ fn filter<S: Subscriber>(directives: &str) -> Result<Box<dyn Layer<S> + Send + S
         .map_err(|error| CliError::usage(format!("RUST_LOG: {error}; write a level such as info, or target=level,..")))
 }
 
-/// Keeps out what no directive may ask for: tokio-postgres tells the parameters of each statement, among them the arguments
-/// of jobs. It does so through the crate `log`, which is heard in programs that have tracing-subscriber's feature `tracing-log`.
+/// Hides lines that must not appear with any directive. tokio-postgres logs the parameters of each statement, which
+/// include the arguments of jobs. It logs through the crate `log`, so the lines reach programs that have
+/// tracing-subscriber's feature `tracing-log`.
 struct Discretion;
 
 impl<S: Subscriber> Layer<S> for Discretion {

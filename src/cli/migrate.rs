@@ -1,4 +1,4 @@
-//! `migrate`: the schema up, down, its status, its SQL, and that of its roles.
+//! `migrate`: applies and reverts the schema, and prints its status, its SQL and the SQL of its roles.
 
 use diesel_jobs_storage::Database;
 use diesel_jobs_storage::migrations::{self, LiveJobs, Migration, POSTGRES_ROLES};
@@ -10,7 +10,7 @@ use super::database;
 use super::exit::{CliError, Exit};
 use super::output::{self, Align, Table};
 
-/// A version, and whether the database has it.
+/// A version of the schema, and whether the database has it.
 #[derive(Serialize)]
 struct Version {
     version: i32,
@@ -55,9 +55,9 @@ async fn down(app: &App<'_>, live: LiveJobs) -> Result<Exit, CliError> {
     Ok(Exit::Fine)
 }
 
-/// Jobs that nobody has run yet are not thrown away by a slip.
+/// Fails if jobs wait or run, or if a worker is alive. Otherwise `migrate down` could delete jobs by mistake.
 async fn refuse_in_use(database: &Database) -> Result<(), CliError> {
-    // A schema of another program's making cannot be looked into; its own SQL refuses what would delete jobs.
+    // If the schema is of another program version, its tables cannot be read. Its own SQL then refuses to delete jobs.
     let (Ok(stats), Ok(workers)) = (database.operator.stats().await, database.operator.workers().await) else {
         return Ok(());
     };
@@ -77,7 +77,8 @@ async fn status(app: &App<'_>) -> Result<Exit, CliError> {
     let database = database::open(app.url()?, database::NO_HANDLERS).await?;
     let (known, applied) = (database.migrator.known(), database.migrator.applied().await?);
     let mut versions: Vec<Version> = known.iter().map(|m| Version::of(m, applied.contains(&m.version))).collect();
-    // A newer program was here: its versions are in the ledger, and this one has no names for them.
+    // A newer program has migrated this database. The ledger has its versions, but this program does not know their
+    // names.
     let newer = applied.iter().filter(|version| known.iter().all(|m| m.version != **version));
     versions.extend(newer.map(|&version| Version { version, name: None, applied: true }));
     output::print(app.json, &versions, || {

@@ -1,4 +1,4 @@
-//! `migrations copy`: the schema's versions as folders of the application's own Diesel migrations.
+//! `migrations copy`: writes the schema's versions as folders of the application's own Diesel migrations.
 
 use std::fs;
 use std::io;
@@ -13,7 +13,7 @@ use super::args::MigrationsAction;
 use super::exit::{CliError, Exit};
 use super::output;
 
-/// One folder, and what there is to do about it.
+/// One folder, and whether it must be written.
 #[derive(Serialize)]
 struct Folder {
     path: PathBuf,
@@ -36,7 +36,7 @@ pub(super) fn migrations(app: &App<'_>, action: &MigrationsAction) -> Result<Exi
     Ok(Exit::Fine)
 }
 
-/// Looks at every folder before it writes the first one: a refusal leaves the directory as it was.
+/// Checks every folder before it writes the first one. So a refusal leaves the directory unchanged.
 fn copy(dir: &Path, backend: Backend) -> Result<Vec<Folder>, CliError> {
     if !dir.is_dir() {
         return Err(CliError::failed(format!(
@@ -56,7 +56,8 @@ fn copy(dir: &Path, backend: Backend) -> Result<Vec<Folder>, CliError> {
     Ok(folders)
 }
 
-/// What there is to do for one version. Files that differ are somebody's work: they are never overwritten.
+/// Returns the folder of one version, and whether it must be written. Fails if a file differs. It may
+/// contain changes made by hand, so it is never overwritten.
 fn plan(dir: &Path, backend: Backend, migration: &Migration) -> Result<Folder, CliError> {
     let path = dir.join(migration.folder());
     let files = [(path.join("up.sql"), migration.up), (path.join("down.sql"), migration.down)];

@@ -1,10 +1,12 @@
-//! The bundled worker's command line. [`diesel_jobs::worker!`](crate::worker) writes the `main` that calls it; a program with
-//! a `main` of its own calls [`main`] or [`main_with`].
+//! The command line of the bundled worker. [`diesel_jobs::worker!`](crate::worker) generates a `main` that calls it. A
+//! program with its own `main` calls [`main`] or [`main_with`].
 //!
-//! `worker` alone runs jobs; `worker help` names the other commands. Every command takes `--database-url` and `--json`.
+//! `worker` alone runs jobs. `worker help` lists the other commands. Every command accepts `--database-url` and
+//! `--json`.
 //!
-//! Variables are also read from the nearest file `.env`, here or above; what the environment has wins. That changes the
-//! environment of the process, so a program with a `main` of its own calls this before it starts threads.
+//! Variables are also read from the nearest file `.env`, in the working directory or above. A variable that is already
+//! set keeps its value. This changes the environment of the process, so a program with its own `main` must call
+//! [`main`] or [`main_with`] before it starts threads.
 //!
 //! | exit code | meaning |
 //! |--:|---|
@@ -59,13 +61,13 @@ use self::command_args::EnvironmentAction;
 use self::exit::{CliError, Exit};
 use self::settings::Environment;
 
-/// The whole program: reads the command line and the environment, does what they say, answers the exit code.
+/// Runs the whole program: reads the command line and the environment, runs the command, and returns the exit code.
 pub fn main() -> ExitCode {
     start(None)
 }
 
-/// The same for a worker that needs more than its registered jobs: `setup` gives the builder its state, its queues,
-/// its limits. Options and variables given to the process win over what it sets. Only `run` and `check` call it.
+/// Like [`main`], for a worker that needs more than its registered jobs. `setup` sets the state, the queues and the
+/// limits of the builder. Options and environment variables override what it sets. Only `run` and `check` call it.
 ///
 /// ```no_run
 /// # #[derive(Clone)] struct Mailer;
@@ -102,8 +104,8 @@ fn start(setup: Option<Setup>) -> ExitCode {
     }
 }
 
-/// clap ends the process itself on `--help` and on what it does not understand. It says what that was; but a URL in the wrong
-/// place may hold a password.
+/// Parses the command line. On `--help` and on invalid input, clap ends the process. Its error repeats the input; an
+/// error that contains a URL is replaced, because the URL may contain a password.
 fn parse() -> Cli {
     let cli = Cli::try_parse().unwrap_or_else(|error| {
         if error.use_stderr() && error.to_string().contains("://") {
@@ -122,10 +124,10 @@ fn parse() -> Cli {
     cli
 }
 
-/// Logs as `worker run` writes them to a file, for the programs that measure it.
+/// Logs like a `worker run` whose output goes to a file. For programs that measure the worker.
 #[doc(hidden)]
 pub fn log_as_worker() {
-    // A known level is not refused.
+    // This cannot fail: `info` is a valid level.
     let _ = logging::install(logging::LogFormat::Pretty, false, None, "info");
 }
 
@@ -136,7 +138,7 @@ fn fail(line: &str, exit: Exit) -> ExitCode {
 
 fn dispatch(cli: Cli, app: App<'_>) -> Result<Exit, CliError> {
     let command = cli.command.unwrap_or(Command::Run(cli.run));
-    // A worker tells what it does; the other commands answer, and log only what is wrong.
+    // `run` logs what the worker does. The other commands print their answer, and log only warnings and errors.
     let level = if matches!(command, Command::Run(_)) { "info" } else { "warn" };
     let format = settings::log_format(&cli.global, app.env)?;
     let colours = io::stderr().is_terminal();
@@ -148,12 +150,12 @@ fn dispatch(cli: Cli, app: App<'_>) -> Result<Exit, CliError> {
         .build()
         .map_err(|error| CliError::failed(format!("starting the runtime: {error}")))?;
     let answer = runtime.block_on(execute(command, app));
-    // A handler that never returns must not keep a stopped worker alive.
+    // Does not wait for tasks: a handler that never returns must not keep a stopped worker alive.
     runtime.shutdown_background();
     answer
 }
 
-/// Says which database a command is about to use. Answers for machines stand alone.
+/// Prints which database the command is about to use. With `--json` it prints nothing.
 fn say_database(command: &Command, app: &App<'_>) -> Result<(), CliError> {
     if !command.needs_database() {
         return Ok(());

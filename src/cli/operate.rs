@@ -1,4 +1,4 @@
-//! What `retry` and `cancel` share: one answer per job, and a failure if any job was refused.
+//! What `retry` and `cancel` share: one answer per job, and exit code 1 if any job was refused.
 
 use diesel_jobs_core::JobState;
 use diesel_jobs_core::storage::Operated;
@@ -8,7 +8,7 @@ use super::app::App;
 use super::exit::{CliError, Exit};
 use super::output;
 
-/// What became of one job.
+/// What the command did with one job.
 #[derive(Serialize)]
 pub(super) struct Answer {
     id: i64,
@@ -20,7 +20,8 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Puts the answer into words; `done` and `refused` say what the command does and cannot do.
+    /// Builds the answer. `done` and `refused` are the texts for a job that was changed, and for one whose state
+    /// forbids it.
     pub(super) fn new(id: i64, operated: Operated, done: &str, refused: &str) -> Self {
         let (result, state, text) = match operated {
             Operated::Done => ("done", None, format!("job {id}: {done}")),
@@ -38,7 +39,7 @@ impl Answer {
     }
 }
 
-/// Prints the answers. All jobs are tried before any refusal fails the command.
+/// Prints the answers. The command has tried all jobs before. Returns exit code 1 if any answer is not `done`.
 pub(super) fn report(app: &App<'_>, answers: &[Answer]) -> Result<Exit, CliError> {
     output::print(app.json, &answers, || answers.iter().map(|answer| format!("{}\n", answer.text)).collect())?;
     Ok(if answers.iter().all(|answer| answer.result == "done") { Exit::Fine } else { Exit::Failed })

@@ -1,4 +1,4 @@
-//! What commands print: tables for people, JSON for machines.
+//! The output of commands: tables for people, JSON for programs.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -6,8 +6,7 @@ use std::io::{self, Write as _};
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 
-/// Prints one answer: `value` as one line of JSON, or `human`'s text. A reader that has seen enough (`| head`) is no
-/// error.
+/// Prints one answer: `value` as one line of JSON, or the text of `human`. A closed pipe (`| head`) is not an error.
 pub(super) fn print(json: bool, value: &impl Serialize, human: impl FnOnce() -> String) -> io::Result<()> {
     let text = if json {
         let mut text = serde_json::to_string(value)?;
@@ -19,7 +18,7 @@ pub(super) fn print(json: bool, value: &impl Serialize, human: impl FnOnce() -> 
     print_text(&text)
 }
 
-/// Prints text as it is.
+/// Prints the text unchanged. A closed pipe is not an error.
 pub(super) fn print_text(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -28,7 +27,8 @@ pub(super) fn print_text(text: &str) -> io::Result<()> {
     }
 }
 
-/// Prints one line about what went wrong. If standard error is gone too, nobody is left to tell.
+/// Prints one line to standard error. If that fails, the error is ignored, because there is no other place to report
+/// it.
 pub(super) fn complain(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
@@ -40,7 +40,7 @@ pub(super) enum Align {
     Right,
 }
 
-/// Rows under headers, aligned.
+/// Aligned rows under a row of headers.
 pub(super) struct Table {
     align: Vec<Align>,
     rows: Vec<Vec<String>>,
@@ -58,7 +58,7 @@ impl Table {
         self.rows.push(cells.into_iter().map(|cell| printable(&cell)).collect());
     }
 
-    /// The text, each line ended.
+    /// Returns the text. Each line ends with a newline.
     pub(super) fn render(&self) -> String {
         let width = |column: usize| {
             let cells = self.rows.iter().filter_map(|row| row.get(column));
@@ -82,17 +82,18 @@ impl Table {
     }
 }
 
-/// A time to the second, in UTC.
+/// Returns the time in UTC, to the second.
 pub(super) fn time(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Secs, true).replacen('T', " ", 1)
 }
 
-/// A number and its noun, in the plural where it needs one.
+/// Returns the number and its noun, in the plural unless the number is 1.
 pub(super) fn count(number: i64, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Text on one line that cannot move the cursor: kinds, queues and messages may come from plain SQL.
+/// Escapes control characters, so that the text stays on one line and cannot move the cursor. Kinds, queues and
+/// messages may come from plain SQL.
 pub(super) fn printable(text: &str) -> String {
     text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
 }
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_reach_no_terminal() {
+    fn control_characters_are_escaped() {
         assert_eq!(printable("a\u{1b}[2Jb\nc"), "a\\u{1b}[2Jb\\nc");
     }
 

@@ -1,20 +1,20 @@
-//! The queues a worker serves, as people write them: `mail=10,default`.
+//! The list of queues that a worker serves, as it is written in options: `mail=10,default`.
 
-/// One queue, and how many of its jobs run at once.
+/// One queue, and its number of slots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct QueueEntry {
-    /// The queue.
+    /// The queue's name.
     pub(super) name: String,
-    /// Jobs at once, if it is said here.
+    /// The number of slots, if the list states it.
     pub(super) concurrency: Option<usize>,
 }
 
-/// The queues, in the order they were written.
+/// The queues, in the order in which they were written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct QueueList(pub(super) Vec<QueueEntry>);
 
 impl QueueList {
-    /// Reads `mail=10,default`.
+    /// Parses a list such as `mail=10,default`.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut entries: Vec<QueueEntry> = Vec::new();
         for part in text.split(',').map(str::trim) {
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn wrong_lists_are_refused_with_the_reason() {
         for (text, part) in [
             ("", "without a name"),
             ("mail,,default", "without a name"),

@@ -1,5 +1,5 @@
-//! What holds in the end: the options given, else the environment, else nothing (the program's set-up and the
-//! library's defaults). An environment variable that is set to nothing counts as unset.
+//! The effective settings: the option, else the environment variable, else nothing. In the last case the program's
+//! set-up function and the library's defaults apply. A variable with an empty value counts as unset.
 
 use std::ffi::OsString;
 
@@ -10,28 +10,28 @@ use super::logging::LogFormat;
 use super::queues::QueueList;
 use super::{duration, parse};
 
-/// Where variables are looked up: the process's environment, or a test's.
+/// Looks up a variable, in the process's environment or in a test's.
 pub(super) type Environment<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
 /// The variable that names the database.
 pub(super) const DATABASE_URL: &str = "DATABASE_URL";
 
-/// The database's URL. Never printed: it may hold a password.
+/// Returns the database's URL. Do not print it: it may contain a password.
 pub(super) fn database_url(args: &GlobalArgs, env: Environment<'_>) -> Result<Option<String>, CliError> {
     pick(args.database_url.clone(), env, DATABASE_URL, |url| Ok(url.to_owned()))
 }
 
-/// How log lines look.
+/// Returns the format of log lines.
 pub(super) fn log_format(args: &GlobalArgs, env: Environment<'_>) -> Result<LogFormat, CliError> {
     Ok(pick(args.log, env, "JOBS_LOG_FORMAT", LogFormat::parse)?.unwrap_or(LogFormat::Pretty))
 }
 
-/// Which log lines there are.
+/// Returns the directives that select log lines, from RUST_LOG.
 pub(super) fn log_directives(env: Environment<'_>) -> Result<Option<String>, CliError> {
     variable(env, "RUST_LOG")
 }
 
-/// The worker's options, completed from the environment.
+/// Returns the worker's options, completed from the environment.
 pub(super) fn run(args: &RunArgs, env: Environment<'_>) -> Result<RunArgs, CliError> {
     let RunArgs { queues, concurrency, connections, poll, grace, lease, timeout, max_crashes, environment } = args;
     Ok(RunArgs {
@@ -47,7 +47,7 @@ pub(super) fn run(args: &RunArgs, env: Environment<'_>) -> Result<RunArgs, CliEr
     })
 }
 
-/// Who types: what was given, else the user's name, before `sudo` where that was used.
+/// Returns who runs the command: the option, else the user's name. Under `sudo` that is the user who called it.
 pub(super) fn actor(args: &FreezeArgs, env: Environment<'_>) -> Result<String, CliError> {
     let mut actor = args.actor.clone();
     for name in ["SUDO_USER", "USER", "LOGNAME", "USERNAME"] {

@@ -1,4 +1,5 @@
-//! `show`: one job in full. The only command that prints arguments, because somebody asked for exactly this job.
+//! `show`: prints one job in full. It is the only command that prints arguments, because the user named exactly this
+//! job.
 
 use diesel_jobs_core::{AttemptError, Freeze, JobId, JobRecord, JobState};
 use serde::Serialize;
@@ -14,10 +15,10 @@ use super::{database, stats};
 struct Shown<'a> {
     #[serde(flatten)]
     job: Row<'a>,
-    /// As stored, digit by digit: a machine may need a number that JSON readers round.
+    /// The stored text, unchanged: JSON parsers round some numbers, and a program may need them exactly.
     args: Option<&'a RawValue>,
     errors: &'a [AttemptError],
-    /// Only while it keeps this job from being claimed.
+    /// Only set if the freeze keeps this job from being claimed.
     #[serde(skip_serializing_if = "Option::is_none")]
     frozen: Option<Freeze>,
 }

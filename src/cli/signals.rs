@@ -1,4 +1,4 @@
-//! SIGTERM and SIGINT: the first asks the worker to drain, the second to stop now.
+//! SIGTERM and SIGINT: the first one makes the worker drain, the second one makes it stop at once.
 
 use std::io;
 
@@ -11,14 +11,14 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// Takes the signals over from now on: none that arrives later ends the process by itself.
+    /// Installs the handlers. From now on these signals no longer end the process by default.
     #[cfg(unix)]
     pub(super) fn install() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
-    /// Waits for the next one and names it.
+    /// Waits for the next signal and returns its name.
     #[cfg(unix)]
     pub(super) async fn next(&mut self) -> &'static str {
         tokio::select! {
@@ -27,7 +27,7 @@ impl Signals {
         }
     }
 
-    /// Nothing to take over here: `next` does.
+    /// Does nothing here: `next` installs the handler.
     #[cfg(not(unix))]
     pub(super) fn install() -> io::Result<Self> {
         Ok(Self {})
@@ -37,7 +37,7 @@ impl Signals {
     #[cfg(not(unix))]
     pub(super) async fn next(&mut self) -> &'static str {
         if tokio::signal::ctrl_c().await.is_err() {
-            // Without a way to be told, the worker runs until the system ends it.
+            // If the handler cannot be installed, the worker runs until the system ends it.
             std::future::pending::<()>().await;
         }
         "Ctrl-C"

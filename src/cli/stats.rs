@@ -1,4 +1,4 @@
-//! `stats`: how many jobs stand where, and who works on them.
+//! `stats`: counts the jobs of each queue and kind by state, and lists the workers.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub(super) async fn stats(app: &App<'_>) -> Result<Exit, CliError> {
     Ok(Exit::Fine)
 }
 
-/// What is said first to whoever looks at jobs that nobody claims.
+/// Returns the notice that is printed above all other output while the database is frozen.
 pub(super) fn frozen(freeze: &Freeze) -> String {
     output::printable(&format!("{freeze}; nothing is claimed until `worker thaw`")) + "\n\n"
 }
@@ -70,7 +70,7 @@ fn kinds(stats: &[KindStats]) -> String {
     table.render()
 }
 
-/// A wait in words; nothing for a number of seconds that is none.
+/// Returns the wait as text. `None` if the seconds are not a valid duration, such as a negative number.
 pub(super) fn wait(seconds: f64) -> Option<String> {
     Duration::try_from_secs_f64(seconds).ok().map(duration::human)
 }

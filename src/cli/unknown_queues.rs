@@ -1,4 +1,4 @@
-//! Queues that the options name and the program does not: served, with a word in the log on what was found there.
+//! Queues that the options name and the program does not. They are served, and the log reports which jobs wait in them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -6,16 +6,18 @@ use std::time::Duration;
 use diesel_jobs_core::storage::{JobFilter, Operator};
 use diesel_jobs_core::{JobState, UnknownQueue, Worker};
 
-/// How many waiting jobs are looked at. The newest tell what a queue is for.
+/// How many waiting jobs of a queue are read. The newest ones show what the queue is used for.
 const SAMPLE: usize = 1000;
 
-/// A start is not held up by this for longer.
+/// How long reading these queues may delay the start.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Looks into each of them, and logs what it saw: jobs there mean that the queue is meant, none that it may be a typing error.
+/// Reads each of these queues and logs the result. Waiting jobs of this program's kinds mean that the queue is
+/// intended. No such jobs mean that its name may be a typing error.
 pub(super) async fn say(worker: &mut Worker, operator: &dyn Operator) {
     let unknown = worker.take_unknown_queues();
     let ours: BTreeSet<String> = worker.registry().kinds().into_iter().collect();
+    let deadline = tokio::time::Instant::now() + PATIENCE;
     for queue in &unknown {
         let filter = JobFilter {
             state: Some(JobState::Available),
@@ -23,8 +25,8 @@ pub(super) async fn say(worker: &mut Worker, operator: &dyn Operator) {
             limit: SAMPLE,
             ..JobFilter::default()
         };
-        let jobs = tokio::time::timeout(PATIENCE, operator.list(&filter)).await;
-        // What cannot be looked into is not known to hold anything.
+        let jobs = tokio::time::timeout_at(deadline, operator.list(&filter)).await;
+        // A queue that cannot be read is reported as empty.
         let jobs = jobs.ok().and_then(Result::ok).unwrap_or_default();
         let kinds: BTreeSet<String> = jobs.into_iter().map(|job| job.kind).collect();
         match note(queue, &kinds, &ours) {
@@ -40,7 +42,7 @@ enum Note {
     Doubtful(String),
 }
 
-/// What is said of a queue in which jobs of these kinds wait.
+/// Returns the log line for a queue in which jobs of these kinds wait.
 fn note(queue: &UnknownQueue, found: &BTreeSet<String>, ours: &BTreeSet<String>) -> Note {
     let name = &queue.name;
     let list = |kinds: &mut dyn Iterator<Item = &String>| kinds.map(String::as_str).collect::<Vec<_>>().join(", ");

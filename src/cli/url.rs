@@ -1,4 +1,4 @@
-//! Which database is meant, and who says so.
+//! Selects the database, and records which setting named it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use super::dotenv::EnvFile;
 use super::exit::CliError;
 use super::settings::{self, DATABASE_URL, Environment};
 
-/// Where a program that was built with SQLite alone keeps its jobs if nobody says otherwise.
+/// The database of a program that was built with SQLite alone, if none is named.
 const DEFAULT_URL: &str = "sqlite://jobs.db";
 
-/// A database's URL. Not for printing: it may hold a password.
+/// A database's URL. Do not print it: it may contain a password.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Chosen {
     pub(super) url: String,
@@ -29,8 +29,9 @@ enum Source {
     Default,
 }
 
-/// The database named by the option, the environment or `.env`. Without any, a program that was built with SQLite alone
-/// uses a file; one with PostgreSQL in it must not begin to fill a file that nobody looks into.
+/// Returns the database that the option, the environment or `.env` names. If none is named, a program that was built
+/// with SQLite alone uses a file. A program that includes PostgreSQL gets `None`: it must not start to store jobs in a
+/// file that is not expected there.
 pub(super) fn choose(
     args: &GlobalArgs,
     env: Environment<'_>,
@@ -47,7 +48,7 @@ pub(super) fn choose(
     Ok(chosen.or_else(|| (built == [Backend::Sqlite]).then(default)))
 }
 
-/// What is said where no database is named.
+/// Returns the error for a missing database URL.
 pub(super) fn unset(file: Option<&Path>, built: &[Backend]) -> CliError {
     let looked = match file {
         Some(file) => format!("neither in the environment nor in {}", file.display()),
@@ -67,7 +68,7 @@ pub(super) fn unset(file: Option<&Path>, built: &[Backend]) -> CliError {
 }
 
 impl fmt::Display for Chosen {
-    /// For people, without the password.
+    /// Describes the database without the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let backend = Backend::of(&self.url).ok();
         match (backend, place(&self.url)) {
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn who_names_the_database_is_said_and_the_password_is_not() {
+    fn the_source_is_displayed_and_the_password_is_not() {
         let file = EnvFile { path: "/app/.env".into(), names_database: true };
         let url = "postgres://me:s3cret@db/app";
         assert_eq!(chosen(Some(url), Some("sqlite://x"), Some(&file), BOTH), "database app at db (--database-url)");
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn who_names_none_is_told_what_to_write() {
+    fn without_a_database_the_error_states_what_to_write() {
         let postgres = unset(None, &[Backend::Postgres]).to_string();
         assert!(postgres.contains("DATABASE_URL=postgres://") && postgres.contains("no file .env"), "{postgres}");
         assert!(!postgres.to_lowercase().contains("sqlite"), "{postgres}");

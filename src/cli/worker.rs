@@ -1,4 +1,4 @@
-//! The worker that `run` starts and that `check` judges: the program's set-up, overridden by the options given.
+//! Builds the worker that `run` starts and that `check` examines: the program's set-up, overridden by the options.
 
 use std::sync::Arc;
 
@@ -10,10 +10,11 @@ use super::args::RunArgs;
 use super::exit::CliError;
 use super::queues::{QueueEntry, QueueList};
 
-/// Connections for transactional handlers that no option asked for: servers allow a hundred to everybody together.
+/// The most connections for transactional handlers if no option sets the number. Servers allow 100 connections for all
+/// programs together.
 const MOST_CONNECTIONS: usize = 20;
 
-/// How many connections transactional handlers may use at once.
+/// Returns how many connections transactional handlers may use at once.
 pub(super) fn handlers(settings: &RunArgs) -> usize {
     let usual = settings.concurrency.unwrap_or(WorkerBuilder::DEFAULT_CONCURRENCY);
     let slots = || match &settings.queues {
@@ -23,7 +24,7 @@ pub(super) fn handlers(settings: &RunArgs) -> usize {
     settings.connections.unwrap_or_else(|| slots().clamp(1, MOST_CONNECTIONS))
 }
 
-/// Builds it. Everything that can be known without a job to run is checked here.
+/// Builds the worker. It checks everything that can be checked without running a job.
 pub(super) async fn build(
     storage: Arc<dyn Storage>,
     setup: Option<Setup>,
@@ -61,7 +62,7 @@ fn configure(mut builder: WorkerBuilder, settings: &RunArgs) -> WorkerBuilder {
     if let Some(environment) = environment {
         builder = builder.environment(environment);
     }
-    // Naming queues here means these and no others: the ones of the set-up are forgotten.
+    // A list of queues in the options replaces the queues of the set-up.
     let Some(QueueList(entries)) = queues else { return builder };
     entries.iter().fold(builder.clear_queues(), |builder, QueueEntry { name, concurrency }| match concurrency {
         Some(concurrency) => builder.queue(name, *concurrency),

@@ -1,4 +1,4 @@
-//! The small steps that tests are made of.
+//! Small functions that the tests use.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,7 +49,7 @@ pub(crate) fn cancel() -> Transition {
     Transition::Cancel { reason: Failure::new(FailureKind::Cancelled, "not wanted any more"), keep: Keep::For(HOUR) }
 }
 
-/// Knows the kinds `a` and `b`.
+/// Returns a claim for the kinds `a` and `b`.
 pub(crate) fn wants(worker: WorkerId, wanted: &[(&str, usize)]) -> Claim {
     let wanted = wanted.iter().map(|(queue, slots)| Wanted::new(*queue, *slots)).collect();
     Claim::new(worker, wanted, ["a".to_owned(), "b".to_owned()])
@@ -70,7 +70,7 @@ pub(crate) const POLICY: RescuePolicy = RescuePolicy {
     rescuer: None,
 };
 
-/// Puts a worker on the list whose lease lasts this long.
+/// Registers a worker with a lease of this length.
 pub(crate) async fn worker_for(db: &Database, lease: Duration) -> WorkerId {
     let id = WorkerId::generate();
     db.storage.register(&info(id, lease)).await.unwrap();
@@ -85,7 +85,7 @@ pub(crate) async fn worker(db: &Database) -> WorkerId {
     worker_for(db, HOUR).await
 }
 
-/// A worker that is taken for dead at once.
+/// Registers a worker whose lease ends after 1 ms.
 pub(crate) async fn mortal(db: &Database) -> WorkerId {
     worker_for(db, Duration::from_millis(1)).await
 }
@@ -103,7 +103,7 @@ pub(crate) async fn claim(db: &Database, worker: WorkerId, slots: usize) -> Vec<
     db.storage.claim(&wants(worker, &[("default", slots)])).await.unwrap()
 }
 
-/// Claims from the queue `default`: for free slots, and to prefetch.
+/// Claims from the queue `default`: for `slots` free slots, and `prefetch` jobs in addition.
 pub(crate) async fn claim_and_prefetch(
     db: &Database,
     worker: WorkerId,
@@ -123,7 +123,7 @@ pub(crate) async fn claimed<F: Fixture>(f: &F, worker: WorkerId, job: NewJob) ->
     jobs.remove(0)
 }
 
-/// `false`: the lease was refused.
+/// Returns `false` if the lease was refused.
 pub(crate) async fn finish(db: &Database, lease: Lease, transition: Transition) -> bool {
     let moved = db.storage.finish(&[Finish { lease, transition }]).await.unwrap();
     assert!(moved.is_empty() || moved == [lease.job]);
@@ -151,12 +151,12 @@ pub(crate) async fn now(db: &Database) -> DateTime<Utc> {
     db.storage.schedules().await.unwrap().1
 }
 
-/// Whether two instants are the same but for the time a slow machine takes.
+/// Whether two times differ by less than 30 s, for slow machines.
 pub(crate) fn close(one: DateTime<Utc>, other: DateTime<Utc>) -> bool {
     (one - other).abs() < chrono::TimeDelta::seconds(30)
 }
 
-/// Rescues until somebody was: the lease of a mortal worker runs out within a moment.
+/// Repeats the rescue until it has rescued a job. The lease of a `mortal` worker ends within a moment.
 pub(crate) async fn rescue(db: &Database, policy: RescuePolicy) -> Rescued {
     for _ in 0..200 {
         let rescued = db.storage.rescue(policy).await.unwrap();
@@ -168,7 +168,7 @@ pub(crate) async fn rescue(db: &Database, policy: RescuePolicy) -> Rescued {
     panic!("nobody was rescued");
 }
 
-/// How many effects of this name are there.
+/// Returns the number of effects with this name.
 pub(crate) async fn effects<F: Fixture>(f: &F, name: &str) -> i64 {
     f.client().await.number(&format!("select count(*) as number from effect where name = '{name}'")).await
 }

@@ -1,4 +1,4 @@
-//! Who gets which job.
+//! Which jobs a claim returns, and in which order.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub(crate) async fn higher_priorities_first_then_run_at_then_id<F: Fixture>(f: F
     .await;
     tokio::time::sleep(Duration::from_millis(100)).await;
     let best: Vec<JobId> = [6, 5, 2, 1, 4, 0, 3, 7].map(|index: usize| given[index]).to_vec();
-    // One by one, and in twos: the order is the same.
+    // The order is the same for single jobs, pairs and all others.
     let mut got = ids(&claim(db, worker, 1).await);
     got.extend(ids(&claim(db, worker, 2).await));
     got.extend(ids(&claim(db, worker, 100).await));
@@ -153,7 +153,8 @@ pub(crate) async fn many_claimers_get_each_job_once_and_never_more_than_wanted<F
         claimers.push(tokio::spawn(async move {
             let mut got = Vec::new();
             let mut dry = 0;
-            // Rows that another claimer holds are passed over: one empty answer does not mean that nothing is left.
+            // A claim skips rows that another claimer has locked. So one empty result does not mean that no job is
+            // left.
             while dry < 20 {
                 let jobs = claim(&db, worker, SLOTS).await;
                 assert!(jobs.len() <= SLOTS, "{}", jobs.len());
@@ -194,8 +195,8 @@ pub(crate) async fn prefetching_brings_more_jobs_than_slots<F: Fixture>(f: F) {
     assert_eq!(ids(&claim_and_prefetch(db, worker, 0, 100).await), given[6..]);
 }
 
-/// A crash of the worker counts for all its jobs, started or not. One that was only prefetched must not be discarded
-/// for it: what a crash would end is claimed for a free slot, or not at all.
+/// A crash of the worker counts for all its jobs, started or not. A prefetched job must not be discarded because of
+/// that. So a job that one more crash would discard is claimed only for a free slot.
 pub(crate) async fn prefetching_ends_at_the_first_job_that_one_more_crash_would_end<F: Fixture>(f: F) {
     let db = f.database();
     let dying = mortal(db).await;

@@ -1,4 +1,4 @@
-//! An application's own connection, whatever its type.
+//! A connection of the application, of any type.
 
 use async_trait::async_trait;
 use diesel_jobs_core::{JobContext, JobId, NewJob};
@@ -10,9 +10,9 @@ pub(crate) trait Client: Send {
     async fn begin(&mut self);
     async fn commit(&mut self);
     async fn rollback(&mut self);
-    /// Runs statements as they are.
+    /// Runs SQL statements.
     async fn execute(&mut self, sql: &str) -> Result<(), diesel::result::Error>;
-    /// The answer of a `select` of one number named `number`.
+    /// Returns the result of a `select` of one number with the name `number`.
     async fn number(&mut self, sql: &str) -> i64;
     async fn enqueue(&mut self, job: NewJob) -> Result<JobId, EnqueueError>;
     async fn enqueue_all(&mut self, jobs: Vec<NewJob>) -> Result<Vec<JobId>, EnqueueError>;
@@ -27,7 +27,7 @@ pub(crate) struct Number {
     pub(crate) number: i64,
 }
 
-/// Implements [`Client`] for a connection of diesel.
+/// Implements [`Client`] for a connection of Diesel.
 macro_rules! sync_client {
     ($conn:ty) => {
         #[async_trait::async_trait]

@@ -1,4 +1,4 @@
-//! A handler that finishes its job with a transaction of its own.
+//! A handler that finishes its job in a transaction of its own (`complete_in`).
 
 use diesel_jobs_core::{JobState, Transition};
 use diesel_jobs_storage::CompleteError;

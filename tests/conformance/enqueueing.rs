@@ -1,4 +1,4 @@
-//! The way in, on every kind of connection an application may use.
+//! Enqueueing, on every type of connection that an application may use.
 
 use chrono::{TimeDelta, Utc};
 use diesel_jobs_core::storage::JobFilter;
@@ -12,7 +12,8 @@ async fn count<F: Fixture>(f: &F) -> usize {
     f.database().operator.list(&JobFilter { limit: 1_000_000, ..JobFilter::default() }).await.unwrap().len()
 }
 
-/// Alone, with others that differ in their arguments only, and with others of all sorts: these are three statements.
+/// A job alone, jobs that differ only in their arguments, and jobs that differ otherwise are enqueued by three
+/// different statements.
 pub(crate) async fn a_job_comes_out_as_it_went_in<F: Fixture>(f: F) {
     let given = with(|job| {
         job.queue = "mail".into();
@@ -141,7 +142,7 @@ pub(crate) async fn an_invalid_job_is_refused_and_the_transaction_goes_on<F: Fix
         for job in invalid {
             let error = client.enqueue(job.clone()).await.unwrap_err();
             assert!(error.is_invalid_job(), "{name}: {error}");
-            // One that is wrong keeps all from going in.
+            // If one job is invalid, none is enqueued.
             let error = client.enqueue_all(vec![crate::bench::job(), job]).await.unwrap_err();
             assert!(error.is_invalid_job(), "{name}: {error}");
         }

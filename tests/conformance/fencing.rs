@@ -1,4 +1,4 @@
-//! A lease that is lost writes nothing.
+//! A finish with a lost lease writes nothing.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn every_transition() -> Vec<Transition> {
     ]
 }
 
-/// Nothing that this lease asks for is done, and the job stays under the other lease as it was.
+/// Checks that every transition with `lease` is refused, and that the job stays unchanged under the lease of `stands`.
 async fn is_refused(db: &Database, lease: Lease, stands: &ClaimedJob) {
     let before = show(db, lease.job).await.unwrap();
     for transition in every_transition() {
@@ -144,7 +144,7 @@ pub(crate) async fn a_cancelled_job_refuses_its_worker<F: Fixture>(f: F) {
         assert!(!finish(db, job.lease, transition).await);
     }
     assert_eq!(state(db, job.lease.job).await, JobState::Cancelled);
-    // Nor does the lease fit again when the job is brought back.
+    // The old lease does not fit either after an operator's retry of the job.
     assert_eq!(db.operator.retry(job.lease.job).await.unwrap(), Operated::Done);
     let again = claim(db, worker, 1).await.remove(0);
     is_refused(db, job.lease, &again).await;
@@ -187,14 +187,14 @@ pub(crate) async fn the_idempotency_key_stays_whatever_becomes_of_the_job_and_co
     {
         lease = stays(lease, transition).await;
     }
-    // An operator's retry of a job that waits, and a rescue.
+    // An operator retries a job that waits, and a job is rescued.
     assert!(finish(db, lease, Transition::Release).await);
     assert_eq!(db.operator.retry(id).await.unwrap(), Operated::Done);
     assert_eq!(ids(&claim(db, mortal(db).await, 1).await), [id]);
     assert_eq!(rescue(db, POLICY).await.returned, [id]);
     let again = claim(db, worker(db).await, 1).await.remove(0);
     assert_eq!(context(&again).idempotency_key(), key);
-    // The tables are made anew, and the id comes again.
+    // The tables are created again, and the same id is assigned again.
     db.migrator.down(LiveJobs::Delete).await.unwrap();
     db.migrator.up().await.unwrap();
     let other = claimed(&f, worker(db).await, job()).await;

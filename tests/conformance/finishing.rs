@@ -1,4 +1,4 @@
-//! Where a job goes when its attempt ends.
+//! What each transition does with a job at the end of its attempt.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,11 +41,11 @@ pub(crate) async fn complete_with_nothing_kept_deletes_the_job_and_its_failures<
     assert!(show(db, second.lease.job).await.is_none());
     let left = format!("select count(*) as number from {}", F::table("job_error"));
     assert_eq!(f.client().await.number(&left).await, 0);
-    // The id does not come back: an old lease must never fit another job.
+    // The id is not used again, because an old lease must never fit another job.
     assert!(enqueue(&f, job()).await > second.lease.job);
 }
 
-/// Who had each failed attempt, and since when.
+/// Each failed attempt is stored with its worker and its start.
 pub(crate) async fn a_failure_names_the_worker_and_the_start_of_its_attempt<F: Fixture>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
@@ -141,7 +141,7 @@ pub(crate) async fn a_batch_moves_all_its_jobs<F: Fixture>(f: F) {
     enqueue_all(&f, vec![job(); 300]).await;
     let jobs = claim(db, worker, 300).await;
     let transitions = [DONE, retry_in(HOUR), Transition::Snooze(HOUR), Transition::Release, cancel(), discard()];
-    // Backwards: no storage may depend on the order of a batch.
+    // In reverse, because no storage may depend on the order of a batch.
     let batch: Vec<Finish> = jobs
         .iter()
         .rev()
@@ -214,7 +214,7 @@ pub(crate) async fn a_listener_hears_of_an_enqueue<F: Fixture>(f: F) {
         async move { db.storage.listen(&["default".to_owned()], wake, stop).await }
     });
     db.storage.set_idle(worker, true).await.unwrap();
-    // The first wake-up is only the listener's beginning: a hint is sure once it listens.
+    // The first wake-up only means that the listener has started. From then on each notification must arrive.
     let heard = async {
         loop {
             enqueue(&f, job()).await;
@@ -222,7 +222,7 @@ pub(crate) async fn a_listener_hears_of_an_enqueue<F: Fixture>(f: F) {
                 break;
             }
         }
-        // Whatever the set-up and the enqueues before caused is over.
+        // Waits until no wake-up of the start or of earlier enqueues is left.
         while tokio::time::timeout(Duration::from_millis(300), wake.notified()).await.is_ok() {}
         enqueue(&f, job()).await;
         wake.notified().await;

@@ -1,4 +1,5 @@
-//! What a storage brings to the tests: fresh databases, its kinds of connections, and a few things no port offers.
+//! What each storage provides to the tests: empty databases, its types of connections, and some operations that no port
+//! has.
 
 use std::any::TypeId;
 use std::future::Future;
@@ -12,60 +13,62 @@ use tokio::sync::oneshot;
 
 use crate::client::Client;
 
-/// One database of its own for one test. Dropped with it, kept when the test panics.
+/// The database of one test. It is dropped with this value, and kept if the test panics.
 pub(crate) trait Fixture: Send + Sync + Sized + 'static {
-    /// Without a schema.
+    /// Creates a database without a schema.
     fn empty() -> impl Future<Output = Self> + Send;
 
-    /// With the schema, and a table `effect (name text)` of the application.
+    /// Creates a database with the schema, and with a table `effect (name text)` of the application.
     fn fresh() -> impl Future<Output = Self> + Send;
 
     /// The storage under test.
     fn database(&self) -> &Database;
 
-    /// Another process's view of the same database.
+    /// Opens the same database again, as another process does.
     fn again(&self) -> impl Future<Output = Database> + Send;
 
-    /// One connection of each kind an application may use.
+    /// Opens one connection of each type that an application may use.
     fn clients(&self) -> impl Future<Output = Vec<(&'static str, Box<dyn Client>)>> + Send;
 
-    /// The connection types transactional handlers may ask for here.
+    /// The connection types that transactional handlers may use with this storage.
     fn provided() -> Vec<Provided>;
 
-    /// The name of one of our tables, for what no port offers.
+    /// The name of one of our tables, for operations that no port has.
     fn table(name: &str) -> String;
 
-    /// Makes a number of the definitions of everything there is in the database.
+    /// A query that returns a number computed from the definitions of everything in the database.
     fn schema_in_a_number() -> &'static str;
 
-    /// Counts the large arguments that are stored.
+    /// A query that returns the number of stored large arguments.
     fn payloads() -> &'static str;
 
-    /// Our tables that jobs and workers leave rows in.
+    /// The tables of ours in which jobs and workers leave rows.
     const TABLES: &'static [&'static str];
 
-    /// The beginning of 1970, as it stands in our tables.
+    /// The beginning of 1970, as our tables store it.
     const EPOCH: &'static str;
 
-    /// Moves the times in our tables back, as if so much more had passed since.
+    /// SQL that moves the times in our tables back by `time`, as if that time had passed.
     fn passed(time: Duration) -> String;
 
-    /// Has connections opened from now on not wait for the disk, where that can be said.
+    /// SQL after which the commits of new connections do not wait for the disk, if the storage has such a setting.
     const HASTE: &'static str;
 
-    /// Whether the storage, when it waits, only pauses; one that waits for a server needs a clock that goes.
+    /// Whether the storage only sleeps when it waits. If it waits for a server instead, the test's clock must run.
     const ONLY_PAUSES: bool;
 
-    /// A connection to look and set things up with.
+    /// Opens a connection for the test's own statements.
     fn client(&self) -> impl Future<Output = Box<dyn Client>> + Send {
         async { self.clients().await.swap_remove(0).1 }
     }
 }
 
-/// A connection type for transactional handlers: its name, the type, and a body that plays an [`Act`] on it.
+/// A connection type for transactional handlers: its name, its type id, and a function that makes a body from an
+/// [`Act`].
 pub(crate) type Provided = (&'static str, TypeId, fn(Act) -> Body);
 
-/// What a transactional handler of the tests does: writes an effect, waits if told, and answers.
+/// What a transactional handler of the tests does: it writes an effect, waits if it has a [`Hold`], and returns
+/// `answer`.
 pub(crate) struct Act {
     pub(crate) effect: &'static str,
     pub(crate) hold: Mutex<Option<Hold>>,
@@ -77,18 +80,18 @@ impl Act {
         Self { effect, hold: Mutex::default(), answer }
     }
 
-    /// The first run is held, if any.
+    /// Returns the hold, if there is one, to the first run only.
     pub(crate) fn hold(&self) -> Option<Hold> {
         self.hold.lock().unwrap().take()
     }
 
-    /// The answer as a handler gives it.
+    /// Returns the handler's result.
     pub(crate) fn answer(&self) -> Result<Transition, JobError> {
         self.answer.clone().map_err(JobError::msg)
     }
 }
 
-/// Lets a test do something while a handler runs.
+/// Lets a test act while a handler runs. This is the handler's end.
 pub(crate) struct Hold {
     pub(crate) started: oneshot::Sender<()>,
     pub(crate) go_on: oneshot::Receiver<()>,
@@ -106,12 +109,12 @@ pub(crate) fn hold() -> (Hold, Held) {
     (Hold { started, go_on }, Held { started: has_started, go_on: go })
 }
 
-/// Runs one claim on a fixture of its own.
+/// Runs one test on a fixture of its own.
 pub(crate) fn run<F: Fixture, T: Future<Output = ()>>(claim: impl FnOnce(F) -> T) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let fixture = F::fresh().await;
-        // A storage that waits for something that never comes must fail here, with a name.
+        // A storage that waits for ever must fail here, so that the failure names the test.
         tokio::time::timeout(Duration::from_secs(120), claim(fixture)).await.expect("the test takes too long");
     });
 }

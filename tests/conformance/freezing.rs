@@ -1,4 +1,4 @@
-//! What holds for the whole database: a freeze, its environment, and the end of all jobs that came with a copy.
+//! Operations on the whole database: the freeze, the environment, and the cancellation of all jobs of a copy.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub(crate) async fn nothing_is_claimed_while_it_is_frozen_and_everything_after_a
     freeze(db).await;
     let during = enqueue(&f, with(|job| job.queue = "mail".into())).await;
     let wants = wants(worker, &[("default", 10), ("mail", 10)]);
-    // Other processes, and a worker that insists, get nothing, either.
+    // Neither another process nor a claim that bypasses the claim limit gets a job.
     let (again, bypassing) =
         (f.again().await, diesel_jobs_core::storage::Claim { bypass_limit: true, ..wants.clone() });
     for _ in 0..3 {
@@ -160,7 +160,7 @@ pub(crate) async fn cancelling_all_leaves_what_was_enqueued_since_and_what_is_ne
     assert_eq!(record(db, waiting[2]).await.args.len(), 5002);
     assert_eq!(state(db, completed.lease.job).await, JobState::Completed);
     assert_eq!((state(db, newer).await, state(db, since).await), (JobState::Available, JobState::Available));
-    // Whoever ran one finds its lease gone.
+    // The worker that ran the job has lost its lease.
     assert!(!finish(db, running.lease, DONE).await);
 }
 

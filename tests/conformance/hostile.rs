@@ -1,5 +1,5 @@
-//! Ten thousand hostile strings as names of everything that has one: each comes back as it went in or is refused by a typed
-//! error, and the schema is afterwards what it was before.
+//! Ten thousand hostile strings, as names of everything that has a name. Each is stored unchanged or refused with a
+//! typed error. Afterwards the schema is the same as before.
 
 mod names;
 
@@ -17,14 +17,14 @@ use crate::fixture::Fixture;
 
 pub(crate) use names::{is_storable, names};
 
-/// Queues per claim.
+/// The number of queues in one claim.
 const CHUNK: usize = 50;
-/// One in so many of these claims is made, because they are slow on a SQLite that was compiled without optimisation.
+/// Only one of so many claims is made, because they are slow on a SQLite that was compiled without optimisation.
 const EVERY: usize = 4;
-/// How many are tried where each costs a statement that reads much, or several statements.
+/// The number of names that are tried where each one costs an expensive statement, or several statements.
 const SOME: usize = 150;
 
-/// A job that has this name wherever it can have one.
+/// Returns a job that has this name in every field that can have it.
 pub(crate) fn named(name: &str) -> NewJob {
     with(|job| {
         job.kind = name.to_owned().into();
@@ -34,7 +34,8 @@ pub(crate) fn named(name: &str) -> NewJob {
     })
 }
 
-/// What the tables and functions are, and how many rows there are in those that these tests leave as they were.
+/// Returns a number computed from the schema, and the row counts of the tables whose row counts these tests do not
+/// change.
 pub(crate) async fn shape<F: Fixture>(f: &F) -> Vec<i64> {
     let mut client = f.client().await;
     let mut shape = vec![client.number(F::schema_in_a_number()).await];
@@ -50,7 +51,7 @@ pub(crate) async fn names_of_jobs_queues_and_tags_come_back_as_they_are<F: Fixtu
     let (db, names, before) = (f.database(), names(), shape(&f).await);
     let mut expected: HashMap<JobId, &str> = HashMap::new();
     let mut client = f.client().await;
-    // A refused one leaves the transaction as it is.
+    // A refused job does not abort the transaction.
     client.begin().await;
     for name in &names {
         match client.enqueue(named(name)).await {
@@ -97,7 +98,7 @@ async fn filters_find_exactly_theirs<F: Fixture>(f: &F, names: &[String]) {
     }
 }
 
-/// Each name is there twice: one job is retried with a failure of that text, one completed.
+/// There are two jobs of each name. One is retried with a failure of that text, the other is completed.
 async fn jobs_are_claimed_and_finished_under_their_names<F: Fixture>(f: &F, storable: &[&str]) {
     let db = f.database();
     let worker = worker(db).await;
@@ -106,7 +107,7 @@ async fn jobs_are_claimed_and_finished_under_their_names<F: Fixture>(f: &F, stor
         kinds: names.iter().map(|name| (*name).to_owned()).collect::<Arc<[String]>>(),
         ..wants(worker, &[])
     };
-    // A paused queue is one that is named in a table.
+    // Pausing a queue stores its name in a table.
     let (queue, job) = (F::table("queue"), F::table("job"));
     let mut client = f.client().await;
     client

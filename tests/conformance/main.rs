@@ -1,7 +1,7 @@
-//! What a storage must do, told once and run on every storage. A test is an `async fn` over a [`fixture::Fixture`]; the list
-//! at the end of this file makes one `#[test]` per storage of it.
+//! The requirements of a storage. They are written once and run on every storage. A test is an `async fn` over a
+//! [`fixture::Fixture`]. The list at the end of this file makes one `#[test]` of it for each storage.
 //!
-//! PostgreSQL's tests need a server of their own: run them with `cargo xtask test`.
+//! The tests for PostgreSQL need a server of their own: run them with `cargo xtask test`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, missing_docs)]
 
 mod bench;
@@ -32,7 +32,7 @@ mod postgres;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
-/// One `#[test]` per claim, on one storage.
+/// Makes one `#[test]` per listed function, for one storage.
 macro_rules! on {
     ($storage:ident: $fixture:ty { $($module:ident { $($claim:ident),* $(,)? })* }) => {
         mod $storage {
@@ -46,7 +46,7 @@ macro_rules! on {
     };
 }
 
-/// The claims, on every storage this build has.
+/// Makes the tests for every storage in this build.
 macro_rules! conformance {
     ($($claims:tt)*) => {
         #[cfg(feature = "sqlite")]

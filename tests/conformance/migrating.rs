@@ -1,4 +1,4 @@
-//! The schema's versions.
+//! Migrations, and schemas of other versions.
 
 use diesel_jobs_core::StorageError;
 use diesel_jobs_storage::MigrateError;
@@ -24,7 +24,7 @@ pub(crate) async fn up_down_and_up_again<F: Fixture>(_: F) {
         assert_eq!(versions(&migrator.up().await.unwrap()), NONE);
         db.storage.check_schema().await.unwrap();
         claimed(&f, worker(db).await, job()).await;
-        // One job runs.
+        // A job is running, so `down` would delete it.
         let refusal = migrator.down(LiveJobs::Keep).await.unwrap_err().to_string();
         assert!(refusal.contains("would delete") && refusal.contains("--delete-jobs"), "{refusal}");
         assert_eq!(migrator.applied().await.unwrap(), known);
@@ -93,7 +93,7 @@ pub(crate) async fn a_newer_schema_that_serves_this_program_is_served<F: Fixture
         client.migrate().await.unwrap_or_else(|error| panic!("{name}: {error}"));
     }
     claimed(&f, worker(db).await, job()).await;
-    // What it does not know it cannot take back.
+    // A program cannot revert a version that it does not have.
     let refusal = migrator.down(LiveJobs::Delete).await.unwrap_err().to_string();
     assert!(refusal.contains(&format!("version {}", newest + 1)), "{refusal}");
     let next = newest + 1;
@@ -120,7 +120,7 @@ pub(crate) async fn concurrent_migrators_apply_each_version_once<F: Fixture>(_: 
 pub(crate) async fn every_kind_of_connection_migrates<F: Fixture>(_: F) {
     let f = F::empty().await;
     for (name, mut client) in f.clients().await {
-        // In a transaction of the application, it goes with it.
+        // Inside a transaction of the application, the migration is rolled back with it.
         client.begin().await;
         client.migrate().await.unwrap();
         client.rollback().await;

@@ -1,4 +1,4 @@
-//! Large arguments: there in whatever state their job is, gone with it.
+//! Large arguments exist in every state of their job, and are deleted with it.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use diesel_jobs_core::{ClaimedJob, Finish, JobState, Keep, NewJob, Transition};
 use crate::bench::*;
 use crate::fixture::Fixture;
 
-/// 64 KiB that no compression makes small.
+/// A job with arguments of 64 KiB that cannot be compressed much.
 fn large() -> NewJob {
     let mut seed = 0x9e37_79b9_u32;
     let mut next = || {

@@ -1,5 +1,5 @@
-//! Rows with a flag that this version does not know belong to a newer program: nobody here touches them, and whoever asks
-//! for one is told so.
+//! Rows with a flag that this version does not know belong to a newer program. This version changes none of them, and
+//! an operator gets the reply `Newer`.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use diesel_jobs_core::{CatchUp, JobId, JobState, Keep, Transition};
 use crate::bench::*;
 use crate::fixture::Fixture;
 
-/// A flag of a version to come.
+/// A flag of a future version.
 const FLAG: i32 = 1 << 20;
 
-/// Sets the flag on this job, wherever it stands.
+/// Sets the flag on this job, in any table.
 pub(crate) async fn flag<F: Fixture>(f: &F, id: JobId) {
     let mut client = f.client().await;
     let mut moved = 0;
@@ -37,7 +37,7 @@ pub(crate) async fn a_claim_leaves_them_alone<F: Fixture>(f: F) {
     assert_eq!(claim(db, worker, 9).await.len(), 0);
     let known = enqueue(&f, job()).await;
     assert_eq!(ids(&claim(db, worker, 9).await), [known]);
-    // One that must run alone, too.
+    // The same holds for a quarantined job.
     f.client().await.execute(&format!("update {} set crashes = 2", F::table(F::TABLES[0]))).await.unwrap();
     let quarantined = Claim { quarantined_at: 2, ..wants(worker, &[("default", 9)]) };
     assert!(db.storage.claim(&quarantined.for_quarantined()).await.unwrap().pop().is_none());

@@ -1,4 +1,4 @@
-//! What people see and do.
+//! What operators see and do.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use diesel_jobs_core::{FailureKind, JobId, JobState, NewJob};
 use crate::bench::*;
 use crate::fixture::Fixture;
 
-/// One job in each situation, with its state.
+/// Returns one job in each situation, with its state.
 async fn every_state<F: Fixture>(f: &F) -> Vec<(&'static str, JobId, JobState)> {
     let db = f.database();
     let worker = worker(db).await;
@@ -106,7 +106,7 @@ pub(crate) async fn retry_leaves_at_least_one_attempt<F: Fixture>(f: F) {
         assert_eq!((job.attempt, job.max_attempts, failures(db, id).await.len()), (1, max_attempts, 1));
     }
     assert_eq!(claim(db, worker, 2).await.iter().map(|job| job.attempt).collect::<Vec<_>>(), [2, 2]);
-    // Whoever asks for another try has looked at the crashes too.
+    // A retry by an operator resets the crashes.
     let dead = mortal(db).await;
     let crashed = claimed(&f, dead, job()).await.lease.job;
     rescue(db, diesel_jobs_core::storage::RescuePolicy { max_crashes: 1, ..POLICY }).await;
@@ -139,7 +139,7 @@ pub(crate) async fn many_jobs_at_once_are_answered_for_one_by_one<F: Fixture>(f:
     let db = f.database();
     let jobs = every_state(&f).await;
     let (unknown, twice) = (JobId(i64::MAX), jobs[5].1);
-    // More than one statement takes, so that the second name of the one stands in another.
+    // More than one statement can take, so that the second occurrence of one job is in another statement.
     let many = std::iter::repeat_n(unknown, 1_500);
     let asked: Vec<JobId> = jobs.iter().rev().map(|job| job.1).chain(many.clone()).chain([twice]).collect();
     let shown = db.operator.show_many(&asked).await.unwrap();

@@ -1,5 +1,5 @@
-//! PostgreSQL: a database of its own per test, cloned from a migrated template on a server that belongs to the tests; and
-//! what only PostgreSQL has to show.
+//! PostgreSQL: each test has a database of its own, cloned from a migrated template, on a server that belongs to the
+//! tests. Some tests are for PostgreSQL only.
 
 mod atomic;
 mod hostile_sql;
@@ -33,7 +33,7 @@ async_client!(Pooled);
 #[cfg(feature = "postgres-sync")]
 crate::client::sync_client!(diesel::PgConnection);
 
-/// The template, migrated once per run.
+/// The name of the template database, which is migrated once per run.
 static TEMPLATE: OnceCell<String> = OnceCell::const_new();
 
 pub(crate) struct Postgres {
@@ -50,7 +50,7 @@ fn server() -> String {
     })
 }
 
-/// The server's URL with another database's name.
+/// The server's URL with the name of another database.
 fn url_of(name: &str) -> String {
     let server = server();
     let (before, options) = server.split_once('?').map_or((&*server, None), |(url, options)| (url, Some(options)));
@@ -64,7 +64,8 @@ async fn admin(sql: &str) {
     conn.batch_execute(sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
 }
 
-/// The same for what is dropped, inside of a runtime or after it: on a thread of its own, for a runtime must not be blocked.
+/// Runs statements as superuser in a destructor, inside or outside of a runtime. It uses a thread of its own, because a
+/// runtime must not be blocked.
 fn admin_at_the_end(statements: Vec<String>) {
     let done = thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -77,7 +78,7 @@ fn admin_at_the_end(statements: Vec<String>) {
     }
 }
 
-/// One connection of each kind that an application may have to PostgreSQL.
+/// Opens one connection of each type that an application may have to PostgreSQL.
 async fn clients_of(url: &str) -> Vec<(&'static str, Box<dyn Client>)> {
     let plain = AsyncPgConnection::establish(url).await.unwrap();
     let pool = Pool::builder(AsyncDieselConnectionManager::<AsyncPgConnection>::new(url)).build().unwrap();

@@ -1,4 +1,4 @@
-//! History goes when its time has come.
+//! Ended jobs are deleted after their retention.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What becomes of the jobs of workers that died.
+//! The rescue: what happens to the jobs of workers that died.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +36,8 @@ pub(crate) async fn a_dead_workers_jobs_wait_again_with_a_crash_counted<F: Fixtu
     assert_eq!(again.iter().map(|job| job.attempt).collect::<Vec<_>>(), [2, 2, 2]);
 }
 
-/// Where a rescue needs a free lock it may leave it to the next.
+/// Checks that a rescue frees nothing and returns `held_off`. If a rescue finds its lock taken, it leaves the work to
+/// the next, so it is repeated.
 async fn holds_off(db: &Database, policy: RescuePolicy) {
     for _ in 0..200 {
         let rescued = db.storage.rescue(policy).await.unwrap();
@@ -58,10 +59,10 @@ pub(crate) async fn a_rescuer_whose_own_row_is_too_old_declares_nobody_dead<F: F
         let rescuer = Rescuer { worker: rescuer, beat, age: Duration::from_secs(60) };
         RescuePolicy { rescuer: Some(rescuer), ..POLICY }
     };
-    // The clock steps: both look dead.
+    // The clock steps, and both workers look dead.
     f.client().await.execute(&F::passed(3 * HOUR)).await.unwrap();
     holds_off(db, policy(beat)).await;
-    // The same, where the rescuer takes its row for as old as it is.
+    // The same if the rescuer expects its row to be that old.
     let stepped = beat - chrono::TimeDelta::hours(3);
     holds_off(db, policy(stepped)).await;
     assert_eq!(record(db, lost.lease.job).await.state, JobState::Running);
@@ -93,7 +94,7 @@ pub(crate) async fn a_heartbeat_keeps_a_worker_alive<F: Fixture>(f: F) {
         assert_eq!(db.storage.rescue(POLICY).await.unwrap(), Rescued::default());
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    // Without it, it is taken for dead.
+    // Without heartbeats it is treated as dead.
     assert_eq!(rescue(db, POLICY).await.returned, [job.lease.job]);
 }
 
@@ -126,7 +127,7 @@ pub(crate) async fn a_job_without_attempts_left_is_discarded<F: Fixture>(f: F) {
     assert_eq!(state(db, job.lease.job).await, JobState::Discarded);
 }
 
-/// Nobody knows which of them it was.
+/// It is not known which of the jobs caused the crash.
 pub(crate) async fn of_the_jobs_that_died_together_none_is_discarded_for_it<F: Fixture>(f: F) {
     let db = f.database();
     let jobs = enqueue_all(&f, vec![job(); 2]).await;
@@ -141,12 +142,12 @@ pub(crate) async fn of_the_jobs_that_died_together_none_is_discarded_for_it<F: F
     let (_, failures) = show(db, jobs[0]).await.unwrap();
     assert!(failures[3].message.contains("runs alone"), "{}", failures[3].message);
     assert!(db.storage.rescue(POLICY).await.unwrap().quarantined, "they still wait");
-    // By itself it is.
+    // A job that was alone is discarded.
     assert_eq!(ids(&claim(db, mortal(db).await, 1).await), [jobs[0]]);
     assert_eq!(rescue(db, POLICY).await.discarded, [jobs[0]]);
 }
 
-/// One job that was in two crashes, as many as quarantine a job.
+/// A job that was in two crashes. That many quarantine a job.
 async fn quarantined<F: Fixture>(f: &F) -> JobId {
     let db = f.database();
     let id = enqueue(f, job()).await;
@@ -161,7 +162,7 @@ pub(crate) async fn a_quarantined_job_is_claimed_by_itself_and_by_one_worker_in_
     let db = f.database();
     let (worker, other) = (worker(db).await, worker(db).await);
     let first = quarantined(&f).await;
-    // The first is an ordinary job to this claim.
+    // This claim has no limit of crashes, so it also returns the first job.
     let second = enqueue(&f, job()).await;
     for _ in 0..2 {
         assert_eq!(claim(db, mortal(db).await, 2).await.len(), 2);

@@ -45,7 +45,7 @@ pub(crate) async fn an_unchanged_schedule_keeps_its_last_tick_and_a_changed_one_
     assert!(db.storage.tick(&schedule, past, &[]).await.unwrap());
     declare(db, &[declared("nightly")]).await;
     assert_eq!(stored(db, "nightly").await.unwrap().last_tick, past);
-    // How it catches up may change without losing what there is to catch up.
+    // The catch-up rule may change without the loss of missed ticks.
     declare(db, &[DeclaredSchedule { catch_up: CatchUp::All, ..declared("nightly") }]).await;
     let schedule = stored(db, "nightly").await.unwrap();
     assert_eq!((schedule.last_tick, schedule.catch_up), (past, CatchUp::All));
@@ -104,7 +104,7 @@ pub(crate) async fn a_paused_schedule_does_not_tick<F: Fixture>(f: F) {
     let stored = stored(db, "a").await.unwrap();
     assert_eq!((stored.paused, stored.last_tick), (true, schedule.last_tick));
     assert_eq!(db.operator.list(&JobFilter { limit: 100, ..JobFilter::default() }).await.unwrap().len(), 0);
-    // A deploy does not start what an operator has stopped.
+    // A deploy does not resume a schedule that an operator has paused.
     declare(db, &[declared("a")]).await;
     assert!(crate::scheduling::stored(db, "a").await.unwrap().paused);
 }

@@ -53,8 +53,8 @@ pub(crate) async fn a_lost_lease_rolls_everything_back<F: Fixture>(f: F) {
     }
 }
 
-/// Where one transaction writes at a time, the lease cannot be taken away meanwhile: whoever tries waits for the end.
-/// On every storage it is one or the other, never both.
+/// If the storage has one writer at a time, the lease cannot be taken away meanwhile: the cancel waits for the end of
+/// the transaction. On every storage either the effects or the cancel are committed, never both.
 pub(crate) async fn a_lease_lost_while_the_handler_runs_rolls_everything_back<F: Fixture>(f: F) {
     let worker = worker(f.database()).await;
     for provided in F::provided() {
@@ -106,7 +106,8 @@ pub(crate) async fn an_aborted_handler_leaves_nothing<F: Fixture>(f: F) {
         let ended = tokio::time::timeout(Duration::from_secs(10), running).await;
         let ended = ended.expect("an abort is settled at once").unwrap();
         assert!(matches!(ended, Transacted::Aborted), "{ended:?}");
-        // A blocking handler goes on to its end; nothing of it is committed. It may have its row locked for a moment.
+        // A blocking handler continues to its end, but nothing of it is committed. The row of its job may be locked for
+        // a moment.
         let _ = held.go_on.send(());
         let retried = async {
             while !finish(db, job.lease, retry_in(HOUR)).await {

@@ -1,4 +1,4 @@
-//! What is carried from the function to its struct.
+//! What the macro copies from the function to its struct.
 
 use diesel_jobs::{Job, Registry, job};
 

@@ -1,4 +1,4 @@
-//! `#[derive(Job)]`: the long form registers and runs like the short one.
+//! `#[derive(Job)]`: the long form is registered and run like the short one.
 
 use std::time::Duration;
 

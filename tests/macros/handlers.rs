@@ -1,4 +1,4 @@
-//! Every shape a handler can have, decoded and called through its registration as a worker does it.
+//! Every form of handler, decoded and called through its registration, as a worker does.
 
 use std::io;
 use std::time::Duration;
@@ -147,7 +147,7 @@ fn answers_an_error() -> Result<(), OwnError> {
 #[job]
 fn answers_a_box(fatal: bool) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     if fatal {
-        // As `?` does it.
+        // In the way in which `?` converts it.
         Err(JobError::msg("no use").fatal())?;
     }
     Err("later")?;

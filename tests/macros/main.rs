@@ -1,4 +1,5 @@
-//! `#[job]` and `#[derive(Job)]`: what they write, used as a program and a worker use it. What they refuse is in `tests/ui`.
+//! `#[job]` and `#[derive(Job)]`: the generated code, used as a program and a worker use it. The errors of the macros
+//! are in `tests/ui`.
 
 mod arguments;
 mod attributes;

@@ -1,4 +1,4 @@
-//! Options: what the attribute says is what the registration holds.
+//! The options of the attribute are those of the registration.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! An attempt without a worker: a context for stored arguments, and what a registration answers to it.
+//! An attempt without a worker: a context for stored arguments, and the result of a registration's handler.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use diesel_jobs_core::{AnyConnection, ClaimedJob, Handler, Lease, States};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-/// The context of a first attempt with these stored arguments.
+/// Returns the context of a first attempt with these stored arguments.
 pub(crate) fn context<J: Registered>(args: &Value, states: States) -> JobContext {
     let now = chrono::Utc::now();
     let job = ClaimedJob {
@@ -25,7 +25,7 @@ pub(crate) fn context<J: Registered>(args: &Value, states: States) -> JobContext
     JobContext::new(job, CancellationToken::new(), Arc::new(states))
 }
 
-/// Runs a job that asks for no connection.
+/// Runs a job that takes no connection.
 pub(crate) async fn run<J: Registered>(args: &Value, states: States) -> Result<Outcome, JobError> {
     let ctx = context::<J>(args, states);
     match J::REGISTRATION.handler {
@@ -35,7 +35,7 @@ pub(crate) async fn run<J: Registered>(args: &Value, states: States) -> Result<O
     }
 }
 
-/// Runs a job that asks for a connection.
+/// Runs a job that takes a connection.
 pub(crate) async fn run_with<J: Registered>(connection: AnyConnection<'_>, args: &Value) -> Result<Outcome, JobError> {
     let ctx = context::<J>(args, States::default());
     match J::REGISTRATION.handler {

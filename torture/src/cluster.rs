@@ -1,4 +1,4 @@
-//! A PostgreSQL of the suite's own, on one port for good: workers find it again after every crash.
+//! A PostgreSQL server of the suite. It keeps its port, so workers find it again after each crash.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -10,41 +10,42 @@ use cluster::{Postgres, Server, Stop};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio_postgres::{Client, NoTls};
 
-/// What differs from PostgreSQL's defaults: room for the connections of killed workers, and checkpoints that do not
-/// fall into a crash's recovery. Commits stay durable: it is what is being tested.
+/// The differences from PostgreSQL's defaults. There is room for the connections of killed workers. No checkpoint falls
+/// into the recovery after a crash. Commits stay durable, because durability is tested.
 const SETTINGS: &str = "max_connections = 500\nssl = off\nmax_wal_size = '4GB'\nlog_checkpoints = off\n";
 
 /// How long a server may take to accept connections after its start.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
-/// One cluster, at work. Stopped when it is dropped.
+/// A running cluster. It is stopped when it is dropped.
 #[derive(Debug)]
 pub struct Cluster {
     server: Server,
     port: u16,
     settings: String,
-    /// Held, so that nobody else crashes the same directory's server.
+    /// The lock of the directory. While it is held, no other process crashes the server in it.
     _lock: File,
 }
 
 impl Cluster {
-    /// Starts the cluster of a directory; makes it, if there is none. Waits for other users of the directory to end.
+    /// Starts the cluster of a directory, and creates it if there is none. Waits until other users of the directory
+    /// end.
     pub fn start(desk: &Path, postgres: &Postgres) -> Result<Self> {
         Self::start_with(desk, postgres, "")
     }
 
-    /// The same, with further lines in its settings.
+    /// The same, with these additional lines in its settings.
     pub fn start_with(desk: &Path, postgres: &Postgres, settings: &str) -> Result<Self> {
         Self::start_in(desk, postgres, settings, &[])
     }
 
-    /// The same, with this in the environment of the server.
+    /// The same, with these variables in the environment of the server.
     pub fn start_in(desk: &Path, postgres: &Postgres, settings: &str, environment: &[(&str, &str)]) -> Result<Self> {
         fs::create_dir_all(desk).with_context(|| format!("cannot make {}", desk.display()))?;
         let lock = File::options().create(true).append(true).open(desk.join("torture.lock"))?;
         lock.lock()?;
         let server = Server::at(desk, postgres)?.quiet().with_environment(environment);
-        // Alone here: one that runs was left behind by a suite that was killed.
+        // This process holds the lock, so a server that runs here was left behind by a suite that was killed.
         if server.pid().is_some() {
             server.halt(Stop::Immediate)?;
         }
@@ -54,7 +55,7 @@ impl Cluster {
         Ok(Self { server, port, settings, _lock: lock })
     }
 
-    /// Where its files are: the directory that was asked for, unless its user cannot get there.
+    /// The directory of its files: the requested one, unless the server's user cannot access that.
     pub fn home(&self) -> &Path {
         self.server.home()
     }
@@ -64,33 +65,33 @@ impl Cluster {
         self.port
     }
 
-    /// How clients reach one of its databases.
+    /// The URL of one of its databases.
     pub fn url(&self, database: &str) -> String {
         url(self.port, database)
     }
 
-    /// Stops it as a power failure would.
+    /// Stops the server at once, as a power failure would.
     pub fn crash(&self) -> Result<()> {
         self.server.halt(Stop::Immediate)
     }
 
-    /// Starts it again after a stop; returns when it accepts connections.
+    /// Starts the server again after a stop. Returns when it accepts connections.
     pub fn restart(&self) -> Result<()> {
         self.server.prepare()?;
         self.server.launch(Some(self.port), &self.settings).map(drop)
     }
 
-    /// Whether it runs, or is about to again.
+    /// Whether the server has a process: it runs or is starting.
     pub fn is_up(&self) -> bool {
         self.server.pid().is_some()
     }
 
-    /// Freezes the server and all its sessions, as a paused virtual machine.
+    /// Suspends the server and all its sessions, as a virtual machine is paused.
     pub fn pause(&self) -> Result<()> {
         self.signal(Signal::STOP)
     }
 
-    /// Lets it go on.
+    /// Continues the suspended server.
     pub fn resume(&self) -> Result<()> {
         self.signal(Signal::CONT)
     }
@@ -98,25 +99,25 @@ impl Cluster {
     fn signal(&self, signal: Signal) -> Result<()> {
         let Some(postmaster) = self.server.pid() else { bail!("the server does not run") };
         for pid in family(postmaster)? {
-            // A session may end between the look and the signal.
+            // A session may end between the listing and the signal.
             let _ = Pid::from_raw(pid.cast_signed()).map(|pid| kill_process(pid, signal));
         }
         Ok(())
     }
 
-    /// How long the server's log is by now.
+    /// Returns the current length of the server's log in bytes.
     pub fn log_length(&self) -> Result<u64> {
         Ok(fs::metadata(self.server.log()).context("cannot read the server's log")?.len())
     }
 
-    /// What the server has written down since its log had this length.
+    /// Returns what the server has logged since its log had this length.
     pub fn log_since(&self, length: u64) -> Result<String> {
         let log = fs::read(self.server.log()).context("cannot read the server's log")?;
         let since = usize::try_from(length)?.min(log.len());
         Ok(String::from_utf8_lossy(&log[since..]).into_owned())
     }
 
-    /// Changes a setting that a running server can change.
+    /// Changes a setting that a reload applies to a running server.
     pub async fn set(&self, name: &str, value: &str) -> Result<()> {
         let conn = connect(&self.url("postgres")).await?;
         conn.batch_execute(&format!("alter system set {name} = '{value}'")).await?;
@@ -124,7 +125,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// A new, empty database of this name; an older one goes.
+    /// Creates an empty database with this name. Removes an existing one first.
     pub async fn create(&self, database: &str) -> Result<()> {
         self.remove(database).await?;
         let conn = connect(&self.url("postgres")).await?;
@@ -132,7 +133,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Removes a database, whoever is still connected.
+    /// Removes a database, even if sessions are connected to it.
     pub async fn remove(&self, database: &str) -> Result<()> {
         let conn = connect(&self.url("postgres")).await?;
         conn.batch_execute(&format!("drop database if exists {database} with (force)")).await?;
@@ -149,12 +150,12 @@ impl Drop for Cluster {
     }
 }
 
-/// How clients reach a database on this port of this machine: a server, or a proxy before it.
+/// The URL of a database at this port of this machine: the port of a server, or of a proxy before it.
 pub fn url(port: u16, database: &str) -> String {
     format!("postgres://tester@127.0.0.1:{port}/{database}?sslmode=disable")
 }
 
-/// A plain connection, past everything that is being tested. Waits for a server that is starting.
+/// Opens a plain connection, without the tested code. Waits up to `START_LIMIT` for a server that is starting.
 pub async fn connect(url: &str) -> Result<Client> {
     let attempt = async {
         loop {

@@ -1,7 +1,7 @@
-//! A small disk that can be filled to its last byte: a file system in memory, with nothing on it but a test's server.
+//! A small disk that can be filled to its last byte: a file system in memory, used only by the server of one test.
 //!
-//! Root mounts it. Others get it in a name space of their own, where Linux lets them, and reach it through the process
-//! that lives there.
+//! Root mounts it. Other users mount it in a namespace of their own, where Linux allows that, and reach it through the
+//! process that runs in the namespace.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write as _};
@@ -13,28 +13,29 @@ use anyhow::{Context, Result, bail};
 
 use crate::process::Process;
 
-/// How long a name space may take to be made.
+/// How long the creation of a namespace may take.
 const START: Duration = Duration::from_secs(10);
-/// What is written at once.
+/// The bytes of one write.
 static CHUNK: [u8; 64 << 10] = [0; 64 << 10];
-/// Where the disk is in a name space of its own: any directory that is always there.
+/// Where the disk is mounted in a namespace of its own: a directory that always exists.
 const PLACE: &str = "/mnt";
 
-/// The disk. Gone, with all that is on it, when it is dropped.
+/// The disk. When it is dropped, it is removed with all its files.
 #[derive(Debug)]
 pub struct SmallDisk {
     path: PathBuf,
-    /// Who lives where it is mounted, unless that is here.
+    /// The process in the namespace of the mount. `None` if the disk is mounted in the namespace of this process.
     resident: Option<Process>,
 }
 
 impl SmallDisk {
-    /// One of so many MiB, mounted on this directory if we may. An error says what is missing.
+    /// Mounts a disk of so many MiB: on `dir` if this process is root, otherwise in a namespace. An error names the
+    /// missing right.
     pub fn mount(dir: &Path, logs: &Path, mebibytes: usize) -> Result<Self> {
         let options = format!("size={mebibytes}m,mode=0777");
         if rustix::process::geteuid().is_root() {
             fs::create_dir_all(dir)?;
-            // A suite that was killed could not.
+            // A suite that was killed left its disk mounted.
             let _ = unmount(dir);
             run(Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(dir))?;
             return Ok(Self { path: dir.to_owned(), resident: None });
@@ -51,7 +52,7 @@ impl SmallDisk {
         Ok(Self { path, resident: Some(resident) })
     }
 
-    /// Where it is.
+    /// The path at which this process reaches the disk.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -60,7 +61,7 @@ impl SmallDisk {
         self.path.join("ballast")
     }
 
-    /// Writes until nothing fits any more.
+    /// Writes until the disk is full.
     pub fn fill(&self) -> Result<()> {
         let mut ballast = File::options().create(true).append(true).open(self.ballast())?;
         let mut size = CHUNK.len();
@@ -74,7 +75,7 @@ impl SmallDisk {
         Ok(())
     }
 
-    /// Makes room again.
+    /// Removes what `fill` wrote.
     pub fn free(&self) -> Result<()> {
         fs::remove_file(self.ballast()).context("cannot make room on the disk")
     }
@@ -89,12 +90,12 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Lazily: what still has a file open there loses nothing.
+/// Unmounts lazily: a process with an open file on the disk can still use the file.
 fn unmount(dir: &Path) -> Result<()> {
     run(Command::new("umount").arg("--lazy").arg(dir))
 }
 
-/// Waits until it has mounted; `false` if it ended.
+/// Waits until the disk is mounted. Returns `false` if the process ended before, or after `START`.
 fn wait(resident: &mut Process) -> bool {
     let begun = std::time::Instant::now();
     while begun.elapsed() < START && resident.is_alive().unwrap_or(false) {

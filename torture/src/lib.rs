@@ -1,15 +1,15 @@
-//! Faults for background jobs, and an oracle that says what they broke.
+//! Faults for background jobs, and a checker that reports which guarantees they broke.
 //!
-//! - [`cluster`]: a PostgreSQL of the suite's own, to be crashed, paused and started again;
-//! - [`disk`]: a small disk, to be filled;
-//! - [`pooler`]: PgBouncer in transaction mode before a server, and what sessions leave behind in it;
-//! - [`process`]: real worker processes, to be killed, stopped and asked to end;
-//! - [`proxy`]: a proxy before the server that loses exactly the reply it is told to lose;
-//! - [`workload`]: jobs of every temper from a seed, their handlers, and the application that enqueues them;
-//! - [`history`]: what happened, as those say who were there;
-//! - [`checker`]: from a history to what must not be in it.
+//! - [`cluster`]: a PostgreSQL server of the suite, which tests crash, pause and restart;
+//! - [`disk`]: a small disk, which tests fill;
+//! - [`pooler`]: PgBouncer in transaction mode before a server, and what clients leave behind in the server's sessions;
+//! - [`process`]: real worker processes, which tests kill, suspend and ask to end;
+//! - [`proxy`]: a proxy before the server that drops exactly the reply that a test selects;
+//! - [`workload`]: many sorts of jobs, made from a seed, their handlers, and the application that enqueues them;
+//! - [`history`]: what happened, as the participants recorded it;
+//! - [`checker`]: the violations in a history.
 //!
-//! `cargo xtask torture` runs the tests that are made of these; other tests may be made of them too.
+//! `cargo xtask torture` runs the tests that use these modules. Other tests may use them, too.
 
 pub mod checker;
 pub mod cluster;

@@ -1,4 +1,4 @@
-//! `jobs-torture`: the torture suite, and the worker and the load that it starts. People run it by `cargo xtask torture`.
+//! `jobs-torture`: the torture suite, and the worker and the load that it starts. It is run by `cargo xtask torture`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to a terminal")]
 
@@ -20,7 +20,7 @@ fn main() -> ExitCode {
             runtime.block_on(async {
                 tokio::select! {
                     answer = suite::run(&options) => answer,
-                    // What runs is dropped, and with it the workers and the server.
+                    // This drops the suite's future, and with it the workers and the server.
                     _ = tokio::signal::ctrl_c() => anyhow::bail!("interrupted"),
                 }
             })

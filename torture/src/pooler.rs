@@ -1,5 +1,5 @@
-//! PgBouncer in transaction mode: every transaction may find another session of the server than the one before it, with
-//! whatever others left in it.
+//! PgBouncer in transaction mode. Each transaction may run in another session of the server than the one before it, and
+//! finds there what other clients left in that session.
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
@@ -13,15 +13,16 @@ use tokio_postgres::NoTls;
 
 use crate::process::Process;
 
-/// How long it may take to listen.
+/// How long it may take until it listens.
 const START: Duration = Duration::from_secs(10);
 /// How long its end may take.
 const END: Duration = Duration::from_secs(5);
-/// It must be killed when the suite is, and knows nothing of the pipe that says so. Nor does it run as root.
+/// A shell script that runs PgBouncer. PgBouncer must be killed when the suite is killed, and it does not watch the
+/// pipe that closes then; the script does. PgBouncer does not run as root either, so root runs it as `nobody`.
 const GUARD: &str = r#"if [ "$(id -u)" = 0 ]; then set -- "$@" -u nobody; fi
 "$0" "$@" </dev/null & pooler=$!; read -r nothing; kill -KILL $pooler; wait $pooler"#;
-/// What stays in a session of the server after its transaction, for the next client to find. Settings that PgBouncer keeps
-/// apart are left out.
+/// Selects what stays in a session of the server after its transaction, and is visible to the next client. Settings
+/// that PgBouncer keeps separately for each client are left out.
 const LEFT_BEHIND: &str = "
     select 'listens on ' || channel from pg_listening_channels() as channel
     union all
@@ -36,18 +37,18 @@ const LEFT_BEHIND: &str = "
     union all
     select 'has prepared by SQL: ' || statement from pg_prepared_statements where from_sql";
 
-/// How it is set up.
+/// The configuration of PgBouncer.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
     /// The server's port, or that of a proxy before it.
     pub upstream: u16,
     /// How many sessions of the server it opens for one database.
     pub sessions: usize,
-    /// Whether it lets start-up options pass unheard; otherwise it refuses connections that have some.
+    /// Whether it ignores start-up options. Otherwise it refuses connections that have some.
     pub ignores_options: bool,
 }
 
-/// One at work. Killed when it is dropped.
+/// A running PgBouncer. It is killed when it is dropped.
 #[derive(Debug)]
 pub struct Pooler {
     program: PathBuf,
@@ -58,7 +59,7 @@ pub struct Pooler {
 }
 
 impl Pooler {
-    /// Starts it, with its files in this directory.
+    /// Starts PgBouncer, with its files in this directory.
     pub async fn start(program: &Path, dir: &Path, setup: Setup) -> Result<Self> {
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
         let Setup { upstream, sessions, ignores_options } = setup;
@@ -76,12 +77,12 @@ impl Pooler {
         Ok(pooler)
     }
 
-    /// Where it listens.
+    /// The port on which it listens.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Kills it, with everything that is under way, and starts it again.
+    /// Kills PgBouncer, with all that is in progress, and starts it again.
     pub async fn restart(&mut self) -> Result<()> {
         self.process.hang_up();
         self.process.ended(END).await?;
@@ -116,7 +117,8 @@ fn launch(program: &Path, dir: &Path, start: usize) -> Result<Process> {
     Process::start(command, dir.join(format!("pgbouncer-{start}.log")))
 }
 
-/// What is left in the server's sessions behind a pooler, of which there are so many at most: a transaction in each looks.
+/// Returns what is left in the server's sessions behind a pooler. `sessions` is the number of its sessions. One
+/// transaction is opened in each of them.
 pub async fn left_behind(url: &str, sessions: usize) -> Result<Vec<String>> {
     let (mut looking, mut seen, mut found) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..sessions {
@@ -126,7 +128,7 @@ pub async fn left_behind(url: &str, sessions: usize) -> Result<Vec<String>> {
         seen.push(conn.query_one("select pg_backend_pid()", &[]).await?.get::<_, i32>(0));
         let rows = conn.query(LEFT_BEHIND, &[]).await?;
         found.extend(rows.iter().map(|row| format!("a session of the server {}", row.get::<_, &str>(0))));
-        // Stays in its transaction, so that the next one finds another session.
+        // The connection stays in its transaction, so that the next one gets another session.
         looking.push(conn);
     }
     seen.sort_unstable();

@@ -1,4 +1,5 @@
-//! Worker processes, real ones: started, signalled by number, awaited with a deadline, and never left behind.
+//! Real worker processes: they are started, receive signals by process id, are awaited with a deadline, and are always
+//! ended.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -11,11 +12,11 @@ use rustix::process::{Pid, kill_process};
 
 pub use rustix::process::Signal;
 
-/// How often a process is looked at that gives no signal.
+/// The interval at which a process is polled when there is nothing to wait for.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// One process. Killed when it is dropped, even while it is stopped; and it is given a pipe whose end tells it that its
-/// parent is gone, however that came.
+/// One process. It is killed when this value is dropped, even if it is suspended. Its standard input is a pipe, which
+/// closes when its parent ends, in whatever way.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -23,7 +24,8 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a program with its standard error in a file, and nothing of the caller's environment that a worker reads.
+    /// Starts a program with its standard error in a file. Removes all environment variables of the caller that a
+    /// worker reads.
     pub fn start(mut command: Command, log: PathBuf) -> Result<Self> {
         for (name, _) in std::env::vars_os() {
             let text = name.to_string_lossy();
@@ -32,7 +34,7 @@ impl Process {
                 command.env_remove(&name);
             }
         }
-        // Planned panics are many; with their backtraces they would take a second each.
+        // Many panics are planned. With their backtraces each would take a second.
         command.env("RUST_BACKTRACE", "0");
         let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         let child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(file).spawn();
@@ -40,12 +42,12 @@ impl Process {
         Ok(Self { child, log })
     }
 
-    /// Its number.
+    /// Its process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Where it writes.
+    /// The file of its standard error.
     pub fn log(&self) -> &Path {
         &self.log
     }
@@ -56,14 +58,14 @@ impl Process {
         kill_process(pid, signal).with_context(|| format!("cannot signal process {}", self.id()))
     }
 
-    /// Ends it without ceremony.
+    /// Kills it (SIGKILL), and waits for its end.
     pub fn kill(&mut self) -> Result<()> {
         self.child.kill()?;
         self.child.wait()?;
         Ok(())
     }
 
-    /// Closes the pipe, as the end of its parent would.
+    /// Closes the pipe, as the end of its parent does.
     pub fn hang_up(&mut self) {
         drop(self.child.stdin.take());
     }
@@ -73,7 +75,8 @@ impl Process {
         Ok(self.child.try_wait()?.is_none())
     }
 
-    /// Waits for its end; answers its exit code, or -1 if a signal ended it.
+    /// Waits for its end. Returns its exit code, or -1 if a signal ended it. It is an error if it still runs after
+    /// `limit`.
     pub async fn ended(&mut self, limit: Duration) -> Result<i32> {
         let deadline = Instant::now() + limit;
         loop {
@@ -87,7 +90,7 @@ impl Process {
         }
     }
 
-    /// Waits until it has written this.
+    /// Waits until it has written this text. It is an error if it ends before, or does not write it within `limit`.
     pub async fn said(&mut self, text: &str, limit: Duration) -> Result<()> {
         let deadline = Instant::now() + limit;
         while !self.written()?.contains(text) {
@@ -102,7 +105,7 @@ impl Process {
         Ok(())
     }
 
-    /// What it has written so far.
+    /// Returns what it has written so far.
     pub fn written(&self) -> Result<String> {
         let mut text = Vec::new();
         File::open(&self.log)?.read_to_end(&mut text)?;
@@ -117,7 +120,7 @@ impl Drop for Process {
     }
 }
 
-/// In how many lines of all logs of a directory this text stands.
+/// Returns how many lines of all logs in a directory contain this text.
 pub fn lines_with(logs: &Path, text: &str) -> Result<usize> {
     let mut lines = 0;
     for entry in fs::read_dir(logs)? {
@@ -127,10 +130,10 @@ pub fn lines_with(logs: &Path, text: &str) -> Result<usize> {
     Ok(lines)
 }
 
-/// Ends this process when its parent is gone: for the programs that [`Process`] starts.
+/// Ends this process when its parent has ended. It is called by the programs that [`Process`] starts.
 pub fn end_with_parent() {
     std::thread::spawn(|| {
-        // Nothing is ever written there: the read returns when the parent has closed its end.
+        // Nothing is ever written to this pipe. The read returns when the parent has closed its end.
         let _ = std::io::stdin().read(&mut [0]);
         std::process::exit(1);
     });

@@ -1,4 +1,4 @@
-//! What this program is when the suite starts it: the worker under test, or a load on the processor.
+//! The roles in which the suite starts this program: the worker under test, or a load on the processor.
 
 use std::process::{Command, ExitCode};
 use std::{env, hint};
@@ -11,15 +11,15 @@ use torture::workload::versions;
 
 const ROLE: &str = "TORTURE_ROLE";
 const HISTORY: &str = "TORTURE_HISTORY";
-/// Set for a worker of a program that is a version behind.
+/// Set for a worker of a program that is one version behind.
 pub(crate) const BEHIND: &str = "TORTURE_BEHIND";
-/// Set for a worker that every panic ends, as if it was built with `panic = "abort"`.
+/// Set for a worker process that ends at every panic, as if it was built with `panic = "abort"`.
 pub(crate) const PANICS: &str = "TORTURE_PANICS";
 
-/// Set to a number for a worker that serves so many queues, `tenant-0` and so on.
+/// Set to a number for a worker that serves so many queues: `tenant-0`, `tenant-1` and so on.
 pub(crate) const QUEUES: &str = "TORTURE_QUEUES";
 
-/// What to be instead of the suite.
+/// A role of this program other than the suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// The bundled worker, with the suite's jobs.
@@ -28,7 +28,7 @@ pub(crate) enum Role {
     Burner,
 }
 
-/// The role of this process, if it has one.
+/// Returns the role of this process, or `None` if it is the suite.
 pub(crate) fn ours() -> Option<Role> {
     let role = env::var(ROLE).ok()?;
     [Role::Worker, Role::Burner].into_iter().find(|known| known.name() == role)

@@ -1,18 +1,18 @@
-//! The short forms of the torture suite, each a test by its name: a cluster of its own, real workers, real faults. Those
-//! that measure fractions of seconds run alone. The others run two at a time, as most of their time is waiting; so do broken
-//! mutants: what gives them away is what they do.
+//! The short forms of the torture suite. Each is one test with a cluster of its own, real workers and real faults.
+//! Tests that measure fractions of a second run alone. The others run two at a time, because they mostly wait. So do
+//! the mutants that are noticed by what they do, and not by their speed.
 #![allow(missing_docs, clippy::print_stdout)]
 
 use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError, RwLock};
 
-/// Written by whoever must be alone on the machine.
+/// Locked for writing by a run that must be alone on the machine.
 static MACHINE: RwLock<()> = RwLock::new(());
 
-/// Where the clusters are, and who is there: each is for one at a time.
+/// The directories of the clusters. Each has a lock, because only one run at a time can use it.
 static HOMES: [(&str, Mutex<()>); 2] = [("torture", Mutex::new(())), ("torture-too", Mutex::new(()))];
 
-/// Runs the suite by itself.
+/// Runs the suite while no other run is in progress.
 fn alone(args: &[&str]) {
     let output = {
         let _alone = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
@@ -21,7 +21,7 @@ fn alone(args: &[&str]) {
     is_well(&output);
 }
 
-/// Runs the suite beside at most one other.
+/// Runs the suite while at most one other run is in progress.
 fn in_company(args: &[&str]) {
     let output = {
         let _together = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
@@ -44,14 +44,14 @@ fn run(dir: &str, args: &[&str]) -> Output {
         .unwrap_or_else(|error| panic!("cannot start the suite: {error}"))
 }
 
-/// Panics if not, when nobody waits for it any more.
+/// Panics if the run failed. It is called after the locks are released.
 fn is_well(output: &Output) {
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{said}");
     println!("{said}");
 }
 
-/// The tests of a module, and how they are run.
+/// The tests of a module, and the function that runs them.
 macro_rules! short {
     ($($module:ident by $way:ident { $($claim:ident: $test:literal $($on:literal)?,)+ })+) => {
         $(mod $module {
@@ -136,7 +136,7 @@ short! {
         publication: "publication" "--mutants",
         plans: "plans" "--mutants",
     }
-    // It is given away by how much slower it is than itself.
+    // These mutants are noticed because they are slower than without the fault. So they run alone.
     mutants_noticed_alone_by by alone {
         pinned_snapshot: "pinned-snapshot" "--mutants",
         unknown_kinds: "unknown-kinds" "--mutants",

@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: all of it, in the order in which a failure is most worth knowing.
+//! `cargo xtask ci`: runs all checks. The checks whose failures matter most come first.
 
 use std::{path::Path, time::Instant};
 

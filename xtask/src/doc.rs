@@ -1,4 +1,4 @@
-//! `cargo xtask doc`: the documentation builds, and every link in it leads somewhere.
+//! `cargo xtask doc`: builds the documentation, and fails on a broken link.
 
 use std::path::Path;
 

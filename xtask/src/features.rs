@@ -1,4 +1,4 @@
-//! `cargo xtask features`: every combination of Cargo features that makes sense compiles.
+//! `cargo xtask features`: checks that every useful combination of Cargo features compiles.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::run::{cargo, run as execute};
 
-/// What people depend on. `postgres-sync` implies `postgres`.
+/// The combinations that users depend on. `postgres-sync` implies `postgres`.
 const COMBINATIONS: &[&str] =
     &["", "postgres", "sqlite", "postgres-sync", "cli,postgres", "cli,sqlite", "bench,postgres", "postgres,sqlite"];
 

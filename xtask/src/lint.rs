@@ -1,4 +1,4 @@
-//! `cargo xtask lint`: formatting, clippy, dependencies, house rules.
+//! `cargo xtask lint`: checks formatting, clippy, dependencies and house rules.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     tidy::run(root)
 }
 
-/// Licences, bans and sources need only the lock file; advisories need their database from the network.
+/// Licences, bans and sources need only the lock file. Advisories need their database, which is downloaded.
 fn dependencies(root: &Path) -> Result<()> {
     ensure_cargo_deny(root)?;
     execute(

@@ -1,6 +1,6 @@
-//! The project's own tool: everything that people and CI run goes through `cargo xtask`.
+//! The project's own tool. People and CI run everything through `cargo xtask`.
 //!
-//! One subcommand per file. Each prints every command before it runs it, and says on failure how to fix it.
+//! One subcommand per file. Each prints every command before it runs it. On failure it prints how to fix it.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to a terminal")]
 
@@ -81,7 +81,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// The workspace's directory. Asked at run time, because clones may share one build cache and so one binary.
+/// Returns the workspace's directory. It is read at run time, because clones may share one build cache and therefore
+/// one binary.
 fn root() -> PathBuf {
     let here =
         std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);

@@ -1,5 +1,5 @@
-//! `cargo xtask package`: packs what is published, and has the README's first application use the packed files and nothing else
-//! of the workspace.
+//! `cargo xtask package`: packs the published crates, and builds and runs the README's first application with only the
+//! packed files.
 
 use std::{
     fs,
@@ -10,14 +10,14 @@ use anyhow::{Context, Result, bail};
 
 use crate::run::{capture, cargo, run as execute};
 
-/// Each before those that depend on it.
+/// The published crates. Each comes before those that depend on it.
 const PACKAGES: [&str; 4] = ["diesel-jobs-macros", "diesel-jobs-core", "diesel-jobs-storage", "diesel-jobs"];
-/// What each of them has in its top directory besides its sources.
+/// The files that each package has in its top directory besides its sources.
 const FILES: [&str; 4] = ["Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT", "README.md"];
-/// What is in none of them: what builds, tests and measures the workspace.
+/// Parts of paths that no package may contain: files that build, test and measure the workspace.
 const FOREIGN: [&str; 9] =
     [".cargo/", ".ci/", ".svg", ".png", "bench/peers", "tests/", "torture/", "xtask/", "deny.toml"];
-/// What the README says its first application writes.
+/// The output of the README's first application.
 const SAYS: &str = "mail v2 to user 7";
 
 pub(crate) fn run(root: &Path) -> Result<()> {
@@ -42,7 +42,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     run_application(root, &away.0, &target.join("packed-application"))
 }
 
-/// Nothing is missing in a packed crate, and nothing is in it that is the workspace's own.
+/// Checks that a packed crate contains all required files and none of the workspace's own.
 fn look_over(packed: &Path) -> Result<()> {
     for file in FILES {
         if !packed.join(file).is_file() {
@@ -64,7 +64,7 @@ fn look_over(packed: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Builds and runs the README's first application, whose dependencies are the packed files.
+/// Builds and runs the README's first application. Its dependencies are the packed files.
 fn run_application(root: &Path, packed: &Path, target: &Path) -> Result<()> {
     let version = env!("CARGO_PKG_VERSION");
     let readme = fs::read_to_string(packed.join(format!("diesel-jobs-{version}/README.md")))?;
@@ -79,7 +79,7 @@ fn run_application(root: &Path, packed: &Path, target: &Path) -> Result<()> {
     fs::create_dir_all(application.join("src"))?;
     fs::write(application.join("Cargo.toml"), manifest)?;
     fs::write(application.join("src/main.rs"), block(&readme, "rust")?)?;
-    // The versions that the workspace is tested with.
+    // Use the versions that the workspace is tested with.
     fs::copy(root.join("Cargo.lock"), application.join("Cargo.lock"))?;
     let mut command = cargo(&application);
     command.args(["run", "--quiet"]).env("CARGO_TARGET_DIR", target);
@@ -91,7 +91,7 @@ fn run_application(root: &Path, packed: &Path, target: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The first example in this language.
+/// Returns the first example in this language.
 fn block<'a>(page: &'a str, language: &str) -> Result<&'a str> {
     let begin = format!("\n```{language}\n");
     let (_, rest) = page.split_once(&begin).with_context(|| format!("the README has no example in {language}"))?;
@@ -106,7 +106,7 @@ fn target_directory(root: &Path) -> Result<PathBuf> {
     Ok(PathBuf::from(target))
 }
 
-/// A directory with no path into the workspace, removed at the end.
+/// A temporary directory outside of the workspace. It is removed when dropped.
 struct Away(PathBuf);
 
 impl Away {

@@ -1,4 +1,4 @@
-//! `cargo xtask pg start|stop|url`: the tests' PostgreSQL, for people who want to look into it or run things by hand.
+//! `cargo xtask pg start|stop|url`: controls the tests' PostgreSQL, for people who inspect it or run tests by hand.
 
 use std::path::Path;
 

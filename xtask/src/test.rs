@@ -1,4 +1,4 @@
-//! `cargo xtask test`: all the set-up, then all the tests, on real databases.
+//! `cargo xtask test`: prepares everything, then runs all tests on real databases.
 //!
 //! The tests find their PostgreSQL through three variables:
 //! `JOBS_TEST_DATABASE_URL` (superuser, database `postgres`), `JOBS_TEST_CA` (the certificate authority that signed the
@@ -26,7 +26,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
         let mut command = cargo(root);
         command
             .args(arguments)
-            // A database of the developer's own must not leak into a test.
+            // The tests must not use the developer's own database.
             .env_remove("DATABASE_URL")
             .env("JOBS_TEST_DATABASE_URL", session.url())
             .env("JOBS_TEST_CA", session.ca())
@@ -37,7 +37,8 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
         command
     };
 
-    // What tests spawn (workers, web servers, examples) must exist, and be of today, before the first test runs.
+    // Tests start workers, web servers and examples. These programs must exist and be current before the first test
+    // runs.
     execute(
         &mut step(&["build", "--workspace", "--all-features", "--bins", "--examples"]),
         "correct the errors that the compiler names above",
@@ -50,7 +51,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     );
     session.check()?;
     let mut quickstart = step(&["run", "--example", "quickstart"]);
-    // As a newcomer runs it: with nothing set at all.
+    // A new user runs it without these variables.
     for name in ["JOBS_TEST_DATABASE_URL", "JOBS_TEST_CA", "JOBS_TEST_PG_BIN"] {
         quickstart.env_remove(name);
     }
@@ -66,7 +67,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// All packages, unless the caller names some.
+/// Selects all packages, unless the caller names some.
 fn whole(mut command: Command, arguments: &[String]) -> Command {
     let narrowed = arguments
         .iter()
@@ -79,7 +80,7 @@ fn whole(mut command: Command, arguments: &[String]) -> Command {
     command
 }
 
-/// A failed step does not keep the next one from telling what it knows.
+/// Runs the command and records a failure. The next step runs in any case.
 fn note(failures: &mut Vec<String>, command: &mut Command, fix: &str) {
     if let Err(error) = execute(command, fix) {
         failures.push(format!("{error:#}"));

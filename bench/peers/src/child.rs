@@ -1,4 +1,4 @@
-//! A worker process, seen from outside.
+//! A worker process, seen from its parent.
 
 use std::collections::HashMap;
 use std::process::Stdio;
@@ -16,19 +16,19 @@ use crate::handler::Mode;
 use crate::name::Name;
 use crate::gate::READY;
 
-/// The longest a worker may take to connect.
+/// How long a worker may take to connect.
 const CONNECTING: Duration = Duration::from_secs(30);
 
-/// Ends the process when dropped.
+/// A worker process. It is killed when dropped.
 pub(crate) struct WorkerProcess {
     child: Child,
     started: watch::Receiver<u64>,
-    /// When each job started, by its id, in nanoseconds since 1970; only of workers in [`Mode::Time`].
+    /// When each job started, by its id, in nanoseconds since 1970. Empty unless the mode is [`Mode::Time`].
     times: Arc<Mutex<HashMap<i64, i128>>>,
 }
 
 impl WorkerProcess {
-    /// A process that is connected and waits for [`go`](Self::go).
+    /// Starts a process and waits until it is connected. It then waits for [`go`](Self::go).
     pub(crate) async fn start(system: Name, mode: Mode, url: &str) -> Result<Self> {
         let mut child = Command::new(std::env::current_exe()?)
             .args([WORKER, "--system", &word(&system), "--mode", &word(&mode)])
@@ -51,7 +51,7 @@ impl WorkerProcess {
         Ok(Self { child, started, times })
     }
 
-    /// Lets it begin; answers when.
+    /// Makes the worker begin. Returns the time.
     pub(crate) async fn go(&mut self) -> Result<Instant> {
         let stdin = self.child.stdin.as_mut().context("a worker process without input")?;
         let now = Instant::now();
@@ -59,17 +59,17 @@ impl WorkerProcess {
         Ok(now)
     }
 
-    /// How many handlers have started so far.
+    /// Returns how many handlers have started so far.
     pub(crate) fn started(&self) -> u64 {
         *self.started.borrow()
     }
 
-    /// Somebody else who may ask that.
+    /// Returns a receiver of that number for another task.
     pub(crate) fn counter(&self) -> watch::Receiver<u64> {
         self.started.clone()
     }
 
-    /// Waits until so many handlers have started, at most until the limit; answers whether they have.
+    /// Waits until this many handlers have started, or until the limit. Returns whether they have started.
     pub(crate) async fn await_started(&mut self, n: u64, limit: Duration) -> Result<bool> {
         match tokio::time::timeout(limit, self.started.wait_for(|started| *started >= n)).await {
             Ok(Ok(_)) => Ok(true),
@@ -78,7 +78,7 @@ impl WorkerProcess {
         }
     }
 
-    /// Waits until no handler has started for a while.
+    /// Waits until no handler has started for this long.
     pub(crate) async fn await_calm(&mut self, calm: Duration) -> Result<()> {
         loop {
             match tokio::time::timeout(calm, self.started.changed()).await {
@@ -89,18 +89,18 @@ impl WorkerProcess {
         }
     }
 
-    /// When the jobs started.
+    /// Returns when each job started.
     pub(crate) fn times(&self) -> MutexGuard<'_, HashMap<i64, i128>> {
         self.times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends it at once.
+    /// Kills the process.
     pub(crate) async fn kill(mut self) -> Result<()> {
         self.child.kill().await.context("a worker process could not be killed")
     }
 }
 
-/// A value as the command line has it.
+/// Returns the value's name on the command line.
 fn word(value: &impl ValueEnum) -> String {
     value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }

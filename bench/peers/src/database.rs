@@ -1,4 +1,4 @@
-//! Databases for one run each: made, filled, copied and dropped.
+//! Creates, fills, copies and drops databases. Each run has its own.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -10,25 +10,25 @@ use url::Url;
 use crate::name::Name;
 use crate::systems;
 
-/// Every database of this program begins so.
+/// The prefix of the name of every database of this program.
 const PREFIX: &str = "jobs_peers";
 
-/// How often the end of a run is looked for.
+/// How often it is checked whether a run has ended.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// The server.
+/// A PostgreSQL server.
 pub(crate) struct Server {
     url: Url,
     next: AtomicU32,
 }
 
-/// A database on it. Dropped by [`Server::clear`].
+/// A database on the server. [`Server::clear`] drops it.
 pub(crate) struct Database {
     pub(crate) name: String,
     pub(crate) url: String,
 }
 
-/// A connection for SQL of this program's own.
+/// Opens a connection for this program's own SQL.
 pub(crate) async fn connect(url: &str) -> Result<Client> {
     let (client, connection) = tokio_postgres::connect(url, NoTls)
         .await
@@ -48,7 +48,7 @@ impl Server {
         client.batch_execute(sql).await.with_context(|| format!("the server refused: {sql}"))
     }
 
-    /// An empty database.
+    /// Creates a database from a template.
     async fn create(&self, from: &str) -> Result<Database> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let name = format!("{PREFIX}_{}_{number}", std::process::id());
@@ -58,7 +58,7 @@ impl Server {
         Ok(Database { name, url: url.into() })
     }
 
-    /// A database with a system's schema and so many waiting jobs.
+    /// Creates a database with a system's schema and this many waiting jobs.
     pub(crate) async fn with_jobs(
         &self,
         system: Name,
@@ -74,7 +74,7 @@ impl Server {
         Ok(database)
     }
 
-    /// A copy of a database nobody uses any more.
+    /// Copies a database that is not used any more.
     pub(crate) async fn copy(&self, template: &Database) -> Result<Database> {
         let name = &template.name;
         self.execute(&format!("select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = '{name}'"))
@@ -84,7 +84,7 @@ impl Server {
         Ok(database)
     }
 
-    /// Leaves nothing to do for autovacuum and the checkpointer that has to do with what was before the run.
+    /// Vacuums and writes a checkpoint, so that autovacuum and the checkpointer have no work left from before the run.
     pub(crate) async fn settle(&self, database: &Database) -> Result<()> {
         let client = connect(&database.url).await?;
         client.batch_execute("vacuum analyze").await?;
@@ -97,7 +97,7 @@ impl Server {
         self.execute(&format!("drop database {} with (force)", database.name)).await
     }
 
-    /// Drops all that this process made and that are still there.
+    /// Drops all databases of this process that still exist.
     pub(crate) async fn clear(&self) -> Result<()> {
         let client = connect(self.url.as_str()).await?;
         let mine = format!("{PREFIX}\\_{}\\_%", std::process::id());
@@ -108,7 +108,7 @@ impl Server {
         Ok(())
     }
 
-    /// What it is, for the reader of the results.
+    /// Returns the server's version and settings, for the report.
     pub(crate) async fn describe(&self) -> Result<String> {
         let client = connect(self.url.as_str()).await?;
         let sql = "select format('PostgreSQL %s, fsync %s, synchronous_commit %s, shared_buffers %s',
@@ -119,7 +119,7 @@ impl Server {
 }
 
 impl Database {
-    /// Waits until the system's own tables say that every job is done; answers whether they did before the limit.
+    /// Waits until the system's own tables show that every job is done, or until the limit. Returns whether they do.
     pub(crate) async fn await_done(&self, system: Name, limit: Duration) -> Result<bool> {
         let client = connect(&self.url).await?;
         let query = client.prepare(systems::of(system).left()).await?;
@@ -135,12 +135,12 @@ impl Database {
         }
     }
 
-    /// How many jobs the system's tables hold that are not yet done.
+    /// Returns how many jobs in the system's tables are not done yet.
     pub(crate) async fn left(&self, system: Name) -> Result<i64> {
         Ok(connect(&self.url).await?.query_one(systems::of(system).left(), &[]).await?.get(0))
     }
 
-    /// How many finished jobs the system's tables hold, if it keeps them.
+    /// Returns how many finished jobs the system's tables contain. `None` if the system does not keep them.
     pub(crate) async fn kept(&self, system: Name) -> Result<Option<i64>> {
         let Some(sql) = systems::of(system).kept() else { return Ok(None) };
         Ok(Some(connect(&self.url).await?.query_one(sql, &[]).await?.get(0)))

@@ -1,13 +1,13 @@
-//! How a worker process waits for the word to go.
+//! Makes a worker process wait for the start signal.
 
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use crate::handler;
 
-/// The line that says that a worker is connected and ready.
+/// The line that reports that a worker is connected and ready.
 pub(crate) const READY: &str = "ready";
 
-/// The gate before a worker's first claim: what happened before is not measured.
+/// The gate before a worker's first claim. The worker's start-up is before it and is not measured.
 pub(crate) struct Gate(());
 
 impl Gate {
@@ -15,15 +15,15 @@ impl Gate {
         Self(())
     }
 
-    /// Says that the worker is ready and waits for the word.
+    /// Reports that the worker is ready, and waits for the start signal.
     pub(crate) async fn pass(self) {
         handler::say(READY);
         let mut stdin = BufReader::new(tokio::io::stdin());
-        // An end of the input is the parent's end.
+        // If standard input ends, the parent has ended.
         if !matches!(stdin.read_line(&mut String::new()).await, Ok(1..)) {
             std::process::exit(0);
         }
-        // The same holds later.
+        // The same applies after the start signal.
         tokio::spawn(async move {
             let _ = stdin.read_line(&mut String::new()).await;
             std::process::exit(0);

@@ -1,4 +1,4 @@
-//! What the handlers of all systems do. Each system's own handler calls [`handle`] and nothing else.
+//! The handlers of all systems. Each system's own handler only calls [`handle`].
 
 use std::io::Write as _;
 use std::sync::OnceLock;
@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-/// How often a worker process looks at its counter.
+/// How often a worker process reads its counter.
 const LOOK: Duration = Duration::from_millis(5);
 
 static MODE: OnceLock<Mode> = OnceLock::new();
@@ -17,9 +17,9 @@ static STARTED: AtomicU64 = AtomicU64::new(0);
 /// The arguments of every job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Payload {
-    /// Tells jobs apart.
+    /// Identifies the job.
     pub(crate) id: i64,
-    /// Makes them as long as small jobs are.
+    /// Gives the arguments the size of a small job's.
     pub(crate) name: String,
 }
 
@@ -29,7 +29,7 @@ impl Payload {
         Self { id, name: "hello".to_owned() }
     }
 
-    /// Many of them.
+    /// Returns `n` payloads with id 1.
     pub(crate) fn many(n: usize) -> Vec<Self> {
         (0..n).map(|_| Self::new(1)).collect()
     }
@@ -46,7 +46,7 @@ pub(crate) enum Mode {
     Hang,
 }
 
-/// Decides for the process what its handlers do, and reports how many started.
+/// Sets what the handlers of this process do, and starts to report how many have started.
 pub(crate) fn start(mode: Mode) {
     let _ = MODE.set(mode);
     std::thread::spawn(|| {
@@ -85,7 +85,7 @@ pub(crate) fn unix_nanos() -> i128 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| i128::try_from(since.as_nanos()).unwrap_or(0))
 }
 
-/// A line to the process that started this one. Without it there is nobody left to work for.
+/// Prints a line for the parent process. If the parent is gone, it ends this process.
 pub(crate) fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {

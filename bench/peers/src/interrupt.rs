@@ -1,9 +1,9 @@
-//! Ctrl-C and SIGTERM end the measures, not the cleaning up.
+//! Ctrl-C and SIGTERM end the measures. The databases are dropped nevertheless.
 
 use anyhow::{Result, bail};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Does the work unless it is interrupted.
+/// Runs the work. Returns an error if it is interrupted.
 pub(crate) async fn or_stop(work: impl Future<Output = Result<()>>) -> Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     tokio::select! {

@@ -1,12 +1,13 @@
-//! Runs the same measures against `diesel-jobs` and other job queues for Rust, each at its documented best settings, in turns
-//! and on databases of their own, so that the figures of one run can be compared.
+//! Runs the same measures with `diesel-jobs` and other job queues for Rust, each with the best settings that its
+//! documentation names. The systems run in turns and on databases of their own, so that the figures of one run are
+//! comparable.
 //!
 //! ```text
 //! DATABASE_URL=postgres://.. cargo run --release --manifest-path bench/peers/Cargo.toml -- all
 //! ```
 //!
-//! Workers are processes of their own: the program starts itself again. Jobs are counted by their handlers, in the worker
-//! process; that every job is really done is then read from the system's own tables.
+//! Workers are separate processes: the program starts itself again. In the worker process, the handlers count the jobs.
+//! Afterwards the system's own tables must show that every job is done.
 
 mod args;
 mod child;
@@ -31,7 +32,7 @@ use args::{Args, WORKER, WorkerArgs};
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    // The same runtime for every system: a thread per core, as `#[tokio::main]` has it in each one's documentation.
+    // All systems use the same runtime: a thread per core. Their documentation uses `#[tokio::main]` too.
     let done = if std::env::args().nth(1).is_some_and(|word| word == WORKER) {
         worker::run(WorkerArgs::parse_from(std::env::args().skip(1))).await
     } else {

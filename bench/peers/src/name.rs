@@ -23,7 +23,7 @@ impl Name {
         Self::value_variants()
     }
 
-    /// As people write it.
+    /// Returns the name for people.
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Jobs => "jobs",
@@ -34,7 +34,7 @@ impl Name {
         }
     }
 
-    /// The crate whose version counts.
+    /// Returns the crate whose version is reported.
     pub(crate) fn package(self) -> &'static str {
         match self {
             Self::Jobs | Self::JobsRetainNone => "diesel-jobs",

@@ -1,4 +1,4 @@
-//! What is printed: a table for people, a line of JSON per measure for programs.
+//! Prints the results: a table for people, or one line of JSON per measure for programs.
 
 use serde_json::{Map, Value, json};
 
@@ -11,9 +11,9 @@ use crate::versions;
 pub(crate) struct Figures {
     pub(crate) system: Name,
     pub(crate) runs: Vec<f64>,
-    /// What went wrong in runs that have no figure.
+    /// The errors of runs without a figure.
     pub(crate) failures: Vec<String>,
-    /// What else is worth knowing.
+    /// Further values.
     pub(crate) notes: Map<String, Value>,
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct Report {
     pub(crate) measure: &'static str,
     pub(crate) variant: String,
     pub(crate) unit: &'static str,
-    /// How many jobs, where that is fixed.
+    /// The number of jobs, if it is fixed.
     pub(crate) n: Option<usize>,
     pub(crate) figures: Vec<Figures>,
 }
@@ -63,7 +63,7 @@ impl Report {
         line.into()
     }
 
-    /// Milliseconds have decimals that mean something; rates have none.
+    /// Rounds milliseconds to two decimals, and rates to whole numbers.
     fn round(&self, figure: f64) -> Value {
         let factor = if self.unit == "ms" { 100.0 } else { 1.0 };
         json!((figure * factor).round() / factor)
@@ -86,7 +86,7 @@ impl Report {
         text
     }
 
-    /// To the standard output.
+    /// Prints to standard output.
     #[expect(clippy::print_stdout, reason = "it is what the program is for")]
     pub(crate) fn print(&self, json: bool, server: &str) {
         if json {
@@ -97,13 +97,13 @@ impl Report {
     }
 }
 
-/// What goes on, for people who wait.
+/// Prints progress.
 #[expect(clippy::print_stderr, reason = "the standard output is for results")]
 pub(crate) fn progress(text: &str) {
     eprintln!("{text}");
 }
 
-/// What went wrong.
+/// Prints an error.
 #[expect(clippy::print_stderr, reason = "the standard output is for results")]
 pub(crate) fn complain(problem: &anyhow::Error) {
     eprintln!("error: {problem:#}");
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_came_to_an_end_has_no_figure() {
+    fn a_system_without_runs_has_no_figure() {
         let report = report("ms", &[]);
         let line = report.json("a server");
         assert_eq!(line["systems"]["jobs"], json!({"runs": [], "failures": ["lost a job"]}));

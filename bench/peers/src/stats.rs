@@ -1,6 +1,6 @@
 //! Medians and percentiles.
 
-/// The middle of some figures; of an even number of them, the mean of the middle two.
+/// Returns the median. For an even number of figures it is the mean of the middle two. NaN if there are none.
 pub(crate) fn median(figures: &[f64]) -> f64 {
     let sorted = sorted(figures);
     let middle = sorted.len() / 2;
@@ -11,7 +11,7 @@ pub(crate) fn median(figures: &[f64]) -> f64 {
     }
 }
 
-/// The smallest figure that so many percent of all do not exceed.
+/// Returns the smallest figure that at least this percentage of all figures does not exceed. NaN if there are none.
 pub(crate) fn percentile(figures: &[f64], percent: f64) -> f64 {
     let sorted = sorted(figures);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rank is small and not negative")]
@@ -19,7 +19,7 @@ pub(crate) fn percentile(figures: &[f64], percent: f64) -> f64 {
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
 }
 
-/// The smallest and the largest.
+/// Returns the smallest and the largest figure.
 pub(crate) fn range(figures: &[f64]) -> (f64, f64) {
     figures.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(min, max), figure| (min.min(*figure), max.max(*figure)))
 }

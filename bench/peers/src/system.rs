@@ -1,4 +1,4 @@
-//! What a system has to offer to be measured.
+//! The interface that a system implements to be measured.
 
 use anyhow::Result;
 use async_trait::async_trait;
@@ -9,31 +9,31 @@ use crate::handler::Payload;
 /// A job queue.
 #[async_trait(?Send)]
 pub(crate) trait System: Sync {
-    /// What was set, for the reader of the results.
+    /// Returns the settings in use, for the report.
     fn settings(&self) -> &'static str;
 
     /// Creates the schema in an empty database.
     async fn migrate(&self, url: &str) -> Result<()>;
 
-    /// Connects somebody who enqueues. One connection, held: nobody pays for a pool.
+    /// Connects a producer. It holds one connection, so that no system has the cost of a pool.
     async fn producer(&self, url: &str) -> Result<Box<dyn Producer>>;
 
-    /// Connects a worker, passes the gate, works for ever.
+    /// Connects a worker, passes the gate, and runs jobs until the process is killed.
     async fn work(&self, url: &str, gate: Gate) -> Result<()>;
 
-    /// A query that answers how many jobs are not yet done, as `bigint`; cheap when there are none.
+    /// Returns a query for the number of jobs that are not done, as `bigint`. It must be cheap when there are none.
     fn left(&self) -> &'static str;
 
-    /// A query that answers how many finished jobs are kept, as `bigint`; `None` if the system keeps none.
+    /// Returns a query for the number of finished jobs that are kept, as `bigint`. `None` if the system keeps none.
     fn kept(&self) -> Option<&'static str>;
 }
 
-/// Somebody who enqueues.
+/// Enqueues jobs.
 #[async_trait]
 pub(crate) trait Producer: Send {
-    /// One job in a transaction of its own.
+    /// Enqueues one job in a transaction of its own.
     async fn one(&mut self, job: Payload) -> Result<()>;
 
-    /// Many jobs, by the system's own way for many.
+    /// Enqueues many jobs with the system's own bulk function.
     async fn many(&mut self, jobs: Vec<Payload>) -> Result<()>;
 }

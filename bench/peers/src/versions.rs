@@ -1,8 +1,8 @@
-//! Which versions were compared: those of the lock file, which the program was built with.
+//! The compared versions. They come from the lock file with which the program was built.
 
 const LOCK: &str = include_str!("../Cargo.lock");
 
-/// The version of a package.
+/// Returns the version of a package.
 pub(crate) fn of(package: &str) -> &'static str {
     find(LOCK, package).unwrap_or("unknown")
 }

@@ -1,4 +1,4 @@
-//! A worker process: connects, says so, waits for the word to go, and works until it is killed.
+//! A worker process: it connects, reports that, waits for the start signal, and runs jobs until it is killed.
 
 use anyhow::Result;
 
@@ -6,7 +6,7 @@ use crate::args::WorkerArgs;
 use crate::gate::Gate;
 use crate::{handler, systems};
 
-/// The whole process.
+/// Runs the whole process.
 pub(crate) async fn run(args: WorkerArgs) -> Result<()> {
     handler::start(args.mode);
     systems::of(args.system).work(&args.database_url, Gate::new()).await

@@ -1,4 +1,4 @@
-//! Worker processes, started and heard by the benchmark.
+//! Worker processes that the benchmark starts, and whose output it reads.
 
 mod process;
 mod timeline;
@@ -13,28 +13,29 @@ use crate::worker_process::Role;
 use process::{Event, Process};
 pub(crate) use timeline::Timeline;
 
-/// A fleet that completes nothing for so long is stuck.
+/// A fleet that completes no job for this long is stuck.
 const STUCK: Duration = Duration::from_secs(60);
-/// What a worker may take to connect.
+/// How long a worker may take to connect.
 const CONNECT: Duration = Duration::from_secs(30);
 
-/// Workers of one kind on one database, killed with this value.
+/// Workers of one role on one database. They are killed when this value is dropped.
 pub(crate) struct Fleet {
     processes: Vec<Process>,
     events: mpsc::UnboundedReceiver<(usize, Event)>,
     completed: Vec<u64>,
-    /// The total, for others to watch.
+    /// The total of completed jobs, for other tasks.
     total: watch::Sender<u64>,
-    /// What was completed when, over all processes, since `start`.
+    /// How many jobs all processes had completed at which time since `start`.
     pub(crate) timeline: Timeline,
-    /// Starts of probes that nobody has asked for yet: job and nanoseconds since 1970.
+    /// Starts of probes that were not returned yet: the job's id, and nanoseconds since 1970.
     started: VecDeque<(i64, u128)>,
-    /// How long claims took, in microseconds.
+    /// The durations of claims, in microseconds.
     pub(crate) claims: Vec<f64>,
 }
 
 impl Fleet {
-    /// Starts the processes and waits until each has reached the database. They do nothing before [`start`](Self::start).
+    /// Starts the processes and waits until each has connected to the database. They do nothing before
+    /// [`start`](Self::start).
     pub(crate) async fn connect(url: &str, number: usize, role: &Role) -> Result<Self> {
         let (sender, events) = mpsc::unbounded_channel();
         let processes: Vec<Process> =
@@ -66,7 +67,7 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// Tells all to begin; the clock runs from here.
+    /// Starts all workers. The time is measured from here.
     pub(crate) async fn start(&mut self) -> Result<()> {
         self.timeline = Timeline::new(Instant::now());
         for process in &mut self.processes {
@@ -75,17 +76,17 @@ impl Fleet {
         Ok(())
     }
 
-    /// How many jobs are completed, as far as heard.
+    /// Returns how many jobs are completed, according to the reports received so far.
     pub(crate) fn completed(&self) -> u64 {
         self.completed.iter().sum()
     }
 
-    /// The same for another task, as far as this one listens.
+    /// Returns a receiver of the total for another task. It changes only while this task reads reports.
     pub(crate) fn watch(&self) -> watch::Receiver<u64> {
         self.total.subscribe()
     }
 
-    /// Waits until so many jobs are completed, in all, and answers how long that took since `start`.
+    /// Waits until this many jobs are completed in total. Returns how long that took since `start`.
     pub(crate) async fn until(&mut self, jobs: u64) -> Result<Duration> {
         let mut before = self.completed();
         let mut progress = Instant::now();
@@ -104,7 +105,7 @@ impl Fleet {
         Ok(self.timeline.last())
     }
 
-    /// Listens for so long.
+    /// Reads reports for this long.
     pub(crate) async fn hear(&mut self, time: Duration) -> Result<()> {
         let deadline = tokio::time::Instant::now() + time;
         while let Ok(event) = tokio::time::timeout_at(deadline, self.events.recv()).await {
@@ -114,7 +115,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Waits for the next start of a probe: its job, and when, in nanoseconds since 1970.
+    /// Waits for the next start of a probe. Returns the job's id, and the time in nanoseconds since 1970.
     pub(crate) async fn next_start(&mut self) -> Result<(i64, u128)> {
         loop {
             if let Some(start) = self.started.pop_front() {
@@ -126,12 +127,12 @@ impl Fleet {
         }
     }
 
-    /// The processes' numbers.
+    /// Returns the PIDs of the processes.
     pub(crate) fn pids(&self) -> Vec<u32> {
         self.processes.iter().filter_map(Process::pid).collect()
     }
 
-    /// Lets the workers drain, as on SIGTERM, and waits for their end.
+    /// Makes the workers drain, as on SIGTERM, and waits until they have ended.
     pub(crate) async fn stop(mut self) -> Result<()> {
         for process in &mut self.processes {
             process.say("stop").await?;

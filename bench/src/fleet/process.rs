@@ -12,22 +12,22 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::worker_process::Role;
 
-/// Lines of the log that are kept for a complaint.
+/// How many lines of the log are kept for an error message.
 const LOG: usize = 20;
-/// What a drain may take.
+/// How long a drain may take.
 const END: Duration = Duration::from_secs(60);
 
-/// What a process tells.
+/// A report of a process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Event {
     Connected,
-    /// In all, since its start.
+    /// The total since the start of the process.
     Completed(u64),
-    /// Job, nanoseconds since 1970.
+    /// The job's id, and nanoseconds since 1970.
     Started(i64, u128),
     /// Microseconds.
     Claimed(f64),
-    /// Its output is closed.
+    /// The output of the process is closed.
     Ended,
 }
 
@@ -45,7 +45,7 @@ impl Event {
     }
 }
 
-/// Killed when dropped.
+/// A worker process. It is killed when dropped.
 pub(super) struct Process {
     child: Child,
     stdin: ChildStdin,
@@ -99,13 +99,13 @@ impl Process {
         self.stdin.write_all(format!("{word}\n").as_bytes()).await.context("a worker process does not listen any more")
     }
 
-    /// Waits for its end.
+    /// Waits until the process has ended.
     pub(super) async fn ended(&mut self) -> Result<()> {
         tokio::time::timeout(END, self.child.wait()).await.context("a worker process does not end")??;
         Ok(())
     }
 
-    /// The end of its log, once it has had a moment to arrive.
+    /// Returns the last lines of its log. It waits a moment first, because they may still arrive.
     pub(super) async fn complaint(&self) -> String {
         tokio::time::sleep(Duration::from_millis(100)).await;
         let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_are_read_and_anything_else_is_passed_over() {
+    fn events_are_parsed_and_other_lines_are_ignored() {
         assert_eq!(Event::parse("connected"), Some(Event::Connected));
         assert_eq!(Event::parse("completed 12"), Some(Event::Completed(12)));
         assert_eq!(Event::parse("started 7 1700000000000000001"), Some(Event::Started(7, 1_700_000_000_000_000_001)));

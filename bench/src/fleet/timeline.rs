@@ -1,8 +1,8 @@
-//! How many jobs were completed when.
+//! Records how many jobs were completed at which time.
 
 use std::time::{Duration, Instant};
 
-/// Growing totals and the moments they were heard of.
+/// Growing totals, with the times at which they were received.
 #[derive(Clone, Debug)]
 pub(crate) struct Timeline {
     begun: Instant,
@@ -18,12 +18,12 @@ impl Timeline {
         self.points.push((at.saturating_duration_since(self.begun), total));
     }
 
-    /// From the start to the newest completion.
+    /// Returns the time from the start to the newest completion.
     pub(crate) fn last(&self) -> Duration {
         self.points.last().map(|(at, _)| *at).unwrap_or_default()
     }
 
-    /// Jobs per second in each full window of this length, from the start on, as far as `until`.
+    /// Returns the jobs per second in each full window of this length, from the start until `until`.
     pub(crate) fn windows(&self, length: Duration, until: Duration) -> Vec<f64> {
         let total_at = |at: Duration| self.points.iter().rfind(|(when, _)| *when <= at).map_or(0, |(_, total)| *total);
         let number = (until.as_secs_f64() / length.as_secs_f64() + 0.01).floor() as u32;

@@ -1,4 +1,4 @@
-//! A connection that takes jobs and ends them, one after the other, and opens itself anew when it is cut.
+//! A connection that takes and ends one job after the other. It connects again when it is cut.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,16 +9,16 @@ use tokio_postgres::{Client, Statement};
 
 use super::Recipe;
 
-/// After a look that found nothing.
+/// The pause after a statement that found no job.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// What all connections together have done.
 #[derive(Debug)]
 pub(crate) struct Tally {
-    /// How often each job was run, by id.
+    /// How often each job was run. The index is the job's id.
     runs: Vec<AtomicU32>,
     pub(crate) ended: AtomicU64,
-    /// Statements that failed because another transaction was in the way.
+    /// Statements that failed because of a conflict with another transaction.
     pub(crate) conflicts: AtomicU64,
     pub(crate) over: AtomicBool,
 }
@@ -33,7 +33,7 @@ impl Tally {
         }
     }
 
-    /// Jobs that were run more than once.
+    /// Returns how many jobs were run more than once.
     pub(crate) fn repeated(&self) -> usize {
         self.runs.iter().filter(|runs| runs.load(Ordering::Relaxed) > 1).count()
     }
@@ -45,7 +45,7 @@ impl Tally {
     }
 }
 
-/// Works until the tally is over.
+/// Takes and ends jobs until the tally is over.
 pub(crate) async fn work(url: &str, recipe: &Recipe, tally: &Tally) -> Result<()> {
     while !tally.over.load(Ordering::Relaxed) {
         let hand = Hand::connect(url, recipe).await?;
@@ -56,7 +56,7 @@ pub(crate) async fn work(url: &str, recipe: &Recipe, tally: &Tally) -> Result<()
                 Err(error) if is_conflict(&error) => {
                     tally.conflicts.fetch_add(1, Ordering::Relaxed);
                 }
-                // The server says that it ends the connection before the connection is closed.
+                // The server sends this error before it closes the connection.
                 Err(error) if error.code() == Some(&SqlState::ADMIN_SHUTDOWN) => break,
                 Err(error) => return Err(error.into()),
             }
@@ -84,7 +84,7 @@ impl<'r> Hand<'r> {
         Ok(Self { client, take, end, recipe })
     }
 
-    /// Takes a job, runs it (it does nothing), ends it.
+    /// Takes a job, runs it (it does nothing), and ends it.
     async fn one(&self, tally: &Tally) -> Result<(), tokio_postgres::Error> {
         let done = self.take_and_end(tally).await;
         if done.is_err() && self.recipe.begin.is_some() {
@@ -100,7 +100,7 @@ impl<'r> Hand<'r> {
         let taken: Option<i64> = self.client.query_opt(&self.take, &[]).await?.map(|row| row.get(0));
         if let Some(id) = taken {
             tally.run(id);
-            // A job that has run is ended: one that lost a race tries again.
+            // The job has run, so it must be ended: after a conflict the statement is tried again.
             while let Err(error) = self.client.execute(&self.end, &[&id]).await {
                 if self.recipe.begin.is_some() || !is_conflict(&error) {
                     return Err(error);

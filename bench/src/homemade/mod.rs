@@ -1,5 +1,5 @@
-//! Queues as blog posts teach to write them: a table of one's own, a statement that takes a job, a statement that ends it.
-//! One connection takes one job at a time.
+//! Queues as blog posts teach to write them: a table, a statement that takes a job, and a statement that ends it. One
+//! connection takes one job at a time.
 
 mod hand;
 mod recipe;

@@ -1,18 +1,18 @@
-//! The statements, one recipe each. None has retries, priorities, schedules or a look at dead workers.
+//! The statements, one recipe each. None has retries, priorities or schedules, and none detects dead workers.
 
 /// How a job is taken and ended.
 #[derive(Debug)]
 pub(crate) struct Recipe {
     pub(crate) name: &'static str,
-    /// Its table, `todo`.
+    /// The statements that create its table, `todo`.
     pub(crate) table: &'static str,
-    /// What is said before each job, to hold a transaction open while the job runs.
+    /// The statement before each job. It opens a transaction that stays open while the job runs.
     pub(crate) begin: Option<&'static str>,
-    /// Answers the id of the job taken, or nothing.
+    /// Returns the id of the job that it takes, or no row.
     pub(crate) take: &'static str,
-    /// With the id as `$1`.
+    /// The id is `$1`.
     pub(crate) end: &'static str,
-    /// What is said after each job.
+    /// The statement after each job.
     pub(crate) after: Option<&'static str>,
 }
 

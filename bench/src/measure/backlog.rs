@@ -1,4 +1,5 @@
-//! `backlog`: how fast the first jobs of a long queue are drained, beside jobs scheduled for later, beside a long history.
+//! `backlog`: how fast the first jobs of a long queue are drained, also beside jobs scheduled for later, and beside a
+//! long history.
 
 use anyhow::Result;
 
@@ -9,9 +10,9 @@ use crate::report::{Line, Run};
 use crate::server::Database;
 use crate::worker_process::Role;
 
-/// Jobs that are counted, from the start on.
+/// How many jobs are counted, from the start on.
 const FIRST: u64 = 10_000;
-/// Priorities of the scheduled jobs; what waits has 0.
+/// Priorities of the scheduled jobs. The waiting jobs have priority 0.
 const PRIORITIES: [i16; 5] = [-10, 0, 5, 10, 20];
 
 struct Variant {
@@ -73,7 +74,7 @@ pub(crate) async fn measure(bench: &Bench) -> Result<()> {
 async fn ours(database: &Database<'_>, first: u64) -> Result<Run> {
     let mut fleet = Fleet::run(&database.url, 1, &Role::default()).await?;
     let time = fleet.until(first).await?;
-    // What it has prefetched goes back, so that the next run finds nothing under a lease.
+    // The worker releases its prefetched jobs, so that the next run finds no leased job.
     fleet.stop().await?;
     Ok(Run::new(first as f64 / time.as_secs_f64()))
 }

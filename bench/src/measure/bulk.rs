@@ -36,7 +36,7 @@ async fn ours(bench: &Bench, jobs: usize) -> Result<Run> {
     Ok(Run::new(jobs as f64 / time.as_secs_f64()))
 }
 
-/// Also by COPY, for comparison.
+/// Measures COPY too, for comparison.
 async fn raw(bench: &Bench, jobs: usize) -> Result<Run> {
     let database = bench.server.create().await?;
     let mut enqueuer = BulkEnqueuer::connect(&database.url).await?;

@@ -10,11 +10,11 @@ use crate::server::Database;
 use crate::worker_process::Role;
 
 const PROCESSES: [usize; 4] = [1, 4, 16, 64];
-/// Jobs at once in each process.
+/// Slots of each process.
 const SLOTS: usize = 4;
 /// Connections that a worker holds while it drains: claims and finishes, heartbeat, listener.
 const CONNECTIONS: usize = 4;
-/// Connections that others need: the program itself, and what the server reserves.
+/// Connections for everything else: the program itself, and those that the server reserves.
 const OTHERS: usize = 10;
 
 pub(crate) async fn measure(bench: &Bench) -> Result<()> {
@@ -62,7 +62,7 @@ async fn ours(bench: &Bench, processes: usize, jobs: u64) -> Result<Run> {
     Ok(Run::new(jobs as f64 / time.as_secs_f64()))
 }
 
-/// As many connections that claim, and as many that finish.
+/// Uses as many connections that claim as there are processes, and as many that finish.
 async fn raw(bench: &Bench, processes: usize, jobs: u64) -> Result<Run> {
     let database = prepare(bench, jobs).await?;
     let mut flow = Flow::connect(&database.url, processes, End::Kept).await?;

@@ -1,5 +1,5 @@
-//! `drain`: jobs enqueued before the workers start. The clock runs from the word to start, when every worker has reached
-//! the database, to the last finish written.
+//! `drain`: jobs enqueued before the workers start. The time runs from the start signal, when every worker has
+//! connected to the database, to the last finish.
 
 use anyhow::{Result, ensure};
 
@@ -10,7 +10,7 @@ use crate::report::{Line, Run};
 use crate::server::Database;
 use crate::worker_process::Role;
 
-/// Connections of a worker's transactional handlers, by default.
+/// Connections for a worker's transactional handlers, by default.
 const HANDLERS: usize = 16;
 
 struct Variant {
@@ -90,7 +90,7 @@ async fn raw(bench: &Bench, variant: &Variant, jobs: u64) -> Result<Run> {
     Ok(Run::new(jobs as f64 / time.as_secs_f64()))
 }
 
-/// A figure counts only if the tables agree.
+/// Fails if the tables do not contain the expected rows: then the figure is not valid.
 async fn check(database: &Database<'_>, variant: &Variant, jobs: u64) -> Result<()> {
     let left = database.count("select (select count(*) from jobs.ready) + (select count(*) from jobs.running)").await?;
     let history = database.count("select count(*) from jobs.finished where state = 1").await?;

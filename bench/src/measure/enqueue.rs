@@ -1,7 +1,7 @@
 //! `enqueue`: one job at a time, each in a transaction of its own, from several connections at once.
 //!
-//! *Workers busy*: the worker has more to do than it can, in another queue, and nobody waits to be woken. *Worker idle*:
-//! it serves the queue, is woken, and runs the jobs meanwhile.
+//! *Workers busy*: the worker has more jobs than it can run, in another queue, so no idle worker waits for a
+//! notification. *Worker idle*: the worker serves this queue, is notified, and runs the jobs during the measure.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ use crate::report::{Line, Run, percentile};
 use crate::server::Database;
 use crate::worker_process::Role;
 
-/// Slow jobs, more than a worker gets through while a variant is measured.
+/// How many slow jobs are enqueued. A worker cannot complete them while a variant is measured.
 const SLOW: u64 = 50_000;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub(crate) async fn measure(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// Both sides take turns on one database: what they share, the disk and the worker, is in the same mood for both.
+/// Both sides take turns on one database, so that the disk and the worker are in the same state for both.
 async fn variant(bench: &Bench, name: &str, client: Client, busy: bool) -> Result<Line> {
     let seconds = bench.options.time(4);
     let time = Duration::from_secs(seconds);
@@ -134,7 +134,7 @@ async fn raw(database: &Database<'_>, connections: usize, time: Duration) -> Res
     rate(begun, tasks).await
 }
 
-/// Jobs per second of all tasks, each of which answers how many milliseconds each of its jobs took.
+/// Returns the jobs per second of all tasks. Each task returns how many milliseconds each of its jobs took.
 async fn rate(begun: Instant, mut tasks: JoinSet<Result<Vec<f64>>>) -> Result<Run> {
     let mut took = Vec::new();
     while let Some(task) = tasks.join_next().await {

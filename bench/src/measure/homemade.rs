@@ -1,5 +1,6 @@
-//! `homemade`: queues as blog posts teach to write them, beside ours. So many connections take one job at a time each; ours is one
-//! worker with so many slots. At half-time one connection in eight is cut, as when a process dies.
+//! `homemade`: queues as blog posts teach to write them, compared with diesel-jobs. Each of their connections takes one
+//! job at a time; diesel-jobs runs one worker with as many slots. At half-time, one in eight of their connections is
+//! cut, as when a process dies.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,11 +20,11 @@ use crate::worker_process::Role;
 const AT_ONCE: [usize; 4] = [1, 8, 32, 128];
 const JOBS: u64 = 200_000;
 const SECONDS: u64 = 10;
-/// Of so many connections one is cut.
+/// One in this many connections is cut.
 const CUT: usize = 8;
-/// Connections that others need: the program itself, the worker's own, and what the server reserves.
+/// Connections for everything else: the program itself, the worker's own, and those that the server reserves.
 const OTHERS: usize = 16;
-/// Backends hand in what they counted within a second.
+/// PostgreSQL's backends report their statistics within a second.
 const COUNTED: Duration = Duration::from_millis(1500);
 
 pub(crate) async fn measure(bench: &Bench) -> Result<()> {
@@ -92,7 +93,7 @@ async fn theirs(bench: &Bench, recipe: &'static Recipe, at_once: usize, jobs: u6
         hand.context("a connection failed")??;
     }
 
-    // Nobody runs anything any more.
+    // No job runs any more, so a job in this state is stuck.
     let stuck = match recipe.table.contains("status") {
         true => database.count("select count(*) from todo where status = 'running'").await?,
         false => 0,
@@ -106,7 +107,7 @@ async fn theirs(bench: &Bench, recipe: &'static Recipe, at_once: usize, jobs: u6
     Ok(run)
 }
 
-/// Cuts so many of the connections that take jobs.
+/// Cuts this many of the connections that take jobs.
 async fn cut(database: &Database<'_>, number: usize) -> Result<()> {
     let sql = format!(
         "select pg_terminate_backend(pid) from pg_stat_activity
@@ -116,7 +117,7 @@ async fn cut(database: &Database<'_>, number: usize) -> Result<()> {
     Ok(())
 }
 
-/// What the tables of a schema hold besides what is wanted of them, per thousand jobs that were ended.
+/// Adds the dead rows of the schema's tables, per ended job.
 async fn bloat(database: &Database<'_>, run: Run, ended: f64, schema: &str) -> Result<Run> {
     tokio::time::sleep(COUNTED).await;
     let dead =

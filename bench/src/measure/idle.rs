@@ -1,5 +1,5 @@
-//! `idle`: what a worker costs that has nothing to do. Transactions are counted by the server, those of its own
-//! housekeeping are taken off; CPU time is the worker process's.
+//! `idle`: the cost of a worker without jobs. The server counts its transactions; those of the server's own
+//! housekeeping are subtracted. CPU time is that of the worker process.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::report::{Line, Run};
 use crate::server::Database;
 use crate::worker_process::Role;
 
-/// Start-up is over, and the server has counted it.
+/// After this time a start is over, and the server has counted its transactions.
 const CALM: Duration = Duration::from_secs(12);
 
 pub(crate) async fn measure(bench: &Bench) -> Result<()> {
@@ -23,7 +23,7 @@ pub(crate) async fn measure(bench: &Bench) -> Result<()> {
         let time = Duration::from_secs(seconds);
         let database = bench.server.create().await?;
         database.settle().await?;
-        // What preparing the database took is counted by now.
+        // Until then the server has counted the preparation of the database.
         tokio::time::sleep(CALM).await;
         let housekeeping = transactions(bench, &database, time).await?;
         let runs = bench.repeat(NAME, async || idle(bench, &database, housekeeping, time).await).await?;
@@ -49,7 +49,7 @@ async fn idle(bench: &Bench, database: &Database<'_>, housekeeping: f64, time: D
     })
 }
 
-/// Transactions per second, seen from another database.
+/// Returns the transactions per second. The query runs in another database, so it does not count itself.
 async fn transactions(bench: &Bench, database: &Database<'_>, time: Duration) -> Result<f64> {
     let before = bench.server.transactions(&database.name).await?;
     tokio::time::sleep(time).await;

@@ -1,8 +1,8 @@
 //! `latency`: how long an idle worker takes to begin a job.
 //!
-//! *At once*: from the answer to the enqueue, which is its commit, to the first line of the handler; raw: from the answer
-//! to an insert that notifies, to the answer to the claim of whoever listens. *Scheduled*: from the time the job is due,
-//! by the database's clock, to the first line of the handler. All clocks are this machine's.
+//! *At once*: from the answer to the enqueue, which follows its commit, to the first line of the handler. The raw
+//! baseline: from the answer to an insert that notifies, to the answer to the listener's claim. *Scheduled*: from the
+//! time when the job is due, by the database's clock, to the first line of the handler. All clocks are this machine's.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -18,11 +18,11 @@ use crate::report::{Line, Run, percentile};
 use crate::server::Database;
 use crate::worker_process::Role;
 
-/// Between two jobs.
+/// The time between two jobs.
 pub(super) const PACE: Duration = Duration::from_millis(20);
-/// Milliseconds that are none.
+/// Latencies up to this many milliseconds are treated as zero.
 const NOTHING: f64 = 0.05;
-/// What a worker needs to find out that it has nothing to do.
+/// How long a worker needs to become idle.
 const CALM: Duration = Duration::from_secs(2);
 
 pub(crate) async fn measure(bench: &Bench) -> Result<()> {
@@ -35,7 +35,8 @@ pub(crate) async fn measure(bench: &Bench) -> Result<()> {
         let runs =
             bench.alternate(AT_ONCE, async || at_once(bench, jobs).await, async || raw(bench, jobs).await).await?;
         let mut line = line(AT_ONCE).with(&runs);
-        // Raw often has the job before its client knows of the commit: a ratio to nothing says nothing.
+        // The raw listener often has the job before its client receives the answer to the commit. A ratio to almost
+        // zero has no meaning.
         line.ratio = line.ratio.filter(|_| line.raw > Some(NOTHING));
         bench.report(&mut lines, line)?;
     }
@@ -71,13 +72,13 @@ async fn at_once(bench: &Bench, jobs: u64) -> Result<Run> {
     Ok(summary(&waited))
 }
 
-/// Milliseconds from when each job was enqueued to when it was started.
+/// Returns the milliseconds from each job's enqueue to its start.
 pub(super) async fn waited(fleet: &mut Fleet, enqueued: &HashMap<i64, u128>) -> Result<Vec<f64>> {
     let mut waited = Vec::new();
     for _ in 0..enqueued.len() {
         let (id, started) = fleet.next_start().await?;
         let enqueued = *enqueued.get(&id).context("a job that nobody enqueued")?;
-        // A worker may begin before the answer has reached the client.
+        // A worker may begin before the client has received the answer to its commit.
         waited.push(started.saturating_sub(enqueued) as f64 / 1e6);
     }
     Ok(waited)
@@ -90,7 +91,7 @@ async fn scheduled(bench: &Bench, jobs: u64) -> Result<Run> {
     let mut ticks = tokio::time::interval(PACE);
     for number in 0..jobs {
         ticks.tick().await;
-        // From half a second to two seconds, in no order.
+        // From 0.5 s to 2 s, in no order.
         let delay = Duration::from_millis(500 + number * 677 % 1500);
         Probe { id: 1, name: "hello".to_owned() }.delay(delay).enqueue(&mut conn).await?;
     }

@@ -1,4 +1,4 @@
-//! `memory`: what a worker process occupies after many jobs, and in front of a long queue.
+//! `memory`: the memory of a worker process after many jobs, and with a long queue.
 
 use std::time::Duration;
 

@@ -23,7 +23,8 @@ use anyhow::{Context as _, Result};
 use crate::bench::Bench;
 use crate::cli::Measure;
 
-/// In the order of `all`. The two that compare with something else than raw statements take as long as all others together.
+/// The measures of `all`, in this order. The two others do not compare with raw statements; they take as long as all of
+/// these together.
 const EACH: [Measure; 11] = [
     Measure::Enqueue,
     Measure::Bulk,
@@ -65,7 +66,7 @@ pub(crate) async fn run(bench: &Bench, measure: Measure) -> Result<()> {
     Ok(())
 }
 
-/// Does something and answers how many milliseconds it took.
+/// Returns how many milliseconds `work` took.
 async fn timed<T>(work: impl Future<Output = Result<T>>) -> Result<f64> {
     let begun = Instant::now();
     work.await?;

@@ -1,5 +1,5 @@
-//! `neighbour`: what the jobs cost the rest of the application: pgbench's own transactions, at a fixed rate, while the same server
-//! carries so many jobs a second, in the same database and in another one.
+//! `neighbour`: what jobs cost the rest of the application. It measures pgbench's own transactions, at a fixed rate,
+//! while the same server runs a given number of jobs per second, in the same database and in another one.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,7 +20,7 @@ const SECONDS: u64 = 20;
 const TRANSACTIONS: &str = "200";
 const CLIENTS: &str = "4";
 const SCALE: &str = "10";
-/// Jobs are under way when pgbench begins.
+/// How long jobs run before pgbench begins.
 const LEAD: Duration = Duration::from_secs(2);
 
 pub(crate) async fn measure(bench: &Bench) -> Result<()> {
@@ -79,7 +79,7 @@ async fn beside(bench: &Bench, pgbench: &Path, rate: u32, elsewhere: bool, secon
     Ok(run)
 }
 
-/// Runs pgbench and answers how many milliseconds each transaction took.
+/// Runs pgbench. Returns how many milliseconds each transaction took.
 async fn transact(pgbench: PathBuf, url: String, seconds: u64) -> Result<Vec<f64>> {
     let logs = tempfile::tempdir().context("a directory for pgbench's log")?;
     let time = seconds.to_string();
@@ -92,7 +92,7 @@ async fn transact(pgbench: PathBuf, url: String, seconds: u64) -> Result<Vec<f64
     let mut latencies = Vec::new();
     for file in std::fs::read_dir(logs.path())? {
         let text = std::fs::read_to_string(file?.path())?;
-        // client, transaction, microseconds, ..
+        // Fields of a line: client, transaction, microseconds, ..
         latencies
             .extend(text.lines().filter_map(|line| line.split(' ').nth(2)?.parse::<f64>().ok()).map(|us| us / 1000.0));
     }
@@ -105,7 +105,7 @@ fn succeeded(status: &std::process::ExitStatus, what: &str) -> Result<()> {
     Ok(())
 }
 
-/// pgbench as it came with the server: beside `pg_config`'s other programs, or in the PATH.
+/// Returns the path of the server's pgbench: beside `pg_config`'s other programs, or in the PATH.
 async fn program() -> Result<PathBuf> {
     if let Ok(answer) = Command::new("pg_config").arg("--bindir").output().await {
         let beside = Path::new(String::from_utf8_lossy(&answer.stdout).trim()).join("pgbench");

@@ -1,6 +1,6 @@
-//! `snapshot`: what becomes of the figures while another session holds an old snapshot, so that nothing that died since
-//! can be cleaned up. *Saturated*: as `steady`, the rate of the last of twelve windows. *At 500 jobs/s*: how long a claim
-//! takes, with and without such a session.
+//! `snapshot`: the figures while another session holds an old snapshot, so that no row that died since can be vacuumed.
+//! *Saturated*: the measure `steady`; the figure is the rate of the last of twelve windows. *At 500 jobs/s*: how long a
+//! claim takes, with and without such a session.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::server::{Database, connect};
 use crate::worker_process::Role;
 
 const WINDOWS: u32 = 12;
-/// Jobs enqueued each second at the fixed rate.
+/// Jobs enqueued per second at the fixed rate.
 const OFFERED: u32 = 500;
 
 pub(crate) async fn measure(bench: &Bench) -> Result<()> {
@@ -81,7 +81,7 @@ async fn fixed_rate(bench: &Bench, lines: &mut Vec<Line>) -> Result<()> {
     Ok(())
 }
 
-/// A session that will see the database as it is now, for as long as it lives.
+/// Opens a session that keeps a snapshot of the database as of now, until it is dropped.
 async fn pin(database: &Database<'_>) -> Result<Client> {
     let client = connect(&database.url).await?;
     client.batch_execute("begin isolation level repeatable read; select count(*) from jobs.ready").await?;
@@ -108,7 +108,7 @@ async fn claims(bench: &Bench, time: Duration, pinned: bool) -> Result<Run> {
     let took: Vec<f64> = fleet.claims.iter().map(|micros| micros / 1000.0).collect();
     drop((fleet, pin));
     database.close().await?;
-    // Dead rows have gathered by then.
+    // By then dead rows have accumulated.
     let late = &took[took.len() / 2..];
     Ok(Run::new(percentile(&took, 99.0))
         .with("p50", percentile(&took, 50.0))

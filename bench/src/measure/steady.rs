@@ -1,4 +1,4 @@
-//! `steady`: one producer, one worker process, everything at once and at saturation.
+//! `steady`: one producer and one worker process. Enqueues, claims and finishes run at the same time, at saturation.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::report::{Line, Run};
 use crate::server::{Counters, Database};
 use crate::worker_process::Role;
 
-/// Backends hand in what they counted within a second, unless they are busy.
+/// PostgreSQL's backends report their statistics within a second, unless they are busy.
 const COUNTED: Duration = Duration::from_millis(1500);
 
 pub(crate) async fn measure(bench: &Bench) -> Result<()> {
@@ -61,7 +61,7 @@ async fn raw(bench: &Bench, time: Duration) -> Result<Run> {
     Ok(run)
 }
 
-/// The rate, and what each job cost the server.
+/// Returns the rate, and what each job cost the server.
 async fn count(database: &Database<'_>, before: Counters, jobs: u64, time: Duration) -> Result<Run> {
     let after = {
         tokio::time::sleep(COUNTED).await;

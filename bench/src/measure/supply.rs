@@ -1,4 +1,5 @@
-//! A producer that keeps the number of waiting jobs near one figure, in bulk, throttled by that figure alone.
+//! A producer that keeps the number of waiting jobs near a fixed figure. It enqueues in bulk, as soon as fewer jobs
+//! wait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,23 +14,23 @@ use crate::kinds::Noop;
 use crate::raw::BulkEnqueuer;
 use crate::server::Database;
 
-/// Jobs that wait.
+/// How many jobs wait.
 pub(super) const WAITING: u64 = 10_000;
 /// Jobs per call.
 const BATCH: u64 = 500;
-/// Connections that enqueue at a steady pace.
+/// Connections that enqueue at a fixed rate, one job at a time.
 const PRODUCERS: u32 = 16;
-/// Batches per second of a producer that enqueues in steps.
+/// Batches per second of a producer that enqueues at a fixed rate, in batches.
 const STEPS: u32 = 100;
 
-/// A producer at work; it ends with this value.
+/// A running producer. It ends when dropped.
 pub(super) struct Supply {
     tasks: JoinSet<Result<()>>,
     enqueued: Arc<AtomicU64>,
 }
 
 impl Supply {
-    /// Enqueues as an application does, in batches of 500.
+    /// Enqueues like an application, in batches of 500.
     pub(super) async fn ours(database: &Database<'_>, done: watch::Receiver<u64>) -> Result<Self> {
         let mut conn = database.connection().await?;
         let (mut tasks, enqueued) = Self::parts();
@@ -45,7 +46,7 @@ impl Supply {
         Ok(Self { tasks, enqueued })
     }
 
-    /// Enqueues by hand-written statements, in batches of the same size.
+    /// Enqueues with hand-written statements, in batches of the same size.
     pub(super) async fn raw(database: &Database<'_>, done: watch::Receiver<u64>) -> Result<Self> {
         let mut enqueuer = BulkEnqueuer::connect(&database.url).await?;
         let (mut tasks, enqueued) = Self::parts();
@@ -60,8 +61,8 @@ impl Supply {
         Ok(Self { tasks, enqueued })
     }
 
-    /// Enqueues so many jobs a second, one at a time, whatever becomes of them: from several connections, because a
-    /// commit on a slow disk takes longer than the pause between two jobs.
+    /// Enqueues this many jobs per second, one at a time, however many wait. It uses several connections, because a
+    /// commit on a slow disk takes longer than the time between two jobs.
     pub(super) async fn steadily(database: &Database<'_>, per_second: u32) -> Result<Self> {
         use diesel_jobs::Enqueue as _;
         let (mut tasks, enqueued) = Self::parts();
@@ -83,7 +84,7 @@ impl Supply {
         Ok(Self { tasks, enqueued })
     }
 
-    /// Enqueues so many jobs a second, whatever becomes of them, a hundred times a second from one connection.
+    /// Enqueues this many jobs per second, however many wait, in 100 batches per second on one connection.
     pub(super) async fn in_steps(database: &Database<'_>, per_second: u32) -> Result<Self> {
         let mut conn = database.connection().await?;
         let (mut tasks, enqueued) = Self::parts();
@@ -105,12 +106,12 @@ impl Supply {
         (JoinSet::new(), Arc::default())
     }
 
-    /// How many it has enqueued so far.
+    /// Returns how many jobs it has enqueued so far.
     pub(super) fn enqueued(&self) -> u64 {
         self.enqueued.load(Ordering::Relaxed)
     }
 
-    /// Ends it. An error if it had failed before.
+    /// Ends the producer. Returns an error if it had failed before.
     pub(super) async fn stop(mut self) -> Result<()> {
         self.tasks.abort_all();
         while let Some(ended) = self.tasks.join_next().await {
@@ -124,7 +125,7 @@ impl Supply {
     }
 }
 
-/// Counts what was enqueued against what is done.
+/// Compares the number of enqueued jobs with the number of completed ones.
 struct Throttle {
     done: watch::Receiver<u64>,
 }
@@ -134,7 +135,7 @@ impl Throttle {
         Self { done }
     }
 
-    /// Waits until there is room for another batch, and counts it. `false`: nobody works any more.
+    /// Waits until there is room for another batch, and counts it. Returns false if all workers have ended.
     async fn room(&mut self, enqueued: &AtomicU64) -> bool {
         while enqueued.load(Ordering::Relaxed).saturating_sub(*self.done.borrow_and_update()) >= WAITING {
             if self.done.changed().await.is_err() {

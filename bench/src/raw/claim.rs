@@ -7,8 +7,8 @@ use tokio_postgres::{Client, Statement};
 
 use super::{BATCH, WORKER};
 
-/// Claims through one connection. It knows of its own last job and starts there, as the worker's scan floor does: with
-/// one producer at most, nothing can appear before it.
+/// Claims through one connection. It remembers the `run_at` of its newest job and searches from there, like the
+/// worker's scan floor. With at most one producer, no job can appear below it.
 pub(super) struct Claimer {
     client: Client,
     statement: Statement,
@@ -38,7 +38,7 @@ returning id, args, run_at"
         Ok(Self { client, statement, floor: SystemTime::UNIX_EPOCH })
     }
 
-    /// The ids of the jobs claimed.
+    /// Returns the ids of the claimed jobs.
     pub(super) async fn claim(&mut self) -> Result<Vec<i64>> {
         let rows = self.client.query(&self.statement, &[&self.floor]).await?;
         if let Some(newest) = rows.iter().map(|row| row.get(2)).max() {
@@ -49,8 +49,8 @@ returning id, args, run_at"
 }
 
 impl Claimer {
-    /// For one job at a time.
+    /// The batch size for one job at a time.
     pub(super) const ONE: usize = 1;
-    /// For throughput.
+    /// The batch size for throughput.
     pub(super) const MANY: usize = BATCH;
 }

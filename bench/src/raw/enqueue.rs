@@ -9,7 +9,7 @@ use super::seed::ARGS;
 const INSERT: &str = "insert into jobs.ready (kind, queue, priority, run_at, max_attempts, tags, args)
 values ($1, $2, $3, clock_timestamp(), $4::smallint, $5::text[], $6) returning id";
 
-/// With the wake-up of whoever listens, as part of the statement.
+/// The statement also sends the notification.
 const INSERT_AND_NOTIFY: &str = "insert into jobs.ready (kind, queue, priority, run_at, max_attempts, tags, args)
 values ($1, $2, $3, clock_timestamp(), $4::smallint, $5::text[], $6) returning id, pg_notify('jobs', queue) is not null";
 
@@ -34,7 +34,7 @@ impl Enqueuer {
         Ok(Self { client, statement })
     }
 
-    /// Enqueues a job that does nothing; answers its id.
+    /// Enqueues a job that does nothing. Returns its id.
     pub(crate) async fn enqueue(&self) -> Result<i64> {
         let tags: Option<Vec<String>> = None;
         let row =

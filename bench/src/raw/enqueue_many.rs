@@ -30,7 +30,7 @@ impl BulkEnqueuer {
         Ok(Self { client, statement })
     }
 
-    /// Enqueues them in one transaction.
+    /// Enqueues the jobs in one transaction.
     pub(crate) async fn enqueue(&mut self, jobs: usize) -> Result<()> {
         let transaction = self.client.transaction().await?;
         let mut left = jobs;
@@ -46,7 +46,7 @@ impl BulkEnqueuer {
         Ok(())
     }
 
-    /// Enqueues them by COPY, which answers no ids.
+    /// Enqueues the jobs by COPY, which returns no ids.
     pub(crate) async fn copy(&self, jobs: usize) -> Result<()> {
         const BUFFER: usize = 64 * 1024;
         let mut sink =

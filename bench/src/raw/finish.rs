@@ -1,4 +1,4 @@
-//! Finishes claimed jobs: as a batch, or one in a transaction of its own.
+//! Finishes claimed jobs: a batch in one statement, or one job in a transaction of its own.
 
 use anyhow::Result;
 use tokio_postgres::{Client, Statement};
@@ -12,7 +12,7 @@ pub(super) struct Finisher {
 }
 
 impl Finisher {
-    /// `keep`: whether finished jobs become history.
+    /// `keep`: whether finished jobs are stored as history.
     pub(super) async fn connect(url: &str, keep: bool) -> Result<Self> {
         let client = super::connect(url).await?;
         let moved = format!("delete from jobs.running where id = any($1) and worker = '{WORKER}'::uuid");
@@ -33,12 +33,12 @@ from moved"
         Ok(Self { client, statement })
     }
 
-    /// Finishes these jobs; answers how many there were.
+    /// Finishes these jobs. Returns how many there were.
     pub(super) async fn finish(&self, ids: &[i64]) -> Result<u64> {
         Ok(self.client.execute(&self.statement, &[&ids]).await?)
     }
 
-    /// Finishes one job in a transaction that a handler could have written in.
+    /// Finishes one job in a transaction, in which a handler could have written.
     pub(super) async fn transact(&self, id: i64) -> Result<u64> {
         self.client.batch_execute("begin").await?;
         let finished = self.finish(&[id]).await?;

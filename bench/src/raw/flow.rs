@@ -1,4 +1,4 @@
-//! Claims and finishes side by side, each on connections of its own, neither waiting for the other.
+//! Runs claims and finishes in parallel, each on connections of their own. Neither waits for the other.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,25 +11,25 @@ use super::claim::Claimer;
 use super::finish::Finisher;
 use crate::fleet::Timeline;
 
-/// Batches that may wait between the two.
+/// How many batches may wait between a claimer and its finishers.
 const WAITING: usize = 4;
-/// The pause of a claimer that found nothing.
+/// The pause of a claimer that found no job.
 const PAUSE: Duration = Duration::from_millis(1);
-/// A flow that finishes nothing for so long is stuck.
+/// A flow that finishes no job for this long is stuck.
 const STUCK: Duration = Duration::from_secs(60);
 
 /// How a job ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// In batches, as history.
+    /// In batches, and stored as history.
     Kept,
-    /// In batches, gone.
+    /// In batches, without history.
     Forgotten,
-    /// Each in a transaction of its own, on so many connections.
+    /// Each in a transaction of its own, on this many connections.
     Transactions(usize),
 }
 
-/// A running flow; it ends with this value.
+/// A running flow. It ends when dropped.
 pub(crate) struct Flow {
     claimers: Vec<Claimer>,
     finishers: Vec<Vec<Finisher>>,
@@ -40,7 +40,7 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// Connects so many claimers, each with its finishers. They do nothing before [`start`](Self::start).
+    /// Connects this many claimers, each with its finishers. They do nothing before [`start`](Self::start).
     pub(crate) async fn connect(url: &str, number: usize, end: End) -> Result<Self> {
         let (keep, connections, one_by_one) = match end {
             End::Kept => (true, 1, false),
@@ -67,7 +67,7 @@ impl Flow {
         })
     }
 
-    /// Begins; the clock runs from here.
+    /// Starts all tasks. The time is measured from here.
     pub(crate) fn start(&mut self) {
         self.timeline = Timeline::new(Instant::now());
         for (claimer, finishers) in self.claimers.drain(..).zip(self.finishers.drain(..)) {
@@ -80,17 +80,17 @@ impl Flow {
         }
     }
 
-    /// How many are finished.
+    /// Returns how many jobs are finished.
     pub(crate) fn finished(&self) -> u64 {
         *self.finished.borrow()
     }
 
-    /// The same for another task.
+    /// Returns a receiver of that number for another task.
     pub(crate) fn watch(&self) -> watch::Receiver<u64> {
         self.finished.subscribe()
     }
 
-    /// Waits until so many are finished, and answers how long that took since `start`.
+    /// Waits until this many jobs are finished. Returns how long that took since `start`.
     pub(crate) async fn until(&mut self, jobs: u64) -> Result<Duration> {
         let mut finished = self.finished.subscribe();
         loop {
@@ -103,7 +103,7 @@ impl Flow {
         }
     }
 
-    /// Watches for so long.
+    /// Records the progress for this long.
     pub(crate) async fn hear(&mut self, time: Duration) -> Result<()> {
         let mut finished = self.finished.subscribe();
         let end = Instant::now() + time;
@@ -116,7 +116,7 @@ impl Flow {
         }
     }
 
-    /// Waits for more to be finished; `false`: nothing was within this time.
+    /// Waits until more jobs are finished. Returns false if none was within this time.
     async fn step(&mut self, finished: &mut watch::Receiver<u64>, limit: Duration) -> Result<bool> {
         tokio::select! {
             changed = tokio::time::timeout(limit, finished.changed()) => match changed {

@@ -1,4 +1,4 @@
-//! Text that goes into a `json` column as it is.
+//! A text that is written to a `json` column unchanged.
 
 use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};

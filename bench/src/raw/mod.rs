@@ -1,8 +1,8 @@
-//! The raw limit: what hand-written prepared statements on tokio-postgres can do on the tables of `diesel-jobs`.
+//! The raw baseline: what hand-written prepared statements on tokio-postgres achieve on the tables of `diesel-jobs`.
 //!
-//! One statement per file. They move the same columns with the same durability, in batches of [`BATCH`], but check, decode
-//! and wake nothing. Their connections plan each statement once, and never as a scan of a whole table: a raw
-//! limit that falls for an unlucky plan would be no limit.
+//! One statement per file. They move the same columns with the same durability, in batches of [`BATCH`]. They do not
+//! check, decode or notify. Their connections plan each statement once, and never as a scan of a whole table: an
+//! unlucky plan must not lower the baseline.
 
 mod claim;
 mod enqueue;
@@ -25,7 +25,7 @@ pub(crate) use pickup::Pickup;
 /// Jobs per statement.
 pub(crate) const BATCH: usize = 500;
 
-/// Who claims. `jobs.running` asks for a worker; raw ones are not registered.
+/// The worker of all claims. `jobs.running` requires one. This one is not registered.
 const WORKER: &str = "00000000-0000-7000-8000-000000000001";
 
 async fn connect(url: &str) -> Result<Client> {

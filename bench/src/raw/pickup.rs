@@ -1,4 +1,4 @@
-//! From an insert that notifies to the claim by whoever listens.
+//! Measures the time from an insert that notifies to the listener's claim.
 
 use std::time::Instant;
 
@@ -11,10 +11,10 @@ use super::claim::Claimer;
 use super::enqueue::Enqueuer;
 use super::finish::Finisher;
 
-/// A listener that claims one job at each hint, and a producer that hints.
+/// A listener that claims one job per notification, and a producer that notifies.
 pub(crate) struct Pickup {
     enqueuer: Enqueuer,
-    /// Alive as long as it shall listen.
+    /// Kept open, because it receives the notifications.
     _listener: Client,
     hints: mpsc::UnboundedReceiver<()>,
     claimer: Claimer,
@@ -43,7 +43,7 @@ impl Pickup {
         })
     }
 
-    /// Milliseconds from the answer of the insert to the answer of the claim.
+    /// Returns the milliseconds from the answer to the insert to the answer to the claim.
     pub(crate) async fn once(&mut self) -> Result<f64> {
         let (enqueued, claimed) = tokio::join!(
             async {

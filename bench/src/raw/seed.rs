@@ -1,14 +1,14 @@
-//! Jobs and history, made inside the database.
+//! Creates jobs and history inside the database.
 
 use anyhow::Result;
 use tokio_postgres::Client;
 
 use crate::server::Database;
 
-/// Arguments of every job, as the typed jobs write them.
+/// The arguments of every job, exactly as the typed jobs store them.
 pub(crate) const ARGS: &str = r#"{"id":1,"name":"hello"}"#;
 
-/// Waiting jobs of one kind in the default queue, due after `delay` (an interval).
+/// Inserts waiting jobs of one kind into the default queue, due after `delay` (an interval).
 pub(crate) async fn ready(client: &Client, kind: &str, jobs: u64, priority: i16, delay: &str) -> Result<()> {
     client
         .batch_execute(&format!(
@@ -20,7 +20,8 @@ pub(crate) async fn ready(client: &Client, kind: &str, jobs: u64, priority: i16,
     Ok(())
 }
 
-/// Makes as many jobs wait as at the beginning of a run, and nothing else run; the database is at rest then.
+/// Restores the state at the beginning of a run: `waiting` due jobs, and no running ones. Then it vacuums and writes a
+/// checkpoint.
 pub(crate) async fn fill(database: &Database<'_>, waiting: u64) -> Result<()> {
     database.client.batch_execute("delete from jobs.running").await?;
     let due = database.count("select count(*) from jobs.ready where run_at <= now()").await?;
@@ -28,14 +29,14 @@ pub(crate) async fn fill(database: &Database<'_>, waiting: u64) -> Result<()> {
     database.settle().await
 }
 
-/// Waiting jobs in the queue of slow ones.
+/// Inserts waiting jobs into the queue of slow ones.
 pub(crate) async fn slow(client: &Client, jobs: u64) -> Result<()> {
     ready(client, "slow", jobs, 0, "0").await?;
     client.execute("update jobs.ready set queue = $1 where kind = 'slow'", &[&crate::kinds::SLOW_QUEUE]).await?;
     Ok(())
 }
 
-/// Jobs that were completed within the last day.
+/// Inserts jobs that were completed within the last day.
 pub(crate) async fn history(client: &Client, jobs: u64) -> Result<()> {
     client
         .batch_execute(&format!(

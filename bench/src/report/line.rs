@@ -1,4 +1,4 @@
-//! One variant's result: what a line of `--json` says.
+//! The result of one variant: one line of `--json`.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::summary::{Summary, median};
 
-/// One run: the figure that is measured, and what else was seen.
+/// One run: the measured figure, and further figures.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Run {
     pub(crate) value: f64,
@@ -19,21 +19,21 @@ impl Run {
         Self { value, extra: Vec::new() }
     }
 
-    /// Adds a further figure; a variant quotes the median over its runs.
+    /// Adds a further figure. A variant reports the median over its runs.
     pub(crate) fn with(mut self, name: &'static str, value: impl Into<Value>) -> Self {
         self.extra.push((name, value.into()));
         self
     }
 }
 
-/// The runs of one variant, ours and raw.
+/// The runs of one variant, of diesel-jobs and of the raw baseline.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Runs {
     pub(crate) ours: Vec<Run>,
     pub(crate) raw: Vec<Run>,
 }
 
-/// What is known of both sides, or of one.
+/// A value of both sides, or of one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Sides<T> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,7 +48,7 @@ impl<T> Sides<T> {
     }
 }
 
-/// A variant's result.
+/// The result of a variant.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Line {
     pub(crate) measure: &'static str,
@@ -74,7 +74,7 @@ pub(crate) struct Line {
     pub(crate) min: Option<Sides<f64>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) max: Option<Sides<f64>>,
-    /// Further figures; those of raw begin with `raw_`.
+    /// Further figures. Those of the raw baseline have the prefix `raw_`.
     #[serde(flatten)]
     pub(crate) extra: Map<String, Value>,
     pub(crate) settings: Map<String, Value>,
@@ -85,7 +85,7 @@ impl Line {
         Self { measure, variant: variant.into(), unit, ..Self::default() }
     }
 
-    /// Fills in what the runs say.
+    /// Fills in the figures of the runs.
     pub(crate) fn with(mut self, runs: &Runs) -> Self {
         let values = |runs: &[Run]| -> Option<Vec<f64>> {
             (!runs.is_empty()).then(|| runs.iter().map(|run| tidy(run.value)).collect())
@@ -108,7 +108,8 @@ impl Line {
     }
 }
 
-/// Median of each figure over the runs; what is not a number is the last run's.
+/// Returns the median of each further figure over the runs. For a value that is not a number, it returns that of the
+/// last run.
 fn extras(prefix: &str, runs: &[Run]) -> BTreeMap<String, Value> {
     let mut found: BTreeMap<String, Value> = BTreeMap::new();
     for (name, value) in runs.iter().flat_map(|run| &run.extra) {
@@ -120,7 +121,8 @@ fn extras(prefix: &str, runs: &[Run]) -> BTreeMap<String, Value> {
     found
 }
 
-/// Four significant digits or more: what is beyond is noise.
+/// Rounds to whole numbers from 1000 on, to one decimal from 10 on, and to three decimals below. Further digits are
+/// noise.
 pub(crate) fn tidy(value: f64) -> f64 {
     let places = if value.abs() >= 1000.0 {
         0
@@ -161,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_rounded_to_what_they_tell() {
+    fn further_digits_are_rounded_off() {
         assert_eq!([tidy(48_123.456), tidy(12.3456), tidy(0.123_456)], [48_123.0, 12.3, 0.123]);
     }
 }

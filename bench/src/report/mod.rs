@@ -1,4 +1,4 @@
-//! What was measured, for programs (`--json`) and for people.
+//! Prints the results, for programs (`--json`) and for people.
 
 mod line;
 mod summary;

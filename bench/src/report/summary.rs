@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// Several runs of one thing.
+/// Minimum, median and maximum of several runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Summary {
     pub(crate) min: f64,
@@ -11,7 +11,7 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    /// `None` without runs.
+    /// Returns `None` if there are no runs.
     pub(crate) fn of(runs: &[f64]) -> Option<Self> {
         let mut sorted = runs.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -25,12 +25,13 @@ impl Summary {
     }
 }
 
-/// The median; zero without values.
+/// Returns the median, or zero if there are no values.
 pub(crate) fn median(values: &[f64]) -> f64 {
     Summary::of(values).map_or(0.0, |summary| summary.median)
 }
 
-/// The smallest value that this share (0 to 100) of the values does not exceed; zero without values.
+/// Returns the smallest value that at least this share (0 to 100) of the values does not exceed. Zero if there are no
+/// values.
 pub(crate) fn percentile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

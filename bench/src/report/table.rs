@@ -1,8 +1,8 @@
-//! Results as a table for people.
+//! Prints results as a table for people.
 
 use super::line::{Line, Sides};
 
-/// The lines of one measure, columns aligned.
+/// Returns the lines of one measure as a table with aligned columns.
 pub(crate) fn table(lines: &[Line]) -> String {
     let head = ["", "ours", "min..max", "raw", "min..max", "ratio", "unit", ""];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
@@ -30,7 +30,7 @@ fn row(line: &Line) -> Vec<String> {
         (Some(min), Some(max)) => format!("{}..{}", number(min), number(max)),
         _ => String::new(),
     };
-    // Whole series are for programs.
+    // Values that are not a number, such as series, are only in the JSON.
     let extra = line.extra.iter().filter_map(|(name, value)| Some(format!("{name} {}", number(value.as_f64()?))));
     vec![
         line.variant.clone(),
@@ -44,7 +44,7 @@ fn row(line: &Line) -> Vec<String> {
     ]
 }
 
-/// A figure with its thousands apart and no more places than it needs.
+/// Returns the figure with thousands separators and without needless decimals.
 pub(crate) fn number(value: f64) -> String {
     let text = if value.abs() >= 100.0 { format!("{value:.0}") } else { format!("{value:.2}") };
     let (whole, places) = text.split_once('.').unwrap_or((&text, ""));

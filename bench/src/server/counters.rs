@@ -1,20 +1,20 @@
-//! What the server counts while a measure runs.
+//! The server's counters during a measure.
 
 use anyhow::Result;
 
 use super::Database;
 
-/// So far, in one database; the write-ahead log is the whole server's.
+/// The totals of one database. The write-ahead log is that of the whole server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counters {
     pub(crate) wal_bytes: f64,
     pub(crate) commits: f64,
-    /// Dead rows in the tables that jobs move through.
+    /// Dead rows in the tables of the schema `jobs`.
     pub(crate) dead_rows: f64,
 }
 
 impl Counters {
-    /// Reads them. Backends hand in their counts with a delay: read a second after the load.
+    /// Reads the counters. PostgreSQL's backends report with a delay, so call it a second after the load.
     pub(crate) async fn read(database: &Database<'_>) -> Result<Self> {
         let row = database
             .client

@@ -1,4 +1,4 @@
-//! One database of our own.
+//! A database of the benchmark.
 
 use anyhow::{Context as _, Result};
 use diesel_async::{AsyncConnection as _, AsyncPgConnection};
@@ -11,7 +11,7 @@ pub(crate) struct Database<'s> {
     server: &'s Server,
     pub(crate) name: String,
     pub(crate) url: String,
-    /// For preparations and questions, never used while the clock runs.
+    /// For preparations and checks. It is never used during a measurement.
     pub(crate) client: Client,
 }
 
@@ -24,12 +24,13 @@ impl<'s> Database<'s> {
         Ok(Self { server, name, url, client })
     }
 
-    /// A connection as an application has one.
+    /// Opens a connection like an application's.
     pub(crate) async fn connection(&self) -> Result<AsyncPgConnection> {
         AsyncPgConnection::establish(&self.url).await.context("connecting through Diesel")
     }
 
-    /// Brings it to rest before the clock starts: statistics are right, nothing is left to vacuum or to write out.
+    /// Vacuums, updates the statistics and writes a checkpoint, so that none of that is left to do during the
+    /// measurement.
     pub(crate) async fn settle(&self) -> Result<()> {
         self.client.batch_execute("vacuum analyze").await?;
         self.client
@@ -38,12 +39,12 @@ impl<'s> Database<'s> {
             .context("a checkpoint before each run keeps them alike; grant the user of DATABASE_URL pg_checkpoint")
     }
 
-    /// How many rows a query counts.
+    /// Returns the number that the query selects.
     pub(crate) async fn count(&self, sql: &str) -> Result<i64> {
         Ok(self.client.query_one(sql, &[]).await?.get(0))
     }
 
-    /// Drops it.
+    /// Drops the database.
     pub(crate) async fn close(self) -> Result<()> {
         drop(self.client);
         self.server.drop_database(&self.name).await

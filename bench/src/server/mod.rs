@@ -1,4 +1,4 @@
-//! The PostgreSQL server: databases of our own, what it is set to, what it counts.
+//! The PostgreSQL server: the benchmark's databases, the server's settings and its counters.
 
 mod counters;
 mod database;
@@ -13,15 +13,15 @@ use tokio_postgres::{Client, NoTls};
 pub(crate) use counters::Counters;
 pub(crate) use database::Database;
 
-/// A server that the measures use.
+/// A PostgreSQL server.
 pub(crate) struct Server {
     url: String,
     admin: Client,
-    /// Databases that are still there.
+    /// All databases that were created.
     databases: Mutex<Vec<String>>,
 }
 
-/// Opens a connection; it is served in the background until the client is dropped.
+/// Opens a connection. A background task serves it until the client is dropped.
 pub(crate) async fn connect(url: &str) -> Result<Client> {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.context("connecting to PostgreSQL")?;
     tokio::spawn(connection);
@@ -34,7 +34,7 @@ impl Server {
         Ok(Self { url: url.to_owned(), admin, databases: Mutex::default() })
     }
 
-    /// A new database with the schema of `diesel-jobs`.
+    /// Creates a database with the schema of `diesel-jobs`.
     pub(crate) async fn create(&self) -> Result<Database<'_>> {
         let name = {
             let mut databases = self.databases.lock().unwrap_or_else(PoisonError::into_inner);
@@ -50,7 +50,7 @@ impl Server {
         Database::open(self, name).await
     }
 
-    /// Drops what is still there: an interrupted measure leaves its database behind.
+    /// Drops all databases that still exist. An interrupted measure does not drop its own.
     pub(crate) async fn clear(&self) {
         let databases = self.databases.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for name in databases {
@@ -65,19 +65,19 @@ impl Server {
         Ok(())
     }
 
-    /// Transactions of a database so far, as far as the server has counted them; this question is none of them.
+    /// Returns the transactions of a database that the server has counted so far. This query is not one of them.
     pub(crate) async fn transactions(&self, database: &str) -> Result<f64> {
         let question = "select (xact_commit + xact_rollback)::float8 from pg_stat_database where datname = $1";
         Ok(self.admin.query_one(question, &[&database]).await?.get(0))
     }
 
-    /// How many connections it serves at once.
+    /// Returns how many connections the server allows.
     pub(crate) async fn max_connections(&self) -> Result<usize> {
         let row = self.admin.query_one("select current_setting('max_connections')", &[]).await?;
         row.get::<_, String>(0).parse().context("reading max_connections")
     }
 
-    /// What figures depend on.
+    /// Returns the server's settings that figures depend on.
     pub(crate) async fn settings(&self) -> Result<Map<String, Value>> {
         let names =
             ["server_version", "fsync", "synchronous_commit", "shared_buffers", "max_connections", "max_wal_size"];
@@ -90,14 +90,14 @@ impl Server {
     }
 }
 
-/// What figures depend on besides the server.
+/// Returns the properties of the machine that figures depend on.
 pub(crate) fn machine() -> Map<String, Value> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let mut settings = Map::new();
     settings.insert("jobs".to_owned(), env!("CARGO_PKG_VERSION").into());
     settings.insert("os".to_owned(), format!("{} {}", std::env::consts::OS, std::env::consts::ARCH).into());
     settings.insert("cores".to_owned(), cores.into());
-    // Linux tells; elsewhere the page does without.
+    // Only Linux has these files. On other systems the settings lack these values.
     let value = |file: &str, name: &str| {
         let text = std::fs::read_to_string(file).ok()?;
         let line = text.lines().find(|line| line.starts_with(name))?;

@@ -1,8 +1,8 @@
-//! Other databases of the same server.
+//! URLs of other databases on the same server.
 
 use anyhow::{Result, bail};
 
-/// The URL with another database's name.
+/// Returns the URL with the name of another database.
 pub(super) fn with_database(url: &str, name: &str) -> Result<String> {
     let (before, options) = url.split_once('?').map_or((url, None), |(before, options)| (before, Some(options)));
     let Some((scheme, rest)) = before.split_once("://") else {
@@ -18,7 +18,7 @@ mod tests {
     use super::with_database;
 
     #[test]
-    fn only_the_database_is_another() {
+    fn only_the_database_name_changes() {
         for (url, expected) in [
             ("postgres://me:pw@host:5433/app", "postgres://me:pw@host:5433/b"),
             ("postgres://host", "postgres://host/b"),

@@ -1,14 +1,14 @@
-//! A worker in a process of its own, as a user's binary would run it: the runtime, the logs and the settings are those of
-//! the bundled worker. It tells its parent by lines on standard output:
+//! A worker process that runs like a user's program: runtime, logs and settings are those of the bundled worker. It
+//! reports to its parent with lines on standard output:
 //!
 //! | line | when |
 //! |---|---|
 //! | `connected` | the database answers; the worker waits for `start` on standard input |
 //! | `completed N` | it has completed N jobs so far; at most every 5 ms |
-//! | `started ID NANOSECONDS` | the handler of a `probe` began, since 1970 |
-//! | `claimed MICROSECONDS` | a claim took so long (with `--time-claims`) |
+//! | `started ID NANOSECONDS` | the handler of a `probe` began, at this time since 1970 |
+//! | `claimed MICROSECONDS` | the duration of a claim (with `--time-claims`) |
 //!
-//! `stop` on standard input drains it; a closed standard input means that the parent is gone, and it ends.
+//! On `stop` on standard input the worker drains. When standard input closes, the parent is gone and the process ends.
 
 mod timed;
 
@@ -26,12 +26,12 @@ use tokio::sync::oneshot;
 use crate::kinds;
 use crate::say::say;
 
-/// The word that makes this program a worker.
+/// The first argument that makes this program a worker.
 pub(crate) const COMMAND: &str = "worker-process";
 
-/// How often the number of completed jobs is looked at.
+/// How often the number of completed jobs is read.
 const LOOK: Duration = Duration::from_millis(5);
-/// After so many looks that found nothing new.
+/// After this many reads without a change, it is read less often.
 const QUIET: u32 = 200;
 
 #[derive(Debug, Parser)]
@@ -59,7 +59,7 @@ pub(crate) struct Role {
 }
 
 impl Role {
-    /// As arguments of a command.
+    /// Returns the arguments of the command.
     pub(crate) fn arguments(&self) -> Vec<String> {
         let mut arguments = vec![COMMAND.to_owned()];
         arguments.extend(self.slow.then(|| "--slow".to_owned()));
@@ -77,7 +77,7 @@ impl Role {
             .with::<kinds::NoopSync>()
             .with::<kinds::NoopForgotten>()
             .with::<kinds::Probe>();
-        // Its connection is PostgreSQL's.
+        // This job needs a PostgreSQL connection.
         if url.starts_with("sqlite:") { registry } else { registry.with::<kinds::NoopTransactional>() }
     }
 }
@@ -110,7 +110,7 @@ async fn run(args: &WorkerArgs) -> Result<()> {
     Ok(())
 }
 
-/// Hears the parent; the answer comes when it says `start`.
+/// Reads commands from the parent. The receiver completes on `start`.
 fn listen(handle: WorkerHandle) -> oneshot::Receiver<()> {
     let (start, started) = oneshot::channel();
     let mut start = Some(start);
@@ -118,7 +118,7 @@ fn listen(handle: WorkerHandle) -> oneshot::Receiver<()> {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
             match line.as_str() {
                 "start" => {
-                    // Nobody waits only if the worker has failed already.
+                    // Sending fails only if the worker has failed already.
                     let _ = start.take().map(|start| start.send(()));
                 }
                 "stop" => handle.shutdown(),
@@ -130,8 +130,8 @@ fn listen(handle: WorkerHandle) -> oneshot::Receiver<()> {
     started
 }
 
-/// Tells the number of completed jobs while it changes. Where nothing does it looks seldom: an idle worker's processor
-/// time is measured, not this.
+/// Reports the number of completed jobs when it changes. After a while without a change it reads the number less often:
+/// the benchmark measures the CPU time of an idle worker, and these reads must not add to it.
 fn tell(handle: &WorkerHandle) {
     let (mut told, mut same) = (0, 0);
     loop {

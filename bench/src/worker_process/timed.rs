@@ -1,4 +1,4 @@
-//! A storage that tells how long its claims take.
+//! A storage that reports how long its claims take.
 
 use std::any::TypeId;
 use std::sync::Arc;

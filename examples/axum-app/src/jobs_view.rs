@@ -1,4 +1,5 @@
-//! The view of all jobs, for joins with the shop's tables. `schema.rs` has the shop's tables alone, as Diesel writes it.
+//! The view of all jobs, for joins with the shop's tables. `schema.rs` contains only the shop's own tables, as Diesel
+//! generates it.
 
 use crate::schema::order_jobs;
 

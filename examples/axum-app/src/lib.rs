@@ -1,7 +1,8 @@
-//! A small shop: a web server that takes orders, and the background jobs that follow from them.
+//! A small shop: a web server that takes orders, and the background jobs for them.
 //!
-//! An order, the credit it uses up and its jobs are one transaction of the web server's; see [`place_order`]. What the
-//! jobs do is in `background`, one per file. `src/bin/web.rs` serves the routes, `src/bin/worker.rs` runs the jobs.
+//! An order, the credit that it uses and its jobs are written in one transaction of the web server; see
+//! [`place_order`]. The jobs are in `background`, one per file. `src/bin/web.rs` serves the routes, and
+//! `src/bin/worker.rs` runs the jobs.
 
 pub mod background;
 mod jobs_view;
@@ -23,5 +24,5 @@ pub use settings::{Settings, SettingsError, database_url};
 pub use setup::setup_worker;
 pub use web::{App, router};
 
-/// The shop's migrations and, copied beside them by `worker migrations copy`, those of its jobs.
+/// The shop's migrations, and those of its jobs, which `worker migrations copy` copied to the same directory.
 pub const MIGRATIONS: EmbeddedMigrations = embed_migrations!("migrations");

@@ -1,4 +1,4 @@
-//! The way to the mail provider.
+//! The client of the mail provider.
 
 use std::time::Duration;
 
@@ -10,35 +10,35 @@ use diesel_async::pooled_connection::deadpool::PoolError;
 use crate::pool::Pool;
 use crate::schema::mails;
 
-/// Hands mails to a provider: here, to a table through connections of its own, where a test can look. As with any
-/// provider, what was handed in stays handed in, whatever becomes of the job that did it.
+/// Sends mails to a provider. Here that is a table, written on connections of its own, which tests can read. As with
+/// any provider, a mail that was sent stays sent, even if the job that sent it fails.
 #[derive(Clone)]
 #[expect(missing_debug_implementations, reason = "a pool has none worth reading")]
 pub struct Mailer {
     pool: Pool,
 }
 
-/// The provider did not take the mail.
+/// The provider did not accept the mail.
 #[derive(Debug, thiserror::Error)]
 pub enum MailerError {
-    /// It was not reached.
+    /// It could not be reached.
     #[error("the mail provider cannot be reached: {0}")]
     Unreachable(#[from] PoolError),
-    /// It failed.
+    /// It returned an error.
     #[error("the mail provider did not take the mail: {0}")]
     Refused(#[from] diesel::result::Error),
 }
 
 impl Mailer {
-    /// What a provider takes to answer.
+    /// How long the provider takes to answer.
     const LATENCY: Duration = Duration::from_millis(5);
 
-    /// Over these connections.
+    /// Creates a mailer that uses these connections.
     pub fn new(pool: Pool) -> Self {
         Self { pool }
     }
 
-    /// Hands in one mail. The provider sends one per idempotency key, however often it is handed in.
+    /// Submits one mail. The provider sends one mail per idempotency key, even if it is submitted several times.
     pub async fn send(
         &self,
         idempotency_key: &str,

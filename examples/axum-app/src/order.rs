@@ -1,4 +1,4 @@
-//! Placing an order: one transaction from the order to its jobs.
+//! Places an order: one transaction inserts the order and enqueues its jobs.
 
 use std::time::Duration;
 
@@ -10,27 +10,27 @@ use serde::Deserialize;
 use crate::background::{Charge, SendMail};
 use crate::schema::{customers, order_jobs, orders};
 
-/// What a customer asks for.
+/// The request of a customer.
 #[derive(Clone, Debug, Deserialize)]
 pub struct NewOrder {
-    /// The address the customer is known by.
+    /// The address that identifies the customer.
     pub customer: String,
-    /// What to buy.
+    /// The item to buy.
     pub item: String,
-    /// For how much.
+    /// The price.
     pub cents: i64,
 }
 
-/// Why there is no order.
+/// Why the order was not placed.
 #[derive(Debug, thiserror::Error)]
 pub enum OrderError {
-    /// Nobody is known by this address.
+    /// No customer has this address.
     #[error("no such customer")]
     UnknownCustomer,
-    /// An order is for something, and costs something.
+    /// The item is empty, or the price is not above zero.
     #[error("an order needs an item and a price above zero")]
     Nothing,
-    /// The customer's credit does not reach.
+    /// The customer's credit is too low.
     #[error("payment refused: the customer's credit does not reach")]
     PaymentRefused,
     /// The database failed.
@@ -38,8 +38,8 @@ pub enum OrderError {
     Database(#[from] diesel::result::Error),
 }
 
-/// Places the order and answers its id. The order, the credit it uses up and its three jobs are there together or not
-/// at all: whatever error leaves the closure takes everything with it, also what was enqueued before.
+/// Places the order, and returns its id. The order, the credit that it uses and its three jobs are committed together
+/// or not at all: any error rolls everything back, also the jobs that were enqueued before it.
 pub async fn place_order(
     conn: &mut AsyncPgConnection,
     order: &NewOrder,
@@ -70,7 +70,7 @@ async fn insert(conn: &mut AsyncPgConnection, order: &NewOrder) -> Result<i64, O
     Ok(diesel::insert_into(orders::table).values(row).returning(orders::id).get_result(conn).await?)
 }
 
-/// Enqueues what follows from the order, and notes the jobs' ids beside it.
+/// Enqueues the jobs of the order, and stores their ids with the order's id.
 async fn enqueue(
     conn: &mut AsyncPgConnection,
     order_id: i64,

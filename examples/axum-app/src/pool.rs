@@ -1,16 +1,16 @@
-//! Connections to PostgreSQL: diesel-async's, in a deadpool.
+//! Connections to PostgreSQL: those of diesel-async, in a pool of deadpool.
 
 use diesel_async::AsyncPgConnection;
 use diesel_async::pooled_connection::AsyncDieselConnectionManager;
 use diesel_async::pooled_connection::deadpool::{BuildError, Object};
 
-/// Connections to share. Cloning it shares them.
+/// A pool of connections. Its clones share them.
 pub type Pool = diesel_async::pooled_connection::deadpool::Pool<AsyncPgConnection>;
 
-/// One of them, until it is dropped.
+/// A connection of the pool, until it is dropped.
 pub type Conn = Object<AsyncPgConnection>;
 
-/// A pool of at most `size` connections; the first is made when somebody asks for it.
+/// Creates a pool of at most `size` connections. The first one is opened when it is needed.
 pub fn connect(database_url: &str, size: usize) -> Result<Pool, BuildError> {
     Pool::builder(AsyncDieselConnectionManager::new(database_url)).max_size(size).build()
 }

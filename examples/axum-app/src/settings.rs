@@ -1,9 +1,9 @@
-//! What the environment says.
+//! The settings in the environment.
 
 use std::env;
 use std::time::Duration;
 
-/// How the web server is set up.
+/// The settings of the web server.
 #[derive(Clone)]
 #[expect(missing_debug_implementations, reason = "the URL may hold a password")]
 pub struct Settings {
@@ -15,13 +15,13 @@ pub struct Settings {
     pub review_after: Duration,
 }
 
-/// A variable that is missing or not understood.
+/// A variable that is missing or invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    /// There is no database to use.
+    /// `DATABASE_URL` is not set.
     #[error("DATABASE_URL is not set; set it to the shop's database, such as postgres://localhost/shop")]
     NoDatabase,
-    /// Not a number of seconds.
+    /// `REVIEW_AFTER_SECONDS` is not a number of seconds.
     #[error("REVIEW_AFTER_SECONDS is not a number of seconds; write a whole number, such as 604800")]
     ReviewAfter,
 }
@@ -30,7 +30,7 @@ impl Settings {
     const BIND: &str = "127.0.0.1:3000";
     const REVIEW_AFTER: Duration = Duration::from_secs(7 * 24 * 3600);
 
-    /// Reads all of it.
+    /// Reads all settings.
     pub fn from_env() -> Result<Self, SettingsError> {
         let review_after = match env::var("REVIEW_AFTER_SECONDS") {
             Ok(seconds) => Duration::from_secs(seconds.parse().map_err(|_| SettingsError::ReviewAfter)?),
@@ -41,7 +41,7 @@ impl Settings {
     }
 }
 
-/// The database that the web server, the worker and the mailer share.
+/// The URL of the database that the web server, the worker and the mailer share.
 pub fn database_url() -> Result<String, SettingsError> {
     env::var("DATABASE_URL").map_err(|_| SettingsError::NoDatabase)
 }

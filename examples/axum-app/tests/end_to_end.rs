@@ -1,8 +1,10 @@
-//! The whole of it: real requests, real workers, two of them killed, and then the books are checked.
+//! The whole system: real requests, and real workers of which one is killed and one is asked to stop. Then the database
+//! is checked.
 //!
-//! A web server and three workers share one database. Some tens of clients place orders; the payment of every fifth is
-//! refused. Half-way one worker is killed with jobs in its hands and another one is asked to stop. The third must come
-//! to an end with everything, and [`claims::AT_THE_END`] must hold in the database. All the while somebody looks for [`claims::NEVER`].
+//! A web server and three workers share one database. Some tens of clients place orders. The payment of every fifth
+//! order is refused. Half-way, one worker is killed while it holds jobs, and another one is asked to stop. The third
+//! one must run all remaining jobs, and [`claims::AT_THE_END`] must hold in the database. During the whole test
+//! [`claims::NEVER`] is queried repeatedly.
 
 mod claims;
 mod clients;
@@ -20,7 +22,7 @@ use self::watcher::Watcher;
 use crate::support::{Db, LIMIT, Process, seen, until};
 use crate::web::Server;
 
-/// Rich customers, and one whose credit never reaches.
+/// Customers with a high credit, and one whose credit is always too low.
 const PEOPLE: &str = "
     insert into customers (email, credit_cents) select 'rich-' || n || '@example.org', 100000000 from generate_series(0, 49) n;
     insert into customers (email, credit_cents) values ('poor@example.org', 10);";
@@ -45,7 +47,7 @@ async fn every_order_has_its_effects_whoever_dies() {
     let told = tokio::time::timeout(LIMIT, clients).await.expect("the other half").unwrap();
     let requests_took = start.elapsed();
 
-    // What is left behind when the time is over is for the claims to say.
+    // Jobs that are left after the time limit violate the claims below.
     let left = "select count(*) from jobs.job where finished_at is null";
     seen(async || (db.number(left).await == 0).then_some(())).await;
     let all_took = start.elapsed();
@@ -58,8 +60,8 @@ async fn every_order_has_its_effects_whoever_dies() {
     }
 }
 
-/// Kills the worker at a moment when it holds jobs, and answers how many. Stopped first: a stopped process finishes
-/// none between the look and the kill.
+/// Kills the worker while it holds jobs, and returns how many. It is suspended first, so that it finishes none between
+/// the query and the kill.
 async fn kill_while_it_holds_jobs(db: &Db, worker: &mut Process) -> i64 {
     let sql = format!(
         "select count(*) from jobs.job j join jobs.worker w on w.id = j.worker where j.state = 'running' and w.pid = {}",
@@ -67,7 +69,7 @@ async fn kill_while_it_holds_jobs(db: &Db, worker: &mut Process) -> i64 {
     );
     let held = until("a worker that holds jobs", async || {
         worker.signal("STOP");
-        // What it has sent already is still carried out.
+        // The server may still execute what the worker has sent already.
         tokio::time::sleep(Duration::from_millis(100)).await;
         let held = db.number(&sql).await;
         if held == 0 {

@@ -1,4 +1,4 @@
-//! The shop, tested with its real binaries on a real PostgreSQL: run with `cargo xtask test`.
+//! The shop, tested with its real binaries on a real PostgreSQL. Run these tests with `cargo xtask test`.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expects by panicking")]
 
 mod end_to_end;

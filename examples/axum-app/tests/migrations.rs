@@ -1,4 +1,5 @@
-//! The jobs' migrations beside the shop's: checked in as the worker writes them, and one history for Diesel.
+//! The jobs' migrations together with the shop's: the repository has the files that the worker writes, and Diesel
+//! applies all of them as one history.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,13 +26,13 @@ async fn the_copies_checked_in_are_what_the_command_writes() {
     assert!(!written.is_empty());
     let names = |files: &BTreeMap<String, String>| files.keys().cloned().collect::<Vec<_>>();
     assert_eq!(names(&checked_in), names(&written), "{COPY}");
-    // Not `assert_eq`, which would print both texts whole.
+    // `assert_eq` would print both texts completely.
     let differ: Vec<_> =
         written.iter().filter(|(file, text)| checked_in[*file] != **text).map(|(file, _)| file).collect();
     assert!(differ.is_empty(), "{differ:?} differ; remove the folder, and {COPY}");
 }
 
-/// The texts in the folders that are the jobs'.
+/// Returns the texts in the folders of the jobs' migrations.
 fn files_of_jobs(dir: &Path) -> BTreeMap<String, String> {
     let folders = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     folders
@@ -52,7 +53,8 @@ async fn diesel_reverts_and_repeats_them_all() {
     assert_eq!(harness.run_pending_migrations(MIGRATIONS).unwrap().len(), applied.len());
 }
 
-/// `diesel migration redo` and `revert` mean the application's newest migration, also where the jobs came last.
+/// `diesel migration redo` and `revert` affect the application's newest migration, even if the jobs' migrations were
+/// applied last.
 #[tokio::test(flavor = "multi_thread")]
 async fn in_an_older_application_the_last_migration_stays_its_own() {
     let (db, dir) = (Db::empty().await, tempfile::tempdir().unwrap());
@@ -62,7 +64,7 @@ async fn in_an_older_application_the_last_migration_stays_its_own() {
         fs::write(folder.join("up.sql"), up).unwrap();
         fs::write(folder.join("down.sql"), down).unwrap();
     };
-    // As `diesel setup` writes it, and one from the first year of Diesel.
+    // A migration as `diesel setup` writes it, and one from the first year of Diesel.
     write("00000000000000_diesel_initial_setup", "select 1", "select 1");
     write("2015-12-01-120000_letters", "create table letters (id bigint)", "drop table letters");
     let run = async || {
@@ -82,12 +84,12 @@ async fn in_an_older_application_the_last_migration_stays_its_own() {
     assert_eq!(harness.revert_last_migration(found.clone()).unwrap().to_string(), "20151201120000");
     assert_eq!(db.number("select count(*) as number from jobs.ready").await, 1);
     assert_eq!(run().await, ["20151201120000"]);
-    // `redo --all` comes to the jobs, and stops at them.
+    // `redo --all` also reverts the jobs' migrations, which refuse it.
     let refusal = harness.revert_all_migrations(found).unwrap_err().to_string();
     assert!(refusal.contains("1 waiting and 0 running"), "{refusal}");
     assert_eq!(db.number("select count(*) as number from jobs.ready").await, 1);
 
-    // In a new application they come before whatever uses them.
+    // In a new application they are applied before all migrations that use them.
     let db = Db::empty().await;
     write("2026-01-01-000000_uses_them", "create view waiting as select id from jobs.ready", "drop view waiting");
     let mut harness = AsyncMigrationHarness::new(db.conn().await);

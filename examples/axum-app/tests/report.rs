@@ -1,4 +1,4 @@
-//! The nightly report, run as the worker runs it.
+//! Runs the nightly report as the worker does.
 
 use axum_app::background::NightlyReport;
 use axum_app::schema::reports;
@@ -9,7 +9,7 @@ use diesel_jobs::{Database, Registry, Worker};
 
 use crate::support::Db;
 
-/// Around the midnight that ends 29 March 2026 in Paris: a day of 23 hours, from 23:00 to 22:00 UTC.
+/// Orders around 29 March 2026 in Paris, a day of 23 hours: from 23:00 to 22:00 UTC.
 const ORDERS: &str = "
     insert into customers (email, credit_cents) values ('ada@example.org', 0);
     insert into orders (customer_id, item, cents, placed_at)
@@ -24,7 +24,7 @@ async fn it_counts_the_day_before_its_tick_and_may_be_repeated() {
     let mut conn = db.conn().await;
     for _ in 0..2 {
         let id = NightlyReport::new().enqueue(&mut conn).await.unwrap();
-        // Enqueued for now; a schedule's tick would have been this.
+        // It is due now. A tick of the schedule would have this time.
         db.run(&format!("update jobs.ready set run_at = '2026-03-30 00:00:00Z' where id = {id}")).await;
         let database = Database::open(&db.url, 1).await.unwrap();
         let worker = Worker::builder(database.storage).registry(Registry::new().with::<NightlyReport>());

@@ -1,4 +1,4 @@
-//! `schema.rs` and the database say the same, and neither says anything about jobs in `public`.
+//! Checks that `schema.rs` and the database agree, and that neither contains anything of the jobs in `public`.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::support::Db;
 
 const SCHEMA: &str = include_str!("../src/schema.rs");
 
-/// The columns of `public` that are in the primary key or in any table, but for Diesel's own ledger.
+/// The columns of all tables in `public`, except Diesel's own table.
 const COLUMNS: &str = "
     select c.table_name::text as \"table\", c.column_name::text as \"column\", c.udt_name::text as kind,
            c.is_nullable = 'YES' as nullable
@@ -30,7 +30,7 @@ struct Column {
 }
 
 impl Column {
-    /// As `diesel print-schema` writes it.
+    /// The column as `diesel print-schema` writes it.
     fn printed(&self) -> String {
         let mut letters = self.kind.chars();
         let kind: String = letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect();
@@ -39,7 +39,7 @@ impl Column {
     }
 }
 
-/// Each column that the file declares, with its table.
+/// Returns each column in the file, with its table.
 fn declared() -> BTreeSet<String> {
     let mut table = "";
     let mut columns = BTreeSet::new();
@@ -61,6 +61,6 @@ async fn schema_rs_is_the_schema_public_of_the_migrated_database() {
 }
 
 #[test]
-fn schema_rs_stays_clean_of_jobs() {
+fn schema_rs_contains_nothing_of_the_jobs() {
     assert!(!SCHEMA.contains("jobs."), "everything of the jobs' is in a schema of its own");
 }

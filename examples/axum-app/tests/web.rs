@@ -1,11 +1,11 @@
-//! What the web server answers, and what it leaves behind.
+//! The answers of the web server, and their effects in the database.
 
 use axum::http::StatusCode;
 use serde_json::json;
 
 use crate::support::{Client, Db, Process};
 
-/// A server on a port of its own, with a client.
+/// A server on a port of its own.
 pub(crate) struct Server {
     pub(crate) process: Process,
     pub(crate) address: String,
@@ -66,12 +66,12 @@ async fn a_refused_payment_leaves_nothing() {
     assert_eq!(db.number("select count(*) from orders").await, 0);
     assert_eq!(db.number("select count(*) from jobs.job").await, 0);
     assert_eq!(db.number("select credit_cents from customers").await, 100);
-    // It was the rollback that took them: the order had its number already.
+    // The order was inserted and rolled back, because it has consumed an id.
     assert_eq!(db.number("select last_value from orders_id_seq where is_called").await, 1);
 }
 
 #[tokio::test]
-async fn what_cannot_be_done_is_said() {
+async fn requests_that_fail_get_an_error() {
     let db = Db::migrated().await;
     let server = Server::start(&db, "60").await;
     let mut client = Client::connect(&server.address).await;

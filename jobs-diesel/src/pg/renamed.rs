@@ -49,7 +49,8 @@ pub(crate) async fn connect(config: &Config, tls: Option<&MakeRustlsConnect>) ->
     Err(ConnectionError::BadConnection(text))
 }
 
-/// Encrypts as the URL's `sslmode` says. If the server cannot encrypt, connects without it if the mode allows that.
+/// Encrypts as the `sslmode` of the URL requires. If the server cannot encrypt, connects without encryption if the mode
+/// allows that.
 async fn connect_to(config: &Config, tls: Option<&MakeRustlsConnect>, place: usize) -> Result<Client, Problem> {
     let name = match config.get_hosts().get(place) {
         Some(Host::Tcp(name)) => Some(name.as_str()),

@@ -32,10 +32,10 @@ use crate::error::storage_error;
 #[cfg(feature = "postgres-sync")]
 pub(crate) use blocking::{BlockingPool, blocking_pool};
 
-/// Where an error occurred that came after the handler.
+/// When the error occurred, added to an error that came after the handler.
 const REFUSED: &str = "at the end of the job's transaction, which was rolled back";
 
-/// Why the attempt runs again.
+/// Why the same attempt runs again.
 const NOT_PREPARED: &str = "a session that had lost its prepared statements";
 
 /// On how many connections a transaction may be tried, if those before were closed. After a restart of the server, all
@@ -97,8 +97,8 @@ fn transacted(ended: Result<Transition, Rollback>) -> Transacted {
 }
 
 /// Begins with the right to write, whatever the database's default is, because the finish is a write. All other
-/// settings keep the application's defaults. The application name tells in `pg_stat_activity` which job holds a lock.
-/// It ends with the transaction.
+/// settings keep the application's defaults. The application name shows in `pg_stat_activity` which job holds a lock.
+/// It is valid only for this transaction.
 fn begin(storage: &PgStorage, lease: Lease) -> String {
     let name = storage.connector.application_name();
     let harmless: String =

@@ -26,7 +26,7 @@ impl<C: AsyncConnection<Backend = Sqlite>> Executor<SqliteAsync> for C {
     fn insert_one(&mut self, job: Result<NewJob, InvalidJob>) -> BoxFuture<'_, Result<JobId, EnqueueError>> {
         Box::pin(async move {
             let job = job?;
-            // `load` reads to the end of the statement, which is where it commits.
+            // `load` reads to the end of the statement. Only there does the statement commit.
             let ids: Vec<i64> = Insert::one(&job).load(self).await?;
             hint::enqueued();
             ids.into_iter().next().map(JobId).ok_or_else(|| diesel::result::Error::NotFound.into())

@@ -1,4 +1,4 @@
-//! SQLite under `worker bench`: a directory of its own beside the file, with a file of its own in it.
+//! `worker bench` on SQLite. It uses a separate directory beside the user's file, with a separate database file in it.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -21,7 +21,8 @@ use crate::sqlite::connect::connect;
 use crate::sqlite::queries::bench as queries;
 use crate::sqlite::{open, url};
 
-/// The file that says whose directory it is. Locked while a run uses it.
+/// A file with this name marks a directory that `worker bench` has made. A run locks the file while it uses the
+/// directory.
 const MARK: &str = "made-by-worker-bench";
 
 /// How long the processes of a run that was killed may take to end.
@@ -31,11 +32,11 @@ pub(crate) struct SqliteGround {
     /// The user's file, which is never opened.
     file: String,
     directory: PathBuf,
-    /// The mark, locked, while the directory is this run's.
+    /// The locked mark, while this run uses the directory.
     ours: Mutex<Option<File>>,
 }
 
-/// A worker's storage in the directory.
+/// Returns the storage of a worker that runs the load, in the directory.
 pub(crate) async fn storage(url: &str) -> StorageResult<Arc<dyn Storage>> {
     let ground = SqliteGround::new(url)?;
     Ok(open(&format!("sqlite://{}", ground.database()), 1).await?.storage)
@@ -62,7 +63,8 @@ impl SqliteGround {
         PlaceError::Refused(format!("{} {why}", self.directory.display()))
     }
 
-    /// Takes the directory over: a new one, an empty one, or one with our mark that nobody has locked.
+    /// Takes the directory and returns its locked mark. Creates the directory, or takes an empty one, or one with our
+    /// mark that no other run has locked. Fails for any other directory.
     fn take(&self) -> Result<File, PlaceError> {
         let mark = self.directory.join(MARK);
         match fs::create_dir(&self.directory) {
@@ -84,7 +86,8 @@ impl SqliteGround {
         }
     }
 
-    /// Removes everything, or everything but the mark. The processes of a killed run may still write for a moment.
+    /// Removes the directory, or everything in it except the mark. The processes of a killed run may still write to it,
+    /// so this retries for up to [`PATIENCE`].
     fn remove(&self, keep_mark: bool) -> io::Result<()> {
         let begun = Instant::now();
         loop {
@@ -109,7 +112,7 @@ impl SqliteGround {
         Ok(())
     }
 
-    /// When the user's file was last written, by the file or its log.
+    /// When the user's file or its write-ahead log was last written. `None` if neither exists.
     fn written(&self) -> Option<SystemTime> {
         let modified = |path: &str| fs::metadata(path).and_then(|meta| meta.modified()).ok();
         modified(&self.file).max(modified(&format!("{}-wal", self.file)))
@@ -145,7 +148,7 @@ impl Ground for SqliteGround {
             queries::version(&mut conn).map_err(storage_error)
         })
         .await?;
-        // All connections of the store have the same settings, so there are none to tell.
+        // All our connections to SQLite have the same settings, so there are none to report.
         Ok(Server {
             name: format!("SQLite {version}, the embedded store"),
             settings: Vec::new(),
@@ -158,7 +161,7 @@ impl Ground for SqliteGround {
     async fn others(&self, span: Duration) -> StorageResult<Others> {
         let before = self.written();
         tokio::time::sleep(span).await;
-        // A file tells that it is written to, not how much.
+        // The time of the last write shows whether other processes write to the file, not how much.
         let active = if self.written() == before { 0.0 } else { 1.0 };
         Ok(Others { active, ..Others::default() })
     }
@@ -188,7 +191,7 @@ impl Ground for SqliteGround {
     }
 
     async fn empty(&self) -> StorageResult<()> {
-        // A new file costs less than deleting row by row, which is all SQLite has.
+        // SQLite can only delete rows one by one, so a new file costs less.
         self.remove(true).map_err(|error| StorageError::Unavailable(Box::new(error)))?;
         self.run(|conn| {
             Executor::<SqliteSync>::migrate(conn)?;
@@ -214,7 +217,7 @@ impl Ground for SqliteGround {
     }
 }
 
-/// As a sync application's connection, on the blocking pool.
+/// Enqueues as an application with a sync connection does, on the blocking pool.
 struct SqliteProducer {
     conn: Option<SqliteConnection>,
 }

@@ -1,4 +1,4 @@
-//! One connection, with the settings that all our connections share.
+//! Opens a connection with the settings that all our connections share.
 
 use std::path::Path;
 use std::thread;
@@ -11,12 +11,12 @@ use diesel_jobs_core::storage::StorageResult;
 
 use crate::error::storage_error;
 
-/// How long a transaction waits for another process's before it gives up.
+/// How long a transaction waits for another transaction before it fails.
 pub(super) const BUSY: Duration = Duration::from_secs(15);
 
-/// Waits for the disk at each commit.
+/// With this setting each commit waits for the disk.
 pub(super) const DURABLE: &str = "pragma synchronous = full";
-/// Leaves the disk to the next durable commit.
+/// With this setting a commit does not wait for the disk. The next durable commit writes it to the disk.
 pub(super) const LAZY: &str = "pragma synchronous = normal";
 
 /// Opens the file, creating it if it is missing.
@@ -27,13 +27,14 @@ pub(super) fn connect(file: &str) -> StorageResult<SqliteConnection> {
         unavailable @ StorageError::Unavailable(_) => unavailable,
         other => explain(file, &other),
     })?;
-    // Foreign keys are the application's: a transactional handler expects its own to be checked.
+    // A transactional handler expects that the foreign keys of the application's tables are checked.
     conn.batch_execute(&format!("{DURABLE}; pragma foreign_keys = on")).map_err(storage_error)?;
     Ok(conn)
 }
 
-/// Turns the write-ahead log on. The setting stays with the file, so all but the first connection find it there.
-/// Where several processes meet a new file, SQLite refuses some of them at once, without the busy timeout.
+/// Turns the write-ahead log on. The setting is stored in the file, so only the first connection changes it. If several
+/// processes open a new file at the same time, SQLite refuses some of them at once and ignores the busy timeout. So
+/// this retries.
 fn use_wal(conn: &mut SqliteConnection) -> QueryResult<()> {
     let begun = Instant::now();
     loop {
@@ -55,7 +56,7 @@ fn explain(file: &str, error: &dyn std::error::Error) -> StorageError {
         format!("{} is not a directory; create it or correct DATABASE_URL", directory.display())
     } else if Path::new(file).is_dir() {
         "it is a directory; name a file in it".to_owned()
-    } else if ["not a database", "malformed"].iter().any(|said| error.to_string().contains(said)) {
+    } else if ["not a database", "malformed"].iter().any(|text| error.to_string().contains(text)) {
         "it is damaged or no SQLite file; restore it from a backup or correct DATABASE_URL".to_owned()
     } else {
         format!(

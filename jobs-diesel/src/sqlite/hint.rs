@@ -1,5 +1,5 @@
-//! Enqueues of this process tell its listeners to look at once. It is only a hint: the transaction may be rolled back, or
-//! write to another file, and then the look finds nothing.
+//! After an enqueue of this process its listeners check for commits at once. This is only a hint: the transaction may
+//! be rolled back, or write to another file. Then the check finds nothing.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 static ENQUEUES: Mutex<u64> = Mutex::new(0);
 static CHANGED: Condvar = Condvar::new();
 
-/// Jobs were inserted, and perhaps committed.
+/// Tells the listeners that jobs were inserted. The jobs may not be committed yet.
 pub(super) fn enqueued() {
     let mut enqueues = ENQUEUES.lock().unwrap_or_else(PoisonError::into_inner);
     *enqueues = enqueues.wrapping_add(1);
@@ -16,7 +16,7 @@ pub(super) fn enqueued() {
     CHANGED.notify_all();
 }
 
-/// Waits for an enqueue after the `seen`th, at most for this long; answers the number of enqueues now.
+/// Waits until the number of enqueues is not `seen` any more, at most for `longest`. Returns the number of enqueues.
 pub(super) fn wait(seen: u64, longest: Duration) -> u64 {
     let enqueues = ENQUEUES.lock().unwrap_or_else(PoisonError::into_inner);
     let (enqueues, _) = CHANGED

@@ -1,5 +1,6 @@
-//! `listen`: SQLite tells nobody about a commit, but a connection can ask, cheaply, whether there was one. A thread of its own
-//! asks: to hand each look to another one would cost several times what the look does.
+//! `listen`: SQLite sends no message at a commit. But a connection can check cheaply whether another connection has
+//! committed. A separate thread makes these checks. To hand each check to another thread would cost several times as
+//! much as the check itself.
 
 use std::sync::Arc;
 use std::thread;
@@ -16,23 +17,25 @@ use crate::sqlite::hint;
 use crate::sqlite::place::{Place, gone};
 use crate::sqlite::queries::data_version::data_version;
 
-/// The pause between two looks. One takes 33 µs of a processor: 250 a second were measured at 0.8 % of a core.
+/// The pause between two checks. One check takes 33 µs of processor time: 250 checks per second were measured at 0.8 %
+/// of a core.
 const PAUSE: Duration = Duration::from_millis(10);
-/// While somebody commits,
+/// The pause for [`BRISK`] after each commit.
 const BRISK_PAUSE: Duration = Duration::from_millis(4);
-/// which is so long after a commit. A heartbeat is one, and an idle worker shall not be brisk for it most of the time.
+/// How long after a commit the pause is [`BRISK_PAUSE`]. A heartbeat is a commit, too. So this time is short enough
+/// that an idle worker uses [`PAUSE`] most of the time.
 const BRISK: Duration = Duration::from_secs(2);
-/// After an enqueue of this process, which may commit a little later,
+/// The pause for [`EAGER`] after an enqueue of this process. The enqueue may commit a little later.
 const EAGER_PAUSE: Duration = Duration::from_millis(1);
-/// for so long.
+/// How long after an enqueue the pause is [`EAGER_PAUSE`].
 const EAGER: Duration = Duration::from_millis(20);
 /// How long it waits before it opens the file again after a failure.
 const RECONNECT: Duration = Duration::from_secs(1);
 
-/// Notifies `wake` after each commit of anybody else, until `stop`.
+/// Notifies `wake` after each commit of another connection, until `stop`.
 pub(super) async fn listen(file: Arc<str>, wake: Arc<Notify>, stop: CancellationToken) {
     let stop = stop.child_token();
-    // Also if nobody waits for this any more.
+    // Also stops the thread if this future is dropped.
     let _stopped = stop.clone().drop_guard();
     let watching = spawn_blocking(move || {
         while !stop.is_cancelled() {
@@ -50,7 +53,8 @@ pub(super) async fn listen(file: Arc<str>, wake: Arc<Notify>, stop: Cancellation
     }
 }
 
-/// A connection of its own, because one's own commits are never news to a connection.
+/// Checks for commits until `stop` or an error. It uses its own connection, because the number does not change at
+/// commits of the connection that asks.
 fn watch(file: &str, wake: &Notify, stop: &CancellationToken) -> StorageResult<()> {
     let place = Place::of(file);
     let opened = place.there().ok_or_else(|| gone(file))?;
@@ -59,13 +63,13 @@ fn watch(file: &str, wake: &Notify, stop: &CancellationToken) -> StorageResult<(
     let mut enqueues = 0;
     let (mut committed, mut enqueued) = (Instant::now(), None::<Instant>);
     while !stop.is_cancelled() {
-        let looked = Instant::now();
+        let checked = Instant::now();
         if place.there() != Some(opened) {
             return Err(gone(file));
         }
         let now = Some(data_version(&mut conn).map_err(storage_error)?);
         if version != now {
-            // Also at the first look: something may have been committed before it.
+            // Also notifies at the first check, because there may have been a commit before it.
             wake.notify_one();
             (version, committed) = (now, Instant::now());
         }
@@ -77,8 +81,8 @@ fn watch(file: &str, wake: &Notify, stop: &CancellationToken) -> StorageResult<(
         let number = hint::wait(enqueues, pause);
         if number != enqueues {
             (enqueues, enqueued) = (number, Some(Instant::now()));
-            // Enqueues may come faster than looks are worth.
-            thread::sleep(EAGER_PAUSE.saturating_sub(looked.elapsed()));
+            // Enqueues may come faster than a check is worth.
+            thread::sleep(EAGER_PAUSE.saturating_sub(checked.elapsed()));
         }
     }
     Ok(())

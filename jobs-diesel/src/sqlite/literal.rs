@@ -1,5 +1,5 @@
-//! A state as a word of the statement. As a bind it could not be matched with the condition of a partial index, and
-//! the claim would read the whole table.
+//! A state as a literal in the SQL text. If it were a bind, the planner could not match it with the condition of a
+//! partial index, and the claim would read the whole table.
 
 use diesel::QueryResult;
 use diesel::expression::{AppearsOnTable, Expression, SelectableExpression, ValidGrouping, is_aggregate};
@@ -29,7 +29,7 @@ impl QueryFragment<Sqlite> for Literal {
     }
 }
 
-// Statements that differ in the state only are different statements: their preparations are kept by text.
+// The SQL text depends on the state. So prepared statements are cached by their text and not by this type.
 impl QueryId for Literal {
     type QueryId = ();
     const HAS_STATIC_QUERY_ID: bool = false;

@@ -1,4 +1,4 @@
-//! The schema's versions: what is there, what comes next.
+//! Applies and reverts the versions of the schema.
 
 use std::sync::Arc;
 
@@ -14,10 +14,11 @@ use crate::migrations::{LiveJobs, Migration, Migrator, SQLITE};
 use crate::sqlite::queries::ledger as statements;
 use crate::sqlite::slot::Slot;
 
-/// What each `down.sql` looks for before it deletes jobs that wait or run: SQLite has no settings.
+/// Each `down.sql` checks whether this table exists before it deletes waiting or running jobs. It is a table because
+/// SQLite has no settings.
 const ALLOW_DROP: &str = "create table if not exists jobs_allow_drop (yes integer)";
 
-/// Moves a file from version to version.
+/// Applies and reverts the versions of the schema in a file.
 pub(super) struct SqliteMigrator {
     pub(super) writer: Arc<Slot>,
 }
@@ -42,7 +43,7 @@ impl Migrator for SqliteMigrator {
     }
 }
 
-/// Applies what is missing, each version in a transaction of its own.
+/// Applies the missing versions, each in its own transaction. Returns the versions that it applied.
 pub(super) fn up<C: LoadConnection<Backend = Sqlite>>(conn: &mut C) -> Result<Vec<&'static Migration>, MigrateError> {
     let mut done = Vec::new();
     while let Some(migration) = conn.transaction(step)? {
@@ -70,7 +71,7 @@ fn down(conn: &mut SqliteConnection, live: LiveJobs) -> Result<Option<&'static M
     Ok(Some(migration))
 }
 
-/// The ledger; empty if there is no ledger.
+/// Returns the rows of the ledger. Empty if there is no ledger.
 fn applied<C: LoadConnection<Backend = Sqlite>>(conn: &mut C) -> QueryResult<Vec<Applied>> {
     match statements::exists().get_result::<i64>(conn)? {
         0 => Ok(Vec::new()),
@@ -78,7 +79,8 @@ fn applied<C: LoadConnection<Backend = Sqlite>>(conn: &mut C) -> QueryResult<Vec
     }
 }
 
-/// The first version that is not applied, unless the file is ahead of this program.
+/// Returns the first version that is not applied, `None` if there is none. Fails if this program cannot serve the
+/// schema.
 pub(super) fn next(rows: &[Applied]) -> Result<Option<&'static Migration>, MigrateError> {
     Ok(missing(SQLITE, rows)?.into_iter().next())
 }
@@ -87,7 +89,7 @@ pub(super) fn failed(migration: &'static Migration, error: diesel::result::Error
     MigrateError::Failed { version: migration.version, name: migration.name, error }
 }
 
-/// One line that says what to do, unless this program can serve the schema.
+/// Fails with one line of advice if this program cannot serve the schema.
 pub(super) fn check(conn: &mut SqliteConnection) -> StorageResult<()> {
     ledger::check(SQLITE, &applied(conn).map_err(storage_error)?)
 }

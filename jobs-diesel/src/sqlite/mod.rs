@@ -1,19 +1,19 @@
-//! SQLite, the embedded default: one file, WAL, one process or a few on one machine.
+//! SQLite, the embedded default: one file in WAL mode, used by one process or by a few processes on one machine.
 //!
-//! - **One writer.** SQLite lets one transaction write at a time, in all processes together. This process writes
-//!   through one connection whose users take turns (`slot.rs`); between processes `begin immediate` and a busy timeout
-//!   make the turns. More connections would only wait, so the number of handlers asked for does not matter here.
-//! - **Transactional handlers hold that turn** from their first line to their last: nothing else is enqueued, claimed
-//!   or finished meanwhile, by anybody. Keep them short, well below the lease:
-//!   heartbeats wait for them too. A rescuer lets these through first, but a lock held beyond the busy timeout of 15 s may
-//!   cost a live worker its leases.
-//! - **Durability.** `synchronous = full`: an enqueue, a finish or a transactional handler that was acknowledged
-//!   survives the loss of power. A claim and a heartbeat do not wait for the disk (`normal`): forgotten by a power cut,
-//!   a claim is an available job again, and the lease refuses whatever its worker still writes. A killed process
-//!   loses nothing under either setting. Measured per commit: 1.3 to 2.5 ms with `full`, 0.01 ms with `normal`.
-//! - **Connections of the application** bring their own settings. Give them a busy timeout, and begin transactions that
-//!   read before they enqueue with `immediate_transaction`: SQLite refuses to turn a transaction that has read into one
-//!   that writes if another process wrote in between.
+//! - **One writer.** SQLite lets one transaction write at a time, across all processes. This process writes through one
+//!   connection, which its users take in turns (`slot.rs`). Between processes, `begin immediate` and a busy timeout
+//!   order the writers. More connections would only wait, so the requested number of handlers has no effect.
+//! - **Transactional handlers hold this connection and the write lock** from their first line to their last. Meanwhile
+//!   no process can enqueue, claim or finish any other job. Keep them short, well below the lease time, because
+//!   heartbeats wait for them, too. A rescuer lets waiting heartbeats through first. But if a lock is held for longer
+//!   than the busy timeout of 15 s, a live worker may lose its leases.
+//! - **Durability.** With `synchronous = full`, an acknowledged enqueue, finish or transactional handler survives a
+//!   loss of power. A claim and a heartbeat do not wait for the disk (`normal`). If a loss of power undoes a claim, its
+//!   job is available again, and the lease refuses the later writes of its worker. A killed process loses nothing under
+//!   either setting. Measured per commit: 1.3 to 2.5 ms with `full`, 0.01 ms with `normal`.
+//! - **Connections of the application** have their own settings. Give them a busy timeout, and begin transactions that
+//!   read before they enqueue with `immediate_transaction`. If a transaction has only read so far and another process
+//!   has written in between, SQLite refuses its first write.
 
 mod async_executor;
 pub(crate) mod bench;
@@ -41,17 +41,18 @@ use diesel_jobs_core::storage::StorageResult;
 use crate::database::Database;
 use slot::Slot;
 
-/// Opens the file behind a `sqlite:` URL and creates it if it is missing. The number of transactional handlers
-/// does not matter: SQLite has one writer.
+/// Opens the file of a `sqlite:` URL, and creates it if it is missing. The number of transactional handlers has no
+/// effect, because SQLite has one writer.
 pub async fn open(url: &str, _handlers: usize) -> StorageResult<Database> {
     let file: Arc<str> = url::file(url)?.into();
     let writer = Arc::new(Slot::new(file.clone()));
-    // Opened now, so that a directory that cannot be written to is found at start-up.
+    // Opens the file now, so that the start fails if its directory is not writable.
     writer.run(|_| Ok(())).await?;
     let reader = Arc::new(Slot::new(file.clone()));
     Ok(Database {
         storage: Arc::new(storage::SqliteStorage { file: file.clone(), writer: writer.clone(), reader }),
-        // People's questions may take long: they do not make the worker's reads wait.
+        // The queries of operators may take long. They have their own connection, so that the worker's reads do not
+        // wait.
         operator: Arc::new(operator::SqliteOperator { writer: writer.clone(), reader: Arc::new(Slot::new(file)) }),
         migrator: Arc::new(migrate::SqliteMigrator { writer }),
     })

@@ -1,4 +1,4 @@
-//! What people ask of the file.
+//! The verbs of operators on SQLite.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use diesel_jobs_core::{AttemptError, DeadLetters, JobId, JobRecord, KindStats, W
 use crate::sqlite::queries::{inspect, installation, operate, stats, worker};
 use crate::sqlite::slot::Slot;
 
-/// The verbs for people.
+/// The connections for the verbs of operators.
 pub(super) struct SqliteOperator {
     pub(super) writer: Arc<Slot>,
     pub(super) reader: Arc<Slot>,
@@ -43,7 +43,7 @@ impl Operator for SqliteOperator {
     }
 
     async fn dead_letters(&self) -> StorageResult<DeadLetters> {
-        // A job is one row of one table here, whose key is its id: no move of it can be refused.
+        // On SQLite a job is one row of one table, and its id is the key. So the database refuses no move of a row.
         Ok(DeadLetters::default())
     }
 

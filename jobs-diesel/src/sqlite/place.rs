@@ -1,15 +1,16 @@
-//! Whether the file that was opened is still the one of its name. A file that was deleted, or replaced as by a restored backup, lives
-//! on for those who have it open: a worker would go on in it without a word, while everybody else enqueues into the new one.
+//! Checks whether the opened file is still the file with that name. A file that was deleted or replaced (for example by
+//! a restored backup) still exists for the processes that have it open. Without this check a worker would silently go
+//! on with the old file, while all others enqueue into the new one.
 
 use std::fs;
 use std::path::{self, Path, PathBuf};
 
 use diesel_jobs_core::StorageError;
 
-/// Where a file is looked for, whatever the working directory is by then.
+/// The absolute path of a file. So a later change of the working directory has no effect.
 pub(super) struct Place(PathBuf);
 
-/// Which file was there.
+/// Identifies a file, independent of its name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Opened {
     device: u64,
@@ -21,7 +22,7 @@ impl Place {
         Self(path::absolute(file).unwrap_or_else(|_| Path::new(file).to_owned()))
     }
 
-    /// The file that is there now. It takes a microsecond.
+    /// Returns the file that is there now, `None` if there is none. It takes a microsecond.
     pub(super) fn there(&self) -> Option<Opened> {
         fs::metadata(&self.0).ok().map(|file| Opened::of(&file))
     }
@@ -34,14 +35,15 @@ impl Opened {
         Self { device: file.dev(), number: file.ino() }
     }
 
-    /// Elsewhere a file that is open can be neither deleted nor replaced.
+    /// On other systems an open file can be neither deleted nor replaced.
     #[cfg(not(unix))]
     fn of(_: &fs::Metadata) -> Self {
         Self { device: 0, number: 0 }
     }
 }
 
-/// Nothing is created in its place: the jobs are not in there.
+/// The error for a file that was deleted or moved away. No new file is created at its place, because it would not
+/// contain the jobs.
 pub(super) fn gone(file: &str) -> StorageError {
     StorageError::Unavailable(
         format!("the SQLite file {file} was deleted or moved away; put it back, or stop this process and run `worker migrate`")

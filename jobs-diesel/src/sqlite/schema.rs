@@ -1,4 +1,4 @@
-//! The tables as Diesel sees them. Times are microseconds since 1970; the clock is in `time.rs`.
+//! The tables, as Diesel needs them. Times are microseconds since 1970. The clock is in `time.rs`.
 
 diesel::table! {
     jobs_job (id) {
@@ -86,7 +86,7 @@ diesel::table! {
 }
 
 diesel::table! {
-    /// SQLite's own list of what is in the file.
+    /// SQLite's own table of the objects in the file.
     sqlite_master (name) {
         name -> Text,
     }

@@ -1,5 +1,5 @@
-//! One connection whose users take turns. A turn runs on the blocking pool, so no thread of the runtime waits, and it
-//! ends there too: a runtime that a handler blocks cannot keep the heartbeat's turn from coming.
+//! One connection that its users take in turns. A turn runs and ends on the blocking pool. So no thread of the runtime
+//! waits for a turn. And if a handler blocks the runtime, the heartbeat still gets its turn.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -30,8 +30,8 @@ struct State {
     opened: Option<Opened>,
 }
 
-/// A turn. The connection goes back only by [`give_back`](Turn::give_back); after a panic it is closed, which rolls
-/// back whatever it was in.
+/// A turn. Only [`give_back`](Turn::give_back) returns the connection to the slot. Otherwise it is closed, for example
+/// after a panic. This rolls back an open transaction.
 pub(super) struct Turn<'s> {
     slot: &'s Slot,
     conn: Option<SqliteConnection>,
@@ -43,7 +43,7 @@ impl Slot {
         Self { place: Place::of(&file), file, state: Mutex::default(), freed: Condvar::new() }
     }
 
-    /// Waits for a turn, at most `patience`; `None` when it did not come.
+    /// Waits for a turn. Returns `None` if none came within `patience`.
     pub(super) fn take(&self, patience: Duration) -> Option<Turn<'_>> {
         let (mut state, waited) = self
             .freed
@@ -56,7 +56,7 @@ impl Slot {
         Some(Turn { slot: self, conn: state.idle.take(), opened: state.opened })
     }
 
-    /// Runs `work` with the connection.
+    /// Runs `work` with the connection. Fails with `Unavailable` if no turn came within [`BUSY`].
     pub(super) async fn run<T, F>(self: &Arc<Self>, work: F) -> StorageResult<T>
     where
         T: Send + 'static,
@@ -74,7 +74,7 @@ impl Slot {
                     .into(),
                 )
             })?;
-            // After an error nobody knows how the connection stands; a new one costs a millisecond.
+            // After an error the state of the connection is unknown, so it is closed. A new one costs a millisecond.
             let done = work(turn.connection()?)?;
             turn.give_back();
             Ok(done)
@@ -82,7 +82,8 @@ impl Slot {
         task.await.unwrap_or_else(|error| Err(StorageError::Unavailable(Box::new(error))))
     }
 
-    /// Runs `statements` in one transaction that sees one state of the file and blocks nobody.
+    /// Runs `statements`, which only read, in one transaction. They see one state of the file and block no other
+    /// session.
     pub(super) async fn read<T, F>(self: &Arc<Self>, statements: F) -> StorageResult<T>
     where
         T: Send + 'static,
@@ -91,8 +92,8 @@ impl Slot {
         self.run(|conn| diesel::Connection::transaction(conn, statements).map_err(storage_error)).await
     }
 
-    /// Runs `statements` in one transaction that has the write lock from its beginning: it never reads what it could
-    /// then not write, so no other process makes it fail half-way.
+    /// Runs `statements` in one transaction that holds the write lock from its beginning. So it cannot fail half-way
+    /// because another process wrote between its reads and its writes.
     pub(super) async fn write<T, F>(self: &Arc<Self>, statements: F) -> StorageResult<T>
     where
         T: Send + 'static,
@@ -101,7 +102,7 @@ impl Slot {
         self.run(|conn| conn.immediate_transaction(statements).map_err(storage_error)).await
     }
 
-    /// Like [`write`](Self::write), without waiting for the disk.
+    /// Like [`write`](Self::write), but the commit does not wait for the disk.
     pub(super) async fn write_lazily<T, F>(self: &Arc<Self>, statements: F) -> StorageResult<T>
     where
         T: Send + 'static,
@@ -116,18 +117,19 @@ impl Slot {
         .await
     }
 
-    // A panic while the lock is held is impossible: no code of others runs under it.
+    // No foreign code runs under the lock, so there is no panic while it is held.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Turn<'_> {
-    /// The connection, opened if the slot had none or the one to a file that is no longer there.
+    /// Returns the connection. Opens a new one if the slot had none, or if the file was replaced. Fails if the file was
+    /// deleted or moved away.
     pub(super) fn connection(&mut self) -> StorageResult<&mut SqliteConnection> {
         let there = self.slot.place.there();
         if self.opened.is_some() && there != self.opened {
-            // What a connection to a file without a name writes, nobody reads.
+            // No other process would read what this connection writes to a file without a name.
             drop(self.conn.take());
             if there.is_none() {
                 return Err(gone(&self.slot.file));
@@ -143,7 +145,7 @@ impl Turn<'_> {
         Ok(self.conn.insert(conn))
     }
 
-    /// Keeps the connection for the next turn, unless it is still in a transaction.
+    /// Keeps the connection for the next turn. Closes it if it is still in a transaction.
     pub(super) fn give_back(mut self) {
         if self.conn.as_mut().is_some_and(is_idle) {
             self.slot.lock().idle = self.conn.take();
@@ -153,7 +155,7 @@ impl Turn<'_> {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        // Closed before the next turn begins: a transaction left open would make it wait.
+        // The connection is closed before the next turn begins, because that turn would wait for an open transaction.
         drop(self.conn.take());
         self.slot.lock().taken = false;
         self.slot.freed.notify_one();

@@ -1,4 +1,5 @@
-//! The port on SQLite: each verb is one transaction of `queries/`.
+//! The storage port on SQLite. Each verb runs functions of `queries/` in a transaction. Some first read, in another
+//! transaction, whether there is anything to do.
 
 use std::any::TypeId;
 use std::sync::Arc;
@@ -21,13 +22,14 @@ use crate::sqlite::queries::{
 use crate::sqlite::slot::Slot;
 use crate::sqlite::{listen, migrate, transact};
 
-/// How often in a row a rescuer must find the write lock free before it declares anybody dead.
+/// How many times in a row a rescuer must find the write lock free before it declares a worker dead.
 const FREE_LOOKS: usize = 3;
-/// How many times it looks; then it leaves it to the next rescue.
+/// How many times one rescue tries the write lock. After that it leaves the jobs to the next rescue.
 const MAX_LOOKS: usize = 30;
-/// The pause between two looks: longer than the 100 ms in which a heartbeat that waits for the lock tries again.
+/// The pause between two tries. It is longer than 100 ms, the interval at which a waiting heartbeat tries the lock
+/// again.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(120);
-/// A lock that took no longer than this was free.
+/// If it took no longer than this to get the lock, the lock was free.
 const FREE: Duration = Duration::from_millis(50);
 
 /// A file with jobs.
@@ -62,7 +64,7 @@ impl Storage for SqliteStorage {
     }
 
     async fn open_heartbeat(&self, worker: WorkerId) -> StorageResult<Box<dyn Heartbeat>> {
-        // The writer itself: a connection of its own would wait for the same lock, only less fairly.
+        // Uses the connection of the writer. A separate connection would wait for the same lock, but less fairly.
         Ok(Box::new(SqliteHeartbeat { worker, writer: self.writer.clone() }))
     }
 
@@ -72,7 +74,7 @@ impl Storage for SqliteStorage {
             let job = self.writer.write(move |conn| claim::claim_quarantined(conn, &wanted)).await?;
             return Ok(job.into_iter().collect());
         }
-        // A look costs no lock: a worker that finds nothing disturbs nobody.
+        // Reading takes no lock, so a worker that finds no job blocks no other session.
         if self.next_due(wanted, Duration::ZERO).await?.is_none_or(|wait| !wait.is_zero()) {
             return Ok(Vec::new());
         }
@@ -93,7 +95,8 @@ impl Storage for SqliteStorage {
         self.writer.write(move |conn| finish::finish(conn, &batch)).await
     }
 
-    /// All of them: there is no limit to the length of a list in PostgreSQL, but there is one here.
+    /// Returns all leases and ignores `_among`, because SQLite limits the length of a list. PostgreSQL has no such
+    /// limit.
     async fn leases(&self, worker: WorkerId, _among: Option<&[JobId]>) -> StorageResult<Vec<(JobId, i32)>> {
         self.reader.read(move |conn| leases::leases(conn, worker)).await
     }
@@ -104,12 +107,12 @@ impl Storage for SqliteStorage {
 
     async fn rescue(&self, policy: RescuePolicy) -> StorageResult<Rescued> {
         let quarantined = self.reader.read(move |conn| rescue::quarantined(conn, policy)).await?;
-        let nobody = Rescued { quarantined, ..Rescued::default() };
+        let none_rescued = Rescued { quarantined, ..Rescued::default() };
         if !self.reader.read(rescue::is_needed).await? {
-            return Ok(nobody);
+            return Ok(none_rescued);
         }
-        // A transaction that holds the write lock for long silences the heartbeats of live workers. So nobody is declared
-        // dead before the lock was free for long enough that those who waited for it came through.
+        // While a transaction holds the write lock, no live worker can store its heartbeat. So no worker is declared
+        // dead before the lock was free for long enough that all waiting heartbeats were stored.
         let mut free_looks = 0;
         for _ in 0..MAX_LOOKS {
             tokio::time::sleep(BETWEEN_LOOKS).await;
@@ -124,7 +127,7 @@ impl Storage for SqliteStorage {
                 Err(false) => free_looks = 0,
             }
         }
-        Ok(nobody)
+        Ok(none_rescued)
     }
 
     async fn prune(&self, limit: usize) -> StorageResult<usize> {
@@ -134,7 +137,7 @@ impl Storage for SqliteStorage {
         self.writer.write(move |conn| prune::prune(conn, limit)).await
     }
 
-    // Claims see everything.
+    // Claims see all jobs, so there are no stragglers.
     async fn rescan(&self, _: &Claim, _: RescanReason) -> StorageResult<Rescanned> {
         Ok(Rescanned::Nothing)
     }
@@ -145,7 +148,7 @@ impl Schedules for SqliteStorage {
     async fn declare_schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<bool> {
         let declared = declared.to_vec();
         self.writer.write(move |conn| schedule::declare(conn, &declared)).await?;
-        // Nobody locks a row here.
+        // SQLite has no row locks, so no schedule was passed over.
         Ok(true)
     }
 
@@ -162,7 +165,7 @@ impl Schedules for SqliteStorage {
 #[async_trait]
 impl Notifications for SqliteStorage {
     async fn set_idle(&self, _: WorkerId, _: bool) -> StorageResult<()> {
-        // Every commit is noticed by every listener, idle or not; there is nothing to ask for.
+        // Every listener notices every commit, whether its worker is idle or not. So there is nothing to store.
         Ok(())
     }
 
@@ -171,7 +174,7 @@ impl Notifications for SqliteStorage {
     }
 }
 
-/// A worker's line to the file.
+/// Writes the heartbeats of one worker.
 struct SqliteHeartbeat {
     worker: WorkerId,
     writer: Arc<Slot>,

@@ -21,8 +21,8 @@ impl<C: LoadConnection<Backend = Sqlite>> Executor<SqliteSync> for C {
         E: Send + 'static;
 
     fn insert_one(&mut self, job: Result<NewJob, InvalidJob>) -> Result<JobId, EnqueueError> {
-        // `get_result` stops at the row. The statement would end in a way that hides a commit that fails, and after which
-        // SQLite moves nothing from the write-ahead log into the file.
+        // Not `get_result`, because it stops at the row. The statement would then end in a way that hides a failed
+        // commit. After that, SQLite would move nothing from the write-ahead log into the file.
         let ids = Insert::one(&job?).load(self)?;
         hint::enqueued();
         ids.into_iter().next().map(JobId).ok_or_else(|| diesel::result::Error::NotFound.into())

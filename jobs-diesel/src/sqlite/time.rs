@@ -1,5 +1,6 @@
-//! The clock: SQLite's, in microseconds since 1970. The one place in the program that asks for the time; the defaults in
-//! the schema say the same. SQLite's clock ticks in milliseconds and stands still within a statement.
+//! The current time by SQLite's clock, in microseconds since 1970. All statements take the time from here. The defaults
+//! in the schema use the same expression. The clock has a resolution of one millisecond and does not advance within a
+//! statement.
 
 use std::time::Duration;
 
@@ -11,20 +12,20 @@ use diesel::sqlite::Sqlite;
 
 pub(super) const NOW: &str = "(cast(round(unixepoch('subsec') * 1000) as integer) * 1000)";
 
-/// The present.
+/// The current time.
 #[derive(Clone, Copy, Debug, QueryId)]
 pub(super) struct Now;
 
-/// The present and some microseconds.
+/// The current time plus this many microseconds.
 #[derive(Clone, Copy, Debug, QueryId)]
 pub(super) struct NowPlus(i64);
 
-/// The instant that lies this far ahead.
+/// The time that is `delay` ahead of now.
 pub(super) fn after(delay: Duration) -> NowPlus {
     NowPlus(micros(delay))
 }
 
-/// Microseconds, at most a thousand years of them: no sum of them leaves what a timestamp can hold.
+/// A time span in microseconds, at most a thousand years. So its sum with the current time is a valid timestamp.
 pub(super) fn micros(span: Duration) -> i64 {
     const MILLENNIUM: i64 = 1000 * 366 * 24 * 3600 * 1_000_000;
     i64::try_from(span.as_micros()).unwrap_or(MILLENNIUM).min(MILLENNIUM)

@@ -1,10 +1,10 @@
 //! `transact`: a handler inside the transaction that finishes its job.
 //!
-//! The transaction has the write lock from its beginning. So a lease that stands at the beginning stands until the
-//! commit, and the handler is not even started without one; the finish is fenced all the same.
+//! The transaction holds the write lock from its beginning. So a lease that stands at the beginning stands until the
+//! commit. If the lease does not stand, the handler is not started. The finish names the lease nevertheless.
 //!
-//! A blocking function cannot be stopped. `abort` settles at once that its transaction will not be committed; it is
-//! rolled back when the function returns, and holds the write lock until then.
+//! A blocking function cannot be stopped. `abort` decides at once that its transaction will not be committed. The
+//! transaction is rolled back when the function returns, and holds the write lock until then.
 
 use std::any::TypeId;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ pub(super) async fn transact(writer: &Arc<Slot>, transaction: Transaction) -> Tr
     }
 }
 
-/// Why nothing is committed.
+/// Why the transaction was not committed.
 enum End {
     LeaseLost,
     Failed(JobError),
@@ -94,7 +94,7 @@ fn attempt_inside(
     Ok(transition)
 }
 
-/// Transactional handlers queue for as long as it takes, unless they are aborted.
+/// Waits for a turn without a time limit. Returns `None` if the attempt was aborted.
 fn turn<'s>(writer: &'s Slot, commit_decision: &CommitDecision) -> Option<Turn<'s>> {
     while !commit_decision.is_aborted() {
         if let Some(turn) = writer.take(Duration::from_millis(100)) {
@@ -106,7 +106,7 @@ fn turn<'s>(writer: &'s Slot, commit_decision: &CommitDecision) -> Option<Turn<'
 
 fn settled(done: Result<Transacted, JoinError>) -> Transacted {
     done.unwrap_or_else(|error| match error.try_into_panic() {
-        // The connection went with the panic, and with it the transaction.
+        // The panic has closed the connection. This rolled back the transaction.
         Ok(_) => Transacted::RolledBack(JobError::msg("the handler panicked inside its transaction")),
         Err(error) => Transacted::Unknown(StorageError::Unavailable(Box::new(error))),
     })

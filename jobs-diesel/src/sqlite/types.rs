@@ -1,4 +1,4 @@
-//! How the nouns stand in columns: times as microseconds, workers and states as words, lists as JSON.
+//! How values are stored in columns: times as microseconds, workers and states as text, lists as JSON.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub(super) struct Instant(pub(super) DateTime<Utc>);
 #[diesel(sql_type = Text)]
 pub(super) struct Worker(pub(super) WorkerId);
 
-/// A state, read.
+/// A state that is read.
 #[derive(Clone, Copy, Debug, FromSqlRow)]
 pub(super) struct State(pub(super) JobState);
 
@@ -29,13 +29,14 @@ pub(super) struct State(pub(super) JobState);
 #[diesel(sql_type = Text)]
 pub(super) struct Names(pub(super) Vec<String>);
 
-/// Arguments, written.
+/// Arguments that are written.
 #[derive(Clone, Copy, AsExpression)]
 #[diesel(sql_type = Text)]
 pub(super) struct Args<'a>(pub(super) &'a str);
 
 impl fmt::Debug for Args<'_> {
-    // An application's instrumentation of Diesel prints statements with their binds.
+    // An application's instrumentation of Diesel prints statements with their binds. These are arguments of jobs, so
+    // they are not printed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} bytes of JSON", self.0.len())
     }
@@ -99,7 +100,7 @@ impl ToSql<Text, Sqlite> for Names {
     }
 }
 
-/// A count of attempts or crashes, which the schema keeps small and positive.
+/// A number of attempts or crashes. A number out of range becomes the nearest `u16`.
 pub(super) fn count(stored: i32) -> u16 {
     u16::try_from(stored).unwrap_or(if stored < 0 { 0 } else { u16::MAX })
 }

@@ -1,9 +1,9 @@
-//! From a URL to a file name.
+//! Takes the file name from a URL.
 
 use diesel_jobs_core::StorageError;
 use diesel_jobs_core::storage::StorageResult;
 
-/// The file that `sqlite://path` or `sqlite:path` names.
+/// The file that `sqlite://path` or `sqlite:path` names. Fails with `Config` if the URL names none that can be used.
 pub(super) fn file(url: &str) -> StorageResult<String> {
     let path = url.strip_prefix("sqlite:").unwrap_or(url);
     let path = path.strip_prefix("//").unwrap_or(path);
@@ -23,7 +23,7 @@ pub(super) fn file(url: &str) -> StorageResult<String> {
     if path.contains('\0') {
         return refuse("sqlite: the file name holds a NUL character");
     }
-    // SQLite itself would read such a name as a URI.
+    // SQLite would read a name that begins with `file:` as a URI.
     Ok(if path.starts_with("file:") { format!("./{path}") } else { path.to_owned() })
 }
 

@@ -1,4 +1,4 @@
-//! The struct that holds a function's arguments, `new`, and its JSON form.
+//! Generates the struct that holds a function's arguments, `new`, and its JSON form.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
@@ -9,7 +9,7 @@ use syn::{Attribute, Ident};
 use crate::ast::{Argument, Form, Function, Param};
 use crate::validate::Plan;
 
-/// The arguments of a function, in their order.
+/// Returns the arguments of a function, in their order.
 pub(crate) fn of(function: &Function) -> impl Iterator<Item = &Argument> + Clone {
     function.params.iter().filter_map(|param| match param {
         Param::Argument(argument) => Some(argument),
@@ -17,7 +17,7 @@ pub(crate) fn of(function: &Function) -> impl Iterator<Item = &Argument> + Clone
     })
 }
 
-/// The type an argument has as a field.
+/// Returns the type of an argument's field.
 pub(crate) fn stored(argument: &Argument) -> TokenStream {
     match &argument.form {
         Form::Value(ty) | Form::String(ty) => quote!(#ty),
@@ -26,7 +26,7 @@ pub(crate) fn stored(argument: &Argument) -> TokenStream {
     }
 }
 
-/// The struct; a unit struct where there are no arguments, so that its name alone is a job.
+/// Generates the struct. Without arguments it is a unit struct, so that its name alone is a value of the job.
 pub(crate) fn structure(function: &Function, plan: &Plan) -> TokenStream {
     let Plan { name, .. } = plan;
     let Function { attrs, vis, sig, .. } = function;
@@ -52,7 +52,7 @@ pub(crate) fn structure(function: &Function, plan: &Plan) -> TokenStream {
     }
 }
 
-/// `new(..)`.
+/// Generates `new(..)`.
 pub(crate) fn constructor(function: &Function, Plan { name, .. }: &Plan) -> TokenStream {
     let vis = &function.vis;
     let fields: Vec<_> = of(function).map(|argument| &argument.name).collect();
@@ -82,15 +82,15 @@ pub(crate) fn constructor(function: &Function, Plan { name, .. }: &Plan) -> Toke
     }
 }
 
-/// `Serialize` and `Deserialize`, through `Argument`: see there why serde's derives do not write them. Names of generics
-/// and items start with `__`, because the user's types stand among them.
+/// Generates `Serialize` and `Deserialize`, through `Argument`. Its documentation explains why serde's derives are not
+/// used. Names of generics and items start with `__`, because they share their scope with the user's types.
 pub(crate) fn json(private: &TokenStream, function: &Function, plan: &Plan) -> TokenStream {
     let Plan { name, kind, .. } = plan;
     let serde = quote!(#private::serde);
     let fields: Vec<&Ident> = of(function).map(|argument| &argument.name).collect();
     let keys: Vec<String> = fields.iter().map(|field| field.unraw().to_string()).collect();
     let types: Vec<TokenStream> = of(function).map(stored).collect();
-    // Not named after the fields: these stand beside other locals of the same hygiene.
+    // These locals are not named after the fields: they share a scope and hygiene with other generated locals.
     let slots: Vec<Ident> =
         (0..fields.len()).map(|i| format_ident!("argument_{i}", span = Span::mixed_site())).collect();
     let count = fields.len();
@@ -153,7 +153,7 @@ pub(crate) fn json(private: &TokenStream, function: &Function, plan: &Plan) -> T
     }
 }
 
-/// What the struct has in common with its function.
+/// Returns the attributes that the struct takes over from the function.
 fn carried(attrs: &[Attribute]) -> impl Iterator<Item = &Attribute> {
     attrs.iter().filter(|attr| ["doc", "cfg", "allow", "deprecated"].iter().any(|name| attr.path().is_ident(name)))
 }

@@ -1,4 +1,4 @@
-//! What stands beside a type with `#[derive(Job)]`.
+//! Generates the code for a type with `#[derive(Job)]`.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -8,11 +8,11 @@ use super::{defaults, registration};
 use crate::ast::Declaration;
 use crate::validate::{Plan, is_unit};
 
-/// Everything implemented for the type, in a scope of its own.
+/// Generates all implementations for the type, in a scope of their own.
 pub(crate) fn expand(private: &TokenStream, declaration: &Declaration, plan: &Plan) -> TokenStream {
     let Plan { name, shared, .. } = plan;
     let here = Span::mixed_site().located_at(name.span());
-    // serde's own form of a unit struct is `null` alone; plain SQL and schedules write `{}`.
+    // serde accepts only `null` for a unit struct. Plain SQL and schedules write `{}`.
     let decode = match is_unit(declaration) {
         true => quote_spanned!(here=> |ctx| ctx.decode::<#private::NoArguments>().map(|_| #name)),
         false => quote_spanned!(here=> |ctx| #private::decode(ctx)),
@@ -39,7 +39,7 @@ pub(crate) fn expand(private: &TokenStream, declaration: &Declaration, plan: &Pl
     }
 }
 
-/// A closure that decodes the job and calls its handler, in the form that the options ask for.
+/// Generates a closure that decodes the job and calls its handler, in the form that the options select.
 fn handler(private: &TokenStream, Plan { name, options, .. }: &Plan, decode: &TokenStream) -> TokenStream {
     let here = Span::mixed_site().located_at(name.span());
     let decoded = quote_spanned! {here=>

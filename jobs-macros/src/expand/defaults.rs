@@ -1,4 +1,4 @@
-//! `Job`: the kind and the defaults of a job.
+//! Generates `impl Job`: the kind and the defaults of a job.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use quote::{quote, quote_spanned};
 use crate::options::{Backoff, CatchUp, Options, Retain};
 use crate::validate::Plan;
 
-/// `impl Job`.
+/// Generates `impl Job`.
 pub(crate) fn job(private: &TokenStream, Plan { name, kind, options, .. }: &Plan) -> TokenStream {
     let defaults = defaults(private, options);
     quote_spanned! {Span::mixed_site()=>
@@ -63,7 +63,7 @@ fn defaults(private: &TokenStream, options: &Options) -> TokenStream {
     quote!(#private::JobOptions::new() #calls)
 }
 
-/// The schedule of a registration.
+/// Generates the schedule of a registration.
 pub(crate) fn schedule(private: &TokenStream, options: &Options) -> TokenStream {
     let Some(expression) = &options.cron else { return quote!(::core::option::Option::None) };
     let timezone = options.timezone.as_ref().map_or_else(|| "UTC".to_owned(), syn::LitStr::value);
@@ -81,7 +81,7 @@ pub(crate) fn schedule(private: &TokenStream, options: &Options) -> TokenStream 
     }
 }
 
-/// Durations are read in milliseconds and bounded, so they fit.
+/// The options parse durations in milliseconds and limit them to a hundred years, so they fit.
 fn duration(duration: Duration) -> TokenStream {
     let milliseconds = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     quote!(::core::time::Duration::from_millis(#milliseconds))

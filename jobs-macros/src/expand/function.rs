@@ -1,4 +1,4 @@
-//! What stands beside a `#[job]` function.
+//! Generates the code beside a `#[job]` function.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -8,7 +8,7 @@ use super::{arguments, defaults, registration};
 use crate::ast::{Form, Function, Param};
 use crate::validate::{Plan, return_type};
 
-/// The struct, and in a scope of its own everything implemented for it.
+/// Generates the struct, and all implementations for it in a scope of their own.
 pub(crate) fn expand(private: &TokenStream, function: &Function, plan: &Plan) -> TokenStream {
     let shared = &plan.shared;
     let structure = arguments::structure(function, plan);
@@ -51,8 +51,9 @@ fn handling(private: &TokenStream, function: &Function, plan: &Plan) -> Handling
     }
 }
 
-/// A closure of the form the function asks for. It is located at the function's name, because that is where the compiler
-/// shall point if the future is not `Send`; the names in it cannot meet the user's (`mixed_site`).
+/// Generates a closure in the form that the function needs. Its span is the function's name: the compiler must point
+/// there if the future is not `Send`. Its names have `mixed_site` hygiene, so they cannot collide with the user's
+/// names.
 fn handler(private: &TokenStream, function: &Function, plan: &Plan, transactional: bool) -> TokenStream {
     let sig = &function.sig;
     let (ident, returns) = (&sig.ident, return_type(sig));
@@ -76,7 +77,7 @@ fn handler(private: &TokenStream, function: &Function, plan: &Plan, transactiona
         Param::Connection(ty) => {
             quote_spanned!(here=> <#ty as #private::#connection_trait>::of_job(connection, &ctx)?)
         }
-        // `validate` has let none through.
+        // Unreachable: `validate` refuses functions with such a parameter.
         Param::Refused(_) => TokenStream::new(),
     });
     let answer = match is_async {

@@ -1,4 +1,4 @@
-//! The code that is written: `function` and `declaration` for the two macros, made of the pieces beside them.
+//! Generates the code: `function` and `declaration` for the two macros, and the modules that they share.
 
 mod arguments;
 mod declaration;
@@ -15,7 +15,7 @@ use crate::errors::Errors;
 use crate::options::{Options, Target};
 use crate::{fallback, krate, validate};
 
-/// `#[job(list)]` above `item`.
+/// Expands `#[job(list)]` above `item`.
 pub(crate) fn job(list: TokenStream, item: TokenStream) -> TokenStream {
     let private = krate::private();
     let mut errors = Errors::default();
@@ -32,7 +32,7 @@ pub(crate) fn job(list: TokenStream, item: TokenStream) -> TokenStream {
     quote!(#item #beside)
 }
 
-/// `#[derive(Job)]` above `item`.
+/// Expands `#[derive(Job)]` above `item`.
 pub(crate) fn derive(item: TokenStream) -> TokenStream {
     let private = krate::private();
     let mut errors = Errors::default();

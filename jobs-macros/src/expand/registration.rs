@@ -1,4 +1,4 @@
-//! `Registered`, and the entry in the list of all jobs of a program.
+//! Generates `impl Registered`, and the entry in the program's list of all jobs.
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote_spanned;
@@ -6,7 +6,7 @@ use quote::quote_spanned;
 use super::defaults;
 use crate::validate::Plan;
 
-/// What only the handler's form decides.
+/// The parts of a registration that depend on the form of the handler.
 pub(crate) struct Handling {
     /// An expression of type `Handler`.
     pub(crate) handler: TokenStream,
@@ -16,7 +16,7 @@ pub(crate) struct Handling {
     pub(crate) connection: TokenStream,
 }
 
-/// `impl Registered`.
+/// Generates `impl Registered`.
 pub(crate) fn registered(private: &TokenStream, plan: &Plan, handling: &Handling) -> TokenStream {
     let Plan { name, options, .. } = plan;
     let Handling { handler, states, connection } = handling;
@@ -39,7 +39,7 @@ pub(crate) fn registered(private: &TokenStream, plan: &Plan, handling: &Handling
     }
 }
 
-/// Makes the job known to every worker of a program that holds this crate.
+/// Generates the entry that adds the job to every worker of a program that links this crate.
 pub(crate) fn submission(private: &TokenStream, Plan { name, .. }: &Plan) -> TokenStream {
     quote_spanned! {Span::mixed_site()=>
         #private::inventory::submit! { <#name as #private::Registered>::REGISTRATION }

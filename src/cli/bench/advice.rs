@@ -1,4 +1,4 @@
-//! What the figures mean for whoever deploys. Pure: figures go in, sentences come out.
+//! Turns the figures into advice for the deployment. Pure: it reads figures and returns sentences.
 
 use diesel_jobs_storage::bench::Waits;
 
@@ -7,33 +7,33 @@ use super::shape::Shape;
 use super::step::{Series, Step, millis};
 use super::words::{milliseconds, number, percent};
 
-/// From here on the processors count as used up.
+/// From this share of busy processors on, the processors are reported as the limit.
 const BUSY: f64 = 0.85;
 
-/// A fall of the rate to this part of the best, with more processes, is contention.
+/// If the rate with more processes falls below this share of the best rate, the claims are reported as the limit.
 const CONTENTION: f64 = 0.8;
 
-/// A commit that takes more round trips than this waits longer for the disk than for the network.
+/// If a commit takes more than this many round trips, it waits longer for the disk than for the network.
 const DISK: f64 = 2.0;
 
-/// Durations of jobs for which the concurrency is worked out.
+/// Durations of jobs, in ms, for which the advice states the concurrency.
 const EXAMPLES_MS: [f64; 3] = [10.0, 100.0, 1_000.0];
 
-/// What is known beside the steps.
+/// What the advice needs besides the steps.
 pub(super) struct Circumstances {
     pub(super) waits: Waits,
     pub(super) one_writer: bool,
     pub(super) processors: usize,
     pub(super) concurrency: usize,
-    /// Connections of the test at a step of work that are not the workers'.
+    /// The connections that the test itself has open during a step of work, without those of the workers.
     pub(super) not_the_workers: usize,
-    /// Whether this program was built to be fast.
+    /// Whether this program was built with optimisation.
     pub(super) optimised: bool,
-    /// What each job is like.
+    /// The shape of each job.
     pub(super) shape: Shape,
 }
 
-/// The sentences, in the order a reader needs them.
+/// Returns the sentences, in the order in which they are printed.
 pub(super) fn advise(ramp: &Ramp, about: &Circumstances) -> Vec<String> {
     [
         (!about.optimised)
@@ -55,7 +55,7 @@ fn commits(ramp: &Ramp, about: &Circumstances) -> Option<String> {
     let alone = ramp.enqueue.steps.first()?;
     let (commit, trip) = (millis(about.waits.commit), millis(about.waits.round_trip));
     let place = if commit > trip * DISK { "the disk" } else { "the way to the database and back" };
-    // The embedded store has one writer at a time: nobody shares with it.
+    // SQLite has one writer at a time, so connections cannot share a commit.
     let shared = if about.one_writer { "" } else { "Connections that commit at the same time share the wait; " };
     Some(format!(
         "One connection commits {} times a second and enqueues {} jobs one by one: a commit takes {}, most of it for {place}. \
@@ -92,7 +92,7 @@ fn processes(series: &Series) -> Option<String> {
     Some(format!("Workers: {these} for {rate} jobs/s, worked off while they come in; more {more}."))
 }
 
-/// Little's law: what is under way at once is the rate times the time that each takes.
+/// States the concurrency by Little's law: the jobs that run at once are the rate times the duration of each job.
 fn concurrency(series: &Series, about: &Circumstances) -> Option<String> {
     let knee = series.at_knee()?;
     let each = knee.jobs_per_second / knee.processes as f64;
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pool_is_the_knees() {
+    fn the_pool_has_the_connections_of_the_knee() {
         let ramp = ramp(&[240.0, 470.0, 900.0, 910.0, 905.0], steps(&[5_000.0]));
         assert_eq!(line("Pool size", &ramp), "Pool size: 4 connections for 900 jobs/s one by one; more bring nothing.");
         let commits = line("One connection", &ramp);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn an_embedded_store_has_no_pool_and_a_slow_build_is_named() {
+    fn sqlite_gets_no_advice_on_a_pool_and_an_unoptimised_build_is_reported() {
         let about = Circumstances { one_writer: true, optimised: false, ..about() };
         let lines = advise(&ramp(&[240.0, 470.0], steps(&[5_000.0])), &about);
         assert!(lines[0].contains("--release"), "{lines:?}");

@@ -1,4 +1,4 @@
-//! What the load test may be told.
+//! The options of the load test.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::shape::{self, Shape};
 use crate::cli::duration;
 use crate::cli::parse::positive;
 
-/// The shortest time in which each series gets a step.
+/// The shortest test in which each series gets at least one step.
 const SHORTEST: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Args)]
@@ -44,7 +44,7 @@ pub(in crate::cli) struct BenchArgs {
 }
 
 impl BenchArgs {
-    /// What each job is to be like.
+    /// Returns the shape of each job.
     pub(super) fn shape(&self) -> Shape {
         Shape { work: self.work, args: self.args, fail: self.fail }
     }

@@ -1,4 +1,5 @@
-//! How far the ramp may go: as far as it was asked to, without taking the connections that others need.
+//! The largest steps of the ramp: those that were asked for, limited so that other users of the server keep half of the
+//! free connections.
 
 use diesel_jobs_storage::bench::Server;
 
@@ -8,10 +9,10 @@ use crate::cli::exit::CliError;
 /// Connections of one worker process: its own, its heartbeat's, its listener's.
 const OF_A_PROCESS: usize = 6;
 
-/// Connections that a step of work has beside the workers': two that enqueue, one that probes.
+/// Connections that a step of work opens besides the workers': two that enqueue, and one that enqueues the probes.
 pub(super) const BESIDE_WORKERS: usize = 3;
 
-/// How far each series may go.
+/// The largest step of each series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bounds {
     pub(super) connections: usize,
@@ -19,16 +20,17 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// What was asked for, on a machine with so many processors.
+    /// Returns the bounds of the options. The default for `processes` depends on the number of processors.
     pub(super) fn asked(args: &BenchArgs, processors: usize) -> Self {
         let processes = args.processes.unwrap_or_else(|| (processors * 2).min(16));
         Self { connections: args.connections, processes }
     }
 
-    /// What half of the server's free connections suffice for, and a sentence about it if that is less.
+    /// Limits the bounds to half of the server's free connections. Also returns a sentence about it if that lowers
+    /// them. Fails if that half is too small for any step.
     pub(super) fn within(self, server: &Server) -> Result<(Self, Option<String>), CliError> {
         let Some(free) = server.free_connections else { return Ok((self, None)) };
-        // One more looks after the place.
+        // One more connection creates and drops the test's schema.
         let ours = (free / 2).saturating_sub(BESIDE_WORKERS + 1);
         if ours <= OF_A_PROCESS {
             return Err(CliError::failed(format!(

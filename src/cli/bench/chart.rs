@@ -1,4 +1,4 @@
-//! The chart: for each series the rate above and the wait below, as SVG.
+//! The chart, as SVG: for each series the rate in the upper row and the wait in the lower row.
 
 use std::error::Error;
 
@@ -18,13 +18,13 @@ const GRID: RGBColor = RGBColor(0xe4, 0xe4, 0xe4);
 
 const FONT: (&str, i32) = ("sans-serif", 15);
 
-/// The room above the highest value.
+/// The y axis ends at the highest value times this.
 const HEADROOM: f64 = 1.15;
 
 type Panel<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 type Drawn = Result<(), Box<dyn Error>>;
 
-/// One series and how its axis is called.
+/// One series, and the labels of its column.
 struct Column<'a> {
     title: &'a str,
     axis: &'a str,
@@ -54,7 +54,7 @@ pub(super) fn draw(title: &str, ramp: &Ramp) -> Result<String, Box<dyn Error>> {
     Ok(svg)
 }
 
-/// A bar for each step; the knee's stands out.
+/// Draws one bar per step. The bar of the knee has another colour.
 fn rate(panel: &Panel<'_>, column: &Column<'_>) -> Drawn {
     let Column { series, title, .. } = column;
     let most = series.steps.iter().map(|step| step.jobs_per_second).fold(1.0, f64::max) * HEADROOM;
@@ -70,7 +70,7 @@ fn rate(panel: &Panel<'_>, column: &Column<'_>) -> Drawn {
     Ok(())
 }
 
-/// Two lines: the usual wait and the rare one.
+/// Draws two lines: the median and the 99th percentile of the wait.
 fn wait(panel: &Panel<'_>, column: &Column<'_>) -> Drawn {
     let known: Vec<(f64, Pickup)> =
         column.series.steps.iter().enumerate().filter_map(|(at, step)| Some((at as f64, step.pickup?))).collect();
@@ -84,7 +84,7 @@ fn wait(panel: &Panel<'_>, column: &Column<'_>) -> Drawn {
     Ok(())
 }
 
-/// Axes and grid. A macro, because the chart's type is longer than what it does.
+/// Draws axes and grid. It is a macro because the type of the chart is too long to write in a function's signature.
 macro_rules! frame {
     ($panel:ident, $column:ident, $caption:expr, $most:expr, $chart:ident) => {
         let steps = &$column.series.steps;
@@ -95,7 +95,7 @@ macro_rules! frame {
             .y_label_area_size(62)
             .build_cartesian_2d(-0.6..steps.len() as f64 - 0.4, 0.0..$most)?;
         let place = |at: &f64| {
-            // Labels stand at the steps and nowhere between them.
+            // Only whole numbers are steps. The label at any other place is empty.
             let step = (at.fract() == 0.0 && *at >= 0.0).then(|| steps.get(*at as usize)).flatten();
             step.map(|step| ($column.place)(step).to_string()).unwrap_or_default()
         };

@@ -1,16 +1,16 @@
-//! The processors' work, as Linux tells it in `/proc`. Elsewhere, and for a database on another machine, nothing is
-//! known, and nothing is said.
+//! The work of the processors, read from Linux's `/proc`. On other systems all readings are `None`. For a database on
+//! another machine, the reading of its processors is `None`.
 
 use std::fs;
 use std::time::Instant;
 
-/// Ticks of `/proc` in a second. What user space sees is a hundred wherever Linux runs today, whatever the kernel uses
-/// inside.
+/// `/proc` counts time in ticks. Linux reports 100 of them per second to user space on all platforms of today, whatever
+/// the kernel uses internally.
 const TICKS: f64 = 100.0;
 
-/// Where to look.
+/// The source of the readings.
 pub(super) struct Cpu {
-    /// The process that all of the server's descend from.
+    /// The PID of the server's main process, the parent of all others.
     server: Option<u32>,
 }
 
@@ -27,15 +27,15 @@ struct Machine {
     all: u64,
 }
 
-/// What was busy between two readings.
+/// How busy the processors were between two readings.
 pub(super) struct Busy {
     pub(super) database_processors: Option<f64>,
     pub(super) machine: Option<f64>,
 }
 
 impl Cpu {
-    /// `process` is one of the server's, by its number on the server's machine. If that is not this one, no process has
-    /// the number here, or it is somebody else's.
+    /// `process` is the PID of a server process on the server's machine. If the server runs on another machine, no
+    /// process here has this PID, or its command line does not name postgres; then the server's counters are not read.
     pub(super) fn of(process: Option<u32>) -> Self {
         let is_postgres = |pid: &u32| {
             let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -64,7 +64,8 @@ impl Reading {
     }
 }
 
-/// What the server and all its children have used. Those that ended are in their parent's account.
+/// Returns the ticks that the server and all its children have used. The parent's counters include the children that
+/// have ended.
 fn server_ticks(server: u32) -> Option<u64> {
     let own = Stat::of(server)?;
     let children = fs::read_dir("/proc").ok()?.flatten().filter_map(|entry| {
@@ -85,7 +86,7 @@ impl Stat {
         Self::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// The fields after the name, which is in parentheses and may hold anything.
+    /// Parses the fields after the name. The name is in parentheses and may contain any character.
     fn parse(text: &str) -> Option<Self> {
         let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
         let ticks = |at: usize| fields.get(at)?.parse::<u64>().ok();
@@ -101,7 +102,8 @@ fn machine() -> Option<Machine> {
     parse_machine(&fs::read_to_string("/proc/stat").ok()?)
 }
 
-/// The first line: user, nice, system, idle, iowait, irq, softirq, steal; what guests use is in the first two already.
+/// Parses the first line: user, nice, system, idle, iowait, irq, softirq, steal. The time of guests is included in the
+/// first two fields already.
 fn parse_machine(text: &str) -> Option<Machine> {
     let line = text.lines().next()?.strip_prefix("cpu ")?;
     let ticks: Vec<u64> = line.split_whitespace().take(8).filter_map(|field| field.parse().ok()).collect();
@@ -122,13 +124,13 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_waits_is_not_busy() {
+    fn idle_and_iowait_time_is_not_busy() {
         let machine = parse_machine("cpu  10 0 20 50 15 1 2 2 0 0\ncpu0 1 1 1 1\n").unwrap();
         assert_eq!((machine.busy, machine.all), (35, 100));
     }
 
     #[test]
-    fn a_process_that_is_not_the_databases_tells_nothing() {
+    fn a_process_of_another_program_gives_no_reading() {
         assert!(Cpu::of(Some(std::process::id())).server.is_none());
         assert!(Cpu::of(None).read().server.is_none());
     }

@@ -1,4 +1,4 @@
-//! The worker processes as their parent sees them: this program, started again for each.
+//! The worker processes, seen from their parent. Each is this program, started again.
 
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,16 +12,16 @@ use tokio::sync::Notify;
 use super::line::Line;
 use crate::cli::exit::CliError;
 
-/// What a process may take until it is ready: it connects, and checks the schema.
+/// How long a process may take until it is ready: it connects and checks the schema.
 const START: Duration = Duration::from_secs(20);
 
-/// What it may take to end when it is asked to.
+/// How long a process may take to end after the request.
 const STOP: Duration = Duration::from_secs(3);
 
-/// As much of what a process complains about as anybody wants to read.
+/// How many bytes of a process's standard error are kept.
 const LAST_WORDS: usize = 2_000;
 
-/// The processes there are. None outlives this value.
+/// The running processes. They end at the latest when this value is dropped.
 pub(super) struct Fleet {
     url: String,
     concurrency: usize,
@@ -53,7 +53,7 @@ impl Fleet {
         Self { url: url.to_owned(), concurrency, children: Mutex::default() }
     }
 
-    /// Starts so many processes and waits until all of them work.
+    /// Starts this many processes and waits until all of them claim.
     pub(super) async fn start(&self, processes: usize) -> Result<Team, CliError> {
         let shared = Arc::<Shared>::default();
         let mut members = Vec::with_capacity(processes);
@@ -83,19 +83,20 @@ impl Fleet {
         let mut command = Command::new(std::env::current_exe()?);
         command
             .args(["bench-worker", "--concurrency", &self.concurrency.to_string()])
-            // Not as an argument, which everybody on the machine could read.
+            // Not as an argument: every user of the machine can read arguments.
             .env("DATABASE_URL", &self.url)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .kill_on_drop(true);
-        // A Ctrl-C is for this process, which ends the others in good order.
+        // The terminal sends Ctrl-C to the whole process group. Only this process must receive it; it then ends the
+        // others in order.
         #[cfg(unix)]
         command.process_group(0);
         command.spawn()
     }
 
-    /// Ends all processes, and returns when they have ended.
+    /// Ends all processes. Returns when they have ended.
     pub(super) async fn stop(&self) {
         let mut children = std::mem::take(&mut *locked(&self.children));
         for child in &mut children {
@@ -103,7 +104,7 @@ impl Fleet {
         }
         for mut child in children {
             if tokio::time::timeout(STOP, child.wait()).await.is_err() {
-                // It fails only if the process has ended meanwhile.
+                // `kill` fails only if the process has ended in the meantime.
                 let _ = child.kill().await;
             }
         }
@@ -111,23 +112,23 @@ impl Fleet {
 }
 
 impl Team {
-    /// Jobs completed so far.
+    /// Returns how many jobs the team has completed so far.
     pub(super) fn done(&self) -> u64 {
         self.counter()()
     }
 
-    /// The count for others to look at while the team works.
+    /// Returns a function that reads the count of completed jobs while the team works.
     pub(super) fn counter(&self) -> impl Fn() -> u64 + Send + Sync + 'static {
         let members = self.members.clone();
         move || members.iter().map(|member| member.done.load(Ordering::Relaxed)).sum()
     }
 
-    /// The probes picked up so far, and when.
+    /// Returns the number of each probe that was picked up so far, with the time.
     pub(super) fn picks(&self) -> Vec<(usize, Duration)> {
         locked(&self.shared.picks).clone()
     }
 
-    /// Returns when a process has ended that nobody asked to.
+    /// Returns when a process has ended without a request.
     pub(super) async fn ended(&self) -> CliError {
         self.shared.ended.notified().await;
         let said = locked(&self.shared.last_words).trim().to_owned();
@@ -146,7 +147,7 @@ impl Team {
     }
 }
 
-/// Takes in what a process says, to its end.
+/// Reads the output of a process until it ends.
 async fn listen(stdout: ChildStdout, stderr: ChildStderr, member: Arc<Member>, shared: Arc<Shared>) {
     let complaints = tokio::spawn(read(stderr));
     let mut lines = BufReader::new(stdout).lines();
@@ -166,7 +167,7 @@ async fn listen(stdout: ChildStdout, stderr: ChildStderr, member: Arc<Member>, s
     shared.ended.notify_one();
 }
 
-/// The end of what a process complained about.
+/// Returns the last [`LAST_WORDS`] bytes of a process's standard error.
 async fn read(mut stderr: ChildStderr) -> String {
     let mut all = Vec::new();
     let mut piece = [0; 1024];

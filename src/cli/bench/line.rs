@@ -1,15 +1,15 @@
-//! What a worker process of the load tells the process that started it: one line of words on its standard output.
+//! The messages from a worker process of the load test to the process that started it: lines on its standard output.
 
 use std::io::Write as _;
 use std::time::{Duration, SystemTime};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Line {
-    /// It is registered and claims.
+    /// The worker is registered and claims.
     Ready,
-    /// So many jobs are completed since it started.
+    /// The number of jobs that were completed since the start.
     Done(u64),
-    /// A probe's handler began, at this time.
+    /// The handler of a probe began at this time.
     Picked { number: usize, at: Duration },
 }
 
@@ -39,13 +39,13 @@ impl std::fmt::Display for Line {
     }
 }
 
-/// Tells it. Where nobody listens any more, this process is about to end.
+/// Prints the line. Errors are ignored: if the parent no longer reads, this process is about to end.
 pub(super) fn say(line: Line) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
-/// The time, as all processes of the machine see it.
+/// Returns the time since the Unix epoch. All processes of the machine read the same clock.
 pub(super) fn now() -> Duration {
     SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default()
 }
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_is_understood() {
+    fn printed_lines_parse_and_others_do_not() {
         for line in [Line::Ready, Line::Done(7), Line::Picked { number: 3, at: Duration::from_nanos(12_345) }] {
             assert_eq!(Line::parse(&line.to_string()), Some(line));
         }

@@ -1,5 +1,5 @@
-//! The jobs of the load: one that does nothing, and one that tells when it was picked up. They are in the registry of
-//! the load's own workers only; a program's own workers do not know them.
+//! The jobs of the load test: one that does nothing, and one that reports when it was picked up. Only the registry of
+//! the test's own workers contains them. The program's other workers do not know these kinds.
 
 use std::time::Duration;
 
@@ -15,10 +15,11 @@ use super::shape::Shape;
 /// The queue of the jobs that do nothing.
 pub(super) const LOAD: &str = "load";
 
-/// The queue of the probes: of their own, so that they wait for a worker and not for the jobs before them.
+/// The queue of the probes. It is a separate queue, so that a probe waits for a worker and not for the jobs before it.
 pub(super) const PROBES: &str = "probes";
 
-/// Does nothing unless asked to, with arguments as small as most jobs have: what is measured is all but the work itself.
+/// A job that does nothing unless options ask for a sleep or a failure. Its arguments are as small as those of most
+/// jobs. So the test measures everything except the work itself.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Noop {
     id: i64,
@@ -29,12 +30,12 @@ pub(super) struct Noop {
     fails: bool,
 }
 
-/// What the arguments are without the letters of `name`.
+/// The bytes of the arguments without the letters of `name`.
 const FRAME: usize = r#"{"id":1,"name":""}"#.len();
 const NAME: &str = "hello";
 
 impl Noop {
-    /// The job with this number.
+    /// Returns the job with this number.
     pub(super) fn new(number: u64, shape: &Shape) -> Self {
         let letters = shape.args.saturating_sub(FRAME).max(NAME.len());
         Self {
@@ -71,7 +72,7 @@ impl Registered for Noop {
     const REGISTRATION: Registration = registration::<Self>("Noop");
 }
 
-/// Says that it was picked up, and when.
+/// Reports that it was picked up, and when.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Probe {
     pub(super) number: usize,

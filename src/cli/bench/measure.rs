@@ -1,4 +1,4 @@
-//! One step, from an empty place to its figures.
+//! One step: it starts without jobs and ends with its figures.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use super::step::{Load, Pickup, Step};
 use super::traffic::Traffic;
 use crate::cli::exit::CliError;
 
-/// The part of a step's time that it has to get going.
+/// How long the load runs before the measurement starts, as a share of the measured time.
 const WARM_UP: f64 = 0.2;
 
 /// What all steps use.
@@ -25,7 +25,7 @@ pub(super) struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Puts the load on for a while and measures during `window` of it.
+    /// Runs the load and measures it during `window`, which starts after a warm-up.
     pub(super) async fn measure(&self, load: Load, window: Duration) -> Result<Step, CliError> {
         self.ground.empty().await?;
         let team = self.fleet.start(load.processes).await?;
@@ -72,7 +72,7 @@ impl Bench<'_> {
 /// The counters at one moment.
 struct Look {
     at: Instant,
-    /// The same moment by the clock that the processes share.
+    /// The same moment on the clock that all processes share.
     time: Duration,
     enqueued: u64,
     done: u64,

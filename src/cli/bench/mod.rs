@@ -1,10 +1,10 @@
-//! `bench`: a load test of the user's own database, in a place of its own there.
+//! `bench`: a load test of the user's own database. It runs in a schema (SQLite: a directory) of its own.
 //!
 //! ```text
-//! look at others ─ make the place ─ waits ─ ramp ─┬─ enqueue one by one, more and more connections
-//!                                                 ├─ enqueue in larger and larger batches
-//!                                                 └─ work with more and more processes
-//! whatever happens: end the processes, drop the place, then say what was found
+//! check other load ─ create the schema ─ measure waits ─ ramp ─┬─ enqueue one by one, more and more connections
+//!                                                              ├─ enqueue in larger and larger batches
+//!                                                              └─ run jobs with more and more processes
+//! at any end: end the processes, drop the schema, then print the results
 //! ```
 
 mod advice;
@@ -48,15 +48,15 @@ use super::output;
 use super::settings;
 use super::signals::Signals;
 
-/// How long the waits of one connection are measured.
+/// How long the round trip and the commit of one connection are measured.
 const WAITS: Duration = Duration::from_millis(400);
 
-/// What was found, before it is put into words.
+/// The results, before they are printed.
 struct Found {
     server: Server,
     waits: Waits,
     ramp: Ramp,
-    /// What had to be left out, and why.
+    /// What was left out, and why.
     note: Option<String>,
 }
 
@@ -86,7 +86,7 @@ pub(super) async fn bench(app: &App<'_>, args: &BenchArgs) -> Result<Exit, CliEr
     Ok(if cleared.is_ok() { Exit::Fine } else { Exit::Failed })
 }
 
-/// Said before the load, not after it: the chart could not be written.
+/// Fails if the chart could not be written. It runs before the load, so that a wrong path does not cost a whole test.
 fn check_place(svg: &Path) -> Result<(), CliError> {
     let directory = svg.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if svg.is_dir() || !directory.is_dir() {
@@ -124,7 +124,8 @@ async fn clear(ground: &dyn Ground, fleet: &Fleet) -> Result<(), CliError> {
     Ok(ground.clear().await?)
 }
 
-/// Says what was found. The figures first: they have cost a minute, and a full disk must not take them along.
+/// Prints the results. It prints the figures before it writes the chart: they took a minute to measure, and must not be
+/// lost if the disk is full.
 fn tell(app: &App<'_>, args: &BenchArgs, concurrency: usize, found: &Found) -> Result<(), CliError> {
     let Found { server, waits, ramp, note } = found;
     let about = Circumstances {

@@ -1,4 +1,4 @@
-//! The load of others: a test beside it would slow them down, and would be distorted by them.
+//! Detects the load of other sessions. A test would slow them down, and they would distort its figures.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use diesel_jobs_storage::bench::Others;
 use super::words::number;
 use crate::cli::exit::CliError;
 
-/// How long they are watched. The server counts transactions about once a second.
+/// How long the other sessions are observed. The server updates its transaction counters about once a second.
 pub(super) const LOOK: Duration = Duration::from_millis(1_200);
 
-/// Sessions at work on average, and transactions per second, from which on it is load. Monitoring and idle workers
-/// stay below.
+/// The limits from which on other sessions count as load: active sessions on average, and transactions per second.
+/// Monitoring and idle workers stay below both.
 const LOAD: (f64, f64) = (0.3, 20.0);
 
-/// Fails if there is too much of it.
+/// Fails if the other sessions reach one of the limits.
 pub(super) fn refuse(others: &Others) -> Result<(), CliError> {
     let Others { active, programs, transactions } = others;
     if *active < LOAD.0 && *transactions < LOAD.1 {

@@ -1,4 +1,5 @@
-//! The worker process: an ordinary worker on the load's queues, which reports what it does and ends with its parent.
+//! The worker process: an ordinary worker on the queues of the load test. It reports its progress to its parent and
+//! ends with it.
 
 use std::io::Read as _;
 use std::time::Duration;
@@ -12,13 +13,13 @@ use super::load::{LOAD, Noop, PROBES, Probe};
 use crate::cli::app::App;
 use crate::cli::exit::{CliError, Exit};
 
-/// How often it says how far it is.
+/// The time between two reports.
 const REPORT: Duration = Duration::from_millis(10);
 
-/// The load's jobs are short: what is left after this is stuck.
+/// The jobs of the test are short. A job that runs longer than this after the stop is stuck.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Probes at once: more than come while a claim is under way.
+/// The slots for probes. That is more than the probes that arrive during one claim.
 const PROBES_AT_ONCE: usize = 8;
 
 pub(in crate::cli) async fn work(app: &App<'_>, args: &WorkArgs) -> Result<Exit, CliError> {
@@ -44,7 +45,7 @@ async fn report(handle: WorkerHandle) {
     let mut said = 0;
     loop {
         let stats = handle.stats();
-        // A failed attempt is work, too.
+        // A failed attempt counts as work too.
         let done = stats.completed + stats.retried;
         if done != said {
             say(Line::Done(done));
@@ -54,14 +55,14 @@ async fn report(handle: WorkerHandle) {
     }
 }
 
-/// Returns when standard input ends: the parent closed it, or is no more.
+/// Returns when standard input ends: the parent has closed it, or the parent has ended.
 async fn parent_gone() {
     let (gone, heard) = oneshot::channel::<()>();
-    // A thread, because a read that waits cannot be taken back.
+    // A thread, because a blocking read cannot be cancelled.
     std::thread::spawn(move || {
         let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());
         drop(gone);
     });
-    // An error is the sender's end, which is what is awaited.
+    // The result is always an error: the sender was dropped. That is the signal.
     let _ = heard.await;
 }

@@ -1,4 +1,4 @@
-//! How far the test is: a bar on the terminal, and lines in the log for those who ask for them.
+//! The progress of the test: a bar on the terminal, and log lines at level info.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use tokio::task::JoinHandle;
 use super::step::Step;
 use super::words::number;
 
-/// How often the bar moves.
+/// The time between two updates of the bar.
 const TICK: Duration = Duration::from_millis(200);
 
-/// The bar. It fills with the time, because nobody knows before how many steps there will be.
+/// The bar. It shows the elapsed share of the time, because the number of steps is not known in advance.
 pub(super) struct Progress {
     bar: ProgressBar,
     moves: JoinHandle<()>,
 }
 
 impl Progress {
-    /// Begins. Where standard error is no terminal, nothing is drawn.
+    /// Starts the bar. It is not drawn if standard error is not a terminal.
     pub(super) fn start(time: Duration) -> Self {
         let length = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let bar = ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stderr());
@@ -35,13 +35,13 @@ impl Progress {
         Self { bar, moves }
     }
 
-    /// Says what is going on.
+    /// Shows and logs what the test does now.
     pub(super) fn say(&self, what: &str) {
         self.bar.set_message(what.to_owned());
         tracing::info!(target: "diesel_jobs", "{what}");
     }
 
-    /// Says what a step has found.
+    /// Shows and logs the rate of a step.
     pub(super) fn step(&self, label: &str, step: &Step) {
         self.say(&format!("{label}: {} jobs/s", number(step.jobs_per_second)));
     }

@@ -1,4 +1,4 @@
-//! The ramp: three series of steps, each raising one thing until the rate stops growing or its time is up.
+//! The ramp: three series of steps. Each series raises one number until the rate stops growing or its time is up.
 
 use std::time::{Duration, Instant};
 
@@ -9,32 +9,32 @@ use super::step::{Load, Series, Step, ladder, stopped_growing};
 use crate::cli::exit::CliError;
 use crate::cli::output::count;
 
-/// The shortest and the longest time a step is measured.
+/// The shortest and the longest time for which a step is measured.
 const WINDOW: (Duration, Duration) = (Duration::from_millis(400), Duration::from_secs(5));
 
-/// What a step costs beside its window until that is known: processes start and end, tables are emptied.
+/// The first estimate of the time that a step takes besides its window: processes start and end, tables are emptied.
 const OVERHEAD: Duration = Duration::from_millis(500);
 
-/// The part of the time that is left which a series may use; the last one may use all of it.
+/// The share of the remaining time that each series may use. The last series may use all of it.
 const SHARES: [f64; 3] = [0.35, 0.3, 1.0];
 
-/// Jobs per batch.
+/// The batch sizes.
 const BATCHES: [usize; 3] = [10, 100, 1000];
 
-/// How the work of the last series is brought in: by few connections, in batches.
+/// How the jobs for the last series are enqueued: the number of connections, and the batch size.
 const SUPPLY: (usize, usize) = (2, 500);
 
-/// Everything that was measured.
+/// All measurements.
 pub(super) struct Ramp {
-    /// One by one, each in a transaction of its own, through more and more connections.
+    /// Jobs enqueued one by one, each in a transaction of its own, through more and more connections.
     pub(super) enqueue: Series,
-    /// In larger and larger transactions, through one connection.
+    /// Jobs enqueued in larger and larger transactions, through one connection.
     pub(super) batches: Series,
-    /// By more and more processes, while the work is brought in.
+    /// Jobs run by more and more processes, while jobs are enqueued.
     pub(super) work: Series,
 }
 
-/// How one step is called.
+/// Returns the name of a step.
 pub(super) fn label(step: &Step, is_work: bool) -> String {
     let Step { processes, connections, batch, .. } = step;
     if is_work {
@@ -57,7 +57,7 @@ pub(super) async fn ramp(
 
     let rungs = ladder(bounds.connections).into_iter().map(|connections| Load { connections, ..one });
     let enqueue = climber.climb(Vec::new(), rungs.collect(), SHARES[0]).await?;
-    // One connection, one by one: where the batches begin.
+    // The step with one connection and one job per transaction is also the first step of the batches.
     let first = enqueue.iter().take(1).cloned().collect();
     let rungs = BATCHES.map(|batch| Load { batch, ..one });
     let batches = climber.climb(first, rungs.to_vec(), SHARES[1]).await?;
@@ -76,7 +76,8 @@ struct Climber<'a> {
 }
 
 impl Climber<'_> {
-    /// Takes rung after rung; the first one whatever the time.
+    /// Measures one load after the other, until the time of the series is up or the rate stops growing. The first load
+    /// is measured even if no time is left.
     async fn climb(&mut self, mut steps: Vec<Step>, rungs: Vec<Load>, share: f64) -> Result<Vec<Step>, CliError> {
         let given = steps.len();
         let end = Instant::now() + self.deadline.saturating_duration_since(Instant::now()).mul_f64(share);

@@ -1,4 +1,4 @@
-//! What is printed: the table, the advice, and the same for machines.
+//! The printed report: table, advice, and the same as JSON.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use super::step::{Series, Step, millis};
 use super::words::{milliseconds, number, percent};
 use crate::cli::output::{Align, Table};
 
-/// Everything that was found.
+/// All results.
 #[derive(Serialize)]
 pub(super) struct Report<'a> {
     pub(super) database: &'a str,
@@ -22,7 +22,7 @@ pub(super) struct Report<'a> {
     pub(super) shape: Shape,
     pub(super) round_trip_ms: f64,
     pub(super) commit_ms: f64,
-    /// What had to be left out, and why.
+    /// What was left out, and why.
     pub(super) note: Option<&'a str>,
     pub(super) enqueue: &'a Series,
     pub(super) batches: &'a Series,
@@ -56,14 +56,14 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Table and advice, and where the chart is.
+    /// Returns the table, the advice and the path of the chart.
     pub(super) fn text(&self) -> String {
         let note = self.note.map(|note| format!("{note}\n")).unwrap_or_default();
         let advice: String = self.advice.iter().map(|line| format!("- {line}\n")).collect();
         format!("{}\n{note}\n{}\n{advice}\nchart: {}\n", self.head(), self.table(), self.svg)
     }
 
-    /// The lines above the table.
+    /// Returns the lines above the table.
     fn head(&self) -> String {
         let settings: String = self.settings.iter().map(|setting| format!(", {setting}")).collect();
         let shape = self.shape.words().map(|words| format!("\n{words}")).unwrap_or_default();
@@ -88,7 +88,7 @@ impl<'a> Report<'a> {
             ("", Align::Left),
         ]);
         for (series, is_work, skip) in [(self.enqueue, false, 0), (self.batches, false, 1), (self.work, true, 0)] {
-            // The batches begin with a step of the first series.
+            // The first step of the batches is also a step of the first series. It is printed once.
             for (at, step) in series.steps.iter().enumerate().skip(skip) {
                 table.row(row(step, is_work, at == series.knee));
             }
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_step_stands_once_and_what_is_not_known_is_a_dash() {
+    fn each_step_is_printed_once_and_unknown_values_are_dashes() {
         let ramp = Ramp {
             enqueue: Series::new(steps(&[300.0, 580.0])),
             batches: Series::new(steps(&[300.0])),

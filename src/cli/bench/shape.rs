@@ -1,39 +1,39 @@
-//! What each job of the load is like.
+//! The shape of each job of the load: duration, size and failures.
 
 use std::time::Duration;
 
 use serde::Serialize;
 
-/// Arguments may be this long: a batch of a thousand such jobs is 64 MiB.
+/// The most bytes of one job's arguments. A batch of 1000 such jobs is 64 MiB.
 const LONGEST: usize = 64 * 1024;
-/// Arguments that wait in all, at most.
+/// The most bytes of arguments of all waiting jobs together.
 const WAITING: u64 = 64 * 1024 * 1024;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Shape {
-    /// How long its handler sleeps.
+    /// How long the handler sleeps.
     #[serde(rename = "work_ms", serialize_with = "as_millis")]
     pub(super) work: Duration,
-    /// Bytes of its arguments; fewer than the smallest are the smallest.
+    /// The bytes of the arguments. A number below the smallest possible size has no effect.
     #[serde(rename = "args_bytes")]
     pub(super) args: usize,
-    /// The part of the jobs whose first attempt fails, from 0 to 1.
+    /// The share of the jobs whose first attempt fails, from 0 to 1.
     pub(super) fail: f64,
 }
 
 impl Shape {
-    /// Whether the job with this number fails: as evenly spread as the share allows.
+    /// Whether the job with this number fails. The failing jobs are spread evenly over the numbers.
     pub(super) fn fails(&self, number: u64) -> bool {
         let failed = |number: u64| (number as f64 * self.fail).floor();
         failed(number + 1) > failed(number)
     }
 
-    /// How many of these jobs may wait, if so many were asked for.
+    /// Returns how many of these jobs may wait if `jobs` were asked for. The limit is the bytes of their arguments.
     pub(super) fn at_most(&self, jobs: u64) -> u64 {
         jobs.min(WAITING / self.args.max(1) as u64)
     }
 
-    /// In words, for what differs from the smallest job.
+    /// Returns a description of what differs from the smallest job. `None` if nothing differs.
     pub(super) fn words(&self) -> Option<String> {
         let work = (!self.work.is_zero()).then(|| format!("sleeps {} ms", self.work.as_millis()));
         let args = (self.args > 0).then(|| format!("has {} bytes of arguments", self.args));
@@ -47,7 +47,7 @@ fn as_millis<S: serde::Serializer>(span: &Duration, serializer: S) -> Result<S::
     serializer.serialize_u64(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// Reads a number of bytes: `4096`, `4KiB`.
+/// Parses a number of bytes: `4096`, `4KiB`.
 pub(super) fn bytes(text: &str) -> Result<usize, String> {
     let (digits, factor) = match text.trim().strip_suffix("KiB") {
         Some(digits) => (digits.trim_end(), 1024),
@@ -64,7 +64,7 @@ pub(super) fn bytes(text: &str) -> Result<usize, String> {
     Ok(bytes)
 }
 
-/// Reads a share: `1%`, `0.5%`.
+/// Parses a share: `1%`, `0.5%`.
 pub(super) fn share(text: &str) -> Result<f64, String> {
     let percent = text.trim().strip_suffix('%').and_then(|number| number.trim_end().parse::<f64>().ok());
     match percent {
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_and_shares_are_read_and_what_is_wrong_is_named() {
+    fn sizes_and_shares_are_parsed_and_wrong_ones_are_refused() {
         assert_eq!([bytes("500"), bytes("4KiB"), bytes("64 KiB"), bytes("0")], [Ok(500), Ok(4096), Ok(65_536), Ok(0)]);
         for text in ["65KiB", "99999999999999999999", "4MiB", "-1", "", "KiB"] {
             assert!(bytes(text).unwrap_err().contains(&format!("{text:?}")), "{text}");

@@ -1,23 +1,24 @@
-//! One step of the test: the load it put on, and what came of it.
+//! One step of the test: its load and its results.
 
 use std::time::Duration;
 
 use serde::Serialize;
 
-/// What one step puts on the database.
+/// The load of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Load {
     /// Worker processes.
     pub(super) processes: usize,
     /// Connections that enqueue, each as fast as it can.
     pub(super) connections: usize,
-    /// Jobs in each transaction that enqueues.
+    /// Jobs in each enqueueing transaction.
     pub(super) batch: usize,
-    /// Whether the workers' rate is asked for: those that enqueue then only keep work at hand.
+    /// Whether the step measures the rate of the workers. The connections then enqueue only as many jobs as the workers
+    /// need to stay busy.
     pub(super) keeps_work: bool,
 }
 
-/// How long a job waits from its commit until its handler begins.
+/// How long jobs wait from their commit until their handler begins.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Pickup {
     pub(super) p50_ms: f64,
@@ -25,7 +26,8 @@ pub(super) struct Pickup {
     pub(super) probes: usize,
 }
 
-/// Fewer probes say nothing: SQLite may keep the connection that sends them from its turn while another one writes.
+/// With fewer probes no percentile is reported. On SQLite, a writing connection can keep the connection of the probes
+/// waiting, so that few probes are enqueued.
 const PROBES: usize = 10;
 
 impl Pickup {
@@ -37,7 +39,7 @@ impl Pickup {
     }
 }
 
-/// What was measured.
+/// The results of one step.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Step {
     pub(super) processes: usize,
@@ -46,28 +48,28 @@ pub(super) struct Step {
     pub(super) seconds: f64,
     pub(super) jobs_per_second: f64,
     pub(super) pickup: Option<Pickup>,
-    /// Processors that the database kept busy, if its processes can be seen.
+    /// How many processors the database kept busy. `None` if its processes cannot be read.
     pub(super) database_processors: Option<f64>,
-    /// The part of this machine's processors that was busy, from 0 to 1.
+    /// The share of this machine's processors that was busy, from 0 to 1.
     pub(super) machine_busy: Option<f64>,
-    /// Connections of the whole load test.
+    /// The open connections of the whole load test.
     pub(super) database_connections: Option<usize>,
 }
 
-/// Steps that differ in one thing, which grows.
+/// Steps that differ in one number, which grows.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Series {
     pub(super) steps: Vec<Step>,
-    /// The first step that reaches nearly the best rate.
+    /// The index of the first step whose rate is close to the best rate ([`NEARLY`]).
     pub(super) knee: usize,
-    /// Whether the rate was seen to stop growing.
+    /// Whether the rate stopped growing: a step after the knee was measured.
     pub(super) flat: bool,
 }
 
-/// A rate this near to the best one is as good.
+/// A rate of at least this share of the best rate counts as the best.
 const NEARLY: f64 = 0.95;
 
-/// What a step must bring to count as growth.
+/// A step must reach this multiple of the best rate before it to count as growth.
 const GROWTH: f64 = 1.05;
 
 impl Series {
@@ -83,7 +85,7 @@ impl Series {
     }
 }
 
-/// Whether two steps in a row brought nothing: one alone may have met a bad moment.
+/// Whether the last two steps brought no growth. One step alone may have been slow by chance.
 pub(super) fn stopped_growing(steps: &[Step]) -> bool {
     let Some((before, last)) = steps.len().checked_sub(2).filter(|before| *before > 0).map(|at| steps.split_at(at))
     else {
@@ -93,14 +95,14 @@ pub(super) fn stopped_growing(steps: &[Step]) -> bool {
     last.iter().all(|step| step.jobs_per_second < best * GROWTH)
 }
 
-/// 1, 2, 4 and so on, up to a bound and with it.
+/// Returns 1, 2, 4 and so on below `most`, and `most` itself.
 pub(super) fn ladder(most: usize) -> Vec<usize> {
     let mut rungs: Vec<usize> = std::iter::successors(Some(1), |n| Some(n * 2)).take_while(|n| *n < most).collect();
     rungs.push(most.max(1));
     rungs
 }
 
-/// A duration in milliseconds.
+/// Returns the duration in milliseconds.
 pub(super) fn millis(span: Duration) -> f64 {
     span.as_secs_f64() * 1e3
 }
@@ -138,7 +140,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn growth_has_stopped_after_two_steps_without() {
+    fn growth_has_stopped_after_two_steps_without_growth() {
         assert!(!stopped_growing(&steps(&[100.0, 100.0])));
         assert!(!stopped_growing(&steps(&[100.0, 90.0, 150.0])));
         assert!(stopped_growing(&steps(&[100.0, 90.0, 104.0])));

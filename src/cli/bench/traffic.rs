@@ -1,4 +1,4 @@
-//! The applications of the test: connections that enqueue as fast as they can, and the trickle of probes beside them.
+//! The producers of the test: connections that enqueue as fast as they can, and one that enqueues probes at intervals.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,16 +17,16 @@ use super::shape::Shape;
 use super::step::Load;
 use crate::cli::exit::CliError;
 
-/// From one probe to the next: often enough for a percentile, seldom enough to be no load.
+/// The time between two probes. It is short enough to give percentiles and long enough to cause no load.
 const PROBE: Duration = Duration::from_millis(20);
 
-/// What may take part in ending after the last statement.
+/// How long the connections may take to end.
 const STOP: Duration = Duration::from_secs(3);
 
-/// How long probes may still be picked up after the step, before they count as they stand.
+/// How long probes may still be picked up after the step. After that they are counted with their wait so far.
 const STRAGGLERS: Duration = Duration::from_millis(500);
 
-/// Jobs to keep at hand for the workers, and so many more for each process.
+/// How many jobs are kept waiting for the workers: a base, and an addition per process.
 const WORK: (u64, u64) = (5_000, 1_000);
 
 pub(super) struct Traffic {
@@ -38,7 +38,7 @@ pub(super) struct Traffic {
 struct Shared {
     stop: AtomicBool,
     enqueued: AtomicU64,
-    /// When each probe was committed, by its number.
+    /// When each probe was committed. The index is the number of the probe.
     probes: Mutex<Vec<Duration>>,
 }
 
@@ -49,7 +49,7 @@ impl Shared {
 }
 
 impl Traffic {
-    /// Opens the connections and sets off.
+    /// Opens the connections and starts to enqueue.
     pub(super) async fn start(ground: &dyn Ground, load: Load, shape: Shape, team: &Team) -> StorageResult<Self> {
         let shared = Arc::<Shared>::default();
         let mut producers = Vec::with_capacity(load.connections);
@@ -70,7 +70,7 @@ impl Traffic {
         self.shared.enqueued.load(Ordering::Relaxed)
     }
 
-    /// Returns when a connection failed: they end only then, or when they are told to.
+    /// Returns when a connection failed. The tasks end only then, or after [`stop`](Self::stop).
     pub(super) async fn failed(&mut self) -> CliError {
         while let Some(ended) = self.tasks.join_next().await {
             match ended {
@@ -82,7 +82,7 @@ impl Traffic {
         CliError::failed("the load ended by itself")
     }
 
-    /// Ends the connections, each after its statement under way.
+    /// Ends the connections. Each completes its current statement first.
     pub(super) async fn stop(&mut self) -> Result<(), CliError> {
         self.shared.stop.store(true, Ordering::Relaxed);
         let ended = async {
@@ -93,11 +93,12 @@ impl Traffic {
             }
             Ok(())
         };
-        // Whoever is not done by then is dropped with this value.
+        // A task that has not ended by then is aborted when this value is dropped.
         tokio::time::timeout(STOP, ended).await.unwrap_or(Ok(()))
     }
 
-    /// How long the probes that were committed in this time waited. One that nobody has picked up still waits.
+    /// Returns how long the probes that were committed from `from` until `to` have waited. A probe that was not picked
+    /// up counts with its wait until now.
     pub(super) async fn waits(&self, team: &Team, from: Duration, to: Duration) -> Vec<Duration> {
         let begun = Instant::now();
         let probes = self.shared.probes.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -111,7 +112,7 @@ impl Traffic {
             }
         }
         let during = probes.iter().zip(picked).filter(|(committed, _)| (from..to).contains(*committed));
-        // A handler may begin before the word of the commit is back here.
+        // A handler may begin before the producer has received the answer to its commit.
         during.map(|(committed, picked)| picked.saturating_sub(*committed)).collect()
     }
 }

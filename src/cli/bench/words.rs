@@ -1,6 +1,6 @@
-//! Figures as people read them.
+//! Numbers formatted for people.
 
-/// A whole number, its thousands set apart.
+/// Returns a whole number with thousands separators.
 pub(super) fn number(value: f64) -> String {
     let digits = format!("{:.0}", value.max(0.0));
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -13,7 +13,7 @@ pub(super) fn number(value: f64) -> String {
     text
 }
 
-/// Milliseconds, with as many decimals as say something.
+/// Returns the milliseconds with as many decimals as matter at their size. From 10 s on, it returns seconds.
 pub(super) fn milliseconds(value: f64) -> String {
     match value {
         ..0.1 => format!("{value:.2} ms"),
@@ -23,7 +23,7 @@ pub(super) fn milliseconds(value: f64) -> String {
     }
 }
 
-/// A part of the whole.
+/// Returns a share as a percentage.
 pub(super) fn percent(part: f64) -> String {
     format!("{:.0} %", part * 100.0)
 }

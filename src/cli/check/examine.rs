@@ -1,4 +1,4 @@
-//! What `check` makes of the facts. Pure: a database's answers go in, findings come out.
+//! The rules of `check`. Pure: they read the database's answers and return findings.
 
 use std::collections::BTreeSet;
 
@@ -11,17 +11,17 @@ use super::finding::Finding;
 use crate::cli::output::{count, time};
 use crate::cli::stats::wait;
 
-/// What this program is ready for.
+/// What this program serves.
 pub(super) struct Facts {
     kinds: BTreeSet<String>,
     queues: BTreeSet<String>,
     unknown: Vec<UnknownQueue>,
-    /// Kinds with a schedule in their code.
+    /// Kinds that declare a schedule in code.
     schedules: BTreeSet<String>,
 }
 
 impl Facts {
-    /// What the worker that `run` would start serves.
+    /// Returns what the worker that `run` would start serves.
     pub(super) fn of_worker(worker: &Worker) -> Self {
         Self {
             kinds: worker.registry().kinds().into_iter().collect(),
@@ -31,7 +31,7 @@ impl Facts {
         }
     }
 
-    /// What the linked jobs ask for, where no worker could be built.
+    /// Returns what the linked jobs need. Used if no worker could be built.
     pub(super) fn of_linked() -> Self {
         let registry = Registry::linked();
         Self {
@@ -48,7 +48,7 @@ fn declared(registry: &Registry) -> BTreeSet<String> {
     with_schedule.map(|registration| registration.kind.to_owned()).collect()
 }
 
-/// Everything that is wrong, errors and warnings in the order of the database's answers.
+/// Returns all problems that these answers show, errors and warnings, grouped by rule.
 pub(super) fn examine(
     facts: &Facts,
     stats: &[KindStats],
@@ -65,7 +65,7 @@ pub(super) fn examine(
     findings
 }
 
-/// What keeps all workers, or this one, from claiming anything.
+/// Returns what keeps all workers, or this one, from claiming.
 pub(super) fn installation(installation: &Installation, environment: Option<&str>) -> Vec<Finding> {
     let frozen = installation.frozen.as_ref().map(|freeze| {
         let message = format!("the database is {freeze}; nothing is claimed");
@@ -111,8 +111,7 @@ fn unserved_queues(facts: &Facts, stats: &[KindStats], elsewhere: &BTreeSet<&str
     queues.into_iter().map(finding).collect()
 }
 
-/// A kind nobody knows is left alone by every worker. In queues that other workers serve, they may know it.
-/// Queues that are served, hold nothing, and are named by no job of this program.
+/// Returns queues that are served, hold no job, and are named by no job of this program.
 fn unknown_queues(facts: &Facts, stats: &[KindStats]) -> Vec<Finding> {
     let empty = |queue: &&UnknownQueue| !stats.iter().any(|s| s.queue == queue.name && waiting(s) + s.running > 0);
     let finding = |queue: &UnknownQueue| {
@@ -129,6 +128,8 @@ fn unknown_queues(facts: &Facts, stats: &[KindStats]) -> Vec<Finding> {
     facts.unknown.iter().filter(empty).map(finding).collect()
 }
 
+/// Returns kinds with waiting jobs that this program has no handler for: no worker runs a job of an unknown kind. A
+/// queue that only other live workers serve is left out, because they may have the handler.
 fn unserved_kinds(facts: &Facts, stats: &[KindStats], elsewhere: &BTreeSet<&str>) -> Vec<Finding> {
     let ours = |queue: &str| facts.queues.contains(queue) || !elsewhere.contains(queue);
     let unserved = |s: &&KindStats| waiting(s) > 0 && !facts.kinds.contains(&s.kind) && ours(&s.queue);
@@ -148,7 +149,7 @@ fn unserved_kinds(facts: &Facts, stats: &[KindStats], elsewhere: &BTreeSet<&str>
     stats.iter().filter(unserved).map(finding).collect()
 }
 
-/// `1 job of kind .. waits`, `2 jobs wait`.
+/// Returns `1 job of kind .. waits`, `2 jobs wait`.
 fn that_wait(jobs: i64, which: &str) -> String {
     format!("{}{which} {}", count(jobs, "job"), if jobs == 1 { "waits" } else { "wait" })
 }
@@ -183,7 +184,7 @@ fn bad_schedule(facts: &Facts, schedule: &StoredSchedule) -> Option<Finding> {
     })
 }
 
-/// Jobs that no worker will ever take up again by itself.
+/// Returns a warning about the dead letters: no worker will ever run these jobs again by itself.
 pub(super) fn set_apart(letters: &DeadLetters) -> Option<Finding> {
     let DeadLetter { number, id, kind, queue, reason, at } = letters.newest.as_ref()?;
     let (rows, them) = if letters.count == 1 { ("row was", "it") } else { ("rows were", "them") };

@@ -1,10 +1,10 @@
-//! One problem that `check` has found, with what to do about it.
+//! One problem that `check` has found, and what to do about it.
 
 use serde::Serialize;
 
 use crate::cli::output::printable;
 
-/// How much a finding weighs.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Level {
@@ -18,7 +18,7 @@ pub(super) enum Level {
 #[derive(Debug, Serialize)]
 pub(super) struct Finding {
     pub(super) level: Level,
-    /// For machines: does not change its meaning.
+    /// For programs that read the output. The meaning of a code never changes.
     pub(super) code: &'static str,
     pub(super) message: String,
     pub(super) help: String,
@@ -37,7 +37,7 @@ impl Finding {
         self.level == Level::Error
     }
 
-    /// The finding for people, each line ended.
+    /// Returns the finding as two lines for people.
     pub(super) fn text(&self) -> String {
         let level = if self.is_error() { "error" } else { "warning" };
         format!("{level}: {}\n  help: {}\n", printable(&self.message), printable(&self.help))

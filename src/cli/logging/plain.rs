@@ -1,6 +1,6 @@
-//! Fields as they stand in a line without colours. Each job has a span with five, written before its handler starts, so
-//! that this is done for every job: numbers and plain words go straight to the line, not through the machinery that can
-//! print anything.
+//! Formats the fields of log lines without colours. Each job has a span with five fields, which are formatted before
+//! its handler starts. Because this runs for every job, numbers and plain strings are written directly and not through
+//! `Debug`.
 
 use std::fmt::{self, Debug};
 
@@ -11,7 +11,7 @@ use tracing_subscriber::fmt::format::Writer;
 
 use crate::cli::output::printable;
 
-/// Writes `name=value`, with spaces between.
+/// Writes `name=value` pairs, separated by spaces.
 pub(super) struct Plain;
 
 impl<'w> FormatFields<'w> for Plain {
@@ -46,8 +46,8 @@ impl Line<'_> {
 impl Visit for Line<'_> {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         self.add(field, |writer| match field.name() {
-            // A message may hold what somebody else wrote, such as the error of a handler: it must not look like a line
-            // of its own.
+            // A message may contain text from elsewhere, such as the error of a handler. A line break in it must not
+            // start a new log line.
             "message" => match format!("{value:?}") {
                 text if text.contains(char::is_control) => writer.write_str(&printable(&text)),
                 text => writer.write_str(&text),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_words_in_one_line_whoever_wrote_them() {
+    fn fields_stay_on_one_line_and_control_characters_are_escaped() {
         let paper = Paper::default();
         let logs = tracing_subscriber::fmt().without_time().with_target(false).fmt_fields(Plain);
         let logs = logs.with_ansi(false).with_writer(paper.clone()).finish();

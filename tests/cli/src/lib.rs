@@ -1,14 +1,14 @@
-//! The application whose worker the tests run: one job for each way a job may end.
+//! The application whose worker the tests run, with a job for each way in which a job can end.
 
 use std::time::Duration;
 
 use background::{State, WorkerBuilder, job};
 
-/// What the set-up gives to the handlers.
+/// A state that the set-up provides to the handlers.
 #[derive(Clone, Debug)]
 pub struct Greeting(pub &'static str);
 
-/// Succeeds, if the set-up was called.
+/// Succeeds if the set-up was called.
 #[job(queue = "mail")]
 pub async fn greet(name: String, State(greeting): State<Greeting>) -> Result<(), std::io::Error> {
     if greeting.0.is_empty() || name.is_empty() {
@@ -17,14 +17,14 @@ pub async fn greet(name: String, State(greeting): State<Greeting>) -> Result<(),
     Ok(())
 }
 
-/// Fails, and has no second attempt.
+/// Fails, and has only one attempt.
 #[job(max_attempts = 1)]
 pub async fn charge(card: String) -> Result<(), std::io::Error> {
     drop(card);
     Err(std::io::Error::other("the bank is closed"))
 }
 
-/// Takes its time, whoever asks it to stop.
+/// Waits, and ignores requests to stop.
 #[job]
 pub async fn wait(millis: u64) {
     tokio::time::sleep(Duration::from_millis(millis)).await;
@@ -35,7 +35,7 @@ pub async fn setup_worker(worker: WorkerBuilder) -> Result<WorkerBuilder, std::i
     Ok(worker.state(Greeting("hello")).queue("mail", 4).serve("default").declare_queue("adhoc"))
 }
 
-/// A set-up that cannot do its work.
+/// A set-up that fails.
 pub async fn broken_setup(_: WorkerBuilder) -> Result<WorkerBuilder, std::io::Error> {
     Err(std::io::Error::other("the mail server's certificate is missing"))
 }

@@ -1,4 +1,4 @@
-//! `bench`: measures, and leaves nothing behind, however it ends.
+//! `bench` measures, and removes everything that it created, however it ends.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::support::{Db, Running, Scratch, worker};
 
-/// The place of the load test in a database.
+/// The schema or directory of the load test.
 struct Place<'a>(&'a Db);
 
 impl Place<'_> {
@@ -29,7 +29,7 @@ impl Place<'_> {
         assert!(!self.exists(), "left behind");
     }
 
-    /// Somebody else's, of the same name.
+    /// Creates a schema or directory of the same name with other content.
     fn make_foreign(&self) {
         match self.directory() {
             Some(directory) => {
@@ -48,7 +48,7 @@ impl Place<'_> {
     }
 }
 
-/// Starts a long test whose steps are told on standard error, and waits until one is measured.
+/// Starts a long load test, which prints its steps on standard error. Waits until one step is measured.
 fn started(db: &Db, scratch: &Scratch) -> Running {
     let mut bench = worker("fixture-worker")
         .args(["bench", "--yes", "--time", "60s", "--connections", "2", "--processes", "2"])
@@ -134,14 +134,14 @@ on_each_database! {
         Place(&db).is_gone();
     }
 
-    fn a_place_of_somebody_elses_is_refused_and_left_alone(db) {
+    fn a_foreign_schema_or_directory_is_refused_and_left_alone(db) {
         let place = Place(&db);
         place.make_foreign();
         db.run(&["bench", "--yes"]).exited(1).complained(&["jobs_bench", "was not made by this command"]);
         assert!(place.foreign_is_whole());
     }
 
-    fn what_cannot_be_is_refused_before_anything_is_made(db) {
+    fn invalid_options_are_refused_before_anything_is_created(db) {
         db.run(&["bench", "--time", "4s"]).exited(2).complained(&["\"4s\" is too short", "5s or more"]);
         db.run(&["bench", "--work", "20"]).exited(2).complained(&["number without a unit", "20s"]);
         db.run(&["bench", "--args", "4MiB"]).exited(2).complained(&["\"4MiB\"", "500 or 4KiB"]);
@@ -152,11 +152,11 @@ on_each_database! {
     }
 }
 
-/// The connections that rename the schema speak to the server on their own: with TLS and without.
+/// The connections that rename the schema connect to the server with code of their own, with TLS and without.
 #[test]
 fn the_urls_sslmode_counts() {
     let db = Db::postgres();
-    // The cheapest proof that a connection works.
+    // A short way to see that a connection works: this error comes from the server.
     Place(&db).make_foreign();
     let on = |parameters: &str| {
         let url = format!("{}&{parameters}", db.url.replace("@127.0.0.1:", "@localhost:"));
@@ -172,7 +172,7 @@ fn the_urls_sslmode_counts() {
 #[test]
 fn other_load_on_the_server_is_refused() {
     let db = Db::postgres();
-    // In another database, because the disk and the processors are the server's.
+    // The load is in another database, because all databases of the server share its disk and its processors.
     let other = Db::postgres();
     other.execute_on_and_on("select pg_sleep(60) as other_load");
     while other.count("pg_stat_activity where datname = current_database() and query like '%) as other_load'") == 0 {

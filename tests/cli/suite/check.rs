@@ -1,4 +1,4 @@
-//! `check`: fails on what would keep jobs from running, and says what to do.
+//! `check` fails if something would keep jobs from running, and tells what to do.
 
 use std::time::Duration;
 
@@ -103,7 +103,7 @@ fn rows_that_were_set_apart_are_a_warning_and_can_be_put_back() {
     let mut process = db.start(&[]);
     process.await_line("set apart in jobs.dead_letter");
     process.await_line("set apart in jobs.dead_letter");
-    // One at a time: which of the two is the newest is the database's to say.
+    // One at a time, because it is not defined which of the two is the newest.
     db.execute(&format!(
         "delete from jobs.dead_letter where id <> {small}; select jobs.put_back(number) from jobs.dead_letter"
     ));
@@ -118,7 +118,7 @@ fn rows_that_were_set_apart_are_a_warning_and_can_be_put_back() {
              values ({id}, 'greet', 'mail', 'its id is that of a running job', '{job}')"
         ));
     };
-    // Large arguments are where they were.
+    // Large arguments are still in `jobs.payload`.
     insert(large, r#"{"priority": 3, "max_attempts": 4, "tags": ["vip", "b"], "args": null}"#);
     let text = db.run(&["check"]).succeeded().stdout;
     for part in [

@@ -1,4 +1,4 @@
-//! Which database is meant: the option, the environment, a file `.env`; and what is said about it.
+//! Which database is used: from the option, the environment, or a file `.env`. And the messages about that.
 
 use std::fs;
 
@@ -29,7 +29,7 @@ on_each_database! {
         run().run().exited(3).complained(&["database wrong at 127.0.0.1:1", ".env"]).never_said("s3cret");
     }
 
-    fn answers_for_machines_stand_alone(db) {
+    fn json_comes_without_other_output(db) {
         let db = db.migrated();
         assert_eq!(db.run(&["stats", "--json"]).succeeded().stderr, "");
     }
@@ -50,7 +50,7 @@ fn a_file_above_is_found_and_its_other_variables_count() {
     let scratch = Scratch::new();
     let inner = scratch.path().join("a/b");
     fs::create_dir_all(&inner).unwrap();
-    // A directory of this name is something else.
+    // A directory of this name is ignored.
     fs::create_dir(scratch.path().join("a/.env")).unwrap();
     fs::write(scratch.path().join(".env"), "DATABASE_URL=sqlite://jobs.db\nJOBS_POLL=30\n").unwrap();
     let run = |args: &[&str]| worker("fixture-worker").args(args).in_dir(&inner).run();
@@ -65,7 +65,7 @@ fn a_malformed_file_is_refused_with_its_line_and_without_its_values() {
     let run = with_file(&scratch, "A=1\n\nDATABASE_URL=postgres://me:s3cret pass@db/app\n", &["stats"]);
     run.exited(2).complained(&[".env line 3", "NAME=value"]).never_said("s3cret").never_said("pass@");
     with_file(&scratch, "A=1\nA='s3cret\n", &["stats"]).exited(2).complained(&[".env line 2"]).never_said("s3cret");
-    // Help needs no file.
+    // The help needs no file.
     with_file(&scratch, "A=1\nA='s3cret\n", &["--help"]).succeeded();
 }
 
@@ -98,7 +98,7 @@ fn sql_to_print_or_copy_needs_a_url_or_the_backends_name() {
     fs::write(scratch.path().join(".env"), "DATABASE_URL=postgres://me:s3cret@127.0.0.1:1/app\n").unwrap();
     let run = worker("fixture-worker").args(["migrations", "copy", "."]).in_dir(scratch.path()).run().succeeded();
     run.complained(&["the schema for PostgreSQL"]);
-    // Both must not be confused.
+    // The schemas of the two databases must not be confused.
     let up = scratch.path().join("0000-00-00-000001_jobs_0001_jobs/up.sql");
     assert!(fs::read_to_string(up).unwrap().contains("create schema jobs;"));
 }

@@ -1,4 +1,4 @@
-//! What `diesel migration revert` runs: the copied `down.sql`, in one transaction, as Diesel does it.
+//! What `diesel migration revert` runs: the copied `down.sql`, in one transaction, as Diesel runs it.
 
 use std::fs;
 use std::process::Command;
@@ -11,7 +11,7 @@ use crate::support::{Db, Scratch};
 
 const FOLDER: &str = "0000-00-00-000001_jobs_0001_jobs";
 
-/// A file of the copied folder.
+/// Returns the content of a file in the copied folder.
 fn copied(db: &Db, file: &str) -> String {
     let scratch = Scratch::new();
     db.run(&["migrations", "copy", scratch.path().to_str().unwrap()]).succeeded();
@@ -25,12 +25,12 @@ on_each_database! {
         let refusal = db.migrate_with(&copied(&db, "down.sql"), false).unwrap_err();
         assert!(refusal.contains("would delete") && refusal.contains("--delete-jobs"), "{refusal}");
         assert_eq!(db.json(&["show", &id.to_string()])["state"], "scheduled");
-        // Nothing of the attempt stands in the way of the next.
+        // The failed attempt does not prevent the next one.
         db.migrate_with(&copied(&db, "down.sql"), false).unwrap_err();
         db.migrate_with(&copied(&db, "down.sql"), true).unwrap();
         db.run(&["stats"]).exited(4);
         db.migrate_with(&copied(&db, "up.sql"), false).unwrap();
-        // What was allowed was allowed once.
+        // The permission held for one revert only.
         db.enqueue(Greet { name: "x".to_owned() });
         db.migrate_with(&copied(&db, "down.sql"), false).unwrap_err();
     }
@@ -58,7 +58,7 @@ on_each_database! {
     }
 }
 
-/// A shell that goes on after an error, as psql does unless it is told otherwise.
+/// psql continues after an error, unless it is configured otherwise.
 #[test]
 fn psql_deletes_nothing_either_unless_a_setting_says_so() {
     let db = Db::postgres().migrated();
@@ -75,7 +75,7 @@ fn psql_deletes_nothing_either_unless_a_setting_says_so() {
     let refusal = psql("");
     assert!(refusal.contains("1 waiting and 0 running") && refusal.contains("PGOPTIONS"), "{refusal}");
     assert_eq!(db.json(&["show", &id.to_string()])["state"], "available");
-    // As for `diesel migration revert`, which reads it, too.
+    // This setting also works for `diesel migration revert`.
     assert_eq!(psql("-c jobs.allow_drop=on"), "");
     db.run(&["stats"]).exited(4);
 }

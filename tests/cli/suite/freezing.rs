@@ -1,4 +1,4 @@
-//! `freeze`, `thaw` and `environment`, as real workers meet them.
+//! `freeze`, `thaw` and `environment`, with real workers.
 
 use std::time::{Duration, Instant};
 
@@ -11,12 +11,12 @@ fn greet() -> Greet {
     Greet { name: "x".to_owned() }
 }
 
-/// A command of somebody known.
+/// Runs a command as the user `anna`.
 fn as_anna(db: &Db, args: &[&str]) -> Run {
     worker("fixture-worker").args(args).env("DATABASE_URL", &db.url).env("SUDO_USER", "").env("USER", "anna").run()
 }
 
-/// Any command, and a worker, that names an environment.
+/// Runs a command, or a worker, in this environment.
 fn in_environment(db: &Db, environment: &str, args: &[&str]) -> Run {
     worker("fixture-worker").args(args).env("DATABASE_URL", &db.url).env("JOBS_ENVIRONMENT", environment).run()
 }
@@ -31,13 +31,13 @@ on_each_database! {
         let said = as_anna(&db, &["freeze", "--reason", "restored for ticket 7"]).succeeded().stdout;
         assert!(said.contains("by anna: restored for ticket 7") && said.contains("to end it: `worker thaw`"), "{said}");
         let id = db.enqueue(greet());
-        // A poll of the worker's own, so that what it does not do is not for want of looking.
+        // With a short poll interval, so that the worker certainly searches for jobs.
         let mut worker = db.start(&["--poll", "50ms", "--lease", "2s"]);
         worker.await_line("restored for ticket 7. Nothing is claimed and no schedule ticks until `worker thaw`");
         std::thread::sleep(Duration::from_secs(2));
         assert_eq!(state(&db, id), "available");
 
-        // Whoever looks is told.
+        // Each of these commands reports the freeze.
         for (args, answer) in [(&["stats"][..], "frozen since"), (&["show", &id.to_string()], "frozen since"), (&["check"], "warning: the database is frozen since")] {
             let text = db.run(args).succeeded().stdout;
             assert!(text.starts_with(answer) && text.contains("by anna: restored for ticket 7") && text.contains("worker thaw"), "{text}");
@@ -152,7 +152,7 @@ on_each_database! {
         let cancelled = db.json(&["environment", "set", "test", "--cancel-jobs"]);
         assert_eq!((&cancelled["environment"], &cancelled["cancelled"]), (&Value::from("test"), &Value::from(1)));
         assert_eq!(state(&db, id), "cancelled");
-        // Nothing waits any more: no choice is asked for.
+        // No job waits any more, so no choice is needed.
         db.run(&["environment", "set", "other"]).succeeded();
         db.run(&["environment", "unset"]).succeeded();
         assert_eq!(db.json(&["environment"])["environment"], Value::Null);

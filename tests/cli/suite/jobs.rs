@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use crate::support::{Db, Run};
 
-/// What arguments must not show up anywhere but in `show`.
+/// Arguments that only `show` may print.
 const SECRET: &str = "ada@example.org";
 
-/// A greeting that waits, one for later, and a discarded charge.
+/// Enqueues a greeting that waits, one for later, and a charge that is discarded.
 fn three_jobs(db: &Db) -> [i64; 3] {
     let waiting = db.enqueue(Greet { name: SECRET.to_owned() });
     let later =

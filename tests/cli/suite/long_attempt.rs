@@ -1,4 +1,4 @@
-//! Handlers that do not come to an end: ended by the worker's own timeout, or told of in its log.
+//! Handlers that do not end: they are ended by the worker's own timeout, or reported in its log.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ on_each_database! {
     }
 }
 
-/// A minute is the least that is called long.
+/// Only attempts of at least a minute are reported as long.
 #[test]
 fn a_worker_warns_of_an_attempt_far_beyond_its_kinds_usual_time() {
     let db = Db::sqlite().migrated();
@@ -50,7 +50,7 @@ fn a_worker_warns_of_an_attempt_far_beyond_its_kinds_usual_time() {
     ] {
         assert!(line.contains(part), "{part:?} is missing: {line}");
     }
-    // What it says to do helps.
+    // The command that the message names works.
     db.run(&["cancel", &hangs.to_string()]).succeeded();
     let next = db.enqueue(Wait { millis: 1 });
     db.await_state(next, "completed");

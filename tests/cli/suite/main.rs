@@ -1,4 +1,4 @@
-//! The bundled worker's command line as its users meet it: real processes, their output, their exit codes.
+//! The command line of the bundled worker, as users run it: real processes, their output, their exit codes.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

@@ -1,4 +1,4 @@
-//! What is typed wrongly is refused before anything happens: exit 2, and a line that says what to write.
+//! Mistyped options are refused before anything is done: exit code 2, and a line that tells what to write.
 
 use crate::support::{Scratch, worker};
 
@@ -9,7 +9,7 @@ fn refused(args: &[&str], parts: &[&str]) {
 
 #[track_caller]
 fn refused_variable(name: &str, value: &str, part: &str) {
-    // A variable is read before the database is opened.
+    // Variables are read before the database is opened.
     let worker = worker("fixture-worker").env("DATABASE_URL", "sqlite:///no/such/directory/jobs.db");
     worker.env(name, value).run().exited(2).complained(&[name, part]);
 }
@@ -84,7 +84,7 @@ fn an_unreadable_url_is_not_repeated() {
 fn help_states_defaults_units_variables_and_exit_codes() {
     let help = worker("fixture-worker").args(["--help"]).run().succeeded().stdout;
     for part in ["[env: JOBS_POLL]", "[default: 3s]", "mail=10,default=50", "Exit codes:", "DATABASE_URL", "RUST_LOG"] {
-        // Lines are wrapped wherever the terminal ends.
+        // The help is wrapped at the width of the terminal.
         let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(help.contains(part), "{part:?} is missing: {help}");
     }

@@ -1,4 +1,4 @@
-//! Dumps and copies: everything arrives, nothing runs before somebody says so, and then each job runs once.
+//! Dumps and copies: everything is restored, nothing runs before an operator allows it, and then each job runs once.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -9,9 +9,9 @@ use fixture_app::{Charge, Greet, Wait};
 
 use crate::support::{Db, Run, Running, Scratch, worker};
 
-/// What runs when the dump is taken takes so long, at each attempt.
+/// How long each attempt takes of the job that runs while the dump is taken, in ms.
 const RUNS: u64 = 3000;
-/// Jobs that wait in the dump.
+/// The number of jobs that wait in the dump.
 const WAITING: usize = 300;
 
 fn program(name: &str) -> Command {
@@ -35,13 +35,13 @@ fn restore(db: &Db, options: &[&str], file: &str) {
     succeed(program("pg_restore").arg("--exit-on-error").args(options).arg("--dbname").arg(&db.url).arg(file));
 }
 
-/// The schema's definition as PostgreSQL itself tells it, without what it makes up anew each time.
+/// Returns the definition of the schema as `pg_dump` prints it, without the lines that differ in each dump.
 fn definition(db: &Db) -> String {
     let text = succeed(program("pg_dump").args(["--schema-only", "--schema", "jobs"]).arg(&db.url));
     text.lines().filter(|line| !line.contains("restrict ")).map(|line| format!("{line}\n")).collect()
 }
 
-/// A number of the contents of each table, of the view, and of where each sequence stands.
+/// Returns a hash of the contents of each table and of the view, and the state of each sequence.
 fn contents(db: &Db) -> String {
     db.text(
         "with relation (name) as (
@@ -63,7 +63,7 @@ fn greet(name: &str) -> Greet {
     Greet { name: name.to_owned() }
 }
 
-/// What is in the dump.
+/// The jobs in the dump.
 struct Original {
     running: i64,
     waiting: Vec<i64>,
@@ -72,7 +72,7 @@ struct Original {
     discarded: i64,
 }
 
-/// A database of `production` with jobs in all states, whose worker has just been killed.
+/// Prepares a database of `production` with jobs in all states. Its worker has just been killed.
 fn original(db: &Db) -> Original {
     db.run(&["environment", "set", "production"]).succeeded();
     let large = "x".repeat(5000);
@@ -102,7 +102,8 @@ fn original(db: &Db) -> Original {
     Original { running, waiting, later, completed, discarded }
 }
 
-/// Each job of the dump ends once: what waited at its first attempt, what ran at its second, what had ended not at all.
+/// Checks that each job of the dump ends once: those that waited at their first attempt, the one that ran at its
+/// second. Those that had ended do not run again.
 fn each_runs_once(db: &Db, original: &Original) {
     let before = db.text("select json_agg(f order by id)::text as text from jobs.finished f");
     let _worker = start_in(db, "staging", &["--lease", "2s"]);
@@ -120,7 +121,7 @@ fn each_runs_once(db: &Db, original: &Original) {
     let ended = format!("id in ({}, {})", original.completed, original.discarded);
     let after = db.text(&format!("select json_agg(f order by id)::text as text from jobs.finished f where {ended}"));
     assert_eq!(before, after);
-    // The sequence goes on, so that no id comes twice.
+    // The sequence continues after the largest id, so no id is assigned twice.
     let new = db.enqueue(greet("new"));
     assert!(new > original.later, "{new}");
     db.await_state(new, "completed");
@@ -141,7 +142,7 @@ fn round_trip(dump_with: &[&str], restore_with: &[&str]) {
     );
     assert_eq!(contents(&copy), whole);
 
-    // It is production's, and staging's workers leave it alone until they are told.
+    // The copy belongs to production. Staging's workers claim nothing in it until it is renamed.
     worker("fixture-worker")
         .env("DATABASE_URL", &copy.url)
         .env("JOBS_ENVIRONMENT", "staging")
@@ -152,7 +153,7 @@ fn round_trip(dump_with: &[&str], restore_with: &[&str]) {
     each_runs_once(&copy, &original);
 }
 
-/// Waits until the workers of the dump count as dead, whose heartbeats came with it.
+/// Waits until the workers of the dump count as dead, whose heartbeats are part of the dump, and renames the copy.
 fn adopt(copy: &Db, args: &[&str]) -> Run {
     std::thread::sleep(Duration::from_millis(2200));
     copy.run(&[&["environment", "set", "staging"], args].concat()).succeeded()
@@ -173,8 +174,8 @@ fn a_dump_is_restored_by_two_at_once() {
     round_trip(&["--format", "custom"], &["--jobs", "2"]);
 }
 
-/// The order in which `pg_restore` lists the tables puts `payload` before `ready`; two at once may not, and the trigger of `ready`
-/// then finds no arguments.
+/// `pg_restore` restores the table `payload` before `ready`. With `--jobs 2` it may not, and then the trigger of
+/// `ready` finds no arguments.
 #[test]
 fn the_data_alone_comes_back_into_a_migrated_schema() {
     for together in [&[][..], &["--jobs", "2"]] {
@@ -205,13 +206,13 @@ fn a_frozen_database_is_frozen_in_the_copy() {
     assert_eq!(copy.json(&["show", &id.to_string()])["state"], "available");
     copy.run(&["thaw"]).succeeded();
     copy.await_state(id, "completed");
-    // The original knows nothing of that.
+    // The original is still frozen.
     assert!(db.run(&["stats"]).succeeded().stdout.contains("frozen since"));
 }
 
-/// As staging is refreshed every night: its workers go on, and find themselves on production's jobs.
+/// As when staging is refreshed every night: its workers continue, and find production's jobs in their database.
 #[test]
-fn a_worker_at_work_does_not_touch_what_is_restored_under_it() {
+fn a_running_worker_does_not_touch_jobs_that_are_restored_into_its_database() {
     let (scratch, db, staging) = (Scratch::new(), Db::postgres().migrated(), Db::postgres().migrated());
     let original = original(&db);
     staging.run(&["environment", "set", "staging"]).succeeded();
@@ -249,6 +250,6 @@ fn a_copied_file_is_left_alone_elsewhere() {
     worker.await_line("worker started");
     let show = on_copy(&["show", &id.to_string(), "--json"]).run().succeeded().json();
     assert_eq!(show["state"], "cancelled");
-    // The original has it still.
+    // The job still waits in the original.
     assert_eq!(db.json(&["show", &id.to_string()])["state"], "available");
 }

@@ -1,4 +1,5 @@
-//! `migrate roles`: what it prints is enough for an application and a worker that may do no more than they need.
+//! `migrate roles`: the printed roles are sufficient for an application and a worker that may do no more than they
+//! need.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ fn the_printed_roles_enqueue_and_work() {
     let db = Db::postgres().migrated();
     let name = db.url.rsplit('/').next().unwrap().split('?').next().unwrap();
     let (enqueuer, runner) = (format!("{name}_enqueuer"), format!("{name}_worker"));
-    // Another name stands for what an administrator does with `sed`.
+    // The replacement does what an administrator does with `sed`.
     let printed = db.run(&["migrate", "roles"]).succeeded().stdout;
     db.execute(&printed.replace("jobs_enqueuer", &enqueuer).replace("jobs_worker", &runner));
     db.execute(&format!("alter role {enqueuer} login; alter role {runner} login"));

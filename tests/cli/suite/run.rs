@@ -1,4 +1,4 @@
-//! `run`: jobs get done, and signals are answered.
+//! `run`: jobs are run, and signals have their effect.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! `migrate`: up, down, status and the SQL.
+//! `migrate`: up, down, status and the printed SQL.
 
 use fixture_app::Greet;
 use serde_json::json;
@@ -24,7 +24,7 @@ on_each_database! {
         assert!(db.run(&["migrate", "down", "--delete-jobs"]).succeeded().stdout.contains("reverted 0001_jobs"));
     }
 
-    fn answers_for_machines_name_versions(db) {
+    fn json_output_names_versions(db) {
         let version = |applied: bool| json!([{"version": 1, "name": "jobs", "applied": applied}]);
         assert_eq!(db.json(&["migrate", "status"]), version(false));
         assert_eq!(db.json(&["migrate", "up"]), version(true));

@@ -1,4 +1,4 @@
-//! A standby: what is read works, what writes says why it cannot.
+//! A standby: commands that read work, and commands that write tell why they cannot.
 
 use cluster::{Postgres, Server, Stop};
 
@@ -18,7 +18,7 @@ fn a_standby_is_found_and_named() {
     assert_eq!(run(port, &["check"]).succeeded().stdout, "no problems\n");
     server.halt(Stop::Fast).unwrap();
 
-    // Without a primary to follow, it waits for one for ever.
+    // It has no primary to follow, so it stays a standby.
     std::fs::write(server.home().join("data/standby.signal"), "").unwrap();
     server.launch(Some(port), "").unwrap();
     let found = run(port, &["check"]).exited(1).stdout;

@@ -1,8 +1,9 @@
-//! What keeps a worker from starting: one line each, and an exit code a supervisor can tell apart.
+//! What keeps a worker from starting. Each case has a message of one line, and an exit code that a supervisor can
+//! distinguish.
 
 use crate::support::{Db, worker};
 
-/// Nothing listens on port 1.
+/// No server listens on port 1.
 const NOBODY: &str = "postgres://me:s3cret@127.0.0.1:1/app";
 
 #[test]
@@ -19,7 +20,7 @@ fn an_unreachable_server_ends_every_command_with_3_and_one_line_of_error() {
 fn unreachable(args: &[&str]) {
     let run = worker("fixture-worker").args(args).env("DATABASE_URL", NOBODY).run();
     let run = run.exited(3).complained(&["database app at 127.0.0.1:1", "refused"]).never_said("s3cret");
-    // After the one that names the database.
+    // The first line names the database.
     assert_eq!((run.stderr.lines().count(), &*run.stdout), (2, ""), "{run:#?}");
     assert!(run.stderr.lines().last().unwrap().starts_with("error: "), "{run:#?}");
 }

@@ -1,4 +1,4 @@
-//! Queues that no code names: served, and said to be.
+//! Queues that no code names: they are served, and a message tells so.
 
 use background::Job as _;
 use fixture_app::Greet;
@@ -23,7 +23,7 @@ on_each_database! {
         worker.await_line("worker started");
         worker.signal("TERM");
         let run = worker.ended(Duration::from_secs(30)).succeeded();
-        // `adhoc` is declared in the set-up.
+        // There is no warning for `adhoc`, which the set-up declares.
         let warnings: Vec<_> = run.stderr.lines().filter(|line| line.contains("WARN")).collect();
         assert_eq!(warnings.len(), 1, "{run:#?}");
         assert!(warnings[0].contains("`mial`") && warnings[0].contains("adhoc, default, mail"), "{run:#?}");

@@ -1,6 +1,6 @@
-//! The server's certificate, and the authority that signed it, made once per cluster.
+//! The server's certificate and the authority that signed it, made once per cluster.
 //!
-//! The authority's key is forgotten at once: what it signed here is all that it will ever sign.
+//! The authority's key is not stored. So it can sign no other certificate.
 
 use std::{
     fs::{self, OpenOptions},
@@ -27,7 +27,7 @@ impl Certificate {
         Self { authority: home.join("ca.pem"), server: home.join("server.pem"), key: home.join("server.key") }
     }
 
-    /// Makes the files, unless all are there.
+    /// Creates the files, unless all of them exist.
     pub(crate) fn ensure(&self, owner: &Owner) -> Result<()> {
         let all = [&self.authority, &self.server, &self.key];
         if all.iter().all(|path| path.exists()) {
@@ -36,7 +36,7 @@ impl Certificate {
         let [authority, server, key] = make().context("cannot make the test server's certificate")?;
         write(&self.authority, &authority, 0o644)?;
         write(&self.server, &server, 0o644)?;
-        // PostgreSQL insists that nobody else may read its key.
+        // PostgreSQL requires that no other user can read its key.
         write(&self.key, &key, 0o600)?;
         owner.give(&self.key)
     }
@@ -52,7 +52,7 @@ fn write(path: &Path, text: &str, mode: u32) -> Result<()> {
     attempt().with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Authority, server certificate and server key, as PEM.
+/// Returns the authority's certificate, the server's certificate and the server's key, as PEM.
 fn make() -> Result<[String; 3], rcgen::Error> {
     let mut authority = CertificateParams::new(Vec::new())?;
     authority.distinguished_name.push(DnType::CommonName, "jobs test authority");

@@ -1,4 +1,4 @@
-//! The private cluster: a server that runs while anybody uses it, stopped by its last user.
+//! The private cluster: a server that runs while any program uses it. Its last user stops it.
 
 use std::{
     fs::{self, File},
@@ -9,20 +9,20 @@ use anyhow::{Context, Result};
 
 use crate::{Postgres, Server, Stop};
 
-/// A server that several programs use together.
+/// A server that several programs share.
 #[derive(Debug)]
 pub struct Cluster {
     server: Server,
-    /// Where locks and notes are, such as `target/pg`.
+    /// The directory of locks and marks, such as `target/pg`.
     desk: PathBuf,
-    /// Held while the server is being started or stopped.
+    /// Locked while the server is being started or stopped.
     change: File,
-    /// Held, shared, by everybody who uses the server.
+    /// Locked in shared mode by every program that uses the server.
     users: File,
 }
 
 impl Cluster {
-    /// The cluster of this directory.
+    /// Opens the cluster of this directory.
     pub fn open(desk: PathBuf, postgres: &Postgres) -> Result<Self> {
         let server = Server::at(&desk, postgres)?;
         let lock = |name: &str| {
@@ -33,13 +33,13 @@ impl Cluster {
         Ok(Self { change: lock("change.lock")?, users: lock("users.lock")?, server, desk })
     }
 
-    /// The server, to look at.
+    /// The server, for queries of its state.
     pub fn server(&self) -> &Server {
         &self.server
     }
 
-    /// Makes sure that it runs, counts us as a user of it, and returns its port. One that is started has these further lines
-    /// in its settings.
+    /// Starts the server if it does not run, registers this program as a user, and returns the port. A server that is
+    /// started gets `settings` as additional lines in its settings.
     pub fn start(&self, settings: &str) -> Result<u16> {
         self.change.lock()?;
         self.users.lock_shared()?;
@@ -54,7 +54,7 @@ impl Cluster {
         Ok(port)
     }
 
-    /// Whether it shall run on when its last user is gone.
+    /// Sets whether the server continues to run after its last user.
     pub fn keep(&self, yes: bool) -> Result<()> {
         let mark = self.desk.join("keep");
         if yes {
@@ -65,7 +65,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Ends our use of it, and stops it unless others use it or it was started to stay.
+    /// Ends this program's use. Stops the server, unless other programs use it or it was started to stay.
     pub fn release(&self) -> Result<()> {
         if !self.desk.join("keep").exists() {
             self.stop()?;
@@ -73,7 +73,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Stops it unless others use it; whether it is stopped.
+    /// Stops the server, unless other programs use it. Returns whether it is stopped.
     pub fn stop(&self) -> Result<bool> {
         self.change.lock()?;
         self.users.unlock()?;

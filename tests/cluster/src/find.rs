@@ -1,4 +1,4 @@
-//! Where PostgreSQL's server binaries and libpq are.
+//! Finds PostgreSQL's server programs and libpq.
 
 use std::{
     env, fs,
@@ -10,7 +10,8 @@ use anyhow::{Result, bail};
 
 use crate::run::{capture, succeeds};
 
-/// The directory with `initdb`, `pg_ctl` and `postgres`: `PG_BIN`, else the first of the usual places.
+/// Returns the directory with `initdb`, `pg_ctl` and `postgres`: `PG_BIN`, otherwise the first of the usual places that
+/// has them.
 pub(crate) fn binaries() -> Result<Option<PathBuf>> {
     if let Some(dir) = env::var_os("PG_BIN") {
         return match complete(Path::new(&dir)) {
@@ -32,7 +33,8 @@ pub(crate) fn binaries() -> Result<Option<PathBuf>> {
     Ok(env::split_paths(&path).chain(configured).chain(usual.into_iter().flatten()).find_map(|dir| complete(&dir)))
 }
 
-/// The directory, links resolved (`psql` lies beside the real `postgres`), if it has what we need.
+/// Returns the directory if it has all programs. Links are resolved, because `psql` is in the directory of the real
+/// `postgres`.
 fn complete(dir: &Path) -> Option<PathBuf> {
     let has_all = |dir: &Path| ["initdb", "pg_ctl", "postgres"].iter().all(|name| dir.join(name).is_file());
     if !has_all(dir) {
@@ -43,7 +45,7 @@ fn complete(dir: &Path) -> Option<PathBuf> {
     succeeds(Command::new(dir.join("postgres")).arg("--version")).then_some(dir)
 }
 
-/// `parent/prefix*/below`, the newest version first.
+/// Returns the directories `parent/prefix*/below`, the newest version first.
 fn versions(parent: &str, prefix: &str, below: &str) -> Vec<PathBuf> {
     let mut names: Vec<String> = fs::read_dir(parent)
         .into_iter()
@@ -62,11 +64,11 @@ fn newest_first(names: &mut [String]) {
     names.sort_by_key(|name| std::cmp::Reverse(version(name)));
 }
 
-/// How libpq is to be found when something is linked with it.
+/// How a linked program finds libpq.
 pub(crate) enum Libpq {
-    /// By its build script alone.
+    /// Its build script finds it.
     Known,
-    /// In this directory, which the build script has to be told.
+    /// It is in this directory, which the build script must be given.
     In(PathBuf),
 }
 
@@ -79,8 +81,8 @@ impl Libpq {
     }
 }
 
-/// libpq to link with. Its headers are not looked for: the bindings are ready-made, only the library is needed, and
-/// whatever package brings the one brings the other.
+/// Finds libpq for linking. Its headers are not searched: the bindings are generated already, so only the library is
+/// needed, and each package with the one also has the other.
 pub(crate) fn libpq(bin: &Path) -> Option<Libpq> {
     let linkable = |dir: &Path| ["libpq.so", "libpq.dylib", "libpq.a"].iter().any(|name| dir.join(name).exists());
     if env::var_os("PQ_LIB_DIR").is_some_and(|dir| linkable(Path::new(&dir))) {
@@ -118,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_without_a_server_does_not_do() {
+    fn a_directory_without_a_server_is_not_used() {
         assert_eq!(complete(Path::new(env!("CARGO_MANIFEST_DIR"))), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Installing what is missing, PostgreSQL and libpq above all, through the machine's own package manager.
+//! Installs missing packages, mainly PostgreSQL and libpq, with the machine's package manager.
 
 use std::process::Command;
 
@@ -24,7 +24,7 @@ pub(crate) fn run() -> Result<()> {
     packages("PostgreSQL's server or libpq", POSTGRES, ADVICE)
 }
 
-/// Installs what is missing by the first of these package managers that is there.
+/// Installs what is missing with the first of these package managers that exists.
 pub(crate) fn packages(missing: &str, managers: &[Manager], advice: &str) -> Result<()> {
     eprintln!("{missing} is missing on this machine: installing");
     let exists = |program: &str| succeeds(Command::new(program).arg("--version"));
@@ -39,7 +39,8 @@ pub(crate) fn packages(missing: &str, managers: &[Manager], advice: &str) -> Res
     Ok(())
 }
 
-/// The commands of the first package manager that is there and that we may use.
+/// Returns the commands of the first package manager that exists. Returns `None` if there is none, or if it needs root
+/// and there is no `sudo`.
 fn plan(managers: &[Manager], exists: impl Fn(&str) -> bool, root: bool) -> Option<Vec<Vec<String>>> {
     let (_, needs_root, lines) = managers.iter().find(|(program, ..)| exists(program))?;
     let sudo = *needs_root && !root;
@@ -63,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_way_nothing_is_tried() {
+    fn without_a_usable_package_manager_nothing_is_tried() {
         assert!(plan(POSTGRES, |program| program == "apt-get", false).is_none(), "no sudo");
         assert!(plan(POSTGRES, |_| false, true).is_none(), "no package manager");
     }

@@ -1,8 +1,8 @@
-//! A private PostgreSQL for tests, benchmarks and crashes: found or installed, and run in a directory of the workspace's
-//! `target` for as long as it is needed.
+//! A private PostgreSQL for tests, benchmarks and crashes. It is found or installed, and runs in a directory of the
+//! workspace's `target` as long as it is needed.
 //!
-//! Never the machine's own server: another data directory, a free port, its own socket directory. It trusts every
-//! local user (role `tester`, superuser), so it listens on the loopback interface alone.
+//! It is never the machine's own server: it has another data directory, a free port, and its own socket directory. It
+//! trusts every local user (role `tester`, superuser). So it listens only on the loopback interface.
 
 #![allow(clippy::print_stderr, reason = "it says on a terminal what it runs")]
 
@@ -27,21 +27,22 @@ pub use self::{
     session::Session,
 };
 
-/// The tests' cluster.
+/// The directory of the tests' cluster.
 pub const TESTS: &str = "target/pg";
-/// The benchmark's: tests that run meanwhile would be measured with it.
+/// The directory of the benchmark's cluster. On the same cluster, tests that run meanwhile would affect the
+/// measurements.
 pub const BENCH: &str = "target/pg-bench";
 
-/// What the set-up needs of PostgreSQL on this machine.
+/// The parts of PostgreSQL that are used.
 #[derive(Clone, Debug)]
 pub struct Postgres {
     /// The directory with `initdb`, `pg_ctl` and `postgres`.
     pub bin: PathBuf,
-    /// Where libpq is, if its build script would not find it by itself.
+    /// The directory of libpq, if its build script would not find it.
     pub libpq: Option<PathBuf>,
 }
 
-/// Finds PostgreSQL and libpq, or installs them, or says what to install.
+/// Finds PostgreSQL and libpq, or installs them. An error tells what to install.
 pub fn ensure() -> Result<Postgres> {
     if let Some(found) = look()? {
         return Ok(found);

@@ -1,4 +1,4 @@
-//! Who the server runs as. PostgreSQL refuses to run as root, so root lends it to somebody else.
+//! The user of the server. PostgreSQL refuses to run as root, so root runs it as another user.
 
 use std::{
     ffi::OsStr,
@@ -18,7 +18,7 @@ use crate::run::{capture, succeeds};
 #[derive(Debug)]
 pub(crate) struct Owner {
     uid: u32,
-    /// Set if it is not ourselves, but somebody whom we, as root, turn into.
+    /// The group, if the user is another one, to which this process, as root, changes.
     group: Option<u32>,
 }
 
@@ -32,7 +32,7 @@ fn our_uid() -> Result<u32> {
 }
 
 impl Owner {
-    /// Ourselves; or, if we are root, `postgres` or `nobody`.
+    /// Returns the current user. If that is root, returns `postgres` or `nobody`.
     pub(crate) fn find() -> Result<Self> {
         let uid = our_uid()?;
         if uid != 0 {
@@ -48,10 +48,10 @@ impl Owner {
         }
     }
 
-    /// A command that runs as this user, somewhere where it may be.
+    /// Returns a command that runs as this user, in a directory that the user can enter.
     pub(crate) fn command(&self, program: impl AsRef<OsStr>, dir: &Path) -> Command {
         let mut command = Command::new(program);
-        // The machine's own settings must not reach into a private server; the locale is part of its results.
+        // The machine's own settings must not affect a private server. The locale affects its results.
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("PG") {
                 command.env_remove(name);
@@ -64,7 +64,7 @@ impl Owner {
         command
     }
 
-    /// Makes a file or directory theirs.
+    /// Makes this user the owner of a file or directory.
     pub(crate) fn give(&self, path: &Path) -> Result<()> {
         if let Some(gid) = self.group {
             chown(path, Some(self.uid), Some(gid)).with_context(|| format!("cannot give {} away", path.display()))?;
@@ -76,13 +76,13 @@ impl Owner {
         fs::symlink_metadata(path).is_ok_and(|found| found.uid() == self.uid)
     }
 
-    /// Whether they may pass through all the directories above and into this one.
+    /// Whether this user can enter this directory and all directories above it.
     pub(crate) fn can_enter(&self, dir: &Path) -> bool {
         succeeds(self.command("sh", Path::new("/")).args(["-c", "cd -- \"$0\""]).arg(dir))
     }
 }
 
-/// The ids of a user, from the text of `/etc/passwd`.
+/// Returns the ids of a user from the text of `/etc/passwd`.
 fn ids(users: &str, name: &str) -> Option<(u32, u32)> {
     users.lines().find_map(|line| {
         let mut fields = line.split(':');

@@ -1,7 +1,7 @@
-//! PgBouncer: found, or built from a release of Debian's with a known checksum.
+//! PgBouncer: it is found on the machine, or built from a Debian release with a known checksum.
 //!
-//! Before 1.21 it cannot keep prepared statements apart in transaction mode, and stable distributions have older ones; so a
-//! package manager is not asked for it, only for what it is built with.
+//! Before 1.21 it does not support prepared statements in transaction mode, and stable distributions have older
+//! versions. So the package manager installs only what is needed to build it.
 
 use std::{
     env,
@@ -17,16 +17,16 @@ use sha2::{Digest as _, Sha256};
 use crate::install::{self, Manager};
 use crate::run::{capture, succeeds};
 
-/// The first that knows prepared statements in transaction mode.
+/// The first version with prepared statements in transaction mode.
 const OLDEST: (u32, u32) = (1, 21);
 const VERSION: &str = "1.24.1";
 const CHECKSUM: &str = "da72a3aba13072876d055a3e58dd4aba4a5de4ed6148e73033185245598fd3e0";
-/// Where the release is. Whoever answers: the checksum decides.
+/// The URLs of the release. Each answer is checked against the checksum.
 const SOURCES: [&str; 2] = [
     "https://deb.debian.org/debian/pool/main/p/pgbouncer/pgbouncer_1.24.1.orig.tar.gz",
     "https://www.pgbouncer.org/downloads/files/1.24.1/pgbouncer-1.24.1.tar.gz",
 ];
-/// No encryption: it stands between two programs of one machine.
+/// Built without encryption, because it connects programs of one machine.
 const FLAGS: [&str; 2] = ["--without-openssl", "--without-cares"];
 const ADVICE: &str = "install PgBouncer 1.21 or newer so that `pgbouncer` is on the PATH; or, for it to be built here, a C compiler, \
     make, pkg-config and libevent (`apt-get install gcc make pkg-config libevent-dev`, `brew install pkgconf libevent`)";
@@ -40,7 +40,8 @@ const LIBEVENT: [Manager; 3] = [
     ("brew", false, &["brew install pkgconf libevent"]),
 ];
 
-/// The program: on the PATH, or built before or now in this directory; or why there is none.
+/// Returns the path of the program: on the PATH, or built in this directory, now or before. An error tells why there is
+/// none.
 pub fn ensure(desk: &Path) -> Result<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     if let Some(found) = env::split_paths(&path).map(|dir| dir.join("pgbouncer")).find(|program| does(program)) {
@@ -56,13 +57,13 @@ pub fn ensure(desk: &Path) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// Whether it is there and new enough.
+/// Whether the program exists and is new enough.
 fn does(program: &Path) -> bool {
     program.is_file()
         && capture(Command::new(program).arg("--version"), ADVICE).is_ok_and(|said| version(&said) >= Some(OLDEST))
 }
 
-/// From `PgBouncer 1.24.1` and more.
+/// Parses a text that begins with `PgBouncer 1.24.1`.
 fn version(said: &str) -> Option<(u32, u32)> {
     let mut numbers = said.strip_prefix("PgBouncer ")?.split('.');
     Some((numbers.next()?.parse().ok()?, numbers.next()?.trim().parse().ok()?))
@@ -108,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn old_ones_do_not_do() {
+    fn versions_before_1_21_are_not_used() {
         assert!(version("PgBouncer 1.24.1\nlibevent 2.1.12-stable\n") >= Some(OLDEST));
         assert!(version("PgBouncer 1.21.0") >= Some(OLDEST));
         assert!(version("PgBouncer 1.18.0\n") < Some(OLDEST));

@@ -1,4 +1,5 @@
-//! Is the server alive? A pid file alone does not say: its writer may be dead, and its number somebody else's.
+//! Whether the server runs. A pid file alone does not prove that: the process may have ended, and its id may belong to
+//! another process.
 
 use std::{
     fs,
@@ -9,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-/// What `postmaster.pid` says.
+/// The content of `postmaster.pid`.
 #[derive(Debug, PartialEq)]
 pub(crate) struct PidFile {
     pub(crate) pid: u32,
@@ -28,7 +29,7 @@ impl PidFile {
         Some(Self { pid, port })
     }
 
-    /// Whether the process is a server on this data directory (it carries the path in its command line).
+    /// Whether the process is a server on this data directory, whose path is in its command line.
     pub(crate) fn is_server_of(&self, data: &Path) -> bool {
         let line = fs::read(format!("/proc/{}/cmdline", self.pid)).or_else(|_| {
             Command::new("ps").args(["-ww", "-o", "command=", "-p", &self.pid.to_string()]).output().map(|o| o.stdout)
@@ -36,7 +37,7 @@ impl PidFile {
         line.is_ok_and(|line| String::from_utf8_lossy(&line).contains(&*data.to_string_lossy()))
     }
 
-    /// Whether something on the port answers as PostgreSQL does when asked for TLS.
+    /// Whether something on the port replies to a request for TLS as PostgreSQL does.
     pub(crate) fn answers(&self) -> bool {
         const REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
         let attempt = || {
@@ -65,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_belongs_to_somebody_else_is_not_our_server() {
+    fn a_pid_of_another_process_is_not_our_server() {
         let ours = PidFile { pid: std::process::id(), port: 1 };
         assert!(!ours.is_server_of(Path::new("/no/such/data")));
         assert!(!ours.answers());

@@ -1,4 +1,4 @@
-//! Running other programs: each is printed before it runs, and a failure comes with the way to fix it.
+//! Runs other programs. Each is printed before it runs, and a failure tells how to fix it.
 
 use std::{
     path::Path,
@@ -7,14 +7,14 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-/// `cargo`, in the workspace, as the version that runs us.
+/// Returns a command for `cargo` in the workspace, in the version that runs this program.
 pub fn cargo(root: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root);
     command
 }
 
-/// Runs a command whose output belongs on the terminal.
+/// Runs a command whose output is shown on the terminal.
 pub fn run(command: &mut Command, fix: &str) -> Result<()> {
     let line = announce(command);
     let status = command.status().with_context(|| format!("cannot start `{line}`\n  to fix: {fix}"))?;
@@ -24,13 +24,13 @@ pub fn run(command: &mut Command, fix: &str) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command whose output is only of interest if it fails, and returns what it wrote.
+/// Runs a command whose output is shown only if it fails. Returns its standard output.
 pub fn capture(command: &mut Command, fix: &str) -> Result<String> {
     announce(command);
     capture_quietly(command, fix)
 }
 
-/// The same, of a command that runs too often to be printed each time.
+/// The same, for a command that runs too often to be printed each time.
 pub fn capture_quietly(command: &mut Command, fix: &str) -> Result<String> {
     let line = render(command);
     let Output { status, stdout, stderr } =
@@ -42,7 +42,7 @@ pub fn capture_quietly(command: &mut Command, fix: &str) -> Result<String> {
     Ok(stdout)
 }
 
-/// Whether a command can be started and succeeds; what it writes is dropped.
+/// Whether a command can be started and succeeds. Its output is ignored.
 pub fn succeeds(command: &mut Command) -> bool {
     announce(command);
     command.output().is_ok_and(|output| output.status.success())
@@ -54,7 +54,7 @@ fn announce(command: &Command) -> String {
     line
 }
 
-/// The command as one would type it: the variables we set, the program's name, its arguments.
+/// Returns the command as it would be typed: the variables that are set, the program's name, and its arguments.
 fn render(command: &Command) -> String {
     let set = command
         .get_envs()

@@ -1,5 +1,5 @@
-//! One server on one data directory: made once, started, stopped in any manner, mended after a crash. Who may do so when
-//! is its users' business ([`Cluster`](crate::Cluster)).
+//! One server on one data directory. It is created once, started, stopped in several ways, and repaired after a crash.
+//! [`Cluster`](crate::Cluster) coordinates its users.
 
 use std::{
     fs::{self, DirBuilder},
@@ -15,16 +15,16 @@ use anyhow::{Context, Result, bail};
 
 use crate::{Postgres, certificate::Certificate, owner::Owner, process::PidFile, run};
 
-/// Starts are tried this often: the free port may be taken before we are, and the children of a killed server hold on
-/// to its memory for a moment.
+/// The number of attempts to start. The free port may be taken before the server has it, and the child processes of a
+/// killed server keep its shared memory for a moment.
 const ATTEMPTS: u32 = 10;
 
 /// How a server is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// Its sessions are ended, what is committed is written down.
+    /// Ends its sessions, and writes what is committed to the disk.
     Fast,
-    /// As if the power failed: nothing is written down, the next start recovers.
+    /// Stops as in a power failure: nothing is written, and the next start recovers.
     Immediate,
 }
 
@@ -32,19 +32,20 @@ pub enum Stop {
 #[derive(Debug)]
 pub struct Server {
     bin: PathBuf,
-    /// What is removed to begin anew.
+    /// The directory that is removed to begin from scratch.
     desk: PathBuf,
-    /// Data, socket, log and certificate: the desk, or a temporary directory where the desk does not do.
+    /// The directory of data, socket, log and certificate: the desk, or a temporary directory if the desk is not
+    /// usable.
     home: PathBuf,
     owner: Owner,
     /// Whether its commands are printed.
     loud: bool,
-    /// What it finds in its environment.
+    /// The additional variables in its environment.
     environment: Vec<(String, String)>,
 }
 
 impl Server {
-    /// A server whose files are in `desk`. Nothing is made or started yet.
+    /// Returns a server whose files are in `desk`. Nothing is created or started yet.
     pub fn at(desk: &Path, postgres: &Postgres) -> Result<Self> {
         fs::create_dir_all(desk).with_context(|| format!("cannot make {}", desk.display()))?;
         let owner = Owner::find()?;
@@ -59,13 +60,13 @@ impl Server {
         })
     }
 
-    /// Does not print its commands: for a server that is crashed again and again.
+    /// Does not print its commands. It is for a server that is crashed repeatedly.
     pub fn quiet(mut self) -> Self {
         self.loud = false;
         self
     }
 
-    /// Starts it with this in its environment.
+    /// Starts it with these variables in its environment.
     pub fn with_environment(mut self, environment: &[(&str, &str)]) -> Self {
         self.environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         self
@@ -75,22 +76,23 @@ impl Server {
         if self.loud { run::capture(command, fix) } else { run::capture_quietly(command, fix) }
     }
 
-    /// How clients reach the server on this port: as a superuser, in the database `postgres`.
+    /// The URL of the server at this port, as superuser, for the database `postgres`.
     pub fn url(port: u16) -> String {
         format!("postgres://tester@127.0.0.1:{port}/postgres")
     }
 
-    /// The certificate of the authority that clients have to trust, PEM.
+    /// The path of the certificate (PEM) of the authority that clients must trust.
     pub fn authority(&self) -> PathBuf {
         Certificate::within(&self.home).authority
     }
 
-    /// Where it writes what happens to it.
+    /// The path of its log.
     pub fn log(&self) -> PathBuf {
         self.home.join("server.log")
     }
 
-    /// The port of the running server.
+    /// Returns the port of the server, or `None` if it does not run. It is an error if the data belongs to another
+    /// user.
     pub fn running(&self) -> Result<Option<u16>> {
         let data = self.data();
         if data.exists() && !self.owner.owns(&data) {
@@ -103,13 +105,13 @@ impl Server {
         Ok(PidFile::read(&data).filter(|file| file.is_server_of(&data) && file.answers()).map(|file| file.port))
     }
 
-    /// The number of the server's first process, while there is one.
+    /// Returns the process id of the postmaster, while there is one.
     pub fn pid(&self) -> Option<u32> {
         let data = self.data();
         PidFile::read(&data).filter(|file| file.is_server_of(&data)).map(|file| file.pid)
     }
 
-    /// Where its data, its log and its socket are.
+    /// The directory of its data, its log and its socket.
     pub fn home(&self) -> &Path {
         &self.home
     }
@@ -124,7 +126,7 @@ impl Server {
         command
     }
 
-    /// Stops it and waits for its end.
+    /// Stops it, and waits for its end.
     pub fn halt(&self, how: Stop) -> Result<()> {
         let mode = match how {
             Stop::Fast => "fast",
@@ -134,13 +136,13 @@ impl Server {
         self.capture(self.pg_ctl("stop").args(["--mode", mode]), fix).map(drop)
     }
 
-    /// Makes it ready to be started: what a killed one left behind is removed, what was never made is made.
+    /// Prepares it for a start: removes what a killed server left behind, and creates what does not exist.
     pub fn prepare(&self) -> Result<()> {
         self.clear()?;
         self.initialise()
     }
 
-    /// Removes what a killed or hanging server left behind.
+    /// Removes what a killed server left behind, and stops a server that does not answer.
     fn clear(&self) -> Result<()> {
         let data = self.data();
         let Some(file) = PidFile::read(&data) else { return Ok(()) };
@@ -162,7 +164,8 @@ impl Server {
         self.halt(Stop::Immediate)
     }
 
-    /// Runs initdb, unless there are data of this version. Made aside and renamed: an interrupted one does not count.
+    /// Runs initdb, unless there is data of this version. It creates the data in another directory and renames that, so
+    /// that an interrupted initdb is not used.
     fn initialise(&self) -> Result<()> {
         let data = self.data();
         let version =
@@ -189,7 +192,7 @@ impl Server {
         fs::rename(&aside, &data).context("cannot put the new data directory in place")
     }
 
-    /// Starts it, on this port or else on a free one, with these further lines in its settings; answers the port.
+    /// Starts it on this port, or on a free one, with these additional lines in its settings. Returns the port.
     pub fn launch(&self, port: Option<u16>, settings: &str) -> Result<u16> {
         Certificate::within(&self.home).ensure(&self.owner)?;
         let log = self.log();
@@ -212,7 +215,7 @@ impl Server {
         }
     }
 
-    /// Says everything that differs from PostgreSQL's defaults. Commits stay durable: it is what is being tested.
+    /// Writes all settings that differ from PostgreSQL's defaults. Commits stay durable, because durability is tested.
     fn configure(&self, port: u16, settings: &str) -> Result<()> {
         let quoted = |path: &Path| format!("'{}'", path.to_string_lossy().replace('\'', "''"));
         let certificate = Certificate::within(&self.home);
@@ -229,20 +232,20 @@ impl Server {
     }
 }
 
-/// A directory that the server's user can enter: this one, or one of our own, noted in it.
+/// Returns a directory that the server's user can enter: this one, or a temporary one that is noted in it.
 pub fn place(desk: &Path) -> Result<PathBuf> {
     fs::create_dir_all(desk).with_context(|| format!("cannot make {}", desk.display()))?;
     home(desk, &Owner::find()?)
 }
 
-/// The desk; or, if the server's user cannot get there (a private home directory) or it is too deep for a socket's
-/// name, a directory of our own among the temporary ones, noted on the desk.
+/// Returns the desk. If the server's user cannot enter it (a private home directory), or its path is too long for a
+/// socket's name, returns a temporary directory, which is noted in the desk.
 fn home(desk: &Path, owner: &Owner) -> Result<PathBuf> {
     const LONGEST: usize = 100 - "/.s.PGSQL.65535.lock".len();
     let note = desk.join("elsewhere");
     if let Ok(noted) = fs::read_to_string(&note) {
         let noted = PathBuf::from(noted);
-        // Where anybody may write, a directory that is not its user's is not ours.
+        // Every user can create directories there. So one that the server's user does not own is not used.
         if noted.is_dir() && owner.owns(&noted) {
             return Ok(noted);
         }

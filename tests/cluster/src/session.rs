@@ -1,4 +1,4 @@
-//! One use of the cluster: it runs while anybody uses it, and stops with its last user, also on Ctrl-C.
+//! One use of the cluster. The cluster runs while it has users, and stops with the last one, also on Ctrl-C.
 
 use std::{
     path::{Path, PathBuf},
@@ -18,7 +18,7 @@ use signal_hook::{
 
 use crate::{Cluster, Postgres, Server};
 
-/// One use of the cluster, until it is dropped or the process is interrupted.
+/// One use of the cluster. It ends when it is dropped, or when the process is interrupted.
 #[derive(Debug)]
 pub struct Session {
     port: u16,
@@ -27,7 +27,7 @@ pub struct Session {
     interrupted: Arc<AtomicBool>,
 }
 
-/// Taken by whoever ends the session first: us, or a signal.
+/// Taken by the first one to end the session: the drop or a signal.
 type Shared = Arc<Mutex<Option<Cluster>>>;
 
 impl Session {
@@ -36,7 +36,7 @@ impl Session {
         Self::begin_with(desk, postgres, "")
     }
 
-    /// The same, with these further lines in its settings.
+    /// The same, with these additional lines in its settings.
     pub fn begin_with(desk: PathBuf, postgres: &Postgres, settings: &str) -> Result<Self> {
         let shared = Shared::default();
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot listen for signals")?;
@@ -56,12 +56,12 @@ impl Session {
         Ok(Self { port, ca, cluster: shared, interrupted })
     }
 
-    /// As `JOBS_TEST_DATABASE_URL` and `DATABASE_URL` have it.
+    /// The URL for `JOBS_TEST_DATABASE_URL` and `DATABASE_URL`.
     pub fn url(&self) -> String {
         Server::url(self.port)
     }
 
-    /// A failure if a signal has ended the session: no further step may begin.
+    /// Returns an error if a signal has ended the session. Then no further step may begin.
     pub fn check(&self) -> Result<()> {
         if self.interrupted.load(Ordering::SeqCst) {
             bail!("interrupted");
@@ -69,7 +69,7 @@ impl Session {
         Ok(())
     }
 
-    /// The certificate of the authority that clients have to trust, PEM.
+    /// The path of the certificate (PEM) of the authority that clients must trust.
     pub fn ca(&self) -> &Path {
         &self.ca
     }

@@ -1,4 +1,4 @@
-//! Ten thousand strings that nobody should name anything after, the same ones in every run.
+//! Ten thousand hostile strings, the same in every run.
 
 use std::collections::HashSet;
 
@@ -8,14 +8,14 @@ use rand::{RngExt as _, SeedableRng as _};
 const SEED: u64 = 0x6a6f_6273;
 const COUNT: usize = 10_000;
 
-/// The longest name that is stored, in bytes.
+/// The maximum length of a stored name, in bytes.
 pub(crate) const LONGEST: usize = 200;
 
-/// Two of these are too long.
+/// A name with two of these is too long.
 const LONG: &str =
     "an unreasonably long name that goes on and on, because somebody pasted the wrong thing into the wrong field, ...";
 
-/// Whole strings, each there as it is.
+/// Strings that are used unchanged.
 const WHOLE: &[&str] = &[
     "",
     " ",
@@ -35,7 +35,8 @@ const WHOLE: &[&str] = &[
     "%s%s%s%n",
 ];
 
-/// What the others are put together from: whatever ends, escapes, comments, formats or turns around something somewhere.
+/// The parts of the other strings: text that ends, escapes, comments out, formats or reverses something in some
+/// language.
 const PIECES: &[&str] = &[
     "'",
     "''",
@@ -141,7 +142,7 @@ const PIECES: &[&str] = &[
     LONG,
 ];
 
-/// All of them, each once.
+/// Returns all of them, without duplicates.
 pub(crate) fn names() -> Vec<String> {
     let mut random = StdRng::seed_from_u64(SEED);
     let mut seen = HashSet::new();
@@ -159,7 +160,7 @@ pub(crate) fn names() -> Vec<String> {
     names
 }
 
-/// What a kind, a queue or a tag may be.
+/// Whether a kind, a queue or a tag may have this name.
 pub(crate) fn is_storable(name: &str) -> bool {
     !name.is_empty() && name.len() <= LONGEST && !name.contains('\0')
 }

@@ -1,4 +1,4 @@
-//! Steps of time: workers die, the dead are rescued, history goes.
+//! Steps of time: workers die, their jobs are rescued, history is pruned.
 
 use diesel_jobs_core::JobId;
 use diesel_jobs_core::storage::{RescuePolicy, Rescued};
@@ -9,7 +9,7 @@ use crate::bench::POLICY;
 use crate::fixture::Fixture;
 
 impl<F: Fixture> World<'_, F> {
-    /// Everything that was is moved back, which a storage cannot tell from its clock going on.
+    /// Lets time pass: all stored times are moved back. To a storage that is the same as if its clock had gone on.
     pub(super) async fn pass(&mut self, time: u64) -> Result<(), Divergence> {
         answered("moving the past back", self.client.execute(&F::passed(minutes(time))).await)?;
         self.life.pass(minutes(time));
@@ -45,7 +45,8 @@ impl<F: Fixture> World<'_, F> {
     pub(super) async fn rescue(&mut self, max_crashes: u16, orphans: bool) -> Result<(), Divergence> {
         let policy = RescuePolicy { max_crashes, orphans, ..POLICY };
         let mut rescued: Rescued = answered("rescue", self.db.storage.rescue(policy).await)?;
-        // Where a rescue needs a free lock and leaves it to the next on a busy machine, this is the next.
+        // A rescue may find its lock taken on a busy machine, and leave the work to the next rescue. This is the next
+        // one.
         for _ in 0..5 {
             let nobody = rescued.returned.is_empty() && rescued.discarded.is_empty();
             if F::ONLY_PAUSES && nobody && self.life.needs_rescue() {
@@ -54,7 +55,7 @@ impl<F: Fixture> World<'_, F> {
         }
         rescued.returned.sort();
         rescued.discarded.sort();
-        // Unasked, a storage may free orphans all the same, where that costs it nothing.
+        // A storage may free orphans without being asked to, if that costs it nothing.
         let is_orphan = |id: &JobId| {
             let worker = self.life.jobs.get(id).and_then(|job| job.worker);
             worker.is_some_and(|worker| !self.life.workers.contains_key(&worker))
@@ -78,7 +79,7 @@ impl<F: Fixture> World<'_, F> {
         Ok(())
     }
 
-    /// Which jobs go is the storage's to say where several end their time at about the same moment.
+    /// If several jobs expire at about the same time, the storage may choose which of them are deleted.
     pub(super) async fn prune(&mut self, limit: usize) -> Result<(), Divergence> {
         let expired = self.life.expired();
         let pruned = answered("prune", self.db.storage.prune(limit).await)?;

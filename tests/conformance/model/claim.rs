@@ -1,4 +1,4 @@
-//! Who gets which job.
+//! The model's claims.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use diesel_jobs_core::{JobId, JobState, WorkerId};
 
 use super::life::{Job, Life};
 
-/// So long a quarantined job counts among those that run.
+/// A quarantined job counts as running for so long after its claim.
 const APART: TimeDelta = TimeDelta::minutes(2);
 
 impl Life {
-    /// The best due jobs of each queue, leased.
+    /// Leases the best due jobs of each queue, and returns them.
     pub(super) fn claim(&mut self, claim: &Claim) -> Vec<JobId> {
         let mut claimed = Vec::new();
         if !self.workers.contains_key(&claim.worker) {
@@ -32,7 +32,8 @@ impl Life {
         claimed
     }
 
-    /// The best due quarantined job that there is a slot for, unless one in four workers has one that it claimed a short while ago.
+    /// Leases the best due quarantined job for which there is a slot, and returns it. Returns `None` if one worker in
+    /// four, or more, has such a job that was claimed a short time ago.
     pub(super) fn claim_quarantined(&mut self, claim: &Claim) -> Option<JobId> {
         let lately = |job: &Job| job.claimed_at.is_some_and(|at| self.now - at < APART);
         let is_running = |job: &Job| job.state == JobState::Running && job.is_quarantined(claim) && lately(job);
@@ -48,7 +49,7 @@ impl Life {
         best.pop()
     }
 
-    /// How long until the next job that is not quarantined is due.
+    /// Returns the time until the next job is due that is not quarantined.
     pub(super) fn next_due(&self, claim: &Claim) -> Option<Duration> {
         let waiting = claim.wanted.iter().flat_map(|wanted| self.waiting(claim, &wanted.queue, false));
         let earliest = waiting.map(|(_, job)| job.run_at).min()?;
@@ -72,7 +73,7 @@ impl Life {
         self.jobs.iter().map(|(id, job)| (*id, job)).filter(move |(_, job)| fits(job))
     }
 
-    /// Best first.
+    /// The due jobs, best first.
     fn due(&self, claim: &Claim, queue: &str, quarantined: bool) -> Vec<JobId> {
         let due = self.waiting(claim, queue, quarantined).filter(|(_, job)| job.run_at <= self.now);
         let mut due: Vec<_> = due.map(|(id, job)| job.order(id)).collect();

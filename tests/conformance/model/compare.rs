@@ -1,4 +1,4 @@
-//! Compares all that can be seen.
+//! Compares everything that a storage returns with the model.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use diesel_jobs_core::storage::JobFilter;
@@ -10,7 +10,7 @@ use super::working::EFFECT;
 use super::world::{Divergence, World, agree, answered};
 use crate::fixture::Fixture;
 
-/// What a statement may take. All times that matter are minutes apart.
+/// The longest time that a statement may take. All times in the model are minutes apart.
 const A_MOMENT: TimeDelta = TimeDelta::seconds(20);
 
 fn is_about(one: DateTime<Utc>, other: DateTime<Utc>) -> bool {
@@ -18,13 +18,13 @@ fn is_about(one: DateTime<Utc>, other: DateTime<Utc>) -> bool {
 }
 
 impl<F: Fixture> World<'_, F> {
-    /// All jobs that fit.
+    /// Returns all jobs that match the filter.
     pub(super) async fn listed(&self, filter: &JobFilter) -> Result<Vec<JobRecord>, Divergence> {
         let limit = if filter.limit == 0 { 10_000 } else { filter.limit };
         answered("list", self.db.operator.list(&JobFilter { limit, ..filter.clone() }).await)
     }
 
-    /// Every job, in every respect but its failures. Times that the storage has set anew become the model's.
+    /// Compares every job, except its failures. The model takes over times that the storage has newly set.
     pub(super) async fn compare_jobs(&mut self) -> Result<(), Divergence> {
         let records = self.listed(&JobFilter::default()).await?;
         let ids: Vec<JobId> = records.iter().map(|record| record.id).collect();
@@ -36,7 +36,7 @@ impl<F: Fixture> World<'_, F> {
         Ok(())
     }
 
-    /// Everything else, too.
+    /// Compares everything else.
     pub(super) async fn look(&mut self) -> Result<(), Divergence> {
         self.compare_failures().await?;
         self.compare_lists().await?;
@@ -60,7 +60,7 @@ impl<F: Fixture> World<'_, F> {
         }
         let gone = self.ids.iter().find(|id| !self.life.jobs.contains_key(id)).copied().unwrap_or(JobId(i64::MAX));
         agree("a job that is gone", &false, &answered("show", self.db.operator.show(gone).await)?.is_some())?;
-        // None of a job that is gone is left over.
+        // No failure of a deleted job is left.
         let failures: usize = self.life.jobs.values().map(|job| job.failures.len()).sum();
         let stored = format!("select count(*) as number from {}", F::table("job_error"));
         agree("all failures", &failures, &usize::try_from(self.client.number(&stored).await).unwrap())?;
@@ -75,7 +75,7 @@ impl<F: Fixture> World<'_, F> {
                 JobFilter { kind: Some("a".to_owned()), limit: 2, ..JobFilter::default() },
             ]);
         let now = Utc::now();
-        // Due about now: who knows whether it is due yet.
+        // Due at about this moment: it may be due or not.
         let is_open = |job: &Job| job.waits() && is_about(job.run_at, now);
         for filter in filters {
             let fits = |job: &Job| {
@@ -178,7 +178,7 @@ fn compare_job(job: &mut Job, record: &JobRecord) -> Result<(), Divergence> {
     agree("run_at", &job.run_at, &record.run_at)?;
     let (now, stored) = (Utc::now(), record.state);
     let seen = job.seen(now);
-    // Due about now: who knows whether it is due yet.
+    // Due at about this moment: it may be due or not.
     let is_open = job.waits() && is_about(job.run_at, now) && stored.is_waiting();
     agree("state", &seen, if is_open { &seen } else { &stored })?;
     agree("enqueued_at", job.enqueued_at.get_or_insert(record.enqueued_at), &record.enqueued_at)

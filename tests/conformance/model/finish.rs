@@ -1,11 +1,11 @@
-//! How an attempt ends, under its lease or not at all.
+//! The ends of attempts in the model. Without the lease, nothing changes.
 
 use diesel_jobs_core::{JobState, Keep, Lease, Transition};
 
 use super::life::Life;
 
 impl Life {
-    /// `false`: the lease is lost, and nothing is written.
+    /// Returns `false` if the lease is lost. Then nothing is changed.
     pub(super) fn finish(&mut self, lease: Lease, transition: &Transition) -> bool {
         let now = self.now;
         let expires_at = |keep: &Keep| self.until(*keep);
@@ -21,7 +21,7 @@ impl Life {
         }
         match transition {
             Transition::Retry { delay, .. } => job.wait_again(Some(now + *delay)),
-            // Not an attempt, and whoever snoozes has not crashed: it may do so for years.
+            // A snooze consumes no attempt, and resets the crashes, because a job may snooze for years.
             Transition::Snooze(delay) => {
                 job.wait_again(Some(now + *delay));
                 job.attempt -= 1;
@@ -34,7 +34,7 @@ impl Life {
             Transition::Complete(_) | Transition::Cancel { .. } | Transition::Discard { .. } => {}
         }
         match end {
-            // Its failures go with it.
+            // Its failures are deleted, too.
             Some((_, Keep::Nothing)) => drop(self.jobs.remove(&lease.job)),
             Some((state, _)) => job.end(state, expires_at),
             None => {}

@@ -1,5 +1,5 @@
-//! The model: what a job may become, in plain Rust, written from what the port and the guarantees say, not from any SQL.
-//! Verbs that take more than a few lines have a file of their own beside this one.
+//! The model: the states of a job, in plain Rust, written from the port and the guarantees, and not from any SQL. Verbs
+//! that need more than a few lines have a file of their own.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,28 +8,28 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use diesel_jobs_core::{Failure, FailureKind, JobId, JobState, Keep, Lease, WorkerId};
 
-/// All that a storage knows of jobs and workers.
+/// All that a storage stores about jobs and workers.
 #[derive(Default)]
 pub(super) struct Life {
-    /// When the verb under way began.
+    /// When the current verb began.
     pub(super) now: DateTime<Utc>,
     pub(super) jobs: BTreeMap<JobId, Job>,
-    /// The list of workers.
+    /// The registered workers.
     pub(super) workers: BTreeMap<WorkerId, Pulse>,
     pub(super) paused: BTreeSet<&'static str>,
     pub(super) frozen: bool,
-    /// What transactional handlers have written and committed.
+    /// The number of committed effects of transactional handlers.
     pub(super) effects: i64,
 }
 
-/// When a worker last showed that it is alive, and for how long that holds.
+/// A worker's last heartbeat, and its lease time.
 #[derive(Clone, Copy)]
 pub(super) struct Pulse {
     pub(super) heartbeat_at: DateTime<Utc>,
     pub(super) lease: Duration,
 }
 
-/// A job, wherever it stands.
+/// A job in any state.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub(super) kind: &'static str,
@@ -42,21 +42,22 @@ pub(super) struct Job {
     pub(super) crashes: u16,
     /// The number of its newest lease.
     pub(super) lease: i32,
-    /// Who holds it, or held it when it ended.
+    /// The worker that holds it, or held it when it ended.
     pub(super) worker: Option<WorkerId>,
     pub(super) run_at: DateTime<Utc>,
-    /// Whether `run_at` is the storage's own to the microsecond. A new one is the model's until the storage has been asked.
+    /// Whether `run_at` is the storage's value, exact to the microsecond. A new value is the model's, until it is
+    /// compared with the storage's.
     pub(super) run_at_is_exact: bool,
-    /// The storage's own, once it has been asked.
+    /// The storage's value, `None` until it is read.
     pub(super) enqueued_at: Option<DateTime<Utc>>,
-    /// When its newest lease was granted.
+    /// When its newest lease began.
     pub(super) claimed_at: Option<DateTime<Utc>>,
     /// When it may be pruned.
     pub(super) expires_at: Option<DateTime<Utc>>,
     pub(super) failures: Vec<Failed>,
 }
 
-/// A failure on record. No message: the storage's words are its own.
+/// A stored failure. `message` is `None` if the storage chooses the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Failed {
     pub(super) attempt: u16,
@@ -65,12 +66,12 @@ pub(super) struct Failed {
 }
 
 impl Job {
-    /// Best first.
+    /// The order of jobs, best first.
     pub(super) fn order(&self, id: JobId) -> (Reverse<i16>, DateTime<Utc>, JobId) {
         (Reverse(self.priority), self.run_at, id)
     }
 
-    /// The state as people see it, who are told why a job waits.
+    /// The state that users see. It tells why a job waits.
     pub(super) fn seen(&self, now: DateTime<Utc>) -> JobState {
         match self.state {
             JobState::Available if self.run_at > now && self.attempt > 0 => JobState::Retrying,
@@ -79,12 +80,12 @@ impl Job {
         }
     }
 
-    /// Whether it waits for a worker, whenever.
+    /// Whether it waits for a worker, due or not.
     pub(super) fn waits(&self) -> bool {
         self.state == JobState::Available
     }
 
-    /// Back among those that wait. `None`: at its old place.
+    /// Makes the job available again. With `None` its `run_at` stays.
     pub(super) fn wait_again(&mut self, run_at: Option<DateTime<Utc>>) {
         self.state = JobState::Available;
         self.worker = None;
@@ -95,32 +96,32 @@ impl Job {
         }
     }
 
-    /// Among those that have ended.
+    /// Ends the job.
     pub(super) fn end(&mut self, state: JobState, expires_at: Option<DateTime<Utc>>) {
         self.state = state;
         self.expires_at = expires_at;
     }
 
-    /// Records a failure of the present attempt in the words it was told in.
+    /// Records a failure of the current attempt with the handler's message.
     pub(super) fn fail(&mut self, Failure { kind, message }: &Failure) {
         self.failures.push(Failed { attempt: self.attempt, kind: *kind, message: Some(message.clone()) });
     }
 
-    /// Records a failure of the present attempt that the storage finds words for.
+    /// Records a failure of the current attempt whose message the storage chooses.
     pub(super) fn fail_somehow(&mut self, kind: FailureKind) {
         self.failures.push(Failed { attempt: self.attempt, kind, message: None });
     }
 }
 
 impl Life {
-    /// The job under this lease, if it stands: the only way to a job that is running.
+    /// Returns the job if this lease is current. There is no other access to a running job.
     pub(super) fn held(&mut self, lease: Lease) -> Option<&mut Job> {
         self.jobs.get_mut(&lease.job).filter(|job| {
             job.state == JobState::Running && job.lease == lease.number && job.worker == Some(lease.worker)
         })
     }
 
-    /// The leases that stand.
+    /// Returns the current leases.
     pub(super) fn leases(&self) -> Vec<Lease> {
         let of = |(id, job): (&JobId, &Job)| {
             let worker = job.worker.filter(|_| job.state == JobState::Running)?;
@@ -129,7 +130,7 @@ impl Life {
         self.jobs.iter().filter_map(of).collect()
     }
 
-    /// When what is kept like this may be pruned.
+    /// Returns the time at which a job that is kept like this may be pruned.
     pub(super) fn until(&self, keep: Keep) -> Option<DateTime<Utc>> {
         match keep {
             Keep::For(time) => Some(self.now + time),
@@ -137,18 +138,18 @@ impl Life {
         }
     }
 
-    /// Whether this worker's lease ran out. One that is not on the list is not even dead.
+    /// Whether this worker's lease has ended. `false` if the worker is not registered.
     pub(super) fn is_dead(&self, worker: WorkerId) -> bool {
         self.workers.get(&worker).is_some_and(|pulse| pulse.heartbeat_at + pulse.lease < self.now)
     }
 
-    /// `false`: it is not on the list.
+    /// Returns `false` if the worker is not registered.
     pub(super) fn beat(&mut self, worker: WorkerId) -> bool {
         let now = self.now;
         self.workers.get_mut(&worker).map(|pulse| pulse.heartbeat_at = now).is_some()
     }
 
-    /// Time passes: everything that was is longer ago.
+    /// Lets time pass: all times are moved back.
     pub(super) fn pass(&mut self, time: Duration) {
         for pulse in self.workers.values_mut() {
             pulse.heartbeat_at -= time;

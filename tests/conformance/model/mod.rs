@@ -1,11 +1,11 @@
-//! Random lives of jobs, on a storage and on a model of it that fits on a page: whatever happens, in whatever order, both
-//! must say the same.
+//! Random lives of jobs, on a storage and on a small model of it. After any steps in any order, both must be in the
+//! same state.
 //!
-//! [`strategy`] makes sequences of [`step`]s, [`world`] plays them on both, with a comparison of all jobs after each step.
-//! Where they part, the sequence is made as short as it can be and printed; mend what is wrong, and put the sequence into
+//! [`strategy`] generates sequences of [`step`]s. [`world`] runs them on both, and compares all jobs after each step.
+//! If they differ, the sequence is shortened as far as possible and printed. Correct the error, and add the sequence to
 //! [`regressions`].
 //!
-//! `PROPTEST_CASES=1000` plays more lives than the few that every run has time for, `PROPTEST_RNG_SEED` the same again.
+//! `PROPTEST_CASES=1000` runs more lives than each normal run. `PROPTEST_RNG_SEED` repeats a run.
 
 mod ageing;
 mod claim;
@@ -26,9 +26,9 @@ use tokio::sync::Mutex;
 
 use crate::fixture::Fixture;
 
-/// Lives, unless the environment says otherwise.
+/// The number of lives, unless `PROPTEST_CASES` is set.
 const LIVES: u32 = 40;
-/// How long a sequence is made shorter, in milliseconds, and how often.
+/// The limits for shortening a sequence: milliseconds, and attempts.
 const SHRINK_FOR: u32 = 180_000;
 const SHRINK_OFTEN: u32 = 10_000;
 
@@ -45,7 +45,8 @@ fn postgres_lives_as_the_model_does() {
 }
 
 fn compare<F: Fixture>() {
-    // A storage's pauses are for the sake of others, and there are none: they are skipped where nothing else is timed.
+    // A storage pauses to let other sessions work, and here there are none. So pauses are skipped if the storage needs
+    // no other timer.
     let runtime = Builder::new_current_thread().enable_all().start_paused(F::ONLY_PAUSES).build().unwrap();
     let (fixture, client) = runtime.block_on(async {
         let fixture = F::fresh().await;

@@ -1,4 +1,4 @@
-//! What operators and the pruner do.
+//! The operations of operators and of the pruner, in the model.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use diesel_jobs_core::{FailureKind, JobId, JobState, Keep, KindStats, Retention}
 use super::life::Life;
 
 impl Life {
-    /// Available now, with at least one attempt left, nothing held against it, and a lease counted.
+    /// Makes the job available now, with at least one attempt left, no crashes, and a lease number of at least 1.
     pub(super) fn retry(&mut self, id: JobId) -> Operated {
         let now = self.now;
         let Some(job) = self.jobs.get_mut(&id) else { return Operated::NotFound };
@@ -24,7 +24,7 @@ impl Life {
         }
     }
 
-    /// Over, whether it waits or runs. A lease on it does not stand any more.
+    /// Ends the job, whether it waits or runs. A lease on it is lost.
     pub(super) fn cancel(&mut self, id: JobId) -> Operated {
         let expires_at = self.until(Keep::For(Retention::default().failed));
         let Some(job) = self.jobs.get_mut(&id) else { return Operated::NotFound };
@@ -36,13 +36,13 @@ impl Life {
         Operated::Done
     }
 
-    /// The same for all of them; returns how many.
+    /// Cancels all jobs. Returns how many.
     pub(super) fn cancel_all(&mut self) -> usize {
         let ids: Vec<JobId> = self.jobs.keys().copied().collect();
         ids.into_iter().filter(|id| self.cancel(*id) == Operated::Done).count()
     }
 
-    /// Jobs whose time has come, which goes first first; none of them goes while all is frozen.
+    /// Returns the jobs whose retention has ended, the oldest first. Returns none during a freeze.
     pub(super) fn expired(&self) -> Vec<JobId> {
         if self.frozen {
             return Vec::new();
@@ -53,7 +53,7 @@ impl Life {
         expired.into_iter().map(|(_, id)| id).collect()
     }
 
-    /// How many jobs stand where, by queue and kind.
+    /// Returns the number of jobs in each state, by queue and kind.
     pub(super) fn stats(&self) -> Vec<KindStats> {
         let mut stats: BTreeMap<(&str, &str), KindStats> = BTreeMap::new();
         for job in self.jobs.values() {

@@ -1,4 +1,4 @@
-//! Lives in which a storage once was not as the model is.
+//! Lives in which a storage once differed from the model.
 
 use diesel_jobs_core::Keep;
 
@@ -6,7 +6,7 @@ use super::step::{Ask, End, New, Pick, Step, When, Who};
 use super::world::play;
 use crate::fixture::Fixture;
 
-/// A job that may be attempted once.
+/// A job with one attempt.
 const JOB: New = New { queue: "default", kind: "a", priority: 0, when: When::Now, max_attempts: 1, large: false };
 
 /// A claim of one job.
@@ -24,7 +24,7 @@ async fn lives<F: Fixture>(f: &F, steps: &[Step]) {
     play(f, &mut *client, steps).await.unwrap_or_else(|divergence| panic!("{divergence}"));
 }
 
-/// Cancelled before its first attempt, it had a failure of attempt 0, which was not looked for.
+/// A job that was cancelled before its first attempt had a failure of attempt 0. The deletion did not search for that.
 pub(crate) async fn a_failure_before_the_first_attempt_goes_with_its_job<F: Fixture>(f: F) {
     let steps = [Step::Enqueue(JOB), Step::Cancel(0), Step::Retry(0), claim(), finish(End::Complete(Keep::Nothing))];
     lives(&f, &steps).await;
@@ -36,7 +36,7 @@ pub(crate) async fn a_discarded_job_that_is_not_kept_leaves_no_failure<F: Fixtur
     }
 }
 
-/// A full claim passed over a job of a kind that it did not want, and the next one went on behind it.
+/// A full claim skipped a job of a kind that it did not want, and the next claim began behind that job.
 pub(crate) async fn a_claim_for_more_kinds_begins_at_the_first_job<F: Fixture>(f: F) {
     let claim = |kinds: &'static [&'static str]| {
         Step::Claim(Ask {

@@ -1,4 +1,4 @@
-//! What becomes of the jobs of workers that died or left.
+//! The rescue in the model: what happens to the jobs of workers that died or left.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use diesel_jobs_core::{FailureKind, JobId, JobState, Keep, WorkerId};
 use super::life::Life;
 
 impl Life {
-    /// Whether anybody is dead, or has left jobs behind.
+    /// Whether a worker is dead, or a worker that left has jobs.
     pub(super) fn needs_rescue(&self) -> bool {
         self.workers.keys().any(|id| self.is_dead(*id))
             || self.leases().iter().any(|lease| !self.workers.contains_key(&lease.worker))
     }
 
-    /// `orphans`: whether jobs whose worker is not on the list are freed too, beside those of the dead.
+    /// `orphans`: whether jobs whose worker is not registered are freed, too.
     pub(super) fn rescue(&mut self, policy: RescuePolicy, orphans: bool) -> Rescued {
         let dead: Vec<WorkerId> = self.workers.keys().copied().filter(|id| self.is_dead(*id)).collect();
         let mut lost: BTreeMap<WorkerId, Vec<JobId>> = BTreeMap::new();
@@ -40,8 +40,9 @@ impl Life {
         rescued
     }
 
-    /// Whether a job whose worker is gone is discarded for it. Only one that was alone answers for the crash; of others
-    /// nobody knows which it was, and they are quarantined at most.
+    /// Counts the crash, and returns whether the job is discarded because of it. Only a job that was alone in its
+    /// process is discarded for crashes. Of several jobs it is not known which one caused the crash, so they are
+    /// quarantined at most.
     fn bury(&mut self, id: JobId, policy: RescuePolicy, alone: bool) -> bool {
         let expires_at = self.until(Keep::For(policy.retention.failed));
         let job = self.jobs.get_mut(&id).expect("it has a lease");

@@ -1,5 +1,5 @@
-//! What may happen to a storage. Steps name workers, jobs and leases by their place, so that any sequence of steps can be
-//! played, also one from which others were taken away.
+//! The steps that may be taken on a storage. They name workers, jobs and leases by their position. So any sequence can
+//! be run, also one from which steps were removed.
 
 use std::time::Duration;
 
@@ -8,26 +8,26 @@ use diesel_jobs_core::{Keep, NewJob, RunAt, Transition};
 
 use crate::bench::{cancel, discard, retry_in};
 
-/// One thing that happens.
+/// One step.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     Enqueue(New),
     EnqueueAll(Vec<New>),
     Claim(Ask),
     ClaimQuarantined(Ask),
-    /// In one batch.
+    /// Finishes several attempts in one batch.
     Finish(Vec<(Pick, End)>),
-    /// A transactional handler on one of the connections there are; `None`: it fails.
+    /// A transactional handler, on one of the available connections. With `None` it fails.
     Transact(Pick, usize, Option<End>),
-    /// A completion in a transaction of the application, which commits or does not.
+    /// A completion in a transaction of the application, which commits if the flag is set.
     CompleteIn(Pick, bool),
-    /// Minutes.
+    /// So many minutes pass.
     Pass(u64),
-    /// It has not been heard of for long, and another one starts in its place.
+    /// The worker's last heartbeat becomes very old, and another worker starts in its place.
     Die(Who),
-    /// It takes itself off the list without a thought for its jobs, and another one starts in its place.
+    /// The worker deregisters and does not give its jobs back. Another worker starts in its place.
     Leave(Who),
-    /// Once more: the answer was lost.
+    /// The worker registers again, as if the reply had been lost.
     Register(Who),
     Beat(Who),
     Rescue(u16, bool),
@@ -36,10 +36,10 @@ pub(super) enum Step {
     Pause(&'static str, bool),
     Freeze,
     Thaw,
-    /// Everything that waits or runs.
+    /// Cancels everything that waits or runs.
     CancelAll,
     Prune(usize),
-    /// Everything that can be seen is looked at.
+    /// Everything that the storage returns is compared.
     Look,
 }
 
@@ -51,16 +51,16 @@ pub(super) struct New {
     pub(super) priority: i16,
     pub(super) when: When,
     pub(super) max_attempts: u16,
-    /// Whether its arguments are.
+    /// Whether its arguments are large.
     pub(super) large: bool,
 }
 
-/// When it shall start; minutes.
+/// When a job is due, in minutes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum When {
     Now,
     In(u64),
-    /// From now, or ago.
+    /// A time relative to now, which may be in the past.
     At(i64),
 }
 
@@ -68,7 +68,7 @@ pub(super) enum When {
 #[derive(Clone, Debug)]
 pub(super) struct Ask {
     pub(super) who: Who,
-    /// Queue, slots, prefetch.
+    /// For each queue, the free slots and the number of jobs to prefetch.
     pub(super) wanted: Vec<(&'static str, usize, usize)>,
     pub(super) kinds: &'static [&'static str],
     pub(super) max_crashes: u16,
@@ -78,9 +78,9 @@ pub(super) struct Ask {
 /// A worker.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Who {
-    /// One of those that work.
+    /// One of the working ones.
     At(usize),
-    /// The newest that died or left.
+    /// The one that died or left last.
     Former,
     /// One that never registered.
     Stranger,
@@ -89,19 +89,19 @@ pub(super) enum Who {
 /// A lease.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Pick {
-    /// One that stands.
+    /// A current one.
     Standing(usize),
-    /// Any that was ever granted, the newest first.
+    /// Any lease that was ever assigned, the newest first.
     Granted(usize),
-    /// One that stands, with another number.
+    /// A current one with another lease number.
     Renumbered(usize, i32),
-    /// One that stands, of another worker.
+    /// A current one with another worker.
     Stolen(usize, Who),
-    /// One that stands, of the next job.
+    /// A current one with the next job.
     Misplaced(usize),
 }
 
-/// How an attempt ends; minutes.
+/// How an attempt ends. Delays are in minutes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum End {
     Complete(Keep),
@@ -126,13 +126,14 @@ impl New {
         job.run_at = match self.when {
             When::Now => RunAt::Now,
             When::In(delay) => RunAt::After(minutes(delay)),
-            // SQLite's clock has milliseconds: a moment ago would be ahead of it by a part of one.
+            // SQLite's clock has milliseconds. Without the truncation, a time of now could be a fraction of a
+            // millisecond ahead of it.
             When::At(delay) => RunAt::At(chrono::Utc::now().trunc_subsecs(3) + chrono::TimeDelta::minutes(delay)),
         };
         job
     }
 
-    /// How far ahead it starts: never in the past.
+    /// Returns the delay before it is due. It is never negative.
     pub(super) fn delay(&self) -> Duration {
         match self.when {
             When::Now => Duration::ZERO,

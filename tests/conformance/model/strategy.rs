@@ -1,6 +1,6 @@
-//! Which sequences of steps are tried. Few queues, kinds and workers, so that steps meet; delays of a few steps of time, so
-//! that it matters which passed. All of them are multiples of twenty minutes, and leases last ninety: nothing ever depends
-//! on the moment a statement takes.
+//! The generator of the sequences of steps. There are few queues, kinds and workers, so that steps affect the same
+//! ones. Delays are as long as a few steps of time, so that these steps matter. All delays are multiples of twenty
+//! minutes, and leases last ninety. So the result never depends on how long a statement takes.
 
 use diesel_jobs_core::Keep;
 use proptest::collection::vec;
@@ -10,10 +10,10 @@ use proptest::sample::{Index, select, subsequence};
 
 use super::step::{Ask, End, New, Pick, Step, When, Who, minutes};
 
-/// The most phrases of one life.
+/// The maximum number of phrases in one life.
 const PHRASES: usize = 30;
 
-/// The sequences. They begin with some jobs, because little can happen without.
+/// Generates the sequences. They begin with some jobs, because little can happen without jobs.
 pub(super) fn lives() -> impl Strategy<Value = Vec<Step>> {
     (vec(new(), 0..8), vec(phrase(), 1..=PHRASES)).prop_map(|(jobs, phrases)| {
         let first = (!jobs.is_empty()).then_some(Step::EnqueueAll(jobs));
@@ -21,7 +21,7 @@ pub(super) fn lives() -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
-/// Any step, or a few that rarely follow one another by chance and mean something only if they do.
+/// Generates any step, or a few steps that belong together and seldom follow one another by chance.
 fn phrase() -> impl Strategy<Value = Vec<Step>> {
     prop_oneof![
         70 => step().prop_map(|step| vec![step]),
@@ -68,7 +68,7 @@ fn rescue() -> impl Strategy<Value = Step> {
     (1..5_u16, any::<bool>()).prop_map(|(max_crashes, orphans)| Step::Rescue(max_crashes, orphans))
 }
 
-/// The last of these is longer than any history is kept.
+/// The last of these times is longer than any retention.
 fn pass() -> impl Strategy<Value = Step> {
     select(&[20, 20, 60, 60, 120, 64_800][..]).prop_map(Step::Pass)
 }
@@ -155,7 +155,7 @@ fn delay() -> impl Strategy<Value = u64> {
     select(&[0, 0, 20, 60, 120][..])
 }
 
-/// A place in a list whose length nobody knows yet; small ones are more likely to be the same twice.
+/// Generates a position in a list whose length is not known yet. Small positions are more likely to occur twice.
 fn any_of_many() -> impl Strategy<Value = usize> {
     prop_oneof![3 => 0..4_usize, 1 => any::<Index>().prop_map(|index| index.index(1000))]
 }

@@ -1,4 +1,4 @@
-//! The application's and the workers' steps: enqueue, claim, finish.
+//! The steps of the application and of the workers: enqueue, claim, finish.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::world::{Divergence, World, agree, answered};
 use crate::bench::{POLICY, context};
 use crate::fixture::{Act, Fixture};
 
-/// The name of what transactional handlers write.
+/// The name of the effects of transactional handlers.
 pub(super) const EFFECT: &str = "effect";
 
 impl<F: Fixture> World<'_, F> {
@@ -30,7 +30,7 @@ impl<F: Fixture> World<'_, F> {
         }
         agree("how many ids came back", &new.len(), &ids.len())?;
         for ((id, new), args) in ids.into_iter().zip(new).zip(args) {
-            // No id comes back, or an old lease would fit a new job.
+            // No id occurs twice. Otherwise an old lease could fit a new job.
             if self.ids.last().is_some_and(|last| *last >= id) {
                 return Err(format!("job {id} came after job {:?}", self.ids.last()));
             }
@@ -59,7 +59,7 @@ impl<F: Fixture> World<'_, F> {
         self.rescan(&claim).await?;
         let jobs = answered("claim", self.db.storage.claim(&claim).await)?;
         let claim = match &claim.wanted[..] {
-            // A claim that has filled the slots may leave what is prefetched to the next.
+            // A claim that has filled the free slots may leave the prefetch to the next claim.
             [Wanted { queue, slots, .. }] if *slots > 0 && jobs.len() == *slots => {
                 Claim { wanted: vec![Wanted::new(queue.to_string(), *slots)], ..claim }
             }
@@ -76,7 +76,7 @@ impl<F: Fixture> World<'_, F> {
         self.take(&claim, &expected, job.into_iter().collect())
     }
 
-    /// What a claim brought must be these jobs, in this order, as the model has them now.
+    /// Checks that a claim returned these jobs, in this order, with the values that the model has.
     fn take(&mut self, claim: &Claim, expected: &[JobId], jobs: Vec<ClaimedJob>) -> Result<(), Divergence> {
         let ids: Vec<JobId> = jobs.iter().map(|job| job.lease.job).collect();
         agree("the claimed jobs", &expected.to_vec(), &ids)?;
@@ -100,7 +100,8 @@ impl<F: Fixture> World<'_, F> {
         let mut finishes: Vec<Finish> = Vec::new();
         for (pick, end) in batch {
             let Some(lease) = self.lease(*pick) else { continue };
-            // A worker that does not know whether a finish was accepted sends the same again, never another.
+            // A worker that does not know whether a finish was accepted sends the same transition again, never another
+            // one.
             let sent = finishes.iter().find(|finish| finish.lease == lease);
             let transition = sent.map_or_else(|| end.transition(), |sent| sent.transition.clone());
             finishes.push(Finish { lease, transition });
@@ -131,7 +132,7 @@ impl<F: Fixture> World<'_, F> {
                 Ok(())
             }
             (_, Transacted::LeaseLost) if !stands => Ok(()),
-            // A storage that asks for the lease at the end only has not asked for it.
+            // A storage that checks the lease only at the end has not checked it.
             (None, Transacted::RolledBack(_)) => Ok(()),
             _ => Err(format!("the transaction under {lease:?}, which stands: {stands}, ended with {ended:?}")),
         }
@@ -161,7 +162,7 @@ impl<F: Fixture> World<'_, F> {
 }
 
 impl super::life::Life {
-    /// A job that was just enqueued.
+    /// Returns a job that was just enqueued.
     fn newborn(&self, new: &New, args: String) -> Job {
         Job {
             kind: new.kind,

@@ -1,4 +1,4 @@
-//! Plays steps on a storage and on the model, and compares every answer.
+//! Runs steps on a storage and on the model, and compares every result.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -15,13 +15,13 @@ use crate::bench::worker_for;
 use crate::client::Client;
 use crate::fixture::Fixture;
 
-/// Where storage and model part.
+/// The text of a difference between storage and model.
 pub(super) type Divergence = String;
 
-/// How long a worker is believed to live after a heartbeat, in minutes.
+/// The lease time of the workers, in minutes.
 const LEASE: u64 = 90;
 
-/// A storage and its model, and what the application and the workers remember.
+/// A storage and its model, and the state of the application and of the workers.
 pub(super) struct World<'f, F> {
     fixture: PhantomData<F>,
     pub(super) db: Database,
@@ -30,14 +30,14 @@ pub(super) struct World<'f, F> {
     working: Vec<WorkerId>,
     former: Vec<WorkerId>,
     stranger: WorkerId,
-    /// Every job there ever was.
+    /// Every job that was ever enqueued.
     pub(super) ids: Vec<JobId>,
-    /// Every lease that was ever granted, oldest first, and what came with it.
+    /// Every lease that was ever assigned, the oldest first. `claimed` has the job of each.
     granted: Vec<Lease>,
     pub(super) claimed: HashMap<Lease, ClaimedJob>,
 }
 
-/// An answer must be the model's.
+/// Returns an error if the results differ.
 pub(super) fn agree<T: PartialEq + Debug>(what: &str, model: &T, storage: &T) -> Result<(), Divergence> {
     if model == storage {
         return Ok(());
@@ -45,12 +45,12 @@ pub(super) fn agree<T: PartialEq + Debug>(what: &str, model: &T, storage: &T) ->
     Err(format!("{what}\n    model:   {model:?}\n    storage: {storage:?}"))
 }
 
-/// An error of the storage is a divergence, too: no step calls for one.
+/// Turns an error of the storage into a divergence. No step should cause one.
 pub(super) fn answered<T, E: Debug>(what: &str, answer: Result<T, E>) -> Result<T, Divergence> {
     answer.map_err(|error| format!("{what} failed: {error:?}"))
 }
 
-/// Plays a life on an emptied database, and compares all that can be seen at its end.
+/// Runs a life on an emptied database. Compares everything that the storage returns at its end.
 pub(super) async fn play<F: Fixture>(fixture: &F, client: &mut dyn Client, steps: &[Step]) -> Result<(), Divergence> {
     let mut world = World::new(fixture, client).await;
     for (index, step) in steps.iter().enumerate() {
@@ -134,7 +134,7 @@ impl<'f, F: Fixture> World<'f, F> {
         }
     }
 
-    /// A worker that lives.
+    /// Registers a worker, and returns its id.
     pub(super) async fn start(&mut self) -> WorkerId {
         let worker = worker_for(&self.db, minutes(LEASE)).await;
         self.life.workers.insert(worker, Self::pulse(&self.life));
@@ -151,7 +151,7 @@ impl<'f, F: Fixture> World<'f, F> {
         Ok(())
     }
 
-    /// Another worker takes the place of one that works.
+    /// Starts another worker in the place of a working one.
     pub(super) async fn replace(&mut self, who: Who) {
         if let Who::At(place) = who {
             let started = self.start().await;
@@ -168,18 +168,18 @@ impl<'f, F: Fixture> World<'f, F> {
         }
     }
 
-    /// All workers that ever were, and one that never was.
+    /// All workers, former ones included, and one that never registered.
     pub(super) fn workers(&self) -> Vec<WorkerId> {
         self.working.iter().chain(&self.former).copied().chain([self.stranger]).collect()
     }
 
-    /// Of a job, the newest first; beyond the oldest, of none.
+    /// Returns the id of the job at this place, the newest first. After the oldest comes an id without a job.
     fn id(&self, place: usize) -> JobId {
         let place = place % (self.ids.len() + 1);
         self.ids.iter().rev().nth(place).copied().unwrap_or(JobId(i64::MAX))
     }
 
-    /// `None`: there is no such lease now.
+    /// Returns `None` if there is no such lease now.
     pub(super) fn lease(&self, pick: Pick) -> Option<Lease> {
         let standing = |place: usize| {
             let leases = self.life.leases();
@@ -199,8 +199,8 @@ impl<'f, F: Fixture> World<'f, F> {
         self.claimed.insert(job.lease, job);
     }
 
-    /// A storage remembers below which `run_at` nothing is left for it, and looks there every second only. The model knows
-    /// no such delay: it has the storage look each time.
+    /// Makes the storage rescan. A storage does not search below its scan floors, and rescans only every second. The
+    /// model has no such delay.
     pub(super) async fn rescan(&mut self, claim: &diesel_jobs_core::storage::Claim) -> Result<(), Divergence> {
         let alone = diesel_jobs_core::storage::Claim { bypass_limit: true, ..claim.clone() };
         answered("rescan", self.db.storage.rescan(&alone, RescanReason::CameBack).await).map(drop)

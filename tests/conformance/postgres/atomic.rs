@@ -1,4 +1,4 @@
-//! A bulk and the notification of sleeping workers are one transaction.
+//! A bulk and the notification of idle workers are one transaction.
 
 use super::Postgres;
 use crate::bench::*;
@@ -8,7 +8,7 @@ use crate::fixture::{Fixture, run};
 fn a_bulk_whose_notification_fails_is_not_there() {
     run::<Postgres, _>(async |f: Postgres| {
         for (name, mut client) in f.clients().await {
-            // Only the notification looks at workers.
+            // Only the notification reads this table.
             client.execute("alter table jobs.worker rename to hidden").await.unwrap();
             assert!(client.enqueue_all(vec![job(); 3]).await.is_err(), "{name}");
             client.execute("alter table jobs.hidden rename to worker").await.unwrap();

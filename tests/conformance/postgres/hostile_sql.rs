@@ -1,4 +1,4 @@
-//! Hostile names on the ways that only PostgreSQL has: the function for plain SQL, and notifications.
+//! Hostile names in the interfaces that only PostgreSQL has: the function `jobs.enqueue` and notifications.
 
 use std::collections::HashSet;
 
@@ -61,7 +61,7 @@ fn a_notification_brings_the_hostile_name_of_its_queue() {
         let info = WorkerInfo { queues: names.clone(), ..info(sleeper, HOUR) };
         f.database().storage.register(&info).await.unwrap();
         f.database().storage.set_idle(sleeper, true).await.unwrap();
-        // Half of them by the statement for one job, half by the one for many.
+        // Half of the jobs are enqueued by the statement for one job, the others by the statement for many.
         let (one_by_one, together) = names.split_at(names.len() / 2);
         let mut client = f.client().await;
         client.begin().await;

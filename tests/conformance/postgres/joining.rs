@@ -1,4 +1,4 @@
-//! The view of all jobs beside an application's own tables, in Diesel's joins and associations.
+//! The view of all jobs together with an application's own tables, in Diesel's joins and associations.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -75,7 +75,7 @@ fn the_view_joins_with_an_applications_tables() {
 }
 
 #[test]
-fn every_column_of_the_view_says_what_it_is() {
+fn every_column_of_the_view_has_a_comment() {
     run::<Postgres, _>(async |f: Postgres| {
         let silent = "select count(*) as number from pg_attribute
             where attrelid = 'jobs.job'::regclass and col_description(attrelid, attnum) is null";

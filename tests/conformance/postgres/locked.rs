@@ -1,4 +1,4 @@
-//! Rows that another session has locked: finishes and rescues pass over them.
+//! Rows that another session has locked: finishes and rescues skip them.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::bench::*;
 use crate::fixture::{Fixture, run};
 use crate::scheduling::declared;
 
-/// What a statement may take that waits for nobody.
+/// The time limit of a statement that must not wait for a lock.
 const AT_ONCE: Duration = Duration::from_secs(3);
 
 #[test]
@@ -33,7 +33,7 @@ fn a_finish_passes_over_locked_rows_and_moves_the_others() {
             assert_eq!(moved, [jobs[0].lease.job, jobs[2].lease.job, jobs[3].lease.job]);
             assert_eq!(db.storage.leases(worker, None).await.unwrap(), [(locked.job, locked.number)]);
             locker.commit().await;
-            // The row still tells of the lock, which is gone.
+            // The row still contains the id of the transaction that had locked it (`xmax`).
             assert!(finish(db, locked, transition).await);
         }
     });
@@ -73,7 +73,7 @@ fn a_locked_schedule_holds_up_no_other_and_no_start() {
         };
         assert!(declare(&[declared("held"), declared("other")]).await);
         let mut locker = f.client().await;
-        // A foreign key's lock is in nobody's way.
+        // The lock of a foreign key (`key share`) blocks nothing.
         for (lock, is_held) in [("key share", false), ("share", true), ("no key update", true), ("update", true)] {
             locker.begin().await;
             locker.execute(&format!("select from jobs.schedule where name = 'held' for {lock}")).await.unwrap();
@@ -105,7 +105,7 @@ fn nobody_waits_for_a_schedule_that_is_as_it_is_declared() {
 }
 
 #[test]
-fn a_locked_worker_stops_no_claim_and_its_beat_tells_the_time_of_its_end() {
+fn a_locked_worker_row_stops_no_claim_and_a_heartbeat_returns_the_time_after_its_wait() {
     run::<Postgres, _>(async |f: Postgres| {
         let (db, worker) = (f.database(), worker(f.database()).await);
         let mut heartbeat = db.storage.open_heartbeat(worker).await.unwrap();
@@ -124,7 +124,7 @@ fn a_locked_worker_stops_no_claim_and_its_beat_tells_the_time_of_its_end() {
         });
         assert!(beat.unwrap().unwrap().at >= let_go, "it is as old as its wait was long");
         db.storage.set_idle(worker, true).await.unwrap();
-        // One that was declared dead has nothing to set.
+        // For a worker that was declared dead there is no row, which is no error.
         db.storage.deregister(worker).await.unwrap();
         db.storage.set_idle(worker, true).await.unwrap();
     });

@@ -1,4 +1,4 @@
-//! Whom an enqueue wakes.
+//! Which workers an enqueue notifies.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::bench::*;
 use crate::client::Number;
 use crate::fixture::{Fixture, run};
 
-/// A worker of these queues that sleeps.
+/// Registers an idle worker of these queues.
 async fn sleeper(f: &Postgres, queues: &[&str]) {
     let id = WorkerId::generate();
     let queues = queues.iter().map(|queue| (*queue).to_owned()).collect();
@@ -87,7 +87,7 @@ fn a_listener_ignores_hints_for_queues_that_it_does_not_serve() {
             let (db, wake, stop) = (f.again().await, wake.clone(), stop.clone());
             async move { db.storage.listen(&["mail".to_owned()], wake, stop).await }
         });
-        // Its beginning wakes it, too.
+        // The start of the listener causes wake-ups, too.
         tokio::time::timeout(Duration::from_secs(20), wake.notified()).await.unwrap();
         while tokio::time::timeout(Duration::from_millis(500), wake.notified()).await.is_ok() {}
         enqueue(&f, in_queue("reports")).await;

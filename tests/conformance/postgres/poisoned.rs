@@ -1,5 +1,5 @@
-//! Rows that the database refuses to move on: planted by hand, or left by a sequence that was set back. They are set apart, and
-//! all others go on.
+//! Rows that the database refuses to move, because they were inserted by hand or because a sequence was set back. They
+//! are moved to `jobs.dead_letter`, and all other jobs go on.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::bench::*;
 use crate::client::Client;
 use crate::fixture::{Act, Fixture, run};
 
-/// History that has the ids of what is running.
+/// Inserts history with the ids of the running jobs.
 const HISTORY: &str = "insert into jobs.finished (id, run_at, enqueued_at, lease, state, priority, attempt, max_attempts, crashes, kind, queue)
     select id, now(), now(), 1, 1, 0, 1, 1, 0, 'a', 'default' from jobs.running";
 
@@ -27,14 +27,14 @@ fn a_repeated_id_stops_no_claim() {
         let worker = worker(db).await;
         let mut client = f.client().await;
         let running = claimed(&f, worker, job()).await.lease.job;
-        // As after a failover to a server whose sequence lags behind.
+        // As after a failover to a server whose sequence is behind.
         client.execute(&format!("select setval('jobs.job_id', {running}, false)")).await.unwrap();
         let jobs = enqueue_all(&f, vec![job(); 5]).await;
         assert_eq!(jobs[0], running);
         assert_eq!(ids(&claim(db, worker, 10).await), jobs[1..]);
         assert_eq!(apart(&mut client, "running job").await, 1);
         assert_eq!(state(db, running).await, JobState::Running);
-        // Two of one id that both wait: one of them is done.
+        // Two waiting jobs have the same id. One of them runs.
         client
             .execute("insert into jobs.ready (id, kind, args) values (777, 'a', '1'), (777, 'a', '2')")
             .await
@@ -64,7 +64,7 @@ fn a_repeated_id_stops_no_finish_and_no_rescue() {
             client.execute(HISTORY).await.unwrap();
         }
         assert_eq!(apart(&mut client, "later job").await, 2);
-        // A rescue that has to discard it.
+        // A rescue must discard the job.
         client.execute("update jobs.running set max_attempts = attempt").await.unwrap();
         db.storage.deregister(worker).await.unwrap();
         let rescued = db.storage.rescue(RescuePolicy { orphans: true, ..POLICY }).await.unwrap();
@@ -98,7 +98,8 @@ fn a_repeated_id_costs_a_transaction_no_attempt() {
     });
 }
 
-/// `complete_in` works on a connection of the handler's, and its error is the handler's. The attempt is spent, and the next succeeds.
+/// `complete_in` runs on a connection of the handler, and the handler gets its error. That consumes the attempt, and
+/// the next attempt succeeds.
 #[test]
 fn a_repeated_id_costs_complete_in_one_attempt() {
     run::<Postgres, _>(async |f: Postgres| {
@@ -123,7 +124,7 @@ fn a_repeated_id_costs_complete_in_one_attempt() {
     });
 }
 
-/// One bad row among those of dead workers, or among what is given back, must not keep all others.
+/// One bad row among the rows of dead workers, or among released ones, must not block the others.
 #[test]
 fn running_rows_that_cannot_go_back_stop_no_rescue_and_no_finish() {
     run::<Postgres, _>(async |f: Postgres| {
@@ -152,7 +153,7 @@ fn running_rows_that_cannot_go_back_stop_no_rescue_and_no_finish() {
         }
         assert_eq!(client.number("select count(*) as number from jobs.dead_letter").await, 9);
 
-        // Claimed as it should be, and changed by somebody since.
+        // A job that was claimed normally, and whose row was changed by another session.
         let alive = worker(db).await;
         let spoiled = claim(db, alive, 1).await.remove(0);
         assert_eq!(spoiled.lease.job, good);
@@ -164,7 +165,7 @@ fn running_rows_that_cannot_go_back_stop_no_rescue_and_no_finish() {
     });
 }
 
-/// A running row as no claim makes it, of a worker that is on no list.
+/// Inserts a running row that no claim would make, with a worker that is not registered.
 async fn plant(client: &mut Box<dyn Client>, id: i64, column: &str, value: &str) {
     let sql = format!(
         "insert into jobs.running (id, run_at, enqueued_at, lease, priority, attempt, max_attempts, crashes, worker, kind, queue, args)
@@ -175,7 +176,7 @@ async fn plant(client: &mut Box<dyn Client>, id: i64, column: &str, value: &str)
 }
 
 #[test]
-fn only_what_the_refused_claim_looked_at_is_set_apart() {
+fn only_rows_that_the_refused_claim_read_are_set_apart() {
     run::<Postgres, _>(async |f: Postgres| {
         let db = f.database();
         let mut client = f.client().await;
@@ -191,7 +192,7 @@ fn only_what_the_refused_claim_looked_at_is_set_apart() {
         let good = enqueue(&f, job()).await;
         assert_eq!(ids(&claim(db, worker, 10).await), [good]);
         assert_eq!(apart(&mut client, "counted up").await, 1);
-        // One that is to run alone.
+        // A quarantined job.
         client
             .execute("insert into jobs.ready (kind, args, attempt, crashes) values ('a', '1', 32767, 2)")
             .await
@@ -208,7 +209,7 @@ fn only_what_the_refused_claim_looked_at_is_set_apart() {
 }
 
 #[test]
-fn numbers_at_their_ends_stop_nobody() {
+fn numbers_at_their_maximum_stop_no_worker() {
     run::<Postgres, _>(async |f: Postgres| {
         let db = f.database();
         let mut client = f.client().await;
@@ -227,7 +228,7 @@ fn numbers_at_their_ends_stop_nobody() {
             )
             .await
             .unwrap();
-        // A priority that is new to the worker.
+        // The worker does not know the priority yet.
         db.storage.rescan(&wants(worker, &[("default", 10)]), RescanReason::CameBack).await.unwrap();
         assert_eq!(ids(&claim(db, worker, 10).await), [last.job]);
         assert_eq!(apart(&mut client, "counted up").await, 2);
@@ -238,7 +239,7 @@ fn numbers_at_their_ends_stop_nobody() {
 }
 
 #[test]
-fn what_would_stop_everybody_is_refused_at_once() {
+fn rows_that_would_stop_all_workers_are_refused_at_the_insert() {
     run::<Postgres, _>(async |f: Postgres| {
         let mut client = f.client().await;
         for refused in [
@@ -253,7 +254,7 @@ fn what_would_stop_everybody_is_refused_at_once() {
         ] {
             client.execute(refused).await.unwrap_err();
         }
-        // A program that wants as much gets what there is.
+        // A program that requests such a lease gets the maximum.
         worker_for(f.database(), Duration::MAX).await;
         f.database().storage.rescue(POLICY).await.unwrap();
     });

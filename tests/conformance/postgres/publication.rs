@@ -1,5 +1,5 @@
-//! `create publication .. for all tables`, which change data capture and migrations between servers begin with: PostgreSQL
-//! refuses deletes from a published table that has no identity.
+//! `create publication .. for all tables`, with which change data capture and migrations between servers begin.
+//! PostgreSQL refuses deletes from a published table without a replica identity.
 
 use std::time::Duration;
 
@@ -45,7 +45,8 @@ fn a_publication_of_all_tables_stops_nothing() {
     });
 }
 
-/// With `replica identity full` a subscriber compares whole rows, which stops it at the first json.
+/// With `replica identity full` a subscriber compares whole rows. It stops at the first column of type json, which
+/// cannot be compared.
 #[test]
 fn every_table_has_a_key_to_be_replicated_by() {
     run::<Postgres, _>(async |f: Postgres| {

@@ -1,5 +1,5 @@
-//! The two roles of `migrations/postgres/roles.sql`, on a real server: each may do everything it is for and nothing else, and
-//! no grant is there that nobody needs.
+//! The two roles of `migrations/postgres/roles.sql`, on a real server: each may do everything that it is for, and
+//! nothing else. Every grant is needed.
 
 mod allowed;
 mod forbidden;
@@ -13,7 +13,7 @@ use diesel_jobs_storage::migrations::LiveJobs;
 use super::{Postgres, admin, admin_at_the_end};
 use crate::fixture::{Fixture as _, run};
 
-/// A database with the two roles, under other names than the script's, and somebody in each who logs in.
+/// A database with the two roles under other names than in the script, and a login role in each.
 struct Roles {
     f: Option<Postgres>,
     enqueuer: String,
@@ -32,14 +32,14 @@ impl Roles {
         let script = diesel_jobs_storage::migrations::POSTGRES_ROLES.replace("jobs_enqueuer", &enqueuer);
         let mut owner = AsyncPgConnection::establish(&f.url).await.unwrap();
         let script = script.replace("jobs_worker", &worker);
-        // Twice: after an upgrade it is run again.
+        // Twice, because the script is run again after an upgrade.
         for _ in 0..2 {
             owner.batch_execute(&script).await.unwrap();
         }
         for role in [&enqueuer, &worker] {
             admin(&format!("create role {role}_login login in role {role}")).await;
         }
-        // The application's own.
+        // A grant on the application's own table.
         owner.batch_execute(&format!("grant insert on effect to {worker}")).await.unwrap();
         Self { f: Some(f), enqueuer, worker }
     }
@@ -48,7 +48,7 @@ impl Roles {
         self.f.as_ref().expect("it is taken at the end")
     }
 
-    /// The database as somebody in this role reaches it.
+    /// The URL of the database for a login in this role.
     fn url_as(&self, role: &str) -> String {
         let (_, place) = self.f().url.split_once('@').expect("the tests' URL names its user");
         format!("postgres://{role}_login@{place}")
@@ -62,7 +62,7 @@ impl Roles {
         AsyncPgConnection::establish(&self.url_as(role)).await.unwrap()
     }
 
-    /// What takes back each single privilege of a role.
+    /// Returns statements that revoke each single privilege of a role.
     async fn revokes(&self, role: &str) -> Vec<String> {
         let lines: Vec<Line> = diesel::sql_query(format!(
             "with privilege as (
@@ -83,7 +83,8 @@ from privilege where grantee = '{role}'::regrole order by line"
         lines.into_iter().map(|line| line.line).collect()
     }
 
-    /// Takes each privilege of the role away in turn, and gives it back. Something that the role is for must fail.
+    /// Revokes each privilege of the role in turn, and grants it again. Meanwhile something that the role is for must
+    /// fail.
     async fn each_is_missed(&self, role: &str, privileges: usize, mut try_all: impl AsyncFnMut() -> Option<String>) {
         assert_eq!(try_all().await, None);
         let revokes = self.revokes(role).await;
@@ -102,7 +103,7 @@ from privilege where grantee = '{role}'::regrole order by line"
 
 impl Drop for Roles {
     fn drop(&mut self) {
-        // The grants go with the database, and only then can the roles.
+        // The grants are dropped with the database. The roles can be dropped only after that.
         drop(self.f.take());
         if !std::thread::panicking() {
             let roles = [&self.enqueuer, &self.worker];
@@ -155,7 +156,7 @@ fn the_worker_changes_no_schema_and_forges_nothing() {
 }
 
 #[test]
-fn a_missing_grant_is_said_with_what_to_run() {
+fn the_error_of_a_missing_grant_names_the_command_to_run() {
     run::<Postgres, _>(async |f: Postgres| {
         let roles = Roles::of(f).await;
         let (_, mut client) = super::clients_of(&roles.url_as(&roles.worker)).await.swap_remove(0);
@@ -172,7 +173,7 @@ fn a_missing_grant_is_said_with_what_to_run() {
 }
 
 #[test]
-fn a_role_from_which_row_level_security_hides_the_jobs_is_told_so() {
+fn check_schema_reports_that_row_level_security_hides_the_jobs() {
     run::<Postgres, _>(async |f: Postgres| {
         let roles = Roles::of(f).await;
         let db = roles.database_as(&roles.worker).await;
@@ -180,7 +181,7 @@ fn a_role_from_which_row_level_security_hides_the_jobs_is_told_so() {
         db.storage.check_schema().await.unwrap();
         for table in ["ready", "schema_migration"] {
             owner.batch_execute(&format!("alter table jobs.{table} enable row level security")).await.unwrap();
-            // A policy of another role lets nobody else in.
+            // A policy for another role still hides the rows from this one.
             let policy = |role: &str| format!("create policy p_{role} on jobs.{table} to {role} using (true)");
             owner.batch_execute(&policy(&roles.enqueuer)).await.unwrap();
             let refusal = db.storage.check_schema().await.unwrap_err().to_string();

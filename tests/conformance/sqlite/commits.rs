@@ -1,4 +1,5 @@
-//! An enqueue is its own transaction, where the application has not begun one: it must end as every other does.
+//! An enqueue outside of a transaction of the application is a transaction of its own. It must commit as any other
+//! transaction does.
 
 use diesel_jobs_core::NewJob;
 
@@ -9,7 +10,7 @@ use crate::fixture::{Fixture, run};
 fn an_enqueue_whose_commit_fails_is_an_error() {
     run::<Sqlite, _>(async |f: Sqlite| {
         let mut setup = f.client().await;
-        // What is deferred is checked by the commit.
+        // A deferred constraint is checked by the commit.
         for statement in [
             "create table parent (id integer primary key)",
             "create table child (parent integer references parent deferrable initially deferred)",
@@ -26,7 +27,7 @@ fn an_enqueue_whose_commit_fails_is_an_error() {
     });
 }
 
-/// SQLite moves what is in the write-ahead log into the file when a commit finds a thousand pages there.
+/// SQLite moves the write-ahead log into the file when a commit finds a thousand pages in the log.
 #[test]
 fn enqueues_one_by_one_do_not_let_the_log_grow() {
     run::<Sqlite, _>(async |f: Sqlite| {

@@ -1,11 +1,11 @@
-//! SQLite's times are numbers, and SQL may write any.
+//! SQLite stores times as numbers, and SQL may write any number.
 
 use super::Sqlite;
 use crate::bench::*;
 use crate::fixture::{Fixture, run};
 
 #[test]
-fn the_farthest_time_that_a_column_holds_does_not_keep_stats_from_answering() {
+fn stats_work_with_the_smallest_time_that_a_column_holds() {
     run::<Sqlite, _>(async |f: Sqlite| {
         enqueue(&f, job()).await;
         let far = format!("update jobs_job set run_at = {}", i64::MIN);

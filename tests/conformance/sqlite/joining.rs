@@ -1,4 +1,4 @@
-//! The view of all jobs beside an application's own tables, in Diesel's joins and associations.
+//! The view of all jobs together with an application's own tables, in Diesel's joins and associations.
 
 use diesel::connection::SimpleConnection as _;
 use diesel::prelude::*;
@@ -74,7 +74,7 @@ struct Step {
 }
 
 #[test]
-fn a_job_is_found_by_its_id_without_a_look_at_others() {
+fn a_job_is_found_by_its_key_without_a_scan() {
     run::<Sqlite, _>(async |f: Sqlite| {
         let mut conn = f.connect();
         conn.batch_execute("create table invoice (id integer primary key, job_id integer not null)").unwrap();

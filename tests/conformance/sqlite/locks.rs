@@ -1,4 +1,4 @@
-//! One writer at a time, and what that must not do to anybody.
+//! SQLite has one writer at a time. That must not affect workers.
 
 use std::any::TypeId;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ fn transaction(
 }
 
 #[test]
-fn a_long_transaction_does_not_kill_the_workers_it_silences() {
+fn a_long_transaction_does_not_make_workers_count_as_dead() {
     run::<Sqlite, _>(async |f: Sqlite| {
         let lease = Duration::from_secs(1);
         let alive = worker_for(f.database(), lease).await;

@@ -1,4 +1,4 @@
-//! SQLite: a file in a directory of its own per test, and what only SQLite has to show.
+//! SQLite: each test has a file in a directory of its own. Some tests are for SQLite only.
 
 mod commits;
 mod far_times;

@@ -1,4 +1,4 @@
-//! Several processes on one file. The processes are this test binary again, told by the environment what to do.
+//! Several processes use one file. The processes are this test binary, and an environment variable selects their task.
 
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
@@ -16,7 +16,7 @@ const FILE: &str = "JOBS_TEST_SQLITE_FILE";
 const PROCESSES: usize = 5;
 const JOBS_EACH: usize = 200;
 
-/// What each process does; without the variable this is no test of its own.
+/// The task of each process. Without the variable this test does nothing.
 #[test]
 fn one_of_several_processes() {
     let Ok(file) = std::env::var(FILE) else { return };
@@ -46,7 +46,7 @@ async fn enqueue_one_by_one(file: String) {
     }
 }
 
-/// Every start leaves a row, so that a job that ran twice shows.
+/// Every start of a job inserts a row, so that a job that ran twice is visible.
 async fn work_until_all_is_done(db: &Database, file: &str) {
     use diesel::Connection;
     let mut conn = diesel::SqliteConnection::establish(file).unwrap();
@@ -110,7 +110,7 @@ fn several_processes_open_a_new_file_at_once() {
         for round in 0..5 {
             let file = f.directory().join(format!("new-{round}.db"));
             let url = format!("sqlite://{}", file.display());
-            // Threads with connections of their own meet at the same locks as processes do.
+            // Threads with connections of their own wait for the same locks as processes do.
             let opened: Vec<_> = (0..8)
                 .map(|_| {
                     let url = url.clone();

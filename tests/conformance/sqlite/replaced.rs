@@ -6,7 +6,7 @@ use super::Sqlite;
 use crate::bench::*;
 use crate::fixture::{Fixture, run};
 
-/// The file and what stands beside it.
+/// Renames the file, and the two files that SQLite keeps with it.
 fn move_all(from: &str, to: &str) {
     for end in ["", "-wal", "-shm"] {
         let _ = fs::rename(format!("{from}{end}"), format!("{to}{end}"));
@@ -14,7 +14,7 @@ fn move_all(from: &str, to: &str) {
 }
 
 #[test]
-fn a_file_that_was_replaced_is_opened_anew_and_one_that_is_gone_is_missed() {
+fn a_replaced_file_is_opened_again_and_a_missing_file_is_an_error() {
     run::<Sqlite, _>(async |f: Sqlite| {
         let (db, file) = (f.database(), f.url().trim_start_matches("sqlite://").to_owned());
         let first = worker(db).await;

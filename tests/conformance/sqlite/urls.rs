@@ -1,4 +1,4 @@
-//! Which files can be opened, and what is said about those that cannot.
+//! Which files can be opened, and the errors for those that cannot.
 
 use diesel_jobs_core::StorageError;
 use diesel_jobs_storage::Database;

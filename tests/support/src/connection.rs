@@ -1,4 +1,4 @@
-//! An application's own connection to either database.
+//! A connection of the application, to either database.
 
 use diesel::SqliteConnection;
 use diesel::connection::SimpleConnection as _;
@@ -6,7 +6,7 @@ use diesel::sql_types::{BigInt, Text};
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
 use diesel_jobs::{Enqueue, IntoNewJob, JobId};
 
-/// An application's own connection.
+/// A connection of the application.
 #[allow(missing_debug_implementations)]
 pub enum Conn {
     /// To PostgreSQL.
@@ -34,7 +34,7 @@ pub(crate) async fn pg_number(conn: &mut AsyncPgConnection, sql: &str) -> i64 {
     row.number
 }
 
-/// SQL is written for PostgreSQL: `jobs.x` is `jobs_x` on SQLite.
+/// SQL is written for PostgreSQL's tables. On SQLite `jobs.x` becomes `jobs_x`.
 fn for_sqlite(sql: &str) -> String {
     sql.replace("jobs.", "jobs_")
 }
@@ -49,7 +49,7 @@ impl Conn {
         done.unwrap_or_else(|error| panic!("{sql}: {error}"));
     }
 
-    /// The one row of a query, its column `number`.
+    /// Returns the column `number` of a query's single row.
     pub async fn number(&mut self, sql: &str) -> i64 {
         match self {
             Self::Postgres(conn) => pg_number(conn, sql).await,
@@ -61,7 +61,7 @@ impl Conn {
         }
     }
 
-    /// All rows of a query, their column `text`.
+    /// Returns the column `text` of all rows of a query.
     pub async fn texts(&mut self, sql: &str) -> Vec<String> {
         let rows: Vec<Words> = match self {
             Self::Postgres(conn) => diesel_async::RunQueryDsl::load(diesel::sql_query(sql), &mut **conn).await,
@@ -71,7 +71,7 @@ impl Conn {
         rows.into_iter().map(|row| row.text).collect()
     }
 
-    /// Enqueues a job that must be taken.
+    /// Enqueues a job, which must be accepted.
     pub async fn enqueue(&mut self, job: impl IntoNewJob) -> JobId {
         let job = job.into_new_job().unwrap();
         match self {
@@ -81,7 +81,7 @@ impl Conn {
         .unwrap()
     }
 
-    /// Enqueues many in one go.
+    /// Enqueues many in one call.
     pub async fn enqueue_all<J: IntoNewJob>(&mut self, jobs: impl IntoIterator<Item = J>) -> Vec<JobId> {
         let jobs: Vec<_> = jobs.into_iter().map(|job| job.into_new_job().unwrap()).collect();
         match self {

@@ -1,4 +1,4 @@
-//! One database for one test: dropped with it, kept when the test panics.
+//! A database for one test. It is dropped with this value, and kept if the test panics.
 
 use std::sync::Arc;
 use std::thread;
@@ -15,10 +15,10 @@ use tempfile::TempDir;
 
 use crate::{Conn, postgres, until};
 
-/// What the application of the tests brings along: a table for the effects of its jobs.
+/// The application's own table: the effects of its jobs.
 pub(crate) const APPLICATION: &str = "create table effect (job bigint, name text not null)";
 
-/// Connections for transactional handlers.
+/// The number of connections for transactional handlers.
 const HANDLERS: usize = 8;
 
 /// One database.
@@ -67,7 +67,7 @@ impl Db {
         Self { url, home: Home::Postgres { name }, database }
     }
 
-    /// How other programs reach it.
+    /// The URL at which other programs reach it.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -77,22 +77,22 @@ impl Db {
         matches!(self.home, Home::Postgres { .. })
     }
 
-    /// What a worker in this process runs on.
+    /// The storage for a worker in this process.
     pub fn storage(&self) -> Arc<dyn Storage> {
         self.database.storage.clone()
     }
 
-    /// The whole of it.
+    /// The opened database.
     pub fn database(&self) -> &Database {
         &self.database
     }
 
-    /// What another process would see.
+    /// Opens the database again, as another process does.
     pub async fn again(&self) -> Database {
         Database::open(&self.url, HANDLERS).await.unwrap()
     }
 
-    /// Starts to put a worker of this process together: these jobs, quick looks.
+    /// Returns a builder of a worker in this process, with these jobs and a short poll interval.
     pub fn worker(&self, registry: Registry) -> WorkerBuilder {
         Worker::builder(self.storage()).registry(registry).poll(Duration::from_millis(50))
     }
@@ -103,7 +103,7 @@ impl Db {
         crate::within(crate::LIMIT * 2, "the worker to run dry", worker.run_until_empty()).await.unwrap()
     }
 
-    /// A connection as an application has one.
+    /// Opens a connection, as an application does.
     pub async fn conn(&self) -> Conn {
         match &self.home {
             Home::Postgres { .. } => Conn::Postgres(Box::new(AsyncPgConnection::establish(&self.url).await.unwrap())),
@@ -131,27 +131,27 @@ impl Db {
         self.conn().await.enqueue(job).await
     }
 
-    /// How many effects of this name there are.
+    /// Returns the number of effects with this name.
     pub async fn effects(&self, name: &str) -> i64 {
         self.number(&format!("select count(*) as number from effect where name = '{name}'")).await
     }
 
-    /// A job that must be there, and its failures.
+    /// Returns a job, which must exist, and its failures.
     pub async fn show(&self, id: JobId) -> (JobRecord, Vec<AttemptError>) {
         self.database.operator.show(id).await.unwrap().unwrap_or_else(|| panic!("job {id} is gone"))
     }
 
-    /// A job that must be there.
+    /// Returns a job, which must exist.
     pub async fn record(&self, id: JobId) -> JobRecord {
         self.show(id).await.0
     }
 
-    /// The failures of a job that must be there.
+    /// Returns the failures of a job, which must exist.
     pub async fn failures(&self, id: JobId) -> Vec<AttemptError> {
         self.show(id).await.1
     }
 
-    /// Waits until a job is in a state.
+    /// Waits until a job is in this state. Returns the job.
     pub async fn await_state(&self, id: JobId, state: JobState) -> JobRecord {
         until(&format!("job {id} to be {state}"), async || {
             let record = self.record(id).await;
@@ -184,7 +184,8 @@ impl Drop for Db {
             Home::Postgres { name } if keep => eprintln!("the database of this test is kept: {name}"),
             Home::Postgres { name } => {
                 let drop_it = format!("drop database {name} with (force)");
-                // A thread of its own: this one may be inside a runtime, which must not be blocked on.
+                // This uses a thread of its own, because this thread may be inside a runtime, which must not be
+                // blocked.
                 let done = thread::spawn(move || {
                     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
                     runtime.block_on(postgres::admin(&drop_it));

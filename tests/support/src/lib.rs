@@ -1,4 +1,4 @@
-//! What the tests of several packages share: a database of a test's own, worker processes, waiting with a limit.
+//! Shared by the tests of several packages: databases, worker processes, and waiting with a limit.
 //!
 //! PostgreSQL's tests need a server of their own: run them with `cargo xtask test`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
@@ -20,29 +20,29 @@ pub use probe::{Event, Events, Probe};
 pub use process::{Ended, Process};
 pub use worker::Running;
 
-/// The longest that any single thing a test waits for may take.
+/// The time limit of each wait in a test.
 pub const LIMIT: Duration = Duration::from_secs(30);
 
-/// The longest a whole test may take.
+/// The time limit of a whole test.
 const WHOLE: Duration = Duration::from_secs(150);
 
-/// Runs one claim on a database of its own.
+/// Runs one test on a database of its own.
 pub fn run<T: Future<Output = ()>>(db: impl Future<Output = Db>, claim: impl FnOnce(Db) -> T) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let db = db.await;
         tokio::time::timeout(WHOLE, claim(db)).await.expect("the test takes too long");
     });
-    // A handler that never yields must not keep the test from ending.
+    // A handler that never yields must not keep the runtime from ending.
     runtime.shutdown_background();
 }
 
-/// Waits for something that must come.
+/// Waits for a future, and panics after `limit`.
 pub async fn within<T>(limit: Duration, what: &str, future: impl Future<Output = T>) -> T {
     tokio::time::timeout(limit, future).await.unwrap_or_else(|_| panic!("waited {limit:?} in vain for {what}"))
 }
 
-/// Looks again and again until the look shows something. For what gives no signal: the rows of a database.
+/// Calls `look` repeatedly until it returns something. It is for what sends no signal, such as rows in a database.
 pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     within(LIMIT, what, async {
         loop {
@@ -55,7 +55,7 @@ pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T
     .await
 }
 
-/// One `#[test]` per claim, an `async fn` over a [`Db`], on PostgreSQL.
+/// Makes one `#[test]` per function on PostgreSQL. A function is an `async fn` with a [`Db`].
 #[macro_export]
 macro_rules! on_postgres {
     ($($claim:ident),+ $(,)?) => {
@@ -65,7 +65,7 @@ macro_rules! on_postgres {
     };
 }
 
-/// One `#[test]` per claim, an `async fn` over a [`Db`], on SQLite.
+/// Makes one `#[test]` per function on SQLite. A function is an `async fn` with a [`Db`].
 #[macro_export]
 macro_rules! on_sqlite {
     ($($claim:ident),+ $(,)?) => {
@@ -75,7 +75,7 @@ macro_rules! on_sqlite {
     };
 }
 
-/// Each claim on each database.
+/// Makes the tests of each function on each database.
 #[macro_export]
 macro_rules! on_each_database {
     ($($claim:ident),+ $(,)?) => {
@@ -84,7 +84,7 @@ macro_rules! on_each_database {
     };
 }
 
-/// The registry of these jobs and no others.
+/// Makes a registry of these jobs only.
 #[macro_export]
 macro_rules! registry {
     ($($job:ty),+ $(,)?) => { ::diesel_jobs::Registry::new()$(.with::<$job>())+ };

@@ -1,4 +1,4 @@
-//! Databases on the tests' server. Each is cloned from a template with the schema in it, made once per schema.
+//! Databases on the tests' server. Each is cloned from a template with the schema. There is one template per schema.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -8,10 +8,10 @@ use uuid::Uuid;
 
 use crate::database::APPLICATION;
 
-/// Found or made once per process.
+/// The template's name, found or created once per process.
 static TEMPLATE: OnceCell<String> = OnceCell::const_new();
 
-/// The tests' server, its database `postgres`.
+/// The URL of the tests' server, for the database `postgres`.
 pub fn server() -> String {
     std::env::var("JOBS_TEST_DATABASE_URL").unwrap_or_else(|_| {
         panic!(
@@ -20,8 +20,9 @@ pub fn server() -> String {
     })
 }
 
-/// The server's URL with another database's name. The tests' role may be named as our schema is, and PostgreSQL would then
-/// find our tables without their schema's name; an application's role does not, so neither do the tests'.
+/// The server's URL with another database's name. The tests' role may have the same name as our schema, and PostgreSQL
+/// would then find our tables without the schema's name. An application's role does not have that name, so the search
+/// path here is only `public`.
 pub fn server_url_of(name: &str) -> String {
     let server = server();
     let (before, options) = server.split_once('?').unwrap_or((&server, ""));
@@ -30,14 +31,14 @@ pub fn server_url_of(name: &str) -> String {
     format!("{authority}/{name}?{options}{separator}options=-csearch_path%3Dpublic")
 }
 
-/// A new database without a schema; answers its name.
+/// Creates a database without a schema. Returns its name.
 pub(crate) async fn create_empty() -> String {
     let name = new_name();
     admin(&format!("create database {name}")).await;
     name
 }
 
-/// A new database with the schema of `diesel-jobs` and the application's table.
+/// Creates a database with the schema of `diesel-jobs` and the application's table. Returns its name.
 pub(crate) async fn create() -> String {
     let name = new_name();
     let template = TEMPLATE.get_or_init(template).await;
@@ -54,8 +55,8 @@ fn new_name() -> String {
     format!("jobs_test_{}", Uuid::now_v7().simple())
 }
 
-/// Named after what is in it, so that later runs find it, and none finds one of another schema. A name appears only
-/// with its contents: the database is made under another one and renamed.
+/// Finds or creates the template. Its name is made from a hash of its content. So later runs find it, and no run finds
+/// one with another schema. It is created under another name and then renamed, so no other run sees an incomplete one.
 async fn template() -> String {
     let mut hasher = DefaultHasher::new();
     APPLICATION.hash(&mut hasher);
@@ -63,7 +64,7 @@ async fn template() -> String {
     let name = format!("jobs_template_{:016x}", hasher.finish());
 
     let mut conn = AsyncPgConnection::establish(&server()).await.expect("JOBS_TEST_DATABASE_URL can be reached");
-    // Held by this connection until it is closed: several test programs may start together.
+    // The lock is held until this connection is closed. Several test programs may start at the same time.
     conn.batch_execute("select pg_advisory_lock(7465737473)").await.unwrap();
     let there = format!("select count(*) as number from pg_database where datname = '{name}'");
     if crate::connection::pg_number(&mut conn, &there).await == 0 {
@@ -73,7 +74,7 @@ async fn template() -> String {
         inside.batch_execute(APPLICATION).await.unwrap();
         drop(inside);
         let rename = format!("alter database {unfinished} rename to {name}");
-        // The server needs a moment to see that the connection is closed.
+        // The server notices the closed connection only after a moment.
         crate::until("the template's rename", async || conn.batch_execute(&rename).await.ok()).await;
     }
     name

@@ -1,4 +1,5 @@
-//! What handlers tell a test, and how a test holds them: a state to give to the worker, and the test's end of it.
+//! Events that handlers send to a test, and a gate at which a test holds handlers. One end is a state of the worker,
+//! the test has the other end.
 
 use std::sync::Arc;
 
@@ -8,21 +9,21 @@ use tokio::sync::{Semaphore, mpsc};
 
 use crate::{LIMIT, within};
 
-/// The handlers' end: take it as `State<Probe>`.
+/// The handlers' end. A handler takes it as `State<Probe>`.
 #[derive(Clone, Debug)]
 pub struct Probe {
     events: mpsc::UnboundedSender<Event>,
     gate: Arc<Semaphore>,
 }
 
-/// Something a handler said.
+/// An event that a handler sent.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// Its job.
+    /// The handler's job.
     pub job: JobId,
-    /// Its attempt.
+    /// The handler's attempt.
     pub attempt: u16,
-    /// What it said.
+    /// The text of the event.
     pub text: String,
 }
 
@@ -34,27 +35,27 @@ pub struct Events {
 }
 
 impl Probe {
-    /// Both ends. The gate is closed.
+    /// Returns both ends. The gate is closed.
     pub fn new() -> (Self, Events) {
         let (sender, receiver) = mpsc::unbounded_channel();
         let gate = Arc::new(Semaphore::new(0));
         (Self { events: sender, gate: gate.clone() }, Events { events: receiver, gate })
     }
 
-    /// Tells the test.
+    /// Sends an event to the test.
     pub fn say(&self, ctx: &JobContext, text: impl Into<String>) {
-        // A test that has ended does not listen any more.
+        // This fails if the test has ended.
         let _ = self.events.send(Event { job: ctx.id(), attempt: ctx.attempt(), text: text.into() });
     }
 
-    /// Waits until the test lets one through.
+    /// Waits until the test lets one handler through.
     pub async fn pass(&self) {
         if let Ok(permit) = self.gate.acquire().await {
             permit.forget();
         }
     }
 
-    /// The same on a thread that may wait.
+    /// The same, for a thread that may block.
     pub fn pass_blocking(&self) {
         Handle::current().block_on(self.pass());
     }
@@ -66,26 +67,26 @@ impl Events {
         within(LIMIT, "a word of a handler", self.events.recv()).await.expect("some handler can still speak")
     }
 
-    /// Waits for the next event, which must be this.
+    /// Waits for the next event, which must have this text.
     pub async fn expect(&mut self, text: &str) -> Event {
         let event = self.next().await;
         assert_eq!(event.text, text, "{event:?}");
         event
     }
 
-    /// What was said and not yet heard.
+    /// Returns the events that were sent and not received yet.
     pub fn rest(&mut self) -> Vec<Event> {
         std::iter::from_fn(|| self.events.try_recv().ok()).collect()
     }
 
-    /// Lets so many through.
+    /// Lets so many handlers through.
     pub fn open(&self, handlers: usize) {
         self.gate.add_permits(handlers);
     }
 }
 
 impl Drop for Events {
-    /// A test that failed must not leave handlers waiting: the end of its runtime would wait for them.
+    /// Opens the gate for all. After a failed test, the end of its runtime would otherwise wait for the handlers.
     fn drop(&mut self) {
         self.gate.close();
     }

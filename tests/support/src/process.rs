@@ -1,4 +1,4 @@
-//! Real processes: started with a clean environment, awaited with a limit, killed with the test.
+//! Real processes: they are started with a clean environment, awaited with a limit, and killed with the test.
 
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::LIMIT;
 
-/// A process at work. Killed if the test ends first.
+/// A running process. It is killed if the test ends first.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -26,12 +26,12 @@ pub struct Ended {
 }
 
 impl Process {
-    /// Starts a worker's binary on a database, with nothing of the caller's environment that it would read.
+    /// Starts a worker's binary on a database, without the variables of the caller's environment that it would read.
     pub fn worker(binary: &str, url: &str, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
         Self::worker_with(binary, url, args, &[])
     }
 
-    /// The same with some variables of its own.
+    /// The same, with these additional variables.
     pub fn worker_with(
         binary: &str,
         url: &str,
@@ -53,19 +53,19 @@ impl Process {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let stderr = child.stderr.take().expect("it was asked for");
         let (sender, lines) = channel();
-        // Ends with the process, or with the test's interest.
+        // The thread ends when the process ends, or when the receiver is dropped.
         std::thread::spawn(move || {
             BufReader::new(stderr).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
         });
         Self { child, lines, seen: String::new() }
     }
 
-    /// The process's number.
+    /// The process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Waits for a line on standard error that has this text.
+    /// Waits for a line on standard error that contains this text.
     pub fn await_line(&mut self, text: &str) {
         let deadline = Instant::now() + LIMIT;
         loop {
@@ -85,13 +85,13 @@ impl Process {
         assert!(status.unwrap().success(), "kill -{name}");
     }
 
-    /// Ends it without ceremony.
+    /// Kills it (SIGKILL), and waits for its end.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Waits for its end.
+    /// Waits for its end, at most `limit`.
     pub fn ended(mut self, limit: Duration) -> Ended {
         let deadline = Instant::now() + limit;
         let status = loop {
@@ -101,7 +101,7 @@ impl Process {
             assert!(Instant::now() < deadline, "still running after {limit:?}; it said:\n{}", self.seen);
             std::thread::sleep(Duration::from_millis(10));
         };
-        // Closed by now: the process held the other end.
+        // The channel closes after this, because the process held the other end of standard error.
         while let Ok(line) = self.lines.recv_timeout(LIMIT) {
             self.seen.push_str(&line);
             self.seen.push('\n');

@@ -1,11 +1,11 @@
-//! A worker that runs in this process, beside the test.
+//! A worker that runs in the test's process.
 
 use diesel_jobs::{WorkerBuilder, WorkerError, WorkerHandle, WorkerStats};
 use tokio::task::JoinHandle;
 
 use crate::{LIMIT, within};
 
-/// A worker at work.
+/// A running worker.
 #[derive(Debug)]
 pub struct Running {
     handle: WorkerHandle,
@@ -25,7 +25,7 @@ impl Running {
         &self.handle
     }
 
-    /// Asks it to drain and waits for its end.
+    /// Asks it to drain, and waits for its end.
     pub async fn stop(self) -> WorkerStats {
         self.handle.shutdown();
         self.ended().await

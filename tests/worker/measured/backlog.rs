@@ -1,4 +1,4 @@
-//! The runbook for bloat, "After a backlog" in RELIABILITY.md: its commands, word for word, while a worker is at work.
+//! Runs the commands of "After a backlog" in RELIABILITY.md, word for word, while a worker runs jobs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,11 +11,12 @@ use support::{Conn, Db, Running, registry, until};
 use crate::table::{alone, print, row};
 
 const BOOK: &str = include_str!("../../../RELIABILITY.md");
-/// Every tenth has arguments that stand in `jobs.payload`.
+/// The number of jobs. Every tenth has arguments that are stored in `jobs.payload`.
 const BACKLOG: usize = 30_000;
-/// So many names of 32 digits, which do not compress.
+/// The number of ids of 32 digits in large arguments. They do not compress.
 const LARGE: usize = 100;
-/// What is left of each table and its indexes: a few pages, and the bit of history that is made meanwhile.
+/// The maximum size of each table with its indexes afterwards, in bytes: a few pages, and the history that is added
+/// meanwhile.
 const SHRUNK: i64 = 512 * 1024;
 
 #[derive(Clone, Default)]
@@ -32,7 +33,7 @@ fn small() -> Tiny {
     Tiny { padding: String::new() }
 }
 
-/// The commands of the section, in their order.
+/// Returns the commands of the section, in their order.
 fn commands() -> Vec<String> {
     let (_, section) = BOOK.split_once("\n## After a backlog\n").expect("the section is there");
     let section = section.split("\n## ").next().unwrap_or(section);
@@ -58,7 +59,7 @@ async fn sizes(conn: &mut Conn) -> BTreeMap<&'static str, i64> {
 
 async fn shrinks(db: Db) {
     let (ran, mut conn) = (Ran::default(), db.conn().await);
-    // Whatever of it is done by autovacuum is not done by the commands.
+    // Autovacuum is switched off. Otherwise it could do the work of the commands.
     for table in ["ready", "running", "finished", "payload"] {
         conn.execute(&format!("alter table jobs.{table} set (autovacuum_enabled = off)")).await;
     }
@@ -89,7 +90,7 @@ async fn shrinks(db: Db) {
     tokio::time::sleep(Duration::from_secs(2)).await;
     while db.storage().prune(10_000).await.unwrap() > 0 {}
 
-    // Enqueues go on all the while, one by one, as from a web application.
+    // Enqueues continue all the time, one by one, as from a web application.
     let stop = Arc::new(AtomicBool::new(false));
     let trickle = tokio::spawn({
         let (stop, mut web) = (stop.clone(), db.conn().await);
@@ -107,7 +108,7 @@ async fn shrinks(db: Db) {
     });
 
     let commands = commands();
-    // While the snapshot is open the first query names who holds it, and a vacuum gives nothing back.
+    // While the snapshot is open, the first query returns its session, and a vacuum frees nothing.
     let holders = format!("select count(*) as number from ({}) seen where pid = {pinned}", commands[0]);
     assert_eq!(conn.number(&holders).await, 1);
     let vacuum = commands.iter().find(|command| command.starts_with("vacuum jobs.ready")).expect("a plain vacuum");
@@ -135,7 +136,7 @@ async fn shrinks(db: Db) {
         assert!(*before > 3 * SHRUNK, "jobs.{table} was not bloated: {bloated:?}");
         assert!(shrunk[table] < SHRUNK, "jobs.{table} is not shrunk: {shrunk:?}");
     }
-    // Every job ran once.
+    // Every job ran exactly once.
     until("all to run", async || (ran.0.load(Ordering::Relaxed) == backlog + sent).then_some(())).await;
     conn_number_is(
         &mut conn,
@@ -144,7 +145,7 @@ async fn shrinks(db: Db) {
     )
     .await;
     assert_eq!(ran.0.load(Ordering::Relaxed), backlog + sent);
-    // The claim's index is whole, and what tells replicas which row went.
+    // The index for claims is valid, and is still the replica identity.
     let index = "select count(*) as number from pg_index where indexrelid = 'jobs.ready_claim'::regclass and indisreplident and indisvalid";
     assert_eq!(conn.number(index).await, 1);
     let invalid = "select count(*) as number from pg_index join pg_class c on c.oid = indrelid where c.relnamespace = 'jobs'::regnamespace and not indisvalid";

@@ -1,4 +1,5 @@
-//! Ten thousand transactional jobs on eight worker processes: each effect exactly once, starts in the order of priority.
+//! Ten thousand transactional jobs on eight worker processes: each effect occurs exactly once, and jobs start in the
+//! order of priority.
 
 use std::time::{Duration, Instant};
 
@@ -51,10 +52,10 @@ fn ten_thousand_transactional_jobs_on_eight_processes_have_each_effect_once() {
         let distinct = conn.number("select count(distinct job) as number from touched").await;
         let repeated =
             conn.number("select count(*) as number from jobs.job where attempt <> 1 or state <> 'completed'").await;
-        // What was claimed and given back, by a process that came to a halt for a quarter of a second.
+        // Jobs that were claimed and given back, by a process that stood still for a quarter of a second.
         let given_back = conn.number("select count(*) as number from jobs.finished where lease > 1").await;
-        // By how many jobs a start came before one of a higher priority that waited at that time. One that was given
-        // back did not wait but was prefetched.
+        // The number of jobs that started before a waiting job of a higher priority. A job that was given back is not
+        // counted as waiting, because it was prefetched.
         let ahead = conn
             .number(
                 "with claims as (select claimed_at, priority, count(*) as jobs, min(lease) as lease from jobs.finished group by 1, 2)
@@ -72,8 +73,9 @@ fn ten_thousand_transactional_jobs_on_eight_processes_have_each_effect_once() {
         );
         assert_eq!((effects, distinct, repeated), (JOBS, JOBS, 0), "each effect exactly once");
         assert_eq!(workers, i64::try_from(PROCESSES).unwrap(), "each process took part");
-        // Claims of different workers run side by side: at each of the nine steps from one priority to the next, every
-        // process may have one claim under way that passed over rows which another then gave back or had not locked yet.
+        // Claims of different workers run in parallel. There are nine steps from one priority to the next. At each
+        // step, every process may have one claim in progress that skipped rows which another process then gave back, or
+        // had not locked yet.
         assert!(given_back <= i64::try_from(PROCESSES).unwrap() * SLOTS, "{given_back} prefetched jobs went back");
         assert!(ahead <= 9 * i64::try_from(PROCESSES).unwrap() * SLOTS, "{ahead} jobs started before their betters");
     });

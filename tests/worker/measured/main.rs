@@ -1,5 +1,6 @@
-//! What is shown with figures: reproductions of what a queue must get right, and the bars for its speed. Each prints a
-//! table to standard error, past the test harness. They run one after the other, so that none disturbs another.
+//! Tests that print figures: reproductions of what a queue must do correctly, and limits for its speed. Each prints a
+//! table to standard error, which the test harness does not capture. They run one after the other, so that none affects
+//! another.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod backlog;

@@ -1,5 +1,5 @@
-//! Forty jobs of four kinds that take 10 to 40 ms, a quarter of them failing at first, on four workers of one slot each:
-//! every job is started once per attempt, and no two workers ever hold the same one.
+//! Forty jobs of four kinds that take 10 to 40 ms, on four workers with one slot each. A quarter of the jobs fail at
+//! first. Every job is started once per attempt, and no two workers ever hold the same job.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use support::{Db, Running, registry};
 
 use crate::table::{alone, print, row};
 
-/// Every start: job, attempt.
+/// Every start, with the job and the attempt.
 #[derive(Clone, Default)]
 struct Starts(Arc<Mutex<Vec<(diesel_jobs::JobId, u16)>>>);
 
@@ -21,7 +21,7 @@ async fn work(millis: u64, fails: bool, ctx: &JobContext, starts: &Starts) -> Re
     if fails && ctx.attempt() == 1 { Err(JobError::msg("at first")) } else { Ok(()) }
 }
 
-/// One kind of job.
+/// Defines one kind of job.
 macro_rules! executor {
     ($function:ident, $millis:literal) => {
         #[job(max_attempts = 3, backoff = "fixed(20ms)")]
@@ -42,7 +42,7 @@ fn forty_jobs_on_four_executors_a_quarter_of_them_failing() {
     support::run(Db::postgres(), async |db| {
         let starts = Starts::default();
         let all = (0..10).flat_map(|number| {
-            // Of each kind the last two or three fail: ten of forty.
+            // The last two or three jobs of each kind fail, which is ten of forty.
             let fails = |kind: usize| number >= if kind.is_multiple_of(2) { 8 } else { 7 };
             [
                 ResizeImage { fails: fails(0) }.into_new_job(),

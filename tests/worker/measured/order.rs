@@ -1,4 +1,4 @@
-//! Order: strict with one worker at concurrency 1, by priority, and never held up by a long job at the head.
+//! Order: strict with one worker at concurrency 1, by priority. A long job at the head does not delay the others.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ fn one_worker_at_concurrency_1_is_a_strict_fifo() {
         const JOBS: usize = 500;
         let (probe, mut events) = Probe::new();
         let mut conn = db.conn().await;
-        // The first half waits already, the second comes while the worker runs.
+        // The first half waits already, the second half is enqueued while the worker runs.
         let mut ids = conn.enqueue_all((0..JOBS / 2).map(|_| Step {})).await;
         let worker = Running::start(db.worker(registry![Step]).state(probe).concurrency(1));
         for _ in JOBS / 2..JOBS {
@@ -60,7 +60,7 @@ fn a_long_job_at_the_head_does_not_delay_the_others() {
             "a long job at the head, two slots",
             &[row!["jobs behind it", "all done after ms"], row![200, took.as_millis()]],
         );
-        // They would have waited for ever: the long job ends only now.
+        // The long job ends only after this. If the others waited for it, they would wait for ever.
         assert!(took < Duration::from_secs(10), "took {took:?}");
         events.open(1);
         assert_eq!(worker.stop().await.completed, 201);

@@ -1,4 +1,4 @@
-//! The bars for an idle queue: from the commit of an enqueue to the start of its handler.
+//! The limits for an idle queue: the time from the commit of an enqueue to the start of its handler.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::table::{alone, print, row};
 const JOBS: usize = 400;
 const EVERY: Duration = Duration::from_millis(20);
 
-/// When each handler started.
+/// Sends the time at which each handler started.
 #[derive(Clone)]
 struct Starts(mpsc::UnboundedSender<Instant>);
 
@@ -34,7 +34,7 @@ fn on_sqlite_a_job_of_the_workers_process_is_picked_up_within_5_ms_at_p50() {
     });
 }
 
-/// Plain SQL leaves no hint in this process, as another process does not.
+/// A plain SQL insert sends no notification inside this process, as an insert of another process does not.
 #[test]
 fn on_sqlite_a_job_of_another_process_is_picked_up_within_10_ms_at_p50() {
     const INSERT: &str = "insert into jobs_job (kind) values ('start')";
@@ -45,7 +45,7 @@ fn measure(name: &str, db: impl Future<Output = Db>, bars: (u64, u64), mut enque
     let _alone = alone();
     support::run(db, async |db| {
         let (sender, mut starts) = mpsc::unbounded_channel();
-        // The poll is out of the way: what is measured is the wake-up.
+        // The poll is so long that it plays no part: the wake-up is measured.
         let worker = db.worker(registry![Start]).state(Starts(sender)).poll(Duration::from_secs(10));
         let worker = Running::start(worker);
         let mut conn = db.conn().await;
@@ -54,9 +54,9 @@ fn measure(name: &str, db: impl Future<Output = Db>, bars: (u64, u64), mut enque
             enqueue(&mut conn).await;
             let committed = Instant::now();
             let started = support::within(support::LIMIT, "a start", starts.recv()).await.unwrap();
-            // The first ones find connections to open and statements to prepare.
+            // The first jobs are not measured, because connections are opened and statements are prepared for them.
             if number >= 20 {
-                // A handler may start before the client has read that its commit is done.
+                // A handler may start before the client has received the reply to its commit. Then the wait is 0.
                 waits.push(started.saturating_duration_since(committed));
             }
             tokio::time::sleep(EVERY).await;

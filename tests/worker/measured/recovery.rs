@@ -1,4 +1,4 @@
-//! The bar for a killed worker: its jobs run elsewhere within the lease and five seconds.
+//! The limit for a killed worker: its jobs run elsewhere within the lease and five seconds.
 
 use std::time::{Duration, Instant};
 

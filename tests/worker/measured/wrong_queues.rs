@@ -1,4 +1,4 @@
-//! Documentation as a test: the claims people write first, each shown to misbehave on a real server, beside ours.
+//! Claims as they are often written at first. Each is shown to misbehave on a real server, for comparison with ours.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::table::{alone, print, row};
 
 const JOBS: i64 = 400;
 
-/// A queue as people write it first.
+/// Creates a queue as it is often written at first.
 async fn naive(db: &Db) -> Conn {
     let mut conn = db.conn().await;
     conn.execute(&format!(
@@ -26,7 +26,7 @@ async fn naive(db: &Db) -> Conn {
     conn
 }
 
-/// Eight claimers run a statement that claims one job and notes it, until each has found nothing.
+/// Eight claimers run a statement that claims one job and records it, until no job is left.
 async fn race(db: &Db, statement: &str) {
     let barrier = Arc::new(Barrier::new(8));
     let mut claimers = Vec::new();
@@ -46,7 +46,7 @@ async fn race(db: &Db, statement: &str) {
     }
 }
 
-/// Two claimers read the same row before either writes: both take it.
+/// Two claimers read the same row before either writes. Both claim it. Returns how many jobs were claimed twice.
 async fn without_a_lock(db: &Db) -> i64 {
     let mut conn = naive(db).await;
     race(
@@ -62,8 +62,8 @@ async fn without_a_lock(db: &Db) -> i64 {
     conn.number("select count(*) - count(distinct id) as number from take").await
 }
 
-/// With `for update` alone everybody waits for whoever has the first row: how long a second claimer takes beside one that
-/// holds its row for half a second, with 399 others free.
+/// With `for update` alone, every claimer waits for the one that has locked the first row. Returns how long a second
+/// claim takes while another claimer holds its row for half a second, although 399 others are free.
 async fn wait_beside_a_holder(db: &Db, lock: &str) -> Duration {
     let mut holder = naive(db).await;
     let claim = format!("select id as number from queue where taken_by is null order by id limit 1 {lock}");
@@ -80,12 +80,13 @@ async fn wait_beside_a_holder(db: &Db, lock: &str) -> Duration {
     waiting.await.unwrap().0
 }
 
-/// What a planner may find wise by itself on other tables and with other statistics, asked for here: nested loops.
+/// Planner settings that force nested loops. With other tables and other statistics the planner may choose nested loops
+/// without them.
 const PLANNER: [&str; 6] =
     ["enable_hashjoin", "enable_mergejoin", "enable_hashagg", "enable_sort", "enable_material", "enable_memoize"];
 
-/// Under a nested-loop plan the subselect runs again for each row of the outer side, each time passing over the rows that are
-/// locked already: the limit limits nothing. Answers how many rows a claim of ten took.
+/// In a nested-loop plan the subselect runs again for each row of the outer side, and each time skips the rows that are
+/// already locked. So the limit has no effect. Returns how many rows a claim of ten took.
 async fn rows_of_a_claim_of_ten(db: &Db, membership: &str) -> i64 {
     let mut conn = naive(db).await;
     conn.execute(&PLANNER.map(|setting| format!("set {setting} = off")).join(";")).await;
@@ -97,7 +98,7 @@ async fn rows_of_a_claim_of_ten(db: &Db, membership: &str) -> i64 {
 
 const TEN: &str = "select id from queue where taken_by is null order by id limit 10 for update skip locked";
 
-/// Ours: eight claimers at once until nothing is left, and one claim of ten under the same planner settings.
+/// Our claim: eight claimers at once until nothing is left, ten jobs per claim, with the same planner settings.
 async fn ours(db: &Db) -> (i64, Duration, usize) {
     db.conn().await.enqueue_all((0..JOBS).map(|_| NewJob::raw("work", "{}"))).await;
     let barrier = Arc::new(Barrier::new(8));
@@ -153,7 +154,7 @@ fn the_classic_wrong_claims_misbehave_and_ours_does_not() {
         let skips = wait_beside_a_holder(&db, "for update skip locked").await;
         let flood = rows_of_a_claim_of_ten(&db, &format!("in ({TEN})")).await;
         let ten = rows_of_a_claim_of_ten(&db, &format!("= any(array({TEN}))")).await;
-        // For ours too: connections that are opened from now on plan that way.
+        // The settings apply to our claim, too: new connections use them.
         db.execute(&format!(
             "do $$ begin {} end $$",
             PLANNER

@@ -1,4 +1,4 @@
-//! Claiming ahead of free slots: short jobs are prefetched, but never wait long, and never to their harm.
+//! Prefetching: short jobs are prefetched, but never wait long, and are never harmed by it.
 
 use std::time::Duration;
 
@@ -16,7 +16,8 @@ async fn held(ctx: &JobContext, State(probe): State<Probe>) {
     probe.pass().await;
 }
 
-/// One worker, whose only slot is held by a long job after a hundred short ones, and more short ones behind it.
+/// Starts one worker and runs a hundred short jobs. Then a long job holds its only slot, and more short jobs wait
+/// behind it.
 async fn stuck(db: &Db, probe: Probe) -> Running {
     let mut conn = db.conn().await;
     conn.enqueue_all((0..100).map(|_| Short {})).await;
@@ -27,11 +28,11 @@ async fn stuck(db: &Db, probe: Probe) -> Running {
     worker
 }
 
-async fn what_waits_behind_a_long_job_goes_to_others(db: Db) {
+async fn jobs_behind_a_long_job_run_on_other_workers(db: Db) {
     let (probe, mut events) = Probe::new();
     let worker = stuck(&db, probe.clone()).await;
     events.expect("started").await;
-    // Long enough for all that is prefetched to go back, and to be claimed again if that were allowed.
+    // Long enough that all prefetched jobs go back, and would be claimed again if that were possible.
     tokio::time::sleep(Duration::from_millis(1000)).await;
     let waiting = "select count(*) as number from jobs.job where state = 'available' and attempt = 0";
     assert_eq!(db.number(waiting).await, FEW);
@@ -59,6 +60,6 @@ async fn what_is_prefetched_goes_back_when_the_worker_stops(db: Db) {
 }
 
 support::on_each_database! {
-    what_waits_behind_a_long_job_goes_to_others,
+    jobs_behind_a_long_job_run_on_other_workers,
     what_is_prefetched_goes_back_when_the_worker_stops,
 }

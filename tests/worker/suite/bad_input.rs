@@ -1,4 +1,4 @@
-//! What people get wrong: each mistake has a message that names it and says what to do, and none repeats a secret.
+//! Mistakes of users: each has an error message that names it and tells what to do. No message repeats a secret.
 
 use std::future::Future as _;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ mod elsewhere {
     pub(super) async fn another() {}
 }
 
-/// What a worker on this URL says instead of starting.
+/// Returns the error with which a worker on this URL refuses to start.
 async fn start_up_error(url: &str) -> String {
     let database = match Database::open(url, 1).await {
         Ok(database) => database,
@@ -38,7 +38,7 @@ async fn wrong_urls_are_refused_and_no_message_has_the_password(db: Db) {
     let (address, _) = rest.split_once('?').unwrap();
     let (host, _) = address.split_once('/').unwrap();
     for (url, reason) in [
-        // Nobody listens there.
+        // No server listens there.
         ("postgres://me:s3cret@127.0.0.1:1/app".to_owned(), "unavailable"),
         ("postgres://me:s3cret@no-such-host.invalid/app".to_owned(), "unavailable"),
         (format!("{login}:s3cret@{host}/no_such_database"), "create it first"),
@@ -74,7 +74,7 @@ async fn a_missing_an_older_and_a_newer_schema_stop_the_worker_with_one_line(db:
     assert!(error.contains("version 0") && error.contains("worker migrate"), "{error}");
 }
 
-async fn an_unknown_queue_is_served_and_known_to_be_unknown(db: Db) {
+async fn an_unknown_queue_is_served_and_reported(db: Db) {
     let worker = db.worker(registry![Fine]).queue("defualt", 4).queue("default", 4).build().unwrap();
     let [unknown] = worker.unknown_queues() else { panic!("{:?}", worker.unknown_queues()) };
     assert_eq!((&*unknown.name, unknown.near.as_deref()), ("defualt", Some("default")));
@@ -212,7 +212,7 @@ fn a_debug_view_of_a_database_or_a_job_shows_no_secret() {
 support::on_postgres! {
     wrong_urls_are_refused_and_no_message_has_the_password,
     a_missing_an_older_and_a_newer_schema_stop_the_worker_with_one_line,
-    an_unknown_queue_is_served_and_known_to_be_unknown,
+    an_unknown_queue_is_served_and_reported,
     a_worker_without_a_runtime_says_so_and_panics_nowhere,
     a_state_given_as_another_type_is_named_with_what_to_write,
     a_kind_registered_twice_is_refused_with_both_places,

@@ -1,4 +1,5 @@
-//! A worker that finds job after job is not woken for each of them: the enqueues would wait for one another.
+//! A worker that finds jobs continuously is not notified of each of them. Otherwise the enqueues would wait for one
+//! another.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ async fn short() {}
 
 const IDLE: &str = "select count(*) as number from jobs.worker where idle";
 
-async fn a_worker_that_polls_busily_asks_not_to_be_woken_and_asks_again_when_it_is_over(db: Db) {
+async fn busy_polling_clears_the_idle_flag_and_its_end_sets_it_again(db: Db) {
     let mut conn = db.conn().await;
     let worker = Running::start(db.worker(registry![Short]).poll(Duration::from_secs(60)));
     db.await_number(1, IDLE).await;
@@ -22,12 +23,12 @@ async fn a_worker_that_polls_busily_asks_not_to_be_woken_and_asks_again_when_it_
         }
     }
     db.await_number(1, IDLE).await;
-    // The next one wakes it: it would not look by itself for a minute.
+    // The next job wakes the worker. Without a notification it would not search for a minute.
     conn.enqueue(Short {}).await;
     db.await_number(0, "select count(*) as number from jobs.job where state <> 'completed'").await;
     worker.stop().await;
 }
 
 support::on_postgres! {
-    a_worker_that_polls_busily_asks_not_to_be_woken_and_asks_again_when_it_is_over,
+    busy_polling_clears_the_idle_flag_and_its_end_sets_it_again,
 }

@@ -1,5 +1,6 @@
-//! Secrets that must come out nowhere: arguments, states, the database's password. They are looked for in everything a worker
-//! writes at `RUST_LOG=trace`, in the failures it stores, in errors and in `Debug` views.
+//! Secrets that must not appear anywhere: arguments, states, the database's password. The tests search for them in
+//! everything that a worker writes at `RUST_LOG=trace`, in the failures that it stores, in errors, and in `Debug`
+//! output.
 
 mod urls;
 mod views;
@@ -10,11 +11,12 @@ use diesel_jobs::{JobState, NewJob};
 use support::{Db, Process};
 
 const ARGUMENT: &str = "canary-argument";
-/// Nothing in it needs to be encoded in a URL, so that it is found in whatever form a URL is quoted.
+/// It contains nothing that needs encoding in a URL. So it is found in a URL of any form.
 const PASSWORD: &str = "canarypassword";
 const STATE: &str = "canary-state";
 
-/// Whether a text tells a secret: as it is, or as a list of its bytes, which is how drivers print what they send.
+/// Returns the secret that a text contains: as it is, or as a list of its bytes, which is how drivers print what they
+/// send.
 fn tells(text: &str) -> Option<&'static str> {
     [ARGUMENT, PASSWORD, STATE].into_iter().find(|secret| {
         let bytes = secret.as_bytes();
@@ -31,7 +33,7 @@ fn assert_silent(what: &str, text: &str) {
     }
 }
 
-/// The URL with a password, which a server that trusts everybody does not ask for.
+/// Returns the URL with a password. The server does not ask for it.
 fn with_password(db: &Db) -> String {
     match db.url().split_once("tester@") {
         Some((before, after)) if db.is_postgres() => format!("{before}tester:{PASSWORD}@{after}"),
@@ -39,7 +41,7 @@ fn with_password(db: &Db) -> String {
     }
 }
 
-/// One job for each way in which it may end.
+/// One job for each way in which a job can end.
 fn jobs() -> Vec<NewJob> {
     let long = ARGUMENT.repeat(300);
     [
@@ -76,7 +78,7 @@ async fn a_worker_tells_no_secret_whatever_becomes_of_its_jobs(db: Db) {
             env!("CARGO_BIN_EXE_secrets-worker"),
             &with_password(&db),
             ["run", "--poll", "50ms", "--log", format],
-            // The second asks for what is most talkative by name.
+            // The second variable also enables the targets that write most, by name.
             &[("SECRET", STATE), ("RUST_LOG", "trace,tokio_postgres::query=trace,[job]=trace")],
         );
         let open = "select count(*) as number from jobs.job where finished_at is null";
@@ -84,7 +86,7 @@ async fn a_worker_tells_no_secret_whatever_becomes_of_its_jobs(db: Db) {
         worker.signal("TERM");
         let ended = worker.ended(Duration::from_secs(20));
         assert_eq!(ended.code, 0, "{}", ended.stderr);
-        // It was talkative.
+        // It wrote all that it should.
         for words in ["job.transition", "worker stopped", "it cannot be done", "this is too much", "do not fit"] {
             assert!(ended.stderr.contains(words), "{words:?} is missing: {}", ended.stderr);
         }

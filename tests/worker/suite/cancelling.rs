@@ -1,4 +1,4 @@
-//! An operator cancels a job that is running: its handler is told, long before its finish would be refused.
+//! An operator cancels a running job. Its handler is cancelled long before its finish would be refused.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use diesel_jobs::storage::Operated;
 use diesel_jobs::{JobContext, JobState, State, job};
 use support::{Db, Probe, Running, registry};
 
-/// Hears of nothing but its token.
+/// Watches only its cancellation token.
 #[job]
 fn listens(ctx: &JobContext, State(probe): State<Probe>) {
     probe.say(ctx, "began");
@@ -22,7 +22,7 @@ async fn a_handler_whose_job_is_cancelled_is_told_to_stop(db: Db) {
     let worker = Running::start(db.worker(registry![Listens]).state(probe).lease(Duration::from_secs(3)));
     events.expect("began").await;
     assert_eq!(db.database().operator.cancel(id).await.unwrap(), Operated::Done);
-    // Neither the worker stops nor the job has a timeout: only the lost lease can end the wait.
+    // The worker does not stop, and the job has no timeout. So only the lost lease can end the wait.
     support::within(Duration::from_secs(10), "the word to the handler", events.expect("was told")).await;
     assert_eq!(db.record(id).await.state, JobState::Cancelled);
     let stats = worker.stop().await;

@@ -1,4 +1,4 @@
-//! The database's clock steps by more than a lease: all heartbeats look old, and nobody is dead.
+//! The database's clock steps by more than a lease. All heartbeats look old, but no worker is dead.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ async fn held(ctx: &JobContext, State(probe): State<Probe>) {
 #[job(queue = "aside")]
 async fn aside() {}
 
-/// The rescuer's newest beat.
+/// The rescuer's newest heartbeat.
 const BEAT: &str = "select coalesce(max(extract(epoch from heartbeat_at) * 1000)::bigint, 0) as number
      from jobs.worker where 'aside' = any(queues)";
 
@@ -28,10 +28,10 @@ async fn a_clock_that_steps_rescues_no_job_of_a_living_worker(db: Db) {
     let rescuer = diesel_jobs::Worker::builder(db.again().await.storage).registry(registry![Aside]).lease(LEASE);
     let rescuer = Running::start(rescuer);
     db.await_number(2, "select count(*) as number from jobs.worker").await;
-    // Both have beaten often enough to rescue.
+    // Both workers have sent enough heartbeats to be allowed to rescue.
     tokio::time::sleep(LEASE).await;
-    // What a step of an hour does to every row. The rescuer looks before its next beat: here its beat would not notice, as the
-    // clock has not really stepped.
+    // Changes every row as a step of an hour would. The rescuer must rescue before its next heartbeat: that heartbeat
+    // would not notice a step here, because the clock has not really stepped.
     for _ in 0..4 {
         let before = db.number(BEAT).await;
         support::until("a beat", async || (db.number(BEAT).await != before).then_some(())).await;

@@ -9,7 +9,7 @@ use diesel_jobs::{CompleteIn as _, JobContext, JobError, JobState, State, job};
 use serde::{Deserialize, Serialize};
 use support::{Db, Probe, Running, registry};
 
-/// How the handler reaches the database.
+/// The database's URL, for the handler.
 #[derive(Clone)]
 struct Url(String);
 
@@ -66,7 +66,7 @@ fn end(then: Then) -> Result<(), JobError> {
     }
 }
 
-/// Runs one job to the end of its first attempt; answers its state, its failures and the number of effects.
+/// Runs one job to the end of its first attempt. Returns its state, its failures and the number of effects.
 async fn after(db: &Db, then: Then) -> (JobState, Vec<String>, i64) {
     let id = match db.is_postgres() {
         true => db.enqueue(OnAsyncPg { then }).await,
@@ -75,7 +75,7 @@ async fn after(db: &Db, then: Then) -> (JobState, Vec<String>, i64) {
     let worker = db.worker(registry![OnAsyncPg, OnSqlite]).state(Url(db.url().to_owned()));
     let worker = Running::start(worker.grace(Duration::from_secs(20)));
     support::until("the claim", async || (worker.handle().stats().claimed == 1).then_some(())).await;
-    // Not stopped before: a claimed job that has not begun goes back.
+    // The worker is not stopped earlier, because a claimed job that has not started would go back.
     support::until("its end", async || (db.show(id).await.0.state != JobState::Running).then_some(())).await;
     let stats = worker.stop().await;
     assert_eq!((stats.claimed, stats.leases_lost), (1, 0));
@@ -108,7 +108,7 @@ async fn an_error_after_a_rollback_is_the_failure(db: Db) {
     assert_eq!((state.is_waiting(), failures, effects), (true, vec!["afterwards".to_owned()], 0));
 }
 
-/// Completes its job and works on for several looks of the reconciler.
+/// Completes its job, and then works for several intervals of the reconciler.
 #[job(max_attempts = 2)]
 async fn works_on(ctx: &JobContext, State(url): State<Url>, State(probe): State<Probe>) -> Result<(), JobError> {
     match url.0.strip_prefix("sqlite://") {
@@ -134,7 +134,7 @@ async fn works_on(ctx: &JobContext, State(url): State<Url>, State(probe): State<
 async fn a_handler_that_works_on_after_its_commit_is_left_alone(db: Db) {
     let (probe, mut events) = Probe::new();
     let id = db.enqueue(WorksOn {}).await;
-    // The reconciler looks four times a second.
+    // The reconciler runs four times a second.
     let worker = db.worker(registry![WorksOn]).state(Url(db.url().to_owned())).state(probe);
     let worker = Running::start(worker.lease(Duration::from_secs(1)));
     events.expect("completed").await;

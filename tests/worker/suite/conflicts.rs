@@ -1,4 +1,5 @@
-//! Transactional handlers that other transactions are in the way of: run again at once, which costs no attempt, and named.
+//! Transactional handlers that conflict with other transactions: they run again at once, which costs no attempt. The
+//! failure names the conflict.
 
 use diesel::PgConnection;
 use diesel::connection::SimpleConnection as _;
@@ -69,7 +70,8 @@ fn start(db: &Db, registry: Registry) -> (Running, Events) {
     (Running::start(db.worker(registry).state(probe).concurrency(8)), events)
 }
 
-/// Raises this error the first so many times that it is called; sequences do not roll back.
+/// Returns SQL that raises this error at the first `times` calls. It counts with a sequence, because sequences do not
+/// roll back.
 fn trouble(code: &str, times: u32) -> String {
     format!(
         "create sequence trouble;
@@ -82,7 +84,7 @@ fn trouble(code: &str, times: u32) -> String {
 
 const EFFECT: &str = "insert into effect (name) values ('written')";
 
-/// Above read committed all but one of those that change a row at the same time fail.
+/// Above read committed, of several transactions that change a row at the same time all but one fail.
 async fn a_hot_row_under_serializable_costs_no_attempt(db: Db, kind: Kind) {
     const JOBS: i64 = 60;
     let serializable =
@@ -99,7 +101,7 @@ async fn a_hot_row_under_serializable_costs_no_attempt(db: Db, kind: Kind) {
     assert!(events.rest().len() > JOBS as usize, "nobody was in anybody's way: nothing was tested");
 }
 
-/// Whoever is stopped by the server runs again when the other has ended.
+/// The transaction that the server ends because of the deadlock runs again when the other has ended.
 async fn a_deadlock_costs_no_attempt(db: Db, kind: Kind) {
     db.execute("create table pair (id int, n int); insert into pair values (1, 0), (2, 0)").await;
     let update = |id| format!("update pair set n = n + 1 where id = {id}");
@@ -108,7 +110,7 @@ async fn a_deadlock_costs_no_attempt(db: Db, kind: Kind) {
     let (worker, mut events) = start(&db, kind.registry);
     events.expect("run").await;
     events.expect("run").await;
-    // Each has changed its first row, and waits to be let on.
+    // Each has updated its first row, and waits until the test continues it.
     db.await_number(
         2,
         "select count(*) as number from pg_stat_activity
@@ -135,7 +137,7 @@ async fn a_lock_that_is_not_available_costs_no_attempt(db: Db, kind: Kind) {
     assert_eq!(db.effects("written").await, 1);
 }
 
-/// Two jobs that are always in each other's way must not keep their slots for ever.
+/// Two jobs that conflict again and again must not occupy their slots for ever.
 async fn a_conflict_that_does_not_end_is_a_failure_that_names_it(db: Db, kind: Kind) {
     let mut holder = db.conn().await;
     holder.execute("begin; lock table effect in exclusive mode").await;
@@ -151,7 +153,7 @@ async fn a_conflict_that_does_not_end_is_a_failure_that_names_it(db: Db, kind: K
     assert!(failures[0].message.contains("lock timeout"), "{failures:?}");
 }
 
-/// The server has rolled back: nothing is unknown.
+/// The server has rolled back, so the outcome is known.
 async fn a_serialization_failure_at_the_commit_is_run_again(db: Db, kind: Kind) {
     let deferred = "create constraint trigger trouble after insert on effect deferrable initially deferred
         for each row execute function trouble()";
@@ -174,7 +176,7 @@ async fn a_serialization_failure_in_our_finish_is_run_again(db: Db, kind: Kind) 
     assert_eq!((db.effects("written").await, events.rest().len()), (1, 2));
 }
 
-/// Whoever took the lease may be whom the conflict was with.
+/// The conflict may have been with the transaction that took the lease.
 async fn without_its_lease_a_handler_is_not_run_again(db: Db, kind: Kind) {
     let raise = "do $$ begin raise exception 'in the way' using errcode = '40001'; end $$";
     let id = db.enqueue((kind.job)(EFFECT, true, raise)).await;
@@ -188,7 +190,7 @@ async fn without_its_lease_a_handler_is_not_run_again(db: Db, kind: Kind) {
     assert_eq!(db.record(id).await.state, JobState::Cancelled);
 }
 
-/// Time spent on further runs is the attempt's.
+/// The time of repeated runs counts for the attempt's time limit.
 #[test]
 fn a_timeout_ends_a_conflict() {
     #[job(max_attempts = 1, timeout = "150ms")]

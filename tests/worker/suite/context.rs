@@ -1,18 +1,18 @@
-//! What a handler knows: its states, its job, the numbers for outside systems.
+//! What a handler can read: its states, its job, and the keys for external systems.
 
 use std::sync::{Arc, Mutex};
 
 use diesel_jobs::{Job as _, JobContext, JobError, JobState, Outcome, State, job};
 use support::{Db, registry};
 
-/// What the attempts saw, one entry each.
+/// The contexts that the attempts had, one entry each.
 #[derive(Clone, Default)]
 struct Seen(Arc<Mutex<Vec<(JobContext, String)>>>);
 
 #[derive(Clone)]
 struct Greeting(&'static str);
 
-/// Not `Clone`: it can be looked at, not taken.
+/// Not `Clone`: a handler can only borrow it.
 struct Treasure(u64);
 
 #[job(queue = "looks", max_attempts = 4, backoff = "fixed(1ms)")]
@@ -45,7 +45,7 @@ async fn a_handler_sees_its_states_and_its_job(db: Db) {
         let attempts = of(id);
         let record = db.record(id).await;
         assert_eq!(record.state, JobState::Completed);
-        // A failure, a snooze, the end: the second and the third are the same attempt.
+        // A failure, a snooze, and the end. The second and the third run are the same attempt.
         assert_eq!(attempts.iter().map(|ctx| ctx.attempt()).collect::<Vec<_>>(), [1, 2, 2]);
         assert_eq!(attempts.iter().map(|ctx| ctx.fencing_token()).collect::<Vec<_>>(), [1, 2, 3]);
         for ctx in &attempts {

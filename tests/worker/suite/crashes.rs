@@ -1,4 +1,5 @@
-//! Workers that die, sleep too long, or are only busy: real processes, real signals, a lease of three seconds.
+//! Workers that die, that are suspended for too long, or that are only busy: real processes, real signals, a lease of
+//! three seconds.
 
 use std::time::{Duration, Instant};
 
@@ -56,7 +57,7 @@ async fn a_worker_that_slept_through_its_lease_is_refused_and_goes_on_under_a_ne
     );
     heir.signal("TERM");
     heir.ended(Duration::from_secs(10));
-    // Alone now, it takes what comes.
+    // It is the only worker now, and runs the next job.
     let next = db.enqueue(Linger { millis: 0 }).await;
     let next = db.await_state(next, JobState::Completed).await;
     assert_ne!(next.worker, first.worker, "under a new id");
@@ -65,13 +66,13 @@ async fn a_worker_that_slept_through_its_lease_is_refused_and_goes_on_under_a_ne
 }
 
 async fn handlers_that_block_every_thread_for_several_leases_keep_them(db: Db) {
-    // More of them than the runtime has threads.
+    // More handlers than the runtime has threads.
     let threads = std::thread::available_parallelism().unwrap().get();
     let ids = db.conn().await.enqueue_all((0..2 * threads).map(|_| Hog { millis: 10_000 })).await;
     let busy = start(&db, &[]);
     db.await_number(ids.len().try_into().unwrap(), "select count(*) as number from jobs.job where state = 'running'")
         .await;
-    // This one sweeps for dead workers all the while, and takes no other jobs.
+    // This worker searches for dead workers all the time, and serves another queue.
     let sweeper = start(&db, &["--queues", "aside"]);
     let canary = db.enqueue(Idle {}).await;
     db.await_state(canary, JobState::Completed).await;
@@ -93,7 +94,7 @@ async fn handlers_that_block_every_thread_for_several_leases_keep_them(db: Db) {
 
 async fn a_job_that_takes_its_workers_down_is_discarded_after_max_crashes(db: Db) {
     let id = db.enqueue(Crash {}).await;
-    // As a supervisor does: a worker that died is started again.
+    // A worker that died is started again, as by a supervisor.
     for _ in 0..2 {
         let worker =
             Process::worker(env!("CARGO_BIN_EXE_worker-app"), db.url(), ["--lease", "1s", "--max-crashes", "2"]);
@@ -113,7 +114,7 @@ async fn whoever_was_with_a_job_that_takes_workers_down_is_run(db: Db) {
     let innocent = db.conn().await.enqueue_all((0..3).map(|_| Linger { millis: 300 })).await;
     let guilty = db.enqueue(Crash {}).await;
     let start = || Process::worker(env!("CARGO_BIN_EXE_worker-app"), db.url(), ["--lease", "1s", "--max-crashes", "2"]);
-    // All four at first; then each of them by itself, the guilty one last.
+    // First all four run in one process. Then each runs alone, the one that crashes last.
     for _ in 0..2 {
         assert_ne!(start().ended(Duration::from_secs(30)).code, 0, "the job took it down");
     }

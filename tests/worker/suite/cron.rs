@@ -24,7 +24,7 @@ async fn workers(db: &Db, number: usize) -> Vec<Running> {
     workers
 }
 
-/// The second at which a schedule stands.
+/// The last tick of the schedule, in seconds.
 const STANDS: &str =
     "select floor(extract(epoch from last_tick))::bigint as number from jobs.schedule where name = 'every_second'";
 
@@ -52,7 +52,7 @@ async fn three_workers_enqueue_each_tick_once(db: Db) {
     assert_eq!(db.number(as_declared).await, ticks);
 }
 
-/// Ten minutes nobody was there: all ticks of the one come, those of the other do not.
+/// No worker ran for ten minutes. One schedule catches up all its ticks, the other none.
 async fn after_an_outage_each_schedule_catches_up_as_it_says(db: Db) {
     for worker in workers(&db, 1).await {
         db.await_number(2, "select count(*) as number from jobs.schedule").await;
@@ -91,7 +91,7 @@ async fn a_worker_that_drains_ticks_no_more(db: Db) {
     worker.ended().await;
 }
 
-/// A schedule of this kind as another version of the program declares it.
+/// Declares a schedule of this kind, as another version of the program does.
 async fn declared_elsewhere(db: &Db, kind: &str) {
     let elsewhere = DeclaredSchedule {
         name: kind.to_owned(),
@@ -102,7 +102,7 @@ async fn declared_elsewhere(db: &Db, kind: &str) {
     db.storage().declare_schedules(&[elsewhere]).await.unwrap();
 }
 
-/// The same kind, in the version of the program that gave it a schedule.
+/// The same kind, in the version of the program that has a schedule for it.
 mod newer {
     #[diesel_jobs::job(cron = "* * * * * *", catch_up = "all")]
     pub(super) async fn has_no_schedule() {}
@@ -116,7 +116,7 @@ async fn an_older_program_leaves_the_schedule_of_a_newer_one_alone(db: Db) {
     let newer = Running::start(db.worker(registry![newer::HasNoSchedule]).poll(Duration::from_millis(50)));
     db.await_number(1, "select (count(*) >= 1)::int::bigint as number from jobs.job where kind = 'has_no_schedule'")
         .await;
-    // It starts again, and has declared its own: it has looked.
+    // The older worker starts now. When it has declared its own schedule, it has also read the other one.
     let first = older();
     db.await_number(1, "select count(*) as number from jobs.schedule where name = 'every_second'").await;
     let so_far = db.number(TICKS).await;
@@ -128,7 +128,7 @@ async fn an_older_program_leaves_the_schedule_of_a_newer_one_alone(db: Db) {
     )
     .await;
     assert_eq!(db.number(STORED).await, 1);
-    // Alone it does not go on with what its code does not have.
+    // Without the newer worker, it does not process a schedule that its code does not have.
     newer.stop().await;
     let so_far = db.number(TICKS).await;
     tokio::time::sleep(Duration::from_millis(2500)).await;
@@ -144,7 +144,7 @@ async fn a_schedule_that_was_removed_while_its_worker_runs_comes_back(db: Db) {
     worker.stop().await;
 }
 
-/// Under a name of its own: nobody's code declares it.
+/// The schedule has a name of its own, so no program declares it.
 async fn a_schedule_added_by_hand_ticks_wherever_its_kind_is_known(db: Db) {
     declared_elsewhere(&db, "by hand").await;
     db.execute("update jobs.schedule set kind = 'has_no_schedule'").await;

@@ -1,4 +1,5 @@
-//! Schedules when clocks change, in two zones, and after outages: as `diesel_jobs_core::Schedule` documents it.
+//! Schedules at changes of the clocks, in two time zones, and after outages, as documented for
+//! `diesel_jobs_core::Schedule`.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ fn at(text: &str) -> DateTime<Utc> {
     text.parse().unwrap()
 }
 
-/// The ticks between two instants, as the zone's own wall clock shows them.
+/// Returns the ticks between two times, in the local time of the zone.
 fn ticks(expression: &str, zone: &str, from: &str, to: &str) -> Vec<String> {
     let schedule = Schedule::parse(expression, zone).unwrap();
     let clock: chrono_tz::Tz = zone.parse().unwrap();
@@ -26,9 +27,9 @@ fn ticks(expression: &str, zone: &str, from: &str, to: &str) -> Vec<String> {
     ticks
 }
 
-// In 2026 Paris springs forward on 29 March (02:00 CET is 03:00 CEST, 01:00 UTC) and falls back on 25 October (03:00 CEST
-// is 02:00 CET, 01:00 UTC); New York on 8 March (02:00 EST is 03:00 EDT, 07:00 UTC) and 1 November (02:00 EDT is 01:00
-// EST, 06:00 UTC).
+// In 2026 the clocks in Paris go forward on 29 March (02:00 CET is 03:00 CEST, 01:00 UTC) and back on 25 October (03:00
+// CEST is 02:00 CET, 01:00 UTC). In New York they go forward on 8 March (02:00 EST is 03:00 EDT, 07:00 UTC) and back on
+// 1 November (02:00 EDT is 01:00 EST, 06:00 UTC).
 
 #[test]
 fn a_fixed_time_in_the_gap_runs_once_at_its_end() {
@@ -120,7 +121,7 @@ fn due(expression: &str, last: &str, now: &str, catch_up: CatchUp) -> (Vec<Strin
 }
 
 #[test]
-fn a_tick_is_due_once_it_is_there_and_only_once() {
+fn a_tick_is_due_at_its_time_and_only_once() {
     for catch_up in [CatchUp::Skip, CatchUp::Last, CatchUp::All] {
         let tick = "2026-05-01T12:00:00Z";
         assert_eq!(due("0 0 * * * *", "2026-05-01T11:00:00Z", "2026-05-01T11:59:59Z", catch_up).0, [""; 0]);
@@ -163,7 +164,7 @@ fn all_goes_through_a_long_outage_in_bounded_steps_without_a_gap_or_a_repetition
 }
 
 #[test]
-fn years_of_outage_cost_no_walk_through_them() {
+fn years_of_outage_are_processed_within_a_second() {
     for catch_up in [CatchUp::Skip, CatchUp::Last] {
         let started = std::time::Instant::now();
         let (ticks, last) = due("* * * * * *", "1996-01-01T00:00:00Z", "2026-01-01T00:00:00Z", catch_up);
@@ -177,10 +178,10 @@ fn years_of_outage_cost_no_walk_through_them() {
 #[test]
 fn last_across_a_change_of_clocks_is_one_tick() {
     let nightly = Schedule::parse("0 30 2 * * *", PARIS).unwrap();
-    // Nobody was there from before the gap until the day after.
+    // No worker ran from before the gap until the day after.
     let due = nightly.due(at("2026-03-28T01:30:00Z"), at("2026-03-29T18:00:00Z"), CatchUp::Last);
     assert_eq!(due.ticks, [at("2026-03-29T01:00:00Z")]);
-    // And over the repeated hour: the first pass is the newest tick.
+    // The same for the repeated hour. The newest tick is in its first pass.
     let due = nightly.due(at("2026-10-24T00:30:00Z"), at("2026-10-25T18:00:00Z"), CatchUp::Last);
     assert_eq!(due.ticks, [at("2026-10-25T00:30:00Z")]);
 }

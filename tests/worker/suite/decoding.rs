@@ -1,4 +1,4 @@
-//! Rows that this program cannot run: arguments that do not fit, kinds it does not know.
+//! Rows that this program cannot run: arguments that do not fit, and unknown kinds.
 
 use diesel_jobs::{FailureKind, Job as _, JobId, JobState, NewJob, job};
 use support::{Db, Running, registry};
@@ -11,7 +11,7 @@ async fn charge(card: String, cents: i64) {
 #[job]
 async fn fine() {}
 
-/// What plain SQL can put into the table, and a word of it that must not come out again, and what is said instead.
+/// Arguments that plain SQL can insert, a part of them that must not appear in the failure, and a text that must.
 const MISFITS: [(&str, &str, &str); 5] = [
     (r#"{"card": 4111222233334444, "cents": 5}"#, "4111", "`card`: expected a string"),
     (r#"{"card": "secret-number", "cents": "secret-sum"}"#, "secret", "`cents`: expected i64"),
@@ -20,7 +20,7 @@ const MISFITS: [(&str, &str, &str); 5] = [
     (r#""secret-number""#, "secret", "expected the arguments of job `charge`"),
 ];
 
-/// A row as SQL writes it.
+/// Inserts a row as plain SQL does.
 async fn insert(db: &Db, args: &str, attempt: u16, max_attempts: u16) -> JobId {
     let mut conn = db.conn().await;
     let table = if db.is_postgres() { "jobs.ready" } else { "jobs.job" };
@@ -44,7 +44,7 @@ async fn arguments_that_do_not_fit_are_a_stored_failure_that_does_not_repeat_the
     }
 }
 
-/// A newer worker may be able to read them: while versions change, older ones meet what they do not understand.
+/// A newer worker may be able to decode them. During a deployment, older workers get arguments that they cannot decode.
 async fn undecodable_arguments_wait_for_a_newer_program_and_not_for_ever(db: Db) {
     let last = insert(&db, MISFITS[0].0, 4, 25).await;
     let stats = db.work(registry![Charge]).await;
@@ -57,7 +57,7 @@ async fn undecodable_arguments_wait_for_a_newer_program_and_not_for_ever(db: Db)
     worker.stop().await;
     let (job, failures) = db.show(first).await;
     assert_eq!((job.state, job.attempt, failures.len()), (JobState::Retrying, 1, 1));
-    // Not at the kind's own backoff of a millisecond.
+    // The wait is longer than the backoff of this kind, which is a millisecond.
     assert!((job.run_at - failures[0].at).num_seconds() >= 10, "{} {failures:?}", job.run_at);
 }
 

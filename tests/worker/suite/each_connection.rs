@@ -1,7 +1,7 @@
-//! Claims about transactional handlers, which hold for those on the runtime and for those on threads.
+//! Tests of transactional handlers that run both on the runtime and on threads.
 
-/// One `#[test]` per claim and kind of connection. A claim takes the database and what `async_kind` or `blocking_kind` of its
-/// module answers.
+/// Makes one `#[test]` per function and type of connection. A function takes the database, and the result of
+/// `async_kind` or `blocking_kind` of its module.
 macro_rules! on_each_connection {
     ($($claim:ident),+ $(,)?) => {
         mod on_async_pg_connection {

@@ -1,4 +1,5 @@
-//! `enqueue` through every connection an application may have: inside a transaction and outside, kept and rolled back.
+//! `enqueue` on every type of connection that an application may have: inside a transaction and outside, committed and
+//! rolled back.
 
 use diesel::r2d2::{ConnectionManager, Pool as R2d2Pool};
 use diesel::result::Error as DieselError;
@@ -19,12 +20,12 @@ fn note_of(text: &str) -> Note {
     Note { text: text.to_owned() }
 }
 
-/// Refused before anything is sent.
+/// Returns a job that is refused before anything is sent.
 fn invalid() -> diesel_jobs::JobBuilder {
     note_of("never").max_attempts(0)
 }
 
-/// What the bodies below leave: the plain one, the committed one, and the one beside the invalid one.
+/// Checks that three jobs were enqueued: the plain one, the committed one, and the one after the invalid one.
 async fn three_are_there(db: &Db, conn: &str) {
     let texts = db.conn().await.texts("select cast(args as text) as text from jobs.job order by id").await;
     assert_eq!(texts, [r#"{"text":"plain"}"#, r#"{"text":"kept"}"#, r#"{"text":"after"}"#], "through {conn}");
@@ -32,7 +33,7 @@ async fn three_are_there(db: &Db, conn: &str) {
     db.execute(&format!("delete from {table}")).await;
 }
 
-/// The same steps on a connection whose methods are futures.
+/// The steps on a connection with async methods.
 macro_rules! asynchronously {
     ($db:ident, $conn:ident, $name:literal) => {{
         let id = note_of("plain").enqueue(&mut $conn).await.unwrap();
@@ -65,7 +66,7 @@ macro_rules! asynchronously {
     }};
 }
 
-/// The same steps on a connection that answers at once.
+/// The same steps on a connection with blocking methods.
 macro_rules! at_once {
     ($db:ident, $conn:ident, $name:literal) => {{
         let id = note_of("plain").enqueue(&mut $conn).unwrap();

@@ -1,4 +1,4 @@
-//! A database that takes the place of another while a worker is at work: a dump restored over it, a copy renamed.
+//! A database is replaced by another one while a worker runs: a dump is restored over it, or a copy is renamed.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ const LEASE: Duration = Duration::from_secs(1);
 #[job]
 async fn mail_a_customer() {}
 
-/// Another database is here now, as far as a worker can see: one that never heard of it, with a name and jobs of its own.
+/// Makes the database look like another one: it does not contain the worker, and has another environment and jobs of
+/// its own.
 async fn replaced_by_one_of(db: &Db, environment: &str) {
     db.database().operator.set_environment(Some(environment)).await.unwrap();
     db.execute("delete from jobs.worker").await;
@@ -24,12 +25,12 @@ async fn a_worker_whose_database_is_replaced_by_one_of_another_environment_claim
 
     replaced_by_one_of(&db, "production").await;
     let customers = db.enqueue(MailACustomer {}).await;
-    // It has missed a heartbeat by then, and tried to register several times.
+    // After this time it has missed a heartbeat, and has tried several times to register.
     tokio::time::sleep(4 * LEASE).await;
     assert_eq!(db.record(customers).await.state, JobState::Available);
     assert_eq!(db.number("select count(*) as number from jobs.worker").await, 0);
 
-    // The worker did not end: given its own database again, it goes on.
+    // The worker has not ended. It goes on when it has its own database again.
     db.database().operator.set_environment(Some("staging")).await.unwrap();
     db.await_state(customers, JobState::Completed).await;
     worker.stop().await;

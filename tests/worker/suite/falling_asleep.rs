@@ -1,16 +1,16 @@
-//! A transaction that enqueued before a worker fell asleep, and commits afterwards, notifies nobody.
+//! A transaction enqueues before a worker becomes idle, and commits afterwards. It notifies no worker.
 
 use std::time::{Duration, Instant};
 
 use diesel_jobs::{JobId, job};
 use support::{Conn, Db, Running, registry};
 
-/// The next look, if the worker did not look more often at first.
+/// Without its early searches, the worker would search only after this time.
 const POLL: Duration = Duration::from_secs(60);
-/// From falling asleep to the commit. The look after the flag was raised is over by then, and so are the rescans that follow
-/// the last claims: where claims are slow they find the job, too.
+/// The time from the moment the worker becomes idle to the commit. By then the search after the flag was set is over,
+/// and so are the rescans after the last claims. If claims are slow, these would find the job, too.
 const LATE: Duration = Duration::from_secs(4);
-/// The worker looks again when it has slept for twice as long as at its last look.
+/// The worker searches again when it has been idle for twice as long as at its last search.
 const SOON: Duration = Duration::from_secs(12);
 
 #[job]
@@ -18,7 +18,7 @@ async fn short() {}
 
 const IDLE: &str = "select count(*) as number from jobs.worker where idle";
 
-/// Enqueues in a transaction that stays open, while the worker is too busy to ask for a notification.
+/// Enqueues in a transaction that stays open, while the idle flag of the worker is not set.
 async fn enqueued_while_nobody_sleeps(feeder: &mut Conn, late: &mut Conn) -> JobId {
     let begun = Instant::now();
     loop {

@@ -1,5 +1,5 @@
-//! Claims start where the last ones ended. Nothing may be passed that appears later below that place: a transaction that
-//! commits late, and jobs that come back to their old places.
+//! Scan floors: claims start where the last ones ended. Jobs that appear below that place later must be found: those of
+//! a transaction that commits late, and those that are given back.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use diesel_jobs::storage::{Claim, Wanted};
 use diesel_jobs::{JobContext, JobState, State, WorkerId, job};
 use support::{Db, Probe, Running, registry};
 
-/// What jobs may wait that only the rescan finds: it comes every second, and takes its part of the time on a busy machine.
+/// The limit for jobs that only a rescan finds. It runs every second, and more seldom on a busy machine.
 const RESCAN: Duration = Duration::from_secs(4);
 
 #[job]
@@ -15,7 +15,7 @@ async fn tells(ctx: &JobContext, State(probe): State<Probe>) {
     probe.say(ctx, "ran");
 }
 
-/// Runs jobs one by one for so long that the floors have moved far beyond its beginning.
+/// Runs jobs one by one, for so long that the scan floors have moved far.
 async fn a_while(db: &Db) {
     for _ in 0..30 {
         let id = db.enqueue(Tells {}).await;
@@ -36,7 +36,7 @@ async fn jobs_whose_transactions_commit_seconds_later_run_at_once(db: Db) {
         late.push((conn, id));
     }
     a_while(&db).await;
-    // One would now and then be found in time by the rescan, which comes every second; not all of them.
+    // A periodic rescan may find one of them in time by chance, but not all of them.
     for (mut conn, id) in late {
         conn.execute("commit").await;
         let committed = tokio::time::Instant::now();
@@ -50,7 +50,7 @@ async fn jobs_whose_transactions_commit_seconds_later_run_at_once(db: Db) {
 
 async fn jobs_that_came_back_to_their_old_places_are_found_by_a_rescan(db: Db) {
     let (probe, _events) = Probe::new();
-    // Claimed by a worker that gives them back much later.
+    // A worker claims the jobs, and gives them back much later.
     let first = WorkerId::generate();
     let info = diesel_jobs::storage::WorkerInfo {
         id: first,
@@ -68,7 +68,7 @@ async fn jobs_that_came_back_to_their_old_places_are_found_by_a_rescan(db: Db) {
 
     let worker = Running::start(db.worker(registry![Tells]).state(probe).concurrency(4).poll(Duration::from_secs(60)));
     a_while(&db).await;
-    // The rescan that the last claim asked for is over; the next one is asked for by those who hear of what comes back.
+    // Waits until the rescan after the last claim is over. A notification of the release causes the next one.
     tokio::time::sleep(Duration::from_millis(2_500)).await;
     let release = |job: &diesel_jobs_core::ClaimedJob| diesel_jobs_core::Finish {
         lease: job.lease,
@@ -79,7 +79,8 @@ async fn jobs_that_came_back_to_their_old_places_are_found_by_a_rescan(db: Db) {
     for id in ids {
         db.await_state(id, JobState::Completed).await;
     }
-    // All of them, not four with each look: the first ones found lower the floor for the rest.
+    // One rescan finds all of them, not four each: the first one found lowers the scan floor, and claims find the
+    // others.
     assert!(released.elapsed() < RESCAN, "{:?}", released.elapsed());
     worker.stop().await;
 }
@@ -98,11 +99,12 @@ async fn held(ctx: &JobContext, State(probe): State<Probe>) {
     probe.pass().await;
 }
 
-async fn jobs_that_went_back_from_hand_wait_for_no_other_rescan(db: Db) {
+async fn released_prefetched_jobs_do_not_wait_for_the_periodic_rescan(db: Db) {
     const SHORT: i64 = 20;
     let (probe, mut events) = Probe::new();
     let mut conn = db.conn().await;
-    // An idle worker is woken by what goes back. This one has enough to do, and its floor has come to it.
+    // An idle worker would be notified of released jobs. This one always has jobs, and its scan floor has followed
+    // them.
     conn.enqueue_all((0..10_000).map(|_| Steady {})).await;
     let worker = Running::start(db.worker(registry![Short, Steady, Held]).state(probe).concurrency(1));
     tokio::time::sleep(Duration::from_millis(2500)).await;
@@ -110,12 +112,12 @@ async fn jobs_that_went_back_from_hand_wait_for_no_other_rescan(db: Db) {
         conn.execute("begin").await;
         conn.enqueue(Held {}).await;
         conn.enqueue_all((0..SHORT).map(|_| Short {})).await;
-        // They stand before all that the worker claims next.
+        // They come before all jobs that the worker claims next.
         let before = "update jobs.ready set run_at = run_at - interval '1 minute' + id * interval '1 us' where kind in ('held', 'short')";
         conn.execute(before).await;
         conn.execute("commit").await;
         events.expect("started").await;
-        // What is prefetched behind it goes back after a quarter of a second.
+        // The jobs that are prefetched behind it go back after a quarter of a second.
         tokio::time::sleep(Duration::from_millis(350)).await;
         let went_back = "select count(*) as number from jobs.ready where kind = 'short' and lease = 1";
         assert!(db.number(went_back).await > 0);
@@ -131,7 +133,7 @@ async fn jobs_that_went_back_from_hand_wait_for_no_other_rescan(db: Db) {
 }
 
 support::on_postgres! {
-    jobs_that_went_back_from_hand_wait_for_no_other_rescan,
+    released_prefetched_jobs_do_not_wait_for_the_periodic_rescan,
     jobs_whose_transactions_commit_seconds_later_run_at_once,
     jobs_that_came_back_to_their_old_places_are_found_by_a_rescan,
 }

@@ -1,4 +1,4 @@
-//! The way in from plain SQL: `select jobs.enqueue(..)`, by hand and from a trigger.
+//! Enqueueing in plain SQL: `select jobs.enqueue(..)`, by hand and in a trigger.
 
 use diesel_jobs::{JobContext, JobId, JobState, State, job};
 use support::{Conn, Db, Probe, Running, registry};
@@ -15,7 +15,7 @@ async fn enqueue(conn: &mut Conn, arguments: &str) -> JobId {
     JobId(conn.number(&format!("select jobs.enqueue({arguments}) as number")).await)
 }
 
-/// What PostgreSQL says to a statement that it must refuse.
+/// Returns PostgreSQL's error for a statement that it must refuse.
 async fn refusal(db: &Db, sql: &str) -> String {
     let Conn::Postgres(mut conn) = db.conn().await else { panic!("not PostgreSQL") };
     diesel_async::SimpleAsyncConnection::batch_execute(&mut *conn, sql).await.unwrap_err().to_string()
@@ -85,7 +85,7 @@ async fn a_trigger_enqueues_with_the_row_or_not_at_all(db: Db) {
     assert_eq!(db.number("select count(*) as number from jobs.job").await, 2);
 }
 
-/// What the Rust side refuses, the function refuses too: rows that no program could write, and some could not read.
+/// The function refuses what the Rust API refuses: rows that no program can write, and that some programs cannot read.
 async fn bad_arguments_are_refused_with_a_reason(db: Db) {
     for (arguments, reason) in [
         ("''", "kind and queue must not be empty"),
@@ -109,7 +109,7 @@ async fn bad_arguments_are_refused_with_a_reason(db: Db) {
     assert_eq!(db.number("select count(*) as number from jobs.job").await, 0);
 }
 
-/// Past `jobs.enqueue`, straight into the table.
+/// A plain insert into the table, without `jobs.enqueue`.
 async fn a_row_without_arguments_is_refused(db: Db) {
     let refusal = refusal(&db, "insert into jobs.ready (kind) values ('nothing')").await;
     assert!(refusal.contains("kind nothing has no args"), "{refusal}");

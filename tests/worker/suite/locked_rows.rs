@@ -1,4 +1,4 @@
-//! Somebody else has locked the row of a running job: its finish waits, and nothing else does.
+//! Another session has locked the row of a running job. Only the finish of that job waits.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use support::{Db, Probe, Process, Running, registry};
 use worker_app::Linger;
 
 const OTHERS: usize = 40;
-/// What the others may take. A statement that waits for the lock gives up after nine seconds.
+/// The time limit for the other jobs. A statement that waits for the lock ends after nine seconds.
 const AT_ONCE: Duration = Duration::from_secs(4);
 
 #[job]
@@ -21,13 +21,13 @@ async fn held(ctx: &JobContext, State(probe): State<Probe>) {
 #[job]
 async fn quick() {}
 
-/// How the handler reaches the database.
+/// The database's URL, for the handler.
 #[derive(Clone)]
 struct Url(String);
 
 type Manager = <PgConnection as diesel::Connection>::TransactionManager;
 
-/// Completes its job in a transaction of its own, and then neither commits nor ends before the test lets it.
+/// Completes its job in a transaction of its own. Then it neither commits nor ends until the test continues it.
 #[job(timeout = "300ms", backoff = "fixed(1h)")]
 fn hangs(commits: bool, ctx: &JobContext, State(probe): State<Probe>, State(url): State<Url>) -> Result<(), JobError> {
     let mut conn = PgConnection::establish(&url.0).map_err(JobError::new)?;
@@ -41,7 +41,7 @@ fn hangs(commits: bool, ctx: &JobContext, State(probe): State<Probe>, State(url)
     Ok(())
 }
 
-/// Enqueues others; they must end as if nothing were locked.
+/// Enqueues other jobs. They must end as if nothing were locked.
 async fn nobody_else_waits(db: &Db) {
     let begun = Instant::now();
     db.conn().await.enqueue_all((0..OTHERS).map(|_| Quick {})).await;
@@ -59,13 +59,13 @@ async fn a_locked_row_holds_up_its_own_job_and_no_other(db: Db) {
     let worker = Running::start(db.worker(registry![Held, Quick]).state(probe).concurrency(4));
     events.expect("began").await;
     events.expect("began").await;
-    // One is only locked; the other is about to be cancelled, and then is not.
+    // One row is only locked. The other is deleted, as by a cancel, and the deletion is rolled back.
     let (mut locker, mut other) = (db.conn().await, db.conn().await);
     locker.execute(&format!("begin; select from jobs.running where id = {waits} for update")).await;
     other.execute(&format!("begin; delete from jobs.running where id = {fails}")).await;
     events.open(2);
     nobody_else_waits(&db).await;
-    // Longer than the server lets a statement wait.
+    // Longer than the server lets a statement wait for a lock.
     tokio::time::sleep(Duration::from_secs(10)).await;
     nobody_else_waits_again(&db).await;
     assert_eq!(db.record(waits).await.state, JobState::Running);
@@ -102,14 +102,14 @@ async fn hangs_after_complete_in(db: Db, commits: bool) {
     let worker = db.worker(registry![Hangs, Quick]).state(probe).state(Url(db.url().to_owned())).concurrency(4);
     let worker = Running::start(worker);
     events.expect("completed").await;
-    // Its time is over meanwhile, and its finish meets the row that it has locked itself.
+    // Meanwhile its time limit passes. The finish after that finds the row locked by the handler itself.
     tokio::time::sleep(Duration::from_secs(2)).await;
     nobody_else_waits(&db).await;
     events.open(1);
     if commits {
         db.await_state(id, JobState::Completed).await;
     } else {
-        // It waits again, for as long as its backoff says.
+        // The job is retried after its backoff.
         db.await_number(1, &format!("select count(*) as number from jobs.job_error where job_id = {id}")).await;
         assert_eq!(db.failures(id).await[0].kind, FailureKind::Timeout);
     }
@@ -124,7 +124,7 @@ async fn a_handler_that_hangs_after_complete_in_and_rolls_back_holds_up_nobody(d
     hangs_after_complete_in(db, false).await;
 }
 
-/// Keeps a worker so busy that it wants to say so in its row.
+/// Keeps a worker so busy that it wants to clear the idle flag in its row.
 async fn busy_for(db: &Db, time: Duration) {
     let (mut conn, begun) = (db.conn().await, Instant::now());
     while begun.elapsed() < time {
@@ -133,9 +133,9 @@ async fn busy_for(db: &Db, time: Duration) {
     }
 }
 
-async fn a_lock_on_the_workers_row_is_told_when_it_lasts(db: Db) {
+async fn a_long_lock_on_the_workers_row_is_logged(db: Db) {
     const TOLD: &str = "another session has locked the row of this worker";
-    // Its heartbeat, too, writes that row, and does not wait for this lock while the test lasts.
+    // The heartbeat also updates this row. With this lease it does not wait for the lock during the test.
     let start = || Process::worker(env!("CARGO_BIN_EXE_worker-app"), db.url(), ["run", "--lease", "60s"]);
     for (locked, is_told) in [(Duration::from_secs(3), false), (Duration::from_secs(8), true)] {
         let mut worker = start();
@@ -153,7 +153,8 @@ async fn a_lock_on_the_workers_row_is_told_when_it_lasts(db: Db) {
     }
 }
 
-/// However long the database refuses what a worker still has to write, its end has a bound: a supervisor is waiting.
+/// However long the database refuses the last writes of a worker, its shutdown has a time limit, because a supervisor
+/// waits for it.
 async fn a_row_that_stays_locked_holds_up_a_shutdown_for_seconds_only(db: Db) {
     const BOUND: Duration = Duration::from_secs(8);
     let (probe, mut events) = Probe::new();
@@ -169,7 +170,7 @@ async fn a_row_that_stays_locked_holds_up_a_shutdown_for_seconds_only(db: Db) {
 }
 
 support::on_postgres! {
-    a_lock_on_the_workers_row_is_told_when_it_lasts,
+    a_long_lock_on_the_workers_row_is_logged,
     a_locked_row_holds_up_its_own_job_and_no_other,
     a_row_that_stays_locked_holds_up_a_shutdown_for_seconds_only,
     a_row_that_was_deleted_behind_its_lock_is_a_lost_lease,

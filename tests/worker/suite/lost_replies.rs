@@ -1,4 +1,4 @@
-//! The database does as it is told, and the answer is lost on the way: nobody may wait for ever for what was done.
+//! The database executes a statement and the reply is lost on the way. What was done must not wait for ever.
 
 use std::any::TypeId;
 use std::sync::Arc;
@@ -16,23 +16,23 @@ use support::{Db, Probe, Running, registry};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// A storage whose answers get lost, so many times, after the work was done.
+/// A storage that loses replies, so many times, after the work was done.
 struct Lossy {
     inner: Arc<dyn Storage>,
     claims: AtomicUsize,
     finishes: AtomicUsize,
-    /// Carries the lost claims out only now, when the worker has long looked for what they may have left.
+    /// Executes the lost claims only after this time, when the worker has long searched for what they may have left.
     late: Option<Duration>,
-    /// Holds back the answer to a claim that brought something until it is let go; once.
+    /// Holds back the reply to a claim that returned jobs until it is released. It does so once.
     held_back: Option<Arc<Notify>>,
     holds_back: Arc<AtomicBool>,
-    /// Such a claim is on its way, and leaves no job for others.
+    /// A late claim is not executed yet. Meanwhile other claims return nothing, so that the job is left for it.
     under_way: Arc<AtomicBool>,
-    /// Refuses so many completions, whatever is tried;
+    /// Refuses so many completions, whatever is tried,
     refusals: AtomicUsize,
-    /// of these jobs only, if there are any.
+    /// but only those of these jobs, if there are any here.
     refused: Vec<JobId>,
-    /// How often it did.
+    /// How many it has refused.
     refused_so_far: Arc<AtomicUsize>,
 }
 
@@ -182,7 +182,7 @@ async fn once(ctx: &JobContext, State(probe): State<Probe>) {
     probe.say(ctx, "ran");
 }
 
-/// Runs five jobs on a storage that loses these answers; each must run once, without a failure.
+/// Runs five jobs on a storage that loses these replies. Each must run once, without a failure.
 async fn five_jobs_run_once(db: Db, claims: usize, finishes: usize, late: Option<Duration>) {
     let (probe, mut events) = Probe::new();
     let ids = db.conn().await.enqueue_all((0..5).map(|_| Once {})).await;
@@ -209,8 +209,8 @@ async fn a_claim_carried_out_long_after_it_was_given_up_keeps_no_job(db: Db) {
     five_jobs_run_once(db, 1, 0, Some(Duration::from_secs(2))).await;
 }
 
-/// What ran under a dead id could not be told to stop.
-async fn the_answer_to_a_claim_of_an_id_that_was_declared_dead_runs_nothing(db: Db) {
+/// A handler that ran under a dead worker id could not be asked to stop.
+async fn a_claim_under_an_id_that_was_declared_dead_runs_no_job(db: Db) {
     let (probe, mut events) = Probe::new();
     let id = db.enqueue(Once {}).await;
     let let_go = Arc::new(Notify::new());
@@ -235,7 +235,7 @@ async fn a_finish_whose_answer_was_lost_is_not_a_lost_lease(db: Db) {
 
 async fn outcomes_that_the_database_refuses_for_good_discard_their_jobs_and_hold_nobody_up(db: Db) {
     let (probe, mut events) = Probe::new();
-    // Many more than are tried in a row, and one of the same batch in their midst that is well.
+    // Many more than are tried in a row. One job among them, in the same batch, can be written.
     let mut ids = db.conn().await.enqueue_all((0..13).map(|_| Once {})).await;
     let well = ids.remove(6);
     let lossy = Lossy { refusals: usize::MAX.into(), refused: ids.clone(), ..Lossy::losing(&db, 0, 0) };
@@ -246,7 +246,7 @@ async fn outcomes_that_the_database_refuses_for_good_discard_their_jobs_and_hold
     db.await_state(well, JobState::Completed).await;
     assert!(begun.elapsed() < Duration::from_secs(2), "it waited {:?} for its end", begun.elapsed());
     loop {
-        // That others are written shows that it is the jobs' own fault.
+        // Other jobs can be written, which shows that the refusals are caused by the jobs themselves.
         let asked = Instant::now();
         let others = db.conn().await.enqueue_all([Once {}]).await;
         db.await_state(others[0], JobState::Completed).await;
@@ -281,7 +281,8 @@ async fn what_the_database_refuses_for_a_while_is_written_later(db: Db) {
     refused_for_a_while(db, Duration::from_secs(3)).await;
 }
 
-/// How long it is tried is counted in leases, and a lease may be as long as a builder says. PostgreSQL refuses such a worker.
+/// The time for which a finish is repeated is measured in leases, and a builder may set any lease. PostgreSQL refuses
+/// such a worker.
 #[test]
 fn what_is_refused_for_a_while_under_an_endless_lease_is_written_later() {
     support::run(Db::sqlite(), |db| refused_for_a_while(db, Duration::MAX));
@@ -306,5 +307,5 @@ support::on_each_database! {
     a_claim_whose_answer_was_lost_runs_all_the_same,
     a_claim_carried_out_long_after_it_was_given_up_keeps_no_job,
     a_finish_whose_answer_was_lost_is_not_a_lost_lease,
-    the_answer_to_a_claim_of_an_id_that_was_declared_dead_runs_nothing,
+    a_claim_under_an_id_that_was_declared_dead_runs_no_job,
 }

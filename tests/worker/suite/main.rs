@@ -1,4 +1,4 @@
-//! The worker's runtime: what becomes of jobs, whatever their handlers, their workers and their database do.
+//! The worker's runtime: what happens to jobs, whatever their handlers, their workers and their database do.
 //!
 //! PostgreSQL's tests need a server of their own: run them with `cargo xtask test`.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]

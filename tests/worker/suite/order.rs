@@ -1,4 +1,4 @@
-//! Which job runs when: concurrency per queue, priorities, and the time a job asked for.
+//! Which job runs when: concurrency per queue, priorities, and the time for which a job is scheduled.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use diesel_jobs::{Job as _, JobContext, JobState, State, job};
 use support::{Db, Probe, Running, registry};
 use tokio::sync::Barrier;
 
-/// How many run together, now and at most.
+/// How many run at the same time, now and at most.
 #[derive(Default)]
 struct Together {
     now: AtomicUsize,
@@ -27,7 +27,7 @@ impl Together {
     }
 }
 
-/// Nobody leaves before as many are inside as the queue allows.
+/// No handler leaves before as many are inside as the queue allows.
 #[derive(Clone)]
 struct Wide(Arc<Together>, Arc<Barrier>);
 
@@ -85,13 +85,13 @@ async fn higher_priorities_run_first_and_ties_in_the_order_of_their_time(db: Db)
     assert_eq!(ran, expected.into_iter().map(|(_, id)| id).collect::<Vec<_>>());
 }
 
-/// The poll of this worker is far too long to meet the time by chance.
+/// The poll interval of this worker is far too long to match the time by chance.
 async fn a_delayed_job_is_neither_early_nor_late(db: Db) {
     let (probe, mut events) = Probe::new();
     let worker = Running::start(db.worker(registry![Tells]).state(probe).poll(Duration::from_secs(20)));
     let now = db.enqueue(Tells {}).await;
     assert_eq!(events.next().await.job, now, "the worker is up");
-    // Enqueued while the worker sleeps, the later one first.
+    // Both are enqueued while the worker is idle, the later one first.
     let mut conn = db.conn().await;
     let later = conn.enqueue(Tells {}.run_at(Utc::now() + TimeDelta::milliseconds(900))).await;
     let sooner = conn.enqueue(Tells {}.delay(Duration::from_millis(500))).await;
@@ -117,7 +117,8 @@ async fn a_time_in_the_past_is_now(db: Db) {
 #[job(queue = "idle")]
 async fn never_comes() {}
 
-/// A queue with nothing in it is claimed for while the other is full. Slots that are freed during that claim count.
+/// The worker claims for an empty queue while the other queue has no free slot. Slots that become free during that
+/// claim must be used.
 async fn an_idle_queue_beside_does_not_make_a_busy_one_wait_for_polls(db: Db) {
     let narrow = Arc::<Together>::default();
     db.conn().await.enqueue_all((0..300).map(|_| GoesNarrow {})).await;

@@ -1,4 +1,4 @@
-//! The database ends every connection of the worker, again and again: jobs are neither lost nor run twice.
+//! The database ends every connection of the worker, several times. Jobs are neither lost nor run twice.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ async fn short(ctx: &JobContext, State(probe): State<Probe>) {
 const OTHERS: &str = "select count(*) as number from pg_stat_activity
      where datname = current_database() and pid <> pg_backend_pid()";
 
-/// Ends all connections to this database but the one that asks; answers how many.
+/// Ends all connections to this database except the one that asks. Returns how many.
 async fn end_connections(conn: &mut Conn) -> i64 {
     conn.number(
         "select count(pg_terminate_backend(pid)) as number from pg_stat_activity
@@ -30,7 +30,7 @@ async fn ended_connections_lose_no_job_and_repeat_none(db: Db) {
     let mut conn = db.conn().await;
     conn.enqueue_all((0..JOBS).map(|_| Short {})).await;
     let worker = Running::start(db.worker(registry![Short]).state(probe).concurrency(4).lease(Duration::from_secs(3)));
-    // Each time while the worker is at work, which it has just said, and is connected again.
+    // Each time the worker has jobs, which it has just reported, and is connected again.
     let mut ended = 0;
     for _ in 0..8 {
         for _ in 0..20 {
@@ -46,14 +46,15 @@ async fn ended_connections_lose_no_job_and_repeat_none(db: Db) {
         .await;
     assert!(worker.handle().is_healthy());
     worker.stop().await;
-    // A claim whose answer was lost is a lease that nobody knows of. It counts as lost time, not as a failure.
+    // A claim whose reply was lost is a lease that no worker knows of. It delays the job, and is not counted as a
+    // failure.
     let unclean = "select count(*) as number from jobs.job where attempt <> 1 or crashes <> 0";
     assert_eq!(db.number(unclean).await, 0, "no attempt was lost or repeated");
     let again = events.rest().len() + 8 * 20;
     assert_eq!(again, JOBS, "each job started once");
 }
 
-/// The idle worker's listener is among what was ended.
+/// The connections that are ended include that of the idle worker's listener.
 async fn an_idle_worker_hears_of_jobs_again_after_its_connections_were_ended(db: Db) {
     let (probe, mut events) = Probe::new();
     let mut conn = db.conn().await;

@@ -1,4 +1,4 @@
-//! What a handler may answer, and what becomes of its job.
+//! The results that a handler may return, and what happens to its job.
 
 use std::time::Duration;
 
@@ -121,7 +121,7 @@ async fn max_attempts_of_a_single_job_win_over_its_kinds(db: Db) {
     assert_eq!((job.state, job.attempt, failures.len()), (JobState::Discarded, 1, 1));
 }
 
-/// Runs the first attempts of these jobs; answers how long each will wait for its second, by the database's clock.
+/// Runs the first attempts of these jobs. Returns how long each waits for its second one, by the database's clock.
 async fn waits(db: &Db, registry: diesel_jobs::Registry, ids: &[diesel_jobs::JobId]) -> Vec<TimeDelta> {
     let worker = Running::start(db.worker(registry));
     db.await_number(ids.len().try_into().unwrap(), "select count(distinct job_id) as number from jobs.job_error").await;
@@ -135,7 +135,7 @@ async fn waits(db: &Db, registry: diesel_jobs::Registry, ids: &[diesel_jobs::Job
     waits
 }
 
-/// The failure and the new start are written by two statements, and the clock ticks between them.
+/// Allows a difference of a second: two statements write the failure and the new `run_at`, at different times.
 fn is_about(wait: TimeDelta, seconds: i64) -> bool {
     (TimeDelta::seconds(-1)..TimeDelta::seconds(1)).contains(&(wait - TimeDelta::seconds(seconds)))
 }
@@ -158,7 +158,7 @@ async fn an_exponential_backoff_spreads_jobs_below_its_ceiling(db: Db) {
     let mut waits = waits(&db, registry![WaitsLongerAndLonger], &ids).await;
     waits.sort_unstable();
     assert!(waits[29] <= TimeDelta::seconds(101), "{waits:?}");
-    // Thirty uniform draws from 100 s that lie within 30 s of each other: less than once in 10^13 runs.
+    // All 30 uniform draws from 100 s lie within 30 s of each other less than once in 10^13 runs.
     assert!(waits[29] - waits[0] > TimeDelta::seconds(30), "{waits:?}");
 }
 

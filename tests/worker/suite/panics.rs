@@ -1,4 +1,5 @@
-//! A handler that panics fails its attempt, with what it said and where; the worker and the slot live on.
+//! A handler that panics fails its attempt. The failure has the panic's message and place. The worker and the slot can
+//! still be used.
 
 use diesel_jobs::{AttemptError, FailureKind, Job, JobId, JobState, NewJob, Registry, job};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -49,7 +50,7 @@ async fn panics_in_drop_when_stopped() {
     std::future::pending().await
 }
 
-/// Cannot be read back.
+/// Panics when it is deserialized.
 #[derive(Serialize)]
 struct Trap;
 
@@ -67,7 +68,7 @@ async fn takes_a_trap(trap: Trap) {
 #[job]
 async fn fine() {}
 
-/// Runs a panicking job and a good one through the same slot; answers the stored failure.
+/// Runs a panicking job and a good one in the same slot. Returns the stored failure.
 async fn failure_of(db: &Db, registry: Registry, job: impl Into<diesel_jobs::JobBuilder>) -> AttemptError {
     let id: JobId = db.enqueue(job.into()).await;
     let after = db.enqueue(Fine {}.priority(-1)).await;
@@ -80,7 +81,7 @@ async fn failure_of(db: &Db, registry: Registry, job: impl Into<diesel_jobs::Job
     failures.remove(0)
 }
 
-/// Says what happened and where.
+/// Checks that the failure has the panic's message and place.
 fn tells(failure: &AttemptError, message: &str) {
     assert_eq!(failure.kind, FailureKind::Panic, "{failure:?}");
     assert!(failure.message.contains(message) && failure.message.contains("panics.rs:"), "{failure:?}");

@@ -1,4 +1,5 @@
-//! A handler that completes its job in a transaction of its own and leaves the commit to a second phase (`prepare transaction`).
+//! A handler that completes its job in a transaction of its own, and prepares that transaction for a later commit
+//! (`prepare transaction`).
 
 use std::time::Duration;
 
@@ -6,7 +7,7 @@ use diesel_async::{AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnectio
 use diesel_jobs::{CompleteIn as _, JobContext, JobError, JobId, JobState, State, job};
 use support::{Db, Events, Probe, Running, registry};
 
-/// How the handler reaches the database.
+/// The database's URL, for the handler.
 #[derive(Clone)]
 struct Url(String);
 
@@ -27,10 +28,11 @@ async fn prepares(
     Ok(())
 }
 
-/// A worker whose handler has ended, with its transaction prepared; another worker would take the job if it were free.
+/// Starts two workers. Returns when a handler has ended with its transaction prepared. The other worker would claim the
+/// job if it were available.
 async fn prepared(db: &Db) -> (JobId, String, [Running; 2], Events) {
     let (probe, mut events) = Probe::new();
-    // One name space for the whole server.
+    // The names of prepared transactions are shared by the whole server.
     let name = db.url().rsplit('/').next().unwrap().replace(|c: char| !c.is_ascii_alphanumeric(), "_");
     let id = db.enqueue(Prepares { name: name.clone() }).await;
     let worker = async || {
@@ -40,7 +42,7 @@ async fn prepared(db: &Db) -> (JobId, String, [Running; 2], Events) {
     };
     let workers = [worker().await, worker().await];
     events.expect("prepared").await;
-    // Several looks of the reconciler, the rescuer and the finish.
+    // Long enough for several runs of the reconciler, of the rescuer and of the finish.
     tokio::time::sleep(Duration::from_secs(3)).await;
     let (job, failures) = db.show(id).await;
     assert_eq!((job.state, job.attempt, failures.len()), (JobState::Running, 1, 0), "undecided, and said of nobody");

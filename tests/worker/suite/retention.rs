@@ -1,4 +1,4 @@
-//! How long finished jobs stay.
+//! How long ended jobs are kept.
 
 use std::time::Duration;
 
@@ -24,8 +24,8 @@ async fn a_job_that_is_not_retained_is_gone_with_its_errors_when_it_completes(db
     assert_eq!(db.number("select count(*) as number from jobs.job_error").await, 0);
 }
 
-/// The pruner looks about once a minute: this test takes as long.
-async fn the_worker_prunes_what_has_had_its_time_and_nothing_else(db: Db) {
+/// The pruner runs about once a minute, so this test takes as long.
+async fn the_worker_prunes_expired_jobs_and_nothing_else(db: Db) {
     let stays = db.enqueue(Stays {}).await;
     db.conn().await.enqueue_all((0..5).map(|_| StaysAMoment {})).await;
     let retention = Retention { completed: Duration::from_millis(1), ..Retention::default() };
@@ -44,5 +44,5 @@ async fn the_worker_prunes_what_has_had_its_time_and_nothing_else(db: Db) {
 
 support::on_each_database! {
     a_job_that_is_not_retained_is_gone_with_its_errors_when_it_completes,
-    the_worker_prunes_what_has_had_its_time_and_nothing_else,
+    the_worker_prunes_expired_jobs_and_nothing_else,
 }

@@ -1,4 +1,4 @@
-//! What the database, the role or an administrator do to the sessions of a worker.
+//! What the database, the role or an administrator can do to the sessions of a worker.
 
 use std::time::Duration;
 
@@ -44,7 +44,8 @@ fn session_blocking(
 struct Kind {
     registry: Registry,
     job: fn(bool) -> JobBuilder,
-    /// What is known of a session that was ended while nobody asked it anything. libpq keeps the server's word to itself.
+    /// The known message of a session that the server ended while no statement ran. libpq does not return the server's
+    /// message.
     last_word: &'static str,
 }
 
@@ -69,7 +70,8 @@ async fn set(db: &Db, setting: &str) {
     db.execute(&sql).await;
 }
 
-/// Among serializable transactions reads conflict with writes. A worker's are none of them, whatever the default is.
+/// Among serializable transactions, reads conflict with writes. A worker's transactions are never serializable,
+/// whatever the default is.
 async fn a_users_serializable_enqueue_does_not_fail_because_of_a_worker(db: Db) {
     set(&db, "default_transaction_isolation = serializable").await;
     let storage = db.again().await.storage;
@@ -78,7 +80,7 @@ async fn a_users_serializable_enqueue_does_not_fail_because_of_a_worker(db: Db) 
     storage.register(&WorkerInfo { id: worker, host: "here".into(), pid: 1, queues: vec![], lease }).await.unwrap();
     let mut conn = AsyncPgConnection::establish(db.url()).await.unwrap();
     conn.batch_execute("begin").await.unwrap();
-    // It reads whether somebody sleeps, and writes what claims read.
+    // The enqueue reads whether a worker is idle, and writes what claims read.
     SessionAsync { waits: false }.enqueue(&mut conn).await.unwrap();
     storage.set_idle(worker, true).await.unwrap();
     let claim = Claim {
@@ -90,7 +92,7 @@ async fn a_users_serializable_enqueue_does_not_fail_because_of_a_worker(db: Db) 
     assert_eq!(storage.claim(&claim).await.unwrap().len(), 1);
 }
 
-async fn what_the_server_said_last_is_in_the_stored_error(db: Db, kind: Kind) {
+async fn the_servers_last_message_is_in_the_stored_error(db: Db, kind: Kind) {
     set(&db, "idle_in_transaction_session_timeout = 100").await;
     let id = db.enqueue((kind.job)(true)).await;
     let (probe, mut events) = Probe::new();
@@ -106,14 +108,14 @@ async fn what_the_server_said_last_is_in_the_stored_error(db: Db, kind: Kind) {
     assert_eq!(db.effects("one").await, 0);
 }
 
-/// A read-only default is for people; a job that may not be finished cannot run.
+/// A read-only default is meant for people. A job that could not be finished could not run.
 async fn limits_and_defaults_of_the_database_do_not_keep_a_job_from_ending(db: Db, kind: Kind) {
     for setting in
         ["lock_timeout = 1", "default_transaction_isolation = 'repeatable read'", "default_transaction_read_only = on"]
     {
         set(&db, setting).await;
     }
-    // As an application with a right mind does.
+    // As an application on such a database must.
     let mut conn = AsyncPgConnection::establish(db.url()).await.unwrap();
     conn.batch_execute("set default_transaction_read_only = off").await.unwrap();
     let id = (kind.job)(false).enqueue(&mut conn).await.unwrap();
@@ -143,7 +145,7 @@ async fn activity_tells_which_job_holds_a_lock(db: Db, kind: Kind) {
     worker.stop().await;
 }
 
-/// A server that was restarted, or an administrator, closed what rested in the pool.
+/// A restart of the server, or an administrator, has closed the idle connections of the pool.
 async fn closed_connections_of_the_pool_cost_no_attempt(db: Db, kind: Kind) {
     let (probe, mut events) = Probe::new();
     let worker = Running::start(db.worker(kind.registry).state(probe));
@@ -173,7 +175,7 @@ async fn futures(db: &Db, job: fn(bool) -> JobBuilder, jobs: usize) -> Vec<diese
 support::on_postgres! { a_users_serializable_enqueue_does_not_fail_because_of_a_worker }
 
 on_each_connection! {
-    what_the_server_said_last_is_in_the_stored_error,
+    the_servers_last_message_is_in_the_stored_error,
     limits_and_defaults_of_the_database_do_not_keep_a_job_from_ending,
     activity_tells_which_job_holds_a_lock,
     closed_connections_of_the_pool_cost_no_attempt,

@@ -1,4 +1,5 @@
-//! A worker of several queues claims for those that have room. What happens to the others meanwhile counts.
+//! A worker of several queues claims for those with free slots. Slots of other queues that become free during the claim
+//! must be used, too.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ async fn held(ctx: &JobContext, State(probe): State<Probe>) {
     probe.pass().await;
 }
 
-/// Whatever else happens during that claim, and though nothing will ever wake the worker again.
+/// The slot must be filled although no notification follows.
 async fn a_slot_freed_while_another_queue_is_claimed_for_is_filled(db: Db) {
     const CLAIMS: &str = "select count(*) as number from pg_stat_activity where datname = current_database()
         and wait_event_type = 'Lock' and query like 'with claimed%'";
@@ -29,7 +30,7 @@ async fn a_slot_freed_while_another_queue_is_claimed_for_is_filled(db: Db) {
     db.execute("select pg_notify('jobs', 'idle')").await;
     db.await_number(1, CLAIMS).await;
     events.open(1);
-    // The handler ends, and its slot is free, before the claim of the other queue comes back.
+    // The handler ends and its slot becomes free before the claim for the other queue returns.
     tokio::time::sleep(Duration::from_millis(300)).await;
     obstacle.execute("commit").await;
     events.expect("started").await;

@@ -1,4 +1,4 @@
-//! Stopping a worker: running jobs may end, unfinished ones go back, and no attempt is lost.
+//! The shutdown of a worker: running jobs may end, unfinished ones are given back, and no attempt is lost.
 
 use std::time::{Duration, Instant};
 
@@ -67,7 +67,7 @@ async fn a_handler_that_listens_is_asked_to_stop_and_its_error_is_no_failure(db:
     assert_eq!((job.state, job.attempt, failures.len()), (JobState::Available, 0, 0));
 }
 
-async fn a_second_word_ends_the_grace(db: Db) {
+async fn a_second_request_ends_the_grace_period(db: Db) {
     let (probe, mut events) = Probe::new();
     let id = db.enqueue(Held {}).await;
     let worker = Running::start(db.worker(registry![Held]).state(probe).grace(Duration::from_secs(600)));
@@ -81,7 +81,7 @@ async fn a_second_word_ends_the_grace(db: Db) {
     assert_eq!((job.state, job.attempt), (JobState::Available, 0));
 }
 
-async fn a_thread_that_hears_nothing_does_not_hold_up_the_shutdown(db: Db) {
+async fn a_blocked_thread_does_not_delay_the_shutdown(db: Db) {
     let (probe, mut events) = Probe::new();
     let id = db.enqueue(Deaf {}).await;
     let worker = Running::start(db.worker(registry![Deaf]).state(probe).grace(Duration::from_millis(100)));
@@ -109,7 +109,7 @@ support::on_each_database! {
     a_drain_lets_running_jobs_end_and_takes_no_new_ones,
     unfinished_jobs_go_back_when_the_grace_is_over,
     a_handler_that_listens_is_asked_to_stop_and_its_error_is_no_failure,
-    a_second_word_ends_the_grace,
-    a_thread_that_hears_nothing_does_not_hold_up_the_shutdown,
+    a_second_request_ends_the_grace_period,
+    a_blocked_thread_does_not_delay_the_shutdown,
     what_was_given_back_is_run_by_the_next_worker,
 }

@@ -1,4 +1,4 @@
-//! Whoever traces a worker sees each verb of its storage, and how long it took.
+//! Each verb of a worker's storage has a span with its duration.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +16,7 @@ use tracing_subscriber::registry::LookupSpan;
 #[job]
 async fn nothing() {}
 
-/// The longest time of each verb, in milliseconds.
+/// The longest duration of each verb, in milliseconds.
 #[derive(Clone, Default)]
 struct Verbs(Arc<Mutex<BTreeMap<String, f64>>>);
 
@@ -65,7 +65,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Verbs {
 async fn each_verb_has_a_span_with_its_time(db: Db) {
     let verbs = Verbs::default();
     let listening = verbs.clone();
-    // All on one thread, which is the one that listens.
+    // Everything runs on one thread, because the subscriber is set for one thread.
     let run = tokio::task::spawn_blocking(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let _guard = subscriber::set_default(tracing_subscriber::registry().with(listening));

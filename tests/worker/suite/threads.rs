@@ -1,4 +1,4 @@
-//! Plain functions that follow one another on one thread: each attempt is its own.
+//! Plain functions that run one after another on one thread. Each attempt is separate.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ async fn not_plain(ctx: &JobContext, State(probe): State<Probe>) {
     probe.say(ctx, "not plain");
 }
 
-/// With an attempt to spare: the last one is not claimed ahead.
+/// It has two attempts, because a job at its last attempt is not prefetched.
 #[job(timeout = "200ms", max_attempts = 2, backoff = "fixed(1h)")]
 fn stuck(ctx: &JobContext, State(probe): State<Probe>) {
     probe.say(ctx, "stuck");
@@ -29,14 +29,15 @@ fn panicking(ctx: &JobContext, State(probe): State<Probe>) {
     panic!("job {} is no good", ctx.id())
 }
 
-/// Of the first the worker learns that they are short; the others, and what comes after them, it prefetches together.
+/// With the first jobs the worker measures that they are short. The others, and what comes after them, it prefetches
+/// together.
 const MANY: usize = 40;
 
 async fn short_ones(db: &Db) -> Vec<JobId> {
     db.conn().await.enqueue_all((0..MANY).map(|_| Short {})).await
 }
 
-async fn one_that_follows_many_is_ended_by_its_timeout_and_keeps_the_slot(db: Db) {
+async fn a_job_after_many_on_its_thread_is_ended_by_its_timeout_and_keeps_the_slot(db: Db) {
     let first = short_ones(&db).await;
     let long = db.enqueue(Stuck {}).await;
     let last = db.enqueue(Short {}).await;
@@ -58,7 +59,7 @@ async fn one_that_follows_many_is_ended_by_its_timeout_and_keeps_the_slot(db: Db
     assert_eq!((stats.completed, stats.retried), (MANY as u64 + 1, 1));
 }
 
-async fn one_that_follows_many_is_given_back_at_the_end_of_the_grace(db: Db) {
+async fn a_job_after_many_on_its_thread_is_given_back_at_the_end_of_the_grace_period(db: Db) {
     let first = short_ones(&db).await;
     let long = db.enqueue(Stuck {}).await;
     let (probe, mut events) = Probe::new();
@@ -76,8 +77,8 @@ async fn one_that_follows_many_is_given_back_at_the_end_of_the_grace(db: Db) {
     assert_eq!((record.state, record.attempt), (JobState::Available, 0));
 }
 
-/// Whatever prefetched job comes next runs, on what it needs.
-async fn failures_and_other_handlers_among_them_are_no_hindrance(db: Db) {
+/// The next prefetched job runs whatever it is, with what it needs.
+async fn failures_and_other_handlers_do_not_stop_the_jobs_after_them(db: Db) {
     let mut ids = Vec::new();
     for round in 0..MANY / 4 {
         ids.push((db.enqueue(Short {}).await, JobState::Completed));
@@ -102,7 +103,7 @@ async fn failures_and_other_handlers_among_them_are_no_hindrance(db: Db) {
 }
 
 support::on_each_database! {
-    one_that_follows_many_is_ended_by_its_timeout_and_keeps_the_slot,
-    one_that_follows_many_is_given_back_at_the_end_of_the_grace,
-    failures_and_other_handlers_among_them_are_no_hindrance,
+    a_job_after_many_on_its_thread_is_ended_by_its_timeout_and_keeps_the_slot,
+    a_job_after_many_on_its_thread_is_given_back_at_the_end_of_the_grace_period,
+    failures_and_other_handlers_do_not_stop_the_jobs_after_them,
 }

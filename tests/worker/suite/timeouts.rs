@@ -1,4 +1,4 @@
-//! An attempt that takes too long: recorded as such, and its slot taken until it has really ended.
+//! An attempt that takes too long is recorded as such. Its slot is occupied until it has really ended.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,7 +32,7 @@ fn holds_its_thread(ctx: &JobContext, State(probe): State<Probe>) {
     probe.say(ctx, if ctx.is_cancelled() { "ended, asked to" } else { "ended" });
 }
 
-/// Ends the handler below; a state, so that each test has its own.
+/// Ends the handler below. It is a state, so that each test has its own.
 #[derive(Clone, Default)]
 struct Enough(Arc<AtomicBool>);
 
@@ -81,7 +81,7 @@ async fn a_blocking_handler_is_recorded_and_keeps_its_slot_until_it_ends(db: Db)
     let next = db.enqueue(Quick {}).await;
     db.await_state(slow, JobState::Discarded).await;
     assert_eq!(db.failures(slow).await[0].kind, FailureKind::Timeout);
-    // Five polls of the worker: time enough to claim, if the slot were free.
+    // Five poll intervals of the worker: long enough to claim the job if the slot were free.
     tokio::time::sleep(Duration::from_millis(250)).await;
     assert_eq!(db.record(next).await.state, JobState::Available, "the only slot is still taken");
     events.open(1);
@@ -113,7 +113,7 @@ async fn a_handler_that_never_yields_is_recorded_while_others_go_on(db: Db) {
     assert_eq!(worker.stop().await.completed, others.len() as u64 + 1);
 }
 
-/// Without a limit of its own.
+/// Has no time limit of its own.
 #[job(max_attempts = 1)]
 async fn hangs(ctx: &JobContext, State(probe): State<Probe>) {
     probe.say(ctx, "hangs");

@@ -1,4 +1,4 @@
-//! TLS to PostgreSQL, as the URL asks for it: the server itself says whether the worker's lines are encrypted.
+//! TLS to PostgreSQL, as the URL asks for it. The server reports whether the worker's connections are encrypted.
 
 use diesel_jobs::{Database, Worker, job};
 use support::{Db, registry};
@@ -10,12 +10,13 @@ fn authority() -> String {
     std::env::var("JOBS_TEST_CA").expect("JOBS_TEST_CA is set by `cargo xtask test`")
 }
 
-/// The database's URL with these parameters; `localhost`, because certificates name hosts.
+/// The database's URL with these parameters, for the host `localhost`, because certificates contain names of hosts.
 fn with(db: &Db, parameters: &str) -> String {
     format!("{}&{parameters}", db.url().replace("@127.0.0.1:", "@localhost:"))
 }
 
-/// Runs a worker on the URL, looks at it from outside while it runs: answers its lines, encrypted and not.
+/// Runs a worker on the URL. Returns how many of its connections are encrypted, and how many are not, as the server
+/// reports.
 async fn lines(db: &Db, url: &str) -> Result<(i64, i64), String> {
     let database = Database::open(url, 2).await.map_err(|error| error.to_string())?;
     let worker = Worker::builder(database.storage).registry(registry![Fine]).build().unwrap();
@@ -30,7 +31,7 @@ async fn lines(db: &Db, url: &str) -> Result<(i64, i64), String> {
         )
     };
     let mut seen = (0, 0);
-    // Claims, the heartbeat, the listener: at least three lines, or the worker has given up.
+    // Claims, the heartbeat and the listener use at least three connections, unless the worker has ended.
     while !running.is_finished() && seen.0 + seen.1 < 3 {
         seen = (conn.number(&count("ssl")).await, conn.number(&count("not ssl")).await);
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
@@ -54,7 +55,7 @@ async fn disable_encrypts_none(db: Db) {
     assert!(encrypted == 0 && plain >= 3, "{encrypted} encrypted, {plain} not");
 }
 
-/// The system's roots do not know the tests' authority.
+/// The system's root certificates do not contain the tests' authority.
 async fn a_wrong_authority_is_refused(db: Db) {
     for mode in ["sslmode=verify-full", "sslmode=verify-ca"] {
         let error = lines(&db, &with(&db, mode)).await.unwrap_err();
@@ -62,7 +63,7 @@ async fn a_wrong_authority_is_refused(db: Db) {
     }
 }
 
-/// The certificate names `localhost`, not the host that this URL says it talks to.
+/// The certificate is for `localhost`, and not for the host in this URL.
 async fn a_certificate_for_another_name_is_refused_by_verify_full_only(db: Db) {
     let url = |mode: &str| {
         let url = db.url().replace("@127.0.0.1:", "@db.example.org:");

@@ -1,4 +1,4 @@
-//! What the database says at the end of a handler's transaction, when its finish and its commit are under way.
+//! What the database can reply at the end of a handler's transaction, when its finish and its commit are in progress.
 
 use diesel::PgConnection;
 use diesel::connection::SimpleConnection as _;
@@ -61,7 +61,7 @@ fn blocking_kind() -> Kind {
 
 const EFFECT: &str = "insert into effect (name) values ('written')";
 
-/// What the application left to the commit to check is the handler's to have got right.
+/// The application has deferred a constraint to the commit, so a violation is a failure of the handler.
 async fn a_constraint_that_waited_for_the_commit_fails_the_attempt_with_its_text(db: Db, kind: Kind) {
     db.execute(
         "create table parent (id int primary key);
@@ -86,7 +86,8 @@ async fn a_constraint_that_waited_for_the_commit_fails_the_attempt_with_its_text
     assert_eq!((db.effects("written").await, db.number("select count(*) as number from child").await), (0, 0));
 }
 
-/// Between the finish and the commit, both of which are under way: whether it is committed is for the lease to tell.
+/// The server process dies between the finish and the commit, both of which were sent. The lease shows whether they
+/// were committed.
 async fn a_server_process_that_dies_before_the_commit_leaves_one_effect(db: Db, kind: Kind) {
     db.execute(
         "create sequence deaths;
@@ -108,7 +109,7 @@ async fn a_server_process_that_dies_before_the_commit_leaves_one_effect(db: Db, 
     assert!(failures[0].message.contains("failed around the commit"), "{failures:?}");
 }
 
-/// As a pooler does that nobody noticed.
+/// The session is reset without the worker's knowledge, as by a pooler.
 async fn a_session_that_was_cleared_costs_no_attempt(db: Db, kind: Kind) {
     let id = db.enqueue((kind.job)(&format!("{EFFECT}; deallocate all"), false)).await;
     let (probe, mut events) = Probe::new();
@@ -119,7 +120,7 @@ async fn a_session_that_was_cleared_costs_no_attempt(db: Db, kind: Kind) {
     assert!(db.failures(id).await.is_empty());
 }
 
-/// What is in a savepoint that nobody released was never said to be done.
+/// Writes in a savepoint that the handler did not release do not count as done.
 async fn a_savepoint_left_open_fails_the_attempt_and_holds_nothing(db: Db, kind: Kind) {
     let id = db.enqueue((kind.job)(EFFECT, true)).await;
     let (probe, _events) = Probe::new();
@@ -135,7 +136,7 @@ async fn a_savepoint_left_open_fails_the_attempt_and_holds_nothing(db: Db, kind:
     assert_eq!(db.effects("written").await, 0);
 }
 
-/// One `#[test]` per claim on one kind of connection.
+/// Makes one `#[test]` per function and type of connection.
 macro_rules! on {
     ($($module:ident: $kind:ident),+ ; $claims:tt) => { $( on!(@ $module, $kind, $claims); )+ };
     (@ $module:ident, $kind:ident, { $($claim:ident),+ $(,)? }) => {

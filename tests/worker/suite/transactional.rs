@@ -1,4 +1,4 @@
-//! Handlers that ask for the connection: what they wrote and the end of their job are committed together or not at all.
+//! Handlers that take the connection: their writes and the finish of their job are committed together or not at all.
 
 use std::time::Duration;
 
@@ -17,13 +17,13 @@ enum Then {
     Snooze,
     Fail,
     Panic,
-    /// Waits until the test opens the gate.
+    /// Waits until the test continues it.
     Wait,
-    /// Ignores that the database refused a statement.
+    /// Ignores an error of the database.
     Swallow,
 }
 
-/// Without a name it is refused: names are `not null`.
+/// Returns the SQL of an effect. Without a name it is refused, because the column is `not null`.
 fn effect(ctx: &JobContext, name: &str) -> String {
     format!("insert into effect (name, job) values ({name}, {})", ctx.id())
 }
@@ -128,7 +128,7 @@ fn sqlite_in_time(
     on_a_thread(then, ctx, &probe, conn)
 }
 
-/// The same handler on one kind of connection, without and with a time limit.
+/// The same handler on one type of connection, without and with a time limit.
 struct Kind {
     registry: Registry,
     job: fn(Then) -> JobBuilder,
@@ -155,7 +155,7 @@ fn sqlite_kind() -> Kind {
     }
 }
 
-/// A worker for this kind, and what its handlers say.
+/// Starts a worker for this kind. Returns it with the events of its handlers.
 fn start(db: &Db, kind: Kind) -> (Running, Events) {
     let (probe, events) = Probe::new();
     (Running::start(db.worker(kind.registry).state(probe).lease(Duration::from_secs(3))), events)
@@ -201,13 +201,14 @@ async fn a_panic_rolls_back(db: Db, kind: Kind) {
     fails_with(db, kind, Then::Panic, FailureKind::Panic, "dropped the ledger").await;
 }
 
-/// PostgreSQL does not go on with a transaction after an error: nothing can be committed, and the job is not lost.
+/// PostgreSQL does not continue a transaction after an error. So nothing can be committed, but the job must not be
+/// lost.
 async fn a_database_error_that_the_handler_swallowed_fails_the_attempt(db: Db, kind: Kind) {
     fails_with(db, kind, Then::Swallow, FailureKind::Error, "the handler went on after a statement failed").await;
 }
 
-/// SQLite undoes the one statement and goes on.
-async fn a_database_error_that_the_handler_swallowed_is_its_own_affair(db: Db, kind: Kind) {
+/// SQLite undoes only the failed statement, and continues the transaction.
+async fn a_database_error_that_the_handler_ignored_fails_only_its_statement(db: Db, kind: Kind) {
     let id = db.enqueue((kind.job)(Then::Swallow)).await;
     let (worker, _events) = start(&db, kind);
     db.await_state(id, JobState::Completed).await;
@@ -220,12 +221,13 @@ async fn a_timeout_rolls_back(db: Db, kind: Kind) {
     let (worker, mut events) = start(&db, kind);
     events.expect("written").await;
     if !db.is_postgres() {
-        // The handler holds SQLite's only writer: nothing can be recorded before it ends, and a thread cannot be stopped.
+        // The handler holds SQLite's only write lock. Nothing can be recorded before it ends, and a thread cannot be
+        // stopped.
         tokio::time::sleep(Duration::from_millis(600)).await;
         events.open(1);
     }
     db.await_number(1, "select count(*) as number from jobs.job_error").await;
-    // What a thread does after its time was up is not kept either.
+    // What a thread does after its time limit is rolled back, too.
     events.open(1);
     assert_eq!(worker.stop().await.retried, 1);
     let (job, failures) = db.show(id).await;
@@ -250,7 +252,7 @@ async fn a_shutdown_gives_the_job_back_and_rolls_back(db: Db, kind: Kind) {
     let (worker, mut events) = start(&db, kind);
     events.expect("written").await;
     worker.handle().shutdown_now();
-    // A thread cannot be stopped: it ends, and what it did is not kept.
+    // A thread cannot be stopped. It runs to its end, and what it did is rolled back.
     tokio::time::sleep(Duration::from_millis(700)).await;
     events.open(1);
     assert_eq!(worker.ended().await.released, 1);
@@ -259,7 +261,7 @@ async fn a_shutdown_gives_the_job_back_and_rolls_back(db: Db, kind: Kind) {
     assert_eq!(db.effects("written").await, 0, "rolled back");
 }
 
-/// One `#[test]` per claim on one kind of connection.
+/// Makes one `#[test]` per function, for one type of connection.
 macro_rules! on {
     ($module:ident: $db:ident, $kind:ident { $($claim:ident),+ $(,)? }) => {
         mod $module {
@@ -292,13 +294,13 @@ on!(on_pg_connection: postgres, pg_kind {
     a_shutdown_gives_the_job_back_and_rolls_back,
 });
 
-// A lease cannot be lost inside a transaction of SQLite: it holds the only write lock.
+// A lease cannot be lost during a transaction of SQLite, because the transaction holds the only write lock.
 on!(on_sqlite_connection: sqlite, sqlite_kind {
     effects_and_completion_are_committed_together,
     effects_and_a_snooze_are_committed_together,
     an_error_rolls_back,
     a_panic_rolls_back,
-    a_database_error_that_the_handler_swallowed_is_its_own_affair,
+    a_database_error_that_the_handler_ignored_fails_only_its_statement,
     a_timeout_rolls_back,
     a_shutdown_gives_the_job_back_and_rolls_back,
 });

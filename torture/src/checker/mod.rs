@@ -1,7 +1,8 @@
-//! The oracle: looks at one run, all at rest, and names what broke. A pure function from rows to violations.
+//! The checker: examines the record of a run after all work has ended, and returns what was violated. It is a pure
+//! function from rows to violations.
 //!
-//! One rule per guarantee, each in its own file. A rule that finds nothing in a broken run is worse than none: the tests
-//! beside it break a good run in every way and expect exactly that objection.
+//! Each guarantee has one rule, in a file of its own. A rule that finds nothing in a broken run is worse than no rule.
+//! So the tests break a good run in every way, and expect exactly the matching violation.
 
 mod rules;
 mod story;
@@ -15,20 +16,22 @@ use crate::history::{Effect, Enqueued, Event, Failure, Job, Record};
 pub use story::story;
 pub use violation::{Kind, Violation};
 
-/// What a run promises beyond what every run does.
+/// What a run guarantees in addition to what every run guarantees.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Promise {
-    /// One worker, one slot, all jobs there before it began: they start in the order of their keys.
+    /// The run has one worker with one slot, and all jobs were enqueued before it started. So they start in the order
+    /// of their keys.
     pub in_order: bool,
-    /// Nothing crashed: no attempt is consumed but by the handlers' own failures.
+    /// Nothing crashed. Only the handlers' own failures consume attempts.
     pub no_attempt_consumed: bool,
-    /// The database crashed. The commit of a claim does not wait for the disk, so that a crash may forget it; the product
-    /// grants the same lease number again then, to an attempt beside the one that lost its claim. Accepted only where none
-    /// of the two had begun before the crash, and in two workers: the lease names its worker.
+    /// The database crashed. The commit of a claim does not wait for the disk, so a crash can undo it. The product then
+    /// assigns the same lease number again, while the attempt that lost its claim may still run. This is accepted only
+    /// if neither attempt started before the crash, and only if they run in two processes: a lease also names its
+    /// worker.
     pub claims_may_be_forgotten: bool,
 }
 
-/// One run by number: what the rules look at.
+/// One run, its rows grouped by job number, as the rules read it.
 #[derive(Debug)]
 struct Run<'a> {
     promise: Promise,
@@ -40,7 +43,7 @@ struct Run<'a> {
     failures: HashMap<i64, Vec<&'a Failure>>,
 }
 
-/// Everything in this run that must not be.
+/// Returns all violations in this run.
 pub fn check(record: &Record, promise: Promise) -> Vec<Violation> {
     let run = Run::new(record, promise);
     rules::ALL.iter().flat_map(|rule| rule(&run)).collect()
@@ -67,7 +70,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Each job as the product stores it, with what the application knows of it.
+    /// Returns each stored job together with the application's record of its enqueue. Jobs without such a record are
+    /// left out.
     fn known(&self) -> impl Iterator<Item = (&'a Enqueued, &'a Job)> {
         self.record.jobs.iter().filter_map(|job| Some((*self.enqueued.get(&job.number)?, job)))
     }

@@ -1,10 +1,10 @@
-//! One job's history, for the person who has to find out.
+//! One job's history, to find the cause of a violation.
 
 use std::fmt::Write as _;
 
 use crate::history::Record;
 
-/// Everything that is known of one job, in the order of time.
+/// Returns everything that is recorded about one job: its rows, then its events in the order of time.
 pub fn story(record: &Record, number: i64) -> String {
     let mut lines = Vec::new();
     let jobs: Vec<_> = record.jobs.iter().filter(|job| job.number == number).collect();

@@ -1,4 +1,5 @@
-//! The oracle on trial: it accepts good runs, whatever happened in them, and objects to each broken one as it must.
+//! Tests of the checker: it accepts good runs with any mix of faults, and reports the matching violation for each
+//! broken run.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use proptest::prelude::*;
@@ -9,23 +10,23 @@ use crate::history::{
     CRASH, CommitOutcome, Effect, Ending, Enqueued, Event, Failure, Fault, Job, OpenTransaction, Record,
 };
 
-/// What befell a job before it ended.
+/// How an attempt ended that was not the last one.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Fail,
     Snooze,
     GivenBack,
-    /// Its worker was killed after the start.
+    /// The worker was killed after the handler started.
     Crash,
-    /// Its worker was killed before the start.
+    /// The worker was killed before the handler started.
     CrashWhilePrefetched,
-    /// Its worker was killed after the end, and before anybody knew.
+    /// The worker was killed after the handler ended, before the finish was stored.
     CrashAtTheEnd,
 }
 
 const MAX_ATTEMPTS: u16 = 25;
 
-/// A good run, made step by step.
+/// Builds a good run, job by job.
 struct Maker {
     record: Record,
     clock: DateTime<Utc>,
@@ -61,7 +62,7 @@ impl Maker {
         self.record.failures.push(Failure { job: job.id, attempt, kind: kind.to_owned(), message, at });
     }
 
-    /// Enqueues the next job and runs it to its end.
+    /// Adds the next job, with its attempts and its end.
     fn job(&mut self, transactional: bool, ends: Ending, steps: &[Step]) {
         let number = i64::try_from(self.record.enqueued.len()).unwrap() + 1;
         let mut job = Job {
@@ -128,7 +129,7 @@ impl Maker {
         self.say(job, "start");
         match enqueued.ends {
             Ending::Completed => {
-                // A transaction's time is that of its beginning.
+                // A transactional finish stores the time at which its transaction began.
                 let begun = self.clock;
                 self.say(job, "ok");
                 job.finished_at = Some(if enqueued.transactional { begun } else { self.tick() });
@@ -161,8 +162,9 @@ impl Maker {
     }
 }
 
-/// Five jobs: 1 completed at once, 2 after troubles, 3 transactional after a crash, 4 cancelled, 5 discarded;
-/// and 6, which was rolled back.
+/// Five jobs. 1 completes at its first attempt. 2 completes after a failure, a snooze, a release and a crash. 3 is
+/// transactional and completes after a crash and a failure. 4 is cancelled after a crash. 5 is discarded. The enqueue
+/// of number 6 was rolled back.
 fn good() -> Record {
     let mut maker = Maker::new();
     maker.job(false, Ending::Completed, &[]);
@@ -177,7 +179,7 @@ fn good() -> Record {
     record
 }
 
-/// Breaks the good run; the oracle must object to this, at this job, and to nothing else.
+/// Breaks the good run. The checker must report exactly one violation, of this kind, at this job.
 #[track_caller]
 fn objects(kind: Kind, number: Option<i64>, breaks: impl FnOnce(&mut Record)) {
     objects_to(Promise::default(), kind, number, breaks);
@@ -219,7 +221,7 @@ fn a_lost_job_is_missed() {
 }
 
 #[test]
-fn success_that_nobody_had_is_a_loss() {
+fn an_end_that_no_attempt_reported_is_a_loss() {
     objects(Kind::Lost, Some(1), |record| record.events.retain(|event| event.number != 1));
     objects(Kind::Lost, Some(4), |record| record.events.retain(|event| event.what != "cancel"));
     objects(Kind::Lost, Some(3), |record| record.effects.clear());
@@ -269,16 +271,16 @@ fn stale_writes_are_seen() {
     // The effect of an attempt that lost its lease.
     objects(Kind::StaleWrite, Some(3), |record| record.effects[0].lease = 1);
     objects(Kind::StaleWrite, Some(3), |record| record.effects[0].worker = Uuid::new_v4());
-    // A zombie's finish ended the newer lease: that one's own attempt ended later, or never.
+    // The finish of a zombie was accepted for the newer lease. The attempt under that lease ended later, or never.
     objects(Kind::StaleWrite, Some(1), |record| event(record, 1, "ok").at += TimeDelta::seconds(1));
     objects(Kind::StaleWrite, Some(2), |record| event(record, 2, "ok").lease = 1);
-    // A zombie's success was accepted, and the attempt after it ran on.
+    // The success of a zombie was accepted, and an attempt under a newer lease ran.
     objects(Kind::StaleWrite, Some(1), |record| {
         let mut later = event(record, 1, "start").clone();
         later.lease += 1;
         record.events.push(later);
     });
-    // A zombie's failure counts for the attempt after it.
+    // The failure of a zombie was counted for the attempt after it.
     objects(Kind::StaleWrite, Some(2), |record| record.failures[0].attempt += 1);
 }
 
@@ -291,7 +293,7 @@ fn two_attempts_under_one_lease_are_seen() {
 }
 
 #[test]
-fn a_claim_that_a_crash_forgot_is_accepted_only_if_nobody_had_begun() {
+fn a_claim_that_a_crash_undid_is_accepted_only_if_no_attempt_had_started() {
     let crashed = Promise { claims_may_be_forgotten: true, ..Promise::default() };
     let twice = |record: &mut Record, crash: TimeDelta, elsewhere: bool| {
         let first = event(record, 1, "start").clone();
@@ -314,7 +316,7 @@ fn attempts_are_counted() {
         let at = record.failures.iter().position(|failure| failure.kind == "crash").unwrap();
         record.failures.remove(at);
     });
-    // An attempt that a crash consumed, where nothing was to crash.
+    // A crash consumed an attempt in a run that promises no crash.
     let gentle = Promise { no_attempt_consumed: true, ..Promise::default() };
     objects_to(gentle, Kind::Attempts, Some(2), |record| {
         record.enqueued[3].failures = 1;
@@ -323,7 +325,7 @@ fn attempts_are_counted() {
 }
 
 #[test]
-fn a_worse_job_that_started_first_is_seen() {
+fn a_start_out_of_order_is_seen() {
     let exact = Promise { in_order: true, ..Promise::default() };
     assert_eq!(check(&good(), exact), []);
     objects_to(exact, Kind::Order, Some(1), |record| job(record, 2).priority = 1);
@@ -331,7 +333,7 @@ fn a_worse_job_that_started_first_is_seen() {
 }
 
 #[test]
-fn what_is_not_at_rest_is_seen() {
+fn unfinished_jobs_and_open_transactions_are_seen() {
     objects(Kind::Stuck, Some(1), |record| {
         let job = job(record, 1);
         (job.state, job.finished_at) = ("running".to_owned(), None);
@@ -342,7 +344,7 @@ fn what_is_not_at_rest_is_seen() {
 }
 
 #[test]
-fn what_an_operator_called_off_is_cancelled_without_a_word_and_has_no_effect() {
+fn a_job_that_an_operator_cancels_needs_no_event_and_has_no_effect() {
     let mut maker = Maker::new();
     maker.job(true, Ending::CalledOff, &[Step::Fail]);
     let mut record = maker.record;

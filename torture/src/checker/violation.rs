@@ -1,25 +1,25 @@
-//! What can break, and where.
+//! The kinds of violations, and the job of each.
 
 use std::fmt;
 
-/// What broke.
+/// Which guarantee was violated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// A job that was acknowledged is not there, or ended otherwise than its handler said.
+    /// An acknowledged job does not exist, or it ended in another way than its handler reported.
     Lost,
-    /// A job that was rolled back, or never enqueued, ran or exists; or one exists twice.
+    /// A job exists or ran although its enqueue was rolled back or never happened. Or a job exists twice.
     Phantom,
-    /// A transactional job's effect is there more than once.
+    /// The effect of a transactional job exists more than once.
     DoubleEffect,
-    /// An attempt that did not hold the lease any more wrote something that stands.
+    /// An attempt that no longer held the lease wrote something, and it was kept.
     StaleWrite,
     /// Two attempts ran under one lease.
     SharedLease,
-    /// More attempts than allowed, or a count that is not what happened.
+    /// There were more attempts than allowed, or the count differs from what happened.
     Attempts,
-    /// A job started before a better one.
+    /// A job started before a job that comes earlier in the order.
     Order,
-    /// A job that is neither waiting to be run nor ended, or still there when all should be done.
+    /// A job had not ended at the end of the run.
     Stuck,
     /// A session was left in a transaction.
     OpenTransaction,
@@ -41,14 +41,14 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Something that must not be.
+/// One violation of a guarantee.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// What broke.
+    /// Which guarantee was violated.
     pub kind: Kind,
-    /// The number of the job at which it shows.
+    /// The number of the affected job, if there is one.
     pub number: Option<i64>,
-    /// What was seen.
+    /// What was found.
     pub what: String,
 }
 

@@ -1,11 +1,11 @@
-//! From tables to rows and back.
+//! Writes the rows of a run to its tables, and reads them.
 
 use anyhow::{Context, Result};
 use tokio_postgres::Client;
 
 use super::rows::{CommitOutcome, Effect, Ending, Enqueued, Event, Failure, Fault, Job, OpenTransaction, Record};
 
-/// Writes down what was enqueued, so that it can be looked at beside the rest.
+/// Stores what the application enqueued, so that it can be queried together with the other tables.
 pub async fn save(conn: &Client, enqueued: &[Enqueued]) -> Result<()> {
     fn column<T>(rows: &[Enqueued], value: impl Fn(&Enqueued) -> T) -> Vec<T> {
         rows.iter().map(value).collect()
@@ -26,7 +26,7 @@ pub async fn save(conn: &Client, enqueued: &[Enqueued]) -> Result<()> {
     Ok(())
 }
 
-/// Brings what was written in one database, beside that of the jobs, to the jobs.
+/// Copies the events and faults that were recorded in another database to the database of the jobs.
 pub async fn copy(from: &Client, to: &Client) -> Result<()> {
     for table in ["event", "fault"] {
         let sql = format!("select coalesce(json_agg(t), '[]')::text from torture.{table} as t");
@@ -96,8 +96,9 @@ async fn effects(conn: &Client) -> Result<Vec<Effect>> {
     Ok(rows.iter().map(|row| Effect { number: row.get(0), lease: row.get(1), worker: row.get(2) }).collect())
 }
 
-/// Through the view that people read. Jobs without a number are there to keep workers busy. Its text and not its fields: some
-/// have arguments that PostgreSQL stores and does not take apart.
+/// Reads the jobs through the view that users read. Jobs without a number only keep workers busy, and are left out. The
+/// number is taken from the text of the arguments and not from their JSON fields: PostgreSQL stores some arguments from
+/// which it cannot extract fields.
 async fn jobs(conn: &Client) -> Result<Vec<Job>> {
     let sql = r#"select number, id, state, priority, attempt, crashes, lease, worker, run_at, enqueued_at, finished_at
         from (select substring(args::text from '^\{"work":\{"number":(-?[0-9]+),')::bigint as number, * from jobs.job) job
@@ -136,8 +137,8 @@ async fn faults(conn: &Client) -> Result<Vec<Fault>> {
     Ok(rows.iter().map(|row| Fault { what: row.get(0), pid: row.get(1), at: row.get(2) }).collect())
 }
 
-/// Sessions that have been idle in a transaction for a second: handlers that are still at work are not among them, as
-/// long as this is asked when all work is done.
+/// Returns the sessions that have been idle in a transaction for a second. It is called when all work has ended; before
+/// that, sessions of running handlers could be among them.
 async fn open(conn: &Client) -> Result<Vec<OpenTransaction>> {
     let sql = "select pid, query, extract(epoch from clock_timestamp() - state_change)::float8 from pg_stat_activity
                where datname = current_database() and state like 'idle in transaction%' and state_change < clock_timestamp() - interval '1 second'";

@@ -1,7 +1,7 @@
-//! The workers' end: what a handler says is in the database before it goes on.
+//! The workers' part of the history: each event of a handler is in the database before the handler continues.
 //!
-//! One connection per process, and one insert for all that was said while the last one was under way. What may not have
-//! arrived is said again, under the same id, for as long as the server is away.
+//! Each process has one connection. One insert stores all events that were reported while the last insert ran. Events
+//! that may not have arrived are sent again, under the same id, until the server is back.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 /// The most events of one insert.
 const BATCH: usize = 500;
-/// Between attempts to reach the server.
+/// The pause between attempts to reach the server.
 const PAUSE: Duration = Duration::from_millis(20);
 
 const INSERT: &str = "
@@ -22,16 +22,16 @@ const INSERT: &str = "
     select * from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::integer[], $5::smallint[], $6::uuid[], $7::integer[], $8::text[])
     on conflict do nothing";
 
-/// What a handler says.
+/// An event that a handler reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// It begins.
+    /// The handler begins.
     Start,
     /// It is about to return success.
     Ok,
     /// It is about to fail.
     Fail,
-    /// It is about to ask for a later time.
+    /// It is about to snooze.
     Snooze,
     /// It is about to cancel itself.
     Cancel,
@@ -40,7 +40,7 @@ pub enum What {
 }
 
 impl What {
-    /// As it is stored.
+    /// The stored text.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -61,12 +61,13 @@ struct Said {
     written: oneshot::Sender<()>,
 }
 
-/// Where handlers say what they do. Cheap to clone; a worker's state.
+/// Receives the events of handlers. It is cheap to clone, and is the state of a worker.
 #[derive(Clone, Debug)]
 pub struct Recorder(mpsc::Sender<Said>);
 
 impl Recorder {
-    /// One that writes to this server, on a thread of its own: handlers may block every thread of their runtime.
+    /// Starts a recorder that writes to this server on its own thread, because handlers may block every thread of their
+    /// runtime.
     pub fn start(url: String) -> std::io::Result<Self> {
         let (sender, said) = mpsc::channel(4 * BATCH);
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
@@ -74,7 +75,7 @@ impl Recorder {
         Ok(Self(sender))
     }
 
-    /// Returns when it is written.
+    /// Records an event. Returns when it is stored.
     pub async fn say(&self, ctx: &JobContext, number: i64, what: What) -> Result<()> {
         let (written, heard) = oneshot::channel();
         let said = Said { id: Uuid::new_v4(), number, ctx: ctx.clone(), what, written };
@@ -82,7 +83,7 @@ impl Recorder {
         heard.await.map_err(|_| anyhow!("the recorder has ended"))
     }
 
-    /// The same on a thread that may wait.
+    /// The same, for a thread that may block.
     pub fn say_blocking(&self, ctx: &JobContext, number: i64, what: What) -> Result<()> {
         Handle::current().block_on(self.say(ctx, number, what))
     }
@@ -108,7 +109,7 @@ async fn write(url: String, mut said: mpsc::Receiver<Said>) {
             }
         }
         for said in batch.drain(..) {
-            // Its handler may have been stopped meanwhile.
+            // The handler may have been stopped meanwhile. Then this fails.
             let _ = said.written.send(());
         }
     }

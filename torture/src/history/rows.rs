@@ -1,21 +1,21 @@
-//! What the checker looks at: one run, as rows.
+//! The rows of one run, as the checker reads them.
 
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-/// What the application knows of its enqueue.
+/// The result of the application's commit, as far as the application received it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommitOutcome {
     /// The commit was acknowledged: the job exists.
     Acknowledged,
-    /// It was rolled back: the job never was.
+    /// It was rolled back: the job never existed.
     RolledBack,
-    /// The answer was lost: the job exists or never was.
+    /// The reply was lost: the job exists, or it never existed.
     Unknown,
 }
 
 impl CommitOutcome {
-    /// As it is stored.
+    /// The stored text.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Acknowledged => "acknowledged",
@@ -28,18 +28,18 @@ impl CommitOutcome {
 /// How a job has to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// Its handler returns success in the end.
+    /// Its last attempt returns success.
     Completed,
-    /// Its handler says that it is not to be done.
+    /// Its handler cancels it.
     Cancelled,
     /// It fails until no attempt is left.
     Discarded,
-    /// An operator cancels it, whatever its handler is at.
+    /// An operator cancels it, at any point of its handler.
     CalledOff,
 }
 
 impl Ending {
-    /// As it is stored.
+    /// The stored text.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::CalledOff => "called_off",
@@ -47,7 +47,7 @@ impl Ending {
         }
     }
 
-    /// The product's name for the state in which the job is then.
+    /// The product's name for the final state of the job.
     pub const fn state(self) -> &'static str {
         match self {
             Self::Completed => "completed",
@@ -57,54 +57,54 @@ impl Ending {
     }
 }
 
-/// One job that the suite enqueued, or tried to.
+/// One job that the suite enqueued, or tried to enqueue.
 #[derive(Clone, Debug)]
 pub struct Enqueued {
-    /// The suite's own number.
+    /// The suite's own number for the job.
     pub number: i64,
     /// The id that the product gave it, if that is known.
     pub job: Option<i64>,
-    /// Whether it exists.
+    /// Whether the commit of the enqueue was acknowledged.
     pub outcome: CommitOutcome,
     /// How it has to end.
     pub ends: Ending,
-    /// Whether its effect and its completion are one.
+    /// Whether its effect and its completion are in one transaction.
     pub transactional: bool,
-    /// How often its handler fails before it ends well.
+    /// How many of its attempts fail as planned.
     pub failures: u16,
-    /// Attempts it has.
+    /// The maximum number of attempts.
     pub max_attempts: u16,
 }
 
-/// Something a handler said.
+/// One event that a handler reported.
 #[derive(Clone, Debug)]
 pub struct Event {
     /// The job's number.
     pub number: i64,
     /// The job's id.
     pub job: i64,
-    /// Under which lease the attempt ran.
+    /// The lease number of the attempt.
     pub lease: i32,
-    /// Which attempt it was.
+    /// The number of the attempt.
     pub attempt: i16,
     /// The worker.
     pub worker: Uuid,
-    /// Its process.
+    /// The worker's process.
     pub pid: i32,
     /// `start`, or how the attempt ended.
     pub what: String,
-    /// When, by the database's clock.
+    /// When it was stored, by the database's clock.
     pub at: DateTime<Utc>,
 }
 
-/// What a transactional attempt left in the database.
+/// What a transactional attempt wrote to the database.
 #[derive(Clone, Debug)]
 pub struct Effect {
     /// The job's number.
     pub number: i64,
-    /// Under which lease it was written.
+    /// The lease number of the attempt.
     pub lease: i32,
-    /// By which worker.
+    /// The worker of the attempt.
     pub worker: Uuid,
 }
 
@@ -121,11 +121,11 @@ pub struct Job {
     pub priority: i16,
     /// Attempts consumed.
     pub attempt: i32,
-    /// Workers that died with it.
+    /// How many workers crashed while they held it.
     pub crashes: i32,
-    /// The newest lease.
+    /// The newest lease number.
     pub lease: i32,
-    /// Who held it last.
+    /// The worker that held it last.
     pub worker: Option<Uuid>,
     /// When it was due.
     pub run_at: DateTime<Utc>,
@@ -144,7 +144,7 @@ pub struct Failure {
     pub attempt: i16,
     /// Its kind: `error`, `panic`, `crash`, `cancelled` ..
     pub kind: String,
-    /// What was said.
+    /// The error message.
     pub message: String,
     /// When it was written.
     pub at: DateTime<Utc>,
@@ -153,39 +153,39 @@ pub struct Failure {
 /// Something that was done to the workers or to the database.
 #[derive(Clone, Debug)]
 pub struct Fault {
-    /// What it was.
+    /// What was done.
     pub what: String,
-    /// To which process.
+    /// The process to which it was done, if it was one process.
     pub pid: Option<i32>,
-    /// When.
+    /// When it was done.
     pub at: DateTime<Utc>,
 }
 
-/// A session that is in a transaction and does nothing.
+/// A session that is idle in a transaction.
 #[derive(Clone, Debug)]
 pub struct OpenTransaction {
-    /// The server's process.
+    /// The process id of the session on the server.
     pub pid: i32,
     /// Its last statement.
     pub query: String,
-    /// For how long, in seconds.
+    /// How long it has been idle, in seconds.
     pub seconds: f64,
 }
 
-/// One run.
+/// The record of one run.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
     /// What was enqueued.
     pub enqueued: Vec<Enqueued>,
-    /// What handlers said, in the order of time.
+    /// What handlers reported, in the order of time.
     pub events: Vec<Event>,
     /// What transactional handlers wrote.
     pub effects: Vec<Effect>,
-    /// What became of the jobs.
+    /// The stored jobs.
     pub jobs: Vec<Job>,
     /// Failed attempts.
     pub failures: Vec<Failure>,
-    /// What was done to them.
+    /// The faults.
     pub faults: Vec<Fault>,
     /// Sessions left in a transaction.
     pub open: Vec<OpenTransaction>,

@@ -1,4 +1,4 @@
-//! What the proxy is told to do wrong, while it runs, and how often it did.
+//! The faults that a test sets in a running proxy, and how often each occurred.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use tokio::sync::{Notify, watch};
 use super::frames::Frame;
 use super::script::Unit;
 
-/// Which way bytes go.
+/// The direction in which bytes are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From clients to the server.
@@ -18,31 +18,31 @@ pub enum Direction {
     ToClient,
 }
 
-/// What holds for all connections alike.
+/// The faults that apply to all connections.
 #[derive(Clone, Debug, Default)]
 pub struct Weather {
-    /// Each message waits this long, in either direction.
+    /// Each message is delayed for so long, in either direction.
     pub delay: Duration,
-    /// Nothing arrives at the server.
+    /// Nothing reaches the server.
     pub hole_to_server: bool,
-    /// Nothing arrives at clients.
+    /// Nothing reaches the clients.
     pub hole_to_client: bool,
-    /// Notifications are lost, and nothing else.
+    /// Notifications are dropped. Everything else arrives.
     pub mute: bool,
 }
 
-/// What is lost on its way.
+/// What is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// The statement: the server never hears of it.
+    /// The statement: the server never receives it.
     There,
-    /// The reply: the server did what the statement says.
+    /// The reply: the server has executed the statement.
     Back,
-    /// The last word of the reply, which says that all is committed: the rows arrive.
+    /// The end of the reply, which confirms the commit. The rows before it arrive.
     LastWord,
 }
 
-/// Loses some statements, or the replies to them. The connection is cut with them.
+/// Drops some statements, or the replies to them, and closes their connections.
 #[derive(Debug)]
 pub struct Losses {
     needle: String,
@@ -54,12 +54,12 @@ pub struct Losses {
 }
 
 impl Losses {
-    /// How many were lost.
+    /// How many were dropped so far.
     pub fn count(&self) -> usize {
         self.lost.load(Ordering::Acquire)
     }
 
-    /// No more of them.
+    /// Stops dropping.
     pub fn end(&self) {
         self.left.store(0, Ordering::Release);
     }
@@ -78,7 +78,7 @@ impl Losses {
     }
 }
 
-/// Statements that are kept on their way to the server until they are let go.
+/// Statements that are held back on their way to the server, until they are released.
 #[derive(Debug)]
 pub struct Held {
     needle: String,
@@ -88,12 +88,12 @@ pub struct Held {
 }
 
 impl Held {
-    /// How many were caught.
+    /// How many were held back so far.
     pub fn count(&self) -> usize {
         self.caught.load(Ordering::Acquire)
     }
 
-    /// Waits until one was caught.
+    /// Waits until one is held back.
     pub async fn caught(&self) {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
@@ -105,13 +105,13 @@ impl Held {
         }
     }
 
-    /// Lets them arrive, and all that follow.
+    /// Lets the held statements through, and all later ones.
     pub fn release(&self) {
         self.open.send_replace(true);
     }
 }
 
-/// Statements that say something else when they arrive.
+/// Statements whose text is changed on their way to the server.
 #[derive(Debug)]
 pub struct Reworded {
     from: String,
@@ -120,7 +120,7 @@ pub struct Reworded {
 }
 
 impl Reworded {
-    /// How many were.
+    /// How many were changed so far.
     pub fn count(&self) -> usize {
         self.count.load(Ordering::Acquire)
     }
@@ -154,7 +154,7 @@ impl Faults {
         &self.cuts
     }
 
-    /// Counts something that the server was asked for and refused.
+    /// Counts an error of the server, or a connection that it did not accept.
     pub(crate) fn refused(&self) {
         self.contention.fetch_add(1, Ordering::Relaxed);
     }
@@ -193,7 +193,7 @@ impl Faults {
         rule
     }
 
-    /// The message as the server is to have it.
+    /// Returns the message with all replacements made.
     pub(crate) fn worded(&self, mut frame: Frame) -> Frame {
         for rule in lock(&self.reworded).iter() {
             if let Some(reworded) = frame.reworded(&rule.from, &rule.to) {
@@ -204,14 +204,14 @@ impl Faults {
         frame
     }
 
-    /// Whether the reply to this might be lost: it is kept together until that is known.
+    /// Whether the reply to this unit might be dropped. If so, the reply is kept together until its end.
     pub(crate) fn concerns(&self, unit: &[Arc<str>]) -> bool {
         lock(&self.lost)
             .iter()
             .any(|rule| rule.way != Way::There && rule.left.load(Ordering::Acquire) > 0 && names(&rule.needle, unit))
     }
 
-    /// Whether this, or the reply to it, is lost now.
+    /// Whether this unit, or the reply to it, is dropped now.
     pub(crate) fn strike(&self, way: Way, unit: &[Arc<str>]) -> bool {
         lock(&self.lost).iter().any(|rule| rule.strikes(way, unit))
     }
@@ -226,7 +226,7 @@ impl Faults {
         }
     }
 
-    /// Waits for as long as the weather has it.
+    /// Waits for the delay of all connections, and while this direction is blocked.
     pub(crate) async fn wait(&self, direction: Direction) {
         let delay = self.weather.borrow().delay;
         if !delay.is_zero() {

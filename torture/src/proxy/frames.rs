@@ -1,30 +1,30 @@
-//! PostgreSQL's messages, as far as their edges and their first words: enough to know which reply belongs to which statement.
+//! The boundaries and the first strings of PostgreSQL's messages. That is enough to match replies with statements.
 
 use std::io::{Error, ErrorKind, Result};
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// Longer ones are not of this protocol.
+/// A longer message is not of this protocol.
 const LONGEST: usize = 64 << 20;
 
-/// One message, as it came.
+/// One message, as received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
     bytes: Vec<u8>,
 }
 
-/// What a connection begins with.
+/// The first message of a connection.
 pub(crate) enum Opening {
-    /// Asks for encryption; one byte answers.
+    /// A request for encryption. The reply is one byte.
     Encryption,
-    /// Asks, on a connection of its own, to cancel what another one is doing.
+    /// A request, on a connection of its own, to cancel the statement of another session.
     Cancel(Vec<u8>),
-    /// The session's start.
+    /// The start of a session.
     Startup(Vec<u8>),
 }
 
 impl Frame {
-    /// The next message, or nothing at the end of the stream.
+    /// Returns the next message, or `None` at the end of the stream.
     pub(crate) async fn read(from: &mut (impl AsyncRead + Unpin)) -> Result<Option<Self>> {
         let mut head = [0; 5];
         if from.read(&mut head[..1]).await? == 0 {
@@ -37,27 +37,28 @@ impl Frame {
         Ok(Some(Self { bytes }))
     }
 
-    /// Its first byte.
+    /// Its first byte, the message type.
     pub(crate) fn kind(&self) -> u8 {
         self.bytes[0]
     }
 
-    /// All of it.
+    /// The whole message.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The strings it begins with, each ended by a zero.
+    /// The strings at its beginning. Each ends with a zero byte.
     pub(crate) fn words(&self) -> impl Iterator<Item = &[u8]> {
         self.bytes[5..].split(|byte| *byte == 0)
     }
 
-    /// The first string as text.
+    /// The first string, as text.
     pub(crate) fn text(&self) -> String {
         self.words().next().map(|word| String::from_utf8_lossy(word).into_owned()).unwrap_or_default()
     }
 
-    /// The same statement in other words: a query, or one to be prepared, in which this stands. The words stand for text.
+    /// Returns the message with `to` in place of each `from`. Returns `None` if it is neither a query nor a `Parse`, or
+    /// if `from` does not occur.
     pub(crate) fn reworded(&self, from: &str, to: &str) -> Option<Self> {
         if !matches!(self.kind(), b'P' | b'Q') {
             return None;
@@ -75,14 +76,14 @@ impl Frame {
     }
 
     pub(crate) fn new(kind: u8, body: &[u8]) -> Self {
-        // Bodies are parts of messages whose length was read from as many bytes.
+        // Each body comes from a message whose length fitted into four bytes.
         let length = u32::try_from(body.len() + 4).unwrap_or(u32::MAX).to_be_bytes();
         Self { bytes: [&[kind], &length[..], body].concat() }
     }
 }
 
 impl Opening {
-    /// The first message of a connection: it has no kind.
+    /// Reads the first message of a connection, which has no type byte.
     pub(crate) async fn read(from: &mut (impl AsyncRead + Unpin)) -> Result<Self> {
         const CANCEL: u32 = 80_877_102;
         const TLS: u32 = 80_877_103;

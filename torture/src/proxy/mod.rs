@@ -1,11 +1,12 @@
-//! A proxy before PostgreSQL that follows the protocol far enough to lose exactly the reply it is told to lose.
+//! A proxy before PostgreSQL. It follows the protocol far enough to drop exactly the reply that a test selects.
 //!
 //! ```text
 //! client ── units ──▶ lost? held? hole? delay? ──▶ server
 //! client ◀── lost? mute? hole? delay? ◀── replies, each with its statement ── server
 //! ```
 //!
-//! Faults are commanded while it runs, and counted. It refuses encryption: it could not read on.
+//! Tests set the faults while it runs, and it counts them. It refuses encryption, because it could not read encrypted
+//! messages.
 
 mod faults;
 mod frames;
@@ -22,7 +23,7 @@ use tokio::task::JoinHandle;
 pub use faults::{Direction, Held, Losses, Reworded, Weather};
 use faults::{Faults, Way};
 
-/// A proxy at work. Gone, with its sessions, when it is dropped.
+/// A running proxy. When it is dropped, it ends with all its connections.
 #[derive(Debug)]
 pub struct Proxy {
     port: u16,
@@ -32,7 +33,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Starts one before the server on this port of this machine.
+    /// Starts a proxy before the server at this port of this machine.
     pub async fn start(upstream: u16) -> Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let port = listener.local_addr()?.port();
@@ -47,54 +48,55 @@ impl Proxy {
         Ok(Self { port, upstream, faults, listener })
     }
 
-    /// Where it listens.
+    /// The port on which it listens.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Has new connections lead to another server of this machine.
+    /// Connects new clients to another server of this machine.
     pub fn lead_to(&self, upstream: u16) {
         self.upstream.store(upstream, Ordering::Release);
     }
 
-    /// How often the server was asked in vain so far: it answered with an error, or took no connection.
+    /// How often the server answered with an error or accepted no connection so far.
     pub fn contention(&self) -> usize {
         self.faults.times_in_vain()
     }
 
-    /// Loses the reply to every so-manieth commit: of a statement outside of a transaction whose SQL has this in it and
-    /// which moved a row, or, for `COMMIT`, of a transaction. So many times; the connection is cut with the reply.
+    /// Drops the reply to every `every`th commit, `times` times, and closes the connection. A commit is a statement
+    /// outside of a transaction whose SQL contains `sql` and which changed a row, or, for `COMMIT`, the end of a
+    /// transaction.
     pub fn lose_replies(&self, sql: &str, every: usize, times: usize) -> Arc<Losses> {
         self.faults.lose(Way::Back, sql, every, times)
     }
 
-    /// The same, but the rows arrive: only the word that all is committed is lost. A server that goes down in the middle
-    /// of a commit may say as much, and not commit.
+    /// The same, but the rows arrive: only the message that confirms the commit is dropped. A server that stops during
+    /// a commit may send the rows, too, and not commit.
     pub fn lose_last_words(&self, sql: &str, every: usize, times: usize) -> Arc<Losses> {
         self.faults.lose(Way::LastWord, sql, every, times)
     }
 
-    /// Loses every so-manieth statement whose SQL has this in it, so many times; the connection is cut with it.
+    /// Drops every `every`th statement whose SQL contains `sql`, `times` times, and closes the connection.
     pub fn lose_requests(&self, sql: &str, every: usize, times: usize) -> Arc<Losses> {
         self.faults.lose(Way::There, sql, every, times)
     }
 
-    /// Keeps statements whose SQL has this in it from the server until they are released.
+    /// Holds back statements whose SQL contains `sql`, until they are released.
     pub fn hold(&self, sql: &str) -> Arc<Held> {
         self.faults.hold(sql)
     }
 
-    /// Puts other words in the place of these, in every statement that has them.
+    /// Replaces `from` by `to` in every statement that contains it.
     pub fn reword(&self, from: &str, to: &str) -> Arc<Reworded> {
         self.faults.reword(from, to)
     }
 
-    /// Ends every connection.
+    /// Closes every connection.
     pub fn cut(&self) {
         self.faults.cuts().send_modify(|cuts| *cuts += 1);
     }
 
-    /// Changes the weather, for all connections that are and will be.
+    /// Changes the faults that apply to all current and future connections.
     pub fn weather(&self, change: impl FnOnce(&mut Weather)) {
         self.faults.weather().send_modify(change);
     }

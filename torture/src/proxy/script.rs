@@ -1,6 +1,6 @@
-//! Which statements a session runs, and whose reply is coming: pure, from the messages alone.
+//! Tells which statements a session runs, and which of them is answered. It is pure: it depends only on the messages.
 //!
-//! Every simple query and every sync closes a *unit*: the server commits there, and answers with one ready-for-query.
+//! Every simple query and every sync closes a *unit*. The server commits there, and answers with one `ReadyForQuery`.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use super::frames::Frame;
 /// The statements of one unit, as SQL.
 pub(crate) type Unit = Vec<Arc<str>>;
 
-/// What is known of one session.
+/// The state of one session.
 #[derive(Debug)]
 pub(crate) struct Script {
     prepared: HashMap<Vec<u8>, Arc<str>>,
     portals: HashMap<Vec<u8>, Arc<str>>,
     open: Unit,
-    /// Sent and not answered; the first is the start of the session.
+    /// Sent units without a reply. The first one is the start of the session.
     unanswered: VecDeque<Unit>,
 }
 
@@ -32,7 +32,7 @@ impl Default for Script {
 }
 
 impl Script {
-    /// The client sent this; answers the unit that it closed.
+    /// Processes a message of the client. Returns the unit that it closed.
     pub(crate) fn sent(&mut self, frame: &Frame) -> Option<Unit> {
         let mut words = frame.words();
         let mut word = || words.next().unwrap_or_default().to_vec();
@@ -58,12 +58,12 @@ impl Script {
         })
     }
 
-    /// The statements whose reply is coming.
+    /// The statements to which the current reply belongs.
     pub(crate) fn answering(&self) -> &[Arc<str>] {
         self.unanswered.front().map_or(&[], Vec::as_slice)
     }
 
-    /// The server is ready for the next one.
+    /// Removes the first unit: the server has sent its `ReadyForQuery`.
     pub(crate) fn answered(&mut self) {
         self.unanswered.pop_front();
     }

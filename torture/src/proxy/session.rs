@@ -1,4 +1,5 @@
-//! One client's connection through the proxy: two pumps that share what is known of the session.
+//! One client's connection through the proxy: a loop for each direction, and the state of the session, which both
+//! share.
 
 use std::io::Result;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,15 +14,15 @@ use super::script::Script;
 
 type SharedScript = Mutex<Script>;
 
-/// Serves one client to the end of either side, or until it is cut.
+/// Serves one client until either side ends, or until the proxy closes the connection.
 pub(crate) async fn serve(client: TcpStream, upstream: u16, faults: Arc<Faults>) {
     let mut cuts = faults.cuts().subscribe();
     let cut = async {
-        // An error means that the proxy is gone, and its sessions with it.
+        // An error means that the proxy was dropped. Then its sessions end, too.
         let _ = cuts.changed().await;
     };
     tokio::select! {
-        // Either side may hang up at any time: that is how sessions end.
+        // Sessions end with an error or without one, because either side may close its end at any time.
         _ = relay(client, upstream, &faults) => {}
         () = cut => {}
     }
@@ -54,7 +55,7 @@ async fn relay(mut client: TcpStream, upstream: u16, faults: &Faults) -> Result<
     }
 }
 
-/// Client to server, unit by unit, so that one that is held has not begun.
+/// From the client to the server, unit by unit. So the server has not begun a unit that is held back.
 async fn requests(
     mut from: BufReader<OwnedReadHalf>,
     mut to: OwnedWriteHalf,
@@ -66,10 +67,10 @@ async fn requests(
         open.extend_from_slice(faults.worded(frame.clone()).bytes());
         let closed = script.lock().unwrap_or_else(PoisonError::into_inner).sent(&frame);
         match closed {
-            // Lost, and the line with it.
+            // The unit is dropped, and the connection is closed.
             Some(unit) if faults.strike(Way::There, &unit) => return Ok(()),
             Some(unit) => faults.pass(&unit).await,
-            // Flush, copied data, the end: nothing waits for a sync.
+            // Flush, copied data and the end are sent on at once: no sync follows.
             None if matches!(frame.kind(), b'H' | b'd' | b'c' | b'f' | b'X' | b'p') => {}
             None => continue,
         }
@@ -79,7 +80,8 @@ async fn requests(
     Ok(())
 }
 
-/// Server to client. A reply that may be lost is kept until its end, when it is known what the statement did.
+/// From the server to the client. A reply that may be dropped is kept until its end, because only then it is known
+/// whether the statement changed something.
 async fn replies(
     mut from: BufReader<OwnedReadHalf>,
     mut to: OwnedWriteHalf,
@@ -105,7 +107,7 @@ async fn replies(
             script.lock().unwrap_or_else(PoisonError::into_inner).answered();
             if std::mem::take(&mut effective) && outside_of_a_transaction(&frame) {
                 if faults.strike(Way::Back, &unit) {
-                    // Lost, and the line with it.
+                    // The reply is dropped, and the connection is closed.
                     return Ok(());
                 }
                 if faults.strike(Way::LastWord, &unit) {
@@ -122,7 +124,8 @@ async fn replies(
     Ok(())
 }
 
-/// Whether a statement is complete that changed something: not one that moved no rows, and no commit that rolled back.
+/// Whether the message completes a statement that changed something. A statement that moved no rows did not, and a
+/// commit that rolled back did not.
 fn did_something(frame: &Frame) -> bool {
     const COMPLETE: u8 = b'C';
     frame.kind() == COMPLETE && {
@@ -131,7 +134,7 @@ fn did_something(frame: &Frame) -> bool {
     }
 }
 
-/// Whether what was done is committed: a statement inside a transaction is not, whatever it moved.
+/// Whether the session is outside of a transaction, so that the statement is committed.
 fn outside_of_a_transaction(ready: &Frame) -> bool {
     ready.bytes().last() == Some(&b'I')
 }

@@ -1,4 +1,5 @@
-//! What one test gets: a database with both schemas, a place for logs, a seed, a size, and the means to start workers.
+//! What one test gets: a database with both schemas, a directory for logs, a seed, a size, and functions that start
+//! workers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,15 +24,15 @@ use crate::role::Role;
 pub(super) const START: Duration = Duration::from_secs(30);
 /// The lease of every worker.
 pub(super) const LEASE: Duration = Duration::from_secs(3);
-/// How long a mutant may take to come to rest.
+/// How long a mutant may take to finish its jobs.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
-/// And how long with nothing that comes or ends: jobs are rescued, tried again and found by looks below the floors long before, and those
-/// that are waited for like this take less.
+/// How long a mutant may go without a change in the number of open jobs. Rescues, retries and rescans happen much
+/// sooner, and the jobs that are waited for like this take less time.
 const STANDSTILL: Duration = Duration::from_secs(10);
-/// After a second in a transaction a session counts as forgotten there.
+/// A session counts as left in a transaction after one second.
 const FORGOTTEN: Duration = Duration::from_millis(1200);
 
-/// How much of it.
+/// The size of a test.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Size {
     /// Jobs to run.
@@ -40,7 +41,7 @@ pub(super) struct Size {
     pub(super) faults: usize,
 }
 
-/// One test's place.
+/// The environment of one test.
 pub(super) struct Arena<'c> {
     pub(super) cluster: &'c Cluster,
     pub(super) name: &'static str,
@@ -52,12 +53,12 @@ pub(super) struct Arena<'c> {
     logs: PathBuf,
     started: AtomicUsize,
     mutant: Option<Arc<Disguise>>,
-    /// Where workers write their history, if that is not beside their jobs.
+    /// The URL at which workers write their history, if that is not the database of their jobs.
     history: Option<String>,
 }
 
 impl<'c> Arena<'c> {
-    /// Makes it anew, for the product or for a mutant of it.
+    /// Creates the environment, for the product or for a mutant of it.
     pub(super) async fn open(
         cluster: &'c Cluster,
         options: &Options,
@@ -92,7 +93,8 @@ impl<'c> Arena<'c> {
         Ok(arena)
     }
 
-    /// The same test's place on another server. Workers there write their history here.
+    /// Creates the environment of the same test on another server. Workers there write their history to the database of
+    /// `self`.
     pub(super) async fn on<'s>(&self, cluster: &'s Cluster) -> Result<Arena<'s>> {
         let mutant = self.mutant.clone();
         if let Some(mutant) = &mutant {
@@ -111,7 +113,7 @@ impl<'c> Arena<'c> {
         diesel_jobs::migrate(&mut AsyncPgConnection::establish(&self.url()).await?).await?;
         let conn = self.connect().await?;
         history::create(&conn).await?;
-        // A mutant before this one may have left something.
+        // An earlier mutant may have left settings in the server.
         let mutant = self.mutant.as_ref().map_or("", |disguise| disguise.mutant().server);
         for sql in ["alter system reset all", mutant, "select pg_reload_conf()"] {
             conn.batch_execute(sql).await?;
@@ -119,28 +121,28 @@ impl<'c> Arena<'c> {
         Ok(())
     }
 
-    /// Removes what nobody has to look at.
+    /// Removes the logs and the database of a test that passed.
     pub(super) async fn clear(&self) -> Result<()> {
         fs::remove_dir_all(&self.logs)?;
         self.cluster.remove(&self.database).await
     }
 
-    /// Where its processes write.
+    /// The directory of the processes' logs.
     pub(super) fn logs(&self) -> &Path {
         &self.logs
     }
 
-    /// PgBouncer's program, built if there is none on this machine.
+    /// The path of PgBouncer's program. Builds it if this machine has none.
     pub(super) fn pgbouncer(&self) -> Result<PathBuf> {
         ::cluster::pgbouncer::ensure(&std::path::absolute(self.dir.join("pgbouncer"))?)
     }
 
-    /// A disk of so many MiB, with nothing on it, where servers can get.
+    /// Creates an empty disk of so many MiB at a path that servers can access.
     pub(super) fn small_disk(&self, mebibytes: usize) -> Result<SmallDisk> {
         SmallDisk::mount(&std::path::absolute(self.cluster.home().join("disk"))?, &self.logs, mebibytes)
     }
 
-    /// A server of the test's own beside the suite's, with further settings.
+    /// Starts a server of the test's own in addition to the suite's, with these additional settings.
     pub(super) fn another_cluster(&self, name: &str, settings: &str) -> Result<Cluster> {
         Cluster::start_with(&std::path::absolute(self.dir.join(name))?, &super::postgres()?, settings)
     }
@@ -150,49 +152,50 @@ impl<'c> Arena<'c> {
         &self.database
     }
 
-    /// Its database, past every fault but those of the server itself.
+    /// The URL of its database, without the faults of proxies and mutants.
     pub(super) fn url(&self) -> String {
         self.cluster.url(&self.database)
     }
 
-    /// Its database, as workers come to it.
+    /// The URL at which workers reach its database.
     pub(super) fn worker_url(&self) -> String {
         self.url_through(self.upstream())
     }
 
-    /// What stands behind a proxy before workers.
+    /// The port to which a proxy before the workers connects.
     pub(super) fn upstream(&self) -> u16 {
         self.mutant.as_ref().map_or_else(|| self.cluster.port(), |mutant| mutant.port())
     }
 
-    /// The mutant that is tested in the product's place.
+    /// The mutant that is tested instead of the product.
     pub(super) fn mutant(&self) -> Option<&Disguise> {
         self.mutant.as_deref()
     }
 
-    /// Its database behind a proxy.
+    /// The URL of its database through a proxy at this port.
     pub(super) fn url_through(&self, port: u16) -> String {
         cluster::url(port, &self.database)
     }
 
-    /// A connection for the suite's own questions.
+    /// Opens a connection for the suite's own queries.
     pub(super) async fn connect(&self) -> Result<Client> {
         connect(&self.url()).await
     }
 
-    /// As short or as long as it was asked for.
+    /// Returns the short or the long size, as the options ask, with the number of jobs from the options if they give
+    /// one.
     pub(super) fn size(&self, short: Size, long: Size) -> Size {
         let size = if self.short { short } else { long };
         Size { jobs: self.jobs.unwrap_or(size.jobs), ..size }
     }
 
-    /// Starts a worker on this URL. Its history goes past the URL's faults; it need only survive crashes of the server
-    /// where the server crashes.
+    /// Starts a worker on this URL. Its history is not affected by the URL's faults. It must survive crashes of the
+    /// server only in tests that crash the server.
     pub(super) fn worker(&self, url: &str, history: History, args: &[&str]) -> Result<Process> {
         self.worker_with(url, history, args, &[])
     }
 
-    /// The same, with something in its environment.
+    /// The same, with these variables in its environment.
     pub(super) fn worker_with(
         &self,
         url: &str,
@@ -212,8 +215,8 @@ impl<'c> Arena<'c> {
         Process::start(command, self.log("worker"))
     }
 
-    /// Starts a worker on a host that can vanish, or on this one, with this at the end of its URL. Its history is written
-    /// where its jobs are.
+    /// Starts a worker on a host that can vanish, or on this one, with `parameters` at the end of its URL. Its history
+    /// is stored in the database of its jobs.
     pub(super) fn worker_on(&self, host: Option<&Host>, parameters: &str, args: &[&str]) -> Result<Process> {
         let url = host.map_or_else(|| self.url(), |host| self.url().replacen("127.0.0.1", &host.server(), 1));
         let mut command = Role::Worker.command(&url)?;
@@ -232,16 +235,17 @@ impl<'c> Arena<'c> {
         self.logs.join(format!("{role}-{:03}.log", self.started.fetch_add(1, Ordering::Relaxed)))
     }
 
-    /// Waits until no job waits or runs, and then long enough to see what was forgotten. `false` if that takes too long.
+    /// Waits until no job waits or runs, and then long enough for open transactions to count as left open. Returns
+    /// `false` if that takes longer than `limit`.
     pub(super) async fn at_rest(&self, limit: Duration) -> Result<bool> {
-        // What a mutant has lost is not worth waiting for.
+        // A mutant may have lost jobs, so the wait is shorter.
         match self.mutant {
             Some(_) => self.rests(limit.min(PATIENCE), STANDSTILL).await,
             None => self.rests(limit, limit).await,
         }
     }
 
-    /// The same where a mutant, too, needs its time before it can be told from the product.
+    /// The same, but with the full `limit` for mutants that need the time before they differ from the product.
     pub(super) async fn at_rest_within(&self, limit: Duration) -> Result<bool> {
         self.rests(limit, limit).await
     }
@@ -266,21 +270,22 @@ impl<'c> Arena<'c> {
     }
 }
 
-/// How a worker's history is written.
+/// How a worker's history is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum History {
-    /// What handlers said survives a crash of the server.
+    /// Recorded events survive a crash of the server.
     Durable,
     /// Commits do not wait for the disk.
     Quick,
 }
 
-/// What a build without optimisation is granted beyond a promised time, on a machine that may do other things.
+/// The time that a build without optimisation gets in addition to a promised time, because its machine may be busy with
+/// other work.
 pub(super) const fn slack() -> Duration {
     if cfg!(debug_assertions) { Duration::from_millis(250) } else { Duration::ZERO }
 }
 
-/// A query's one number.
+/// Returns the single number that a query selects.
 pub(super) async fn number(conn: &Client, sql: &str) -> Result<i64> {
     Ok(conn.query_one(sql, &[]).await.with_context(|| sql.to_owned())?.get(0))
 }

@@ -1,7 +1,7 @@
-//! Backend killer: a job that crashes the server right after its claim, before the claim is on the disk.
+//! Backend killer: a job crashes the server right after its claim, before the claim is on the disk.
 //!
-//! The crash forgets the first claim, and the attempt with it. After that claims wait for the disk: the job uses up its
-//! attempts and is discarded. The others lose nothing.
+//! The crash undoes the first claim, and its attempt is not counted. After the crash, claims wait for the disk. So the
+//! job uses up its attempts and is discarded. No other job is lost.
 
 use std::time::{Duration, Instant};
 
@@ -18,19 +18,19 @@ use super::arena::{Arena, History, Size, slack};
 use super::fleet::Fleet;
 use super::run::Run;
 
-/// Other jobs for each killer, and killers.
+/// The other jobs per killer, and the number of killers.
 const SHORT: Size = Size { jobs: 20, faults: 1 };
 const LONG: Size = Size { jobs: 100, faults: 5 };
 const WORKERS: usize = 2;
 /// Attempts of a killer.
 const ATTEMPTS: u16 = 6;
-/// It crashes the server once for each, and once more for the claim that is forgotten.
+/// A killer crashes the server once per attempt, and once more for the claim that the crash undoes.
 const CRASHES: usize = 7;
-/// What the others take: they are at work when the server crashes, and have nothing to write.
+/// The duration of the other jobs. They are running when the server crashes, and have nothing to write.
 const OTHERS_MILLIS: u64 = 1_500;
-/// Numbers that no other job has.
+/// The numbers of the killers begin here. No other job has such a number.
 const KILLERS: i64 = 1_000_000;
-/// When all others have started.
+/// After this time all other jobs have started.
 const CALM: Duration = Duration::from_millis(600);
 const ENDS: Duration = Duration::from_secs(60);
 const REST: Duration = Duration::from_secs(30);
@@ -59,7 +59,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         }
     }
     let ended = crashes.iter().all(|crashes| (1..=CRASHES).contains(crashes));
-    // One that does not end would crash the server for ever.
+    // A killer that does not end would crash the server for ever, so the workers are stopped.
     let fleet = ended.then_some(fleet);
     let drained = ended && arena.at_rest(REST).await?;
     let mut run = Run::judge(arena, &ledger, Promise { claims_may_be_forgotten: true, ..Promise::default() }).await?;
@@ -79,7 +79,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     Ok(run)
 }
 
-/// Enqueues jobs that do nothing wrong.
+/// Enqueues jobs that crash nothing.
 async fn others(arena: &Arena<'_>, from: i64, jobs: usize) -> Result<Vec<Enqueued>> {
     let works: Vec<Work> =
         (from..).take(jobs).map(|number| Work::new(number, Shape::Async).lasting(OTHERS_MILLIS)).collect();
@@ -95,13 +95,13 @@ async fn killer(arena: &Arena<'_>, number: i64) -> Result<(JobId, Enqueued)> {
     Ok((id, Enqueued { ends: Ending::Discarded, ..work.enqueued(Some(id.0), CommitOutcome::Acknowledged) }))
 }
 
-/// Whether this job has ended. A server that is away does not say.
+/// Whether this job has ended. `false` if the server does not answer.
 async fn has_ended(arena: &Arena<'_>, id: JobId) -> bool {
     let Ok(conn) = connect(&arena.url()).await else { return false };
     conn.query_opt("select from jobs.finished where id = $1", &[&id.0]).await.is_ok_and(|row| row.is_some())
 }
 
-/// How many of the server's processes were killed since its log had this length.
+/// Returns how many of the server's processes were killed since its log had this length.
 fn killed(arena: &Arena<'_>, log: u64) -> Result<usize> {
     Ok(arena.cluster.log_since(log)?.matches("was terminated by signal 9").count())
 }

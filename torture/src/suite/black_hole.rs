@@ -1,5 +1,6 @@
-//! Black hole: what a worker sends, what it is sent, or both, is swallowed without a word, for longer than it waits for any
-//! answer. Others do its jobs; when the line is back it works again within seconds, on what nobody has.
+//! Black hole: what a worker sends, what it receives, or both, is dropped without an error, for longer than it waits
+//! for any answer. Other workers run its jobs. When the connection works again, so does the worker, within seconds, on
+//! jobs that no other worker holds.
 
 use std::time::{Duration, Instant};
 
@@ -20,10 +21,10 @@ use super::run::{Run, quantile};
 
 const SHORT: Size = Size { jobs: 0, faults: 1 };
 const LONG: Size = Size { jobs: 0, faults: 12 };
-/// Longer than the ten seconds that a worker waits for an answer.
+/// Longer than the 10 s that a worker waits for an answer.
 const HOLE: Duration = Duration::from_secs(12);
 const LONG_HOLE: Duration = Duration::from_secs(30);
-/// From the end of the hole to the first job that its worker begins.
+/// The limit for the time from the end of the hole to the first job that its worker starts.
 const BACK: Duration = Duration::from_secs(5);
 const CALM_MILLIS: std::ops::Range<u64> = 1_000..2_500;
 const REST: Duration = Duration::from_secs(60);
@@ -34,16 +35,16 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let proxy = Proxy::start(arena.upstream()).await?;
     let args = ["--concurrency", "8", "--poll", "200ms"];
     let mut lonely = Fleet::start(arena, arena.url_through(proxy.port()), History::Quick, &args, 1).await?;
-    // Enough for all that comes in while it is alone.
+    // This worker has enough slots for all jobs that are enqueued while it is the only one.
     let many = ["--concurrency", "64", "--poll", "200ms"];
     let mut others = Fleet::start(arena, arena.worker_url(), History::Quick, &many, 1).await?;
-    // A second each, so that what it has when the hole opens ends there.
+    // Jobs take a second each. So the jobs that the worker runs when the hole opens end in the hole.
     let mix = Mix { bulk: 20, long: 30, long_millis: 1_000, ..Mix::default() };
     let load = Load::start(arena.url(), Workload::new(arena.seed, mix, usize::MAX), Duration::from_millis(40));
     let conn = arena.connect().await?;
     let mut rng = StdRng::seed_from_u64(arena.seed);
     let mut back = Vec::new();
-    // Both ways, back only, there only, and again.
+    // The hole is in both directions, then only to the client, then only to the server, and so on.
     for round in 0..size.faults {
         tokio::time::sleep(Duration::from_millis(rng.random_range(CALM_MILLIS))).await;
         until_it_has_jobs(&conn, &lonely.ids()).await?;
@@ -79,7 +80,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     Ok(run)
 }
 
-/// Until jobs that were just claimed are under leases of one of these.
+/// Waits until one of these processes holds jobs that it has just claimed.
 async fn until_it_has_jobs(conn: &Client, pids: &[u32]) -> Result<()> {
     let began = Instant::now();
     let pids: Vec<i32> = pids.iter().map(|pid| pid.cast_signed()).collect();
@@ -92,7 +93,7 @@ async fn until_it_has_jobs(conn: &Client, pids: &[u32]) -> Result<()> {
     Ok(())
 }
 
-/// Until one of these begins a job.
+/// Waits until one of these processes starts a job. Returns the time that took, in seconds.
 async fn until_it_works(conn: &Client, pids: &[u32]) -> Result<f64> {
     let open = Instant::now();
     let pids: Vec<i32> = pids.iter().map(|pid| pid.cast_signed()).collect();

@@ -1,8 +1,9 @@
-//! Cancelled futures: handlers are dropped at each of their polls, because their time is up, because their worker stops, or
-//! because an operator cancels the job; in the middle of statements, savepoints and commits, with few connections for all.
+//! Cancelled futures: handlers are dropped at each of their polls, because their time limit has passed, because their
+//! worker stops, or because an operator cancels the job. That happens during statements, savepoints and commits, with
+//! few connections for all handlers.
 //!
-//! No connection comes back to its pool in a transaction: what later jobs write through it stands, what the dropped ones
-//! wrote does not. No slot is lost with them, and each attempt counts once.
+//! No connection returns to its pool inside a transaction. So what later jobs write on it is kept, and what dropped
+//! handlers wrote is not. No slot is lost, and each attempt counts once.
 
 use std::time::Duration;
 
@@ -28,21 +29,23 @@ use super::load::Load;
 use super::run::Run;
 use super::slots;
 
-/// Jobs that stall, and jobs that do not; how many an operator cancels, and half as many workers are replaced.
+/// The number of stalling jobs, and of other jobs. The number of jobs that an operator cancels; half as many workers
+/// are replaced.
 const SHORT: Size = Size { jobs: 120, faults: 4 };
 const LONG: Size = Size { jobs: 6_000, faults: 100 };
 const WORKERS: usize = 2;
 const SLOTS: i64 = 8;
 const CONNECTIONS: &str = "3";
-/// Numbers of those that stall, and of those that have no end.
+/// The numbers of jobs that stall begin at the first, those of jobs that never end at the second.
 const STALLING: i64 = 1_000_000;
 const ENDLESS: i64 = 2_000_000;
-/// Beyond those that stall: an attempt that finds no connection in time is over. No more failures of a job are kept.
+/// More than the planned failures: an attempt that gets no connection in time fails, too. No more than 50 failures of a
+/// job are stored.
 const ATTEMPTS: u16 = 50;
-/// More polls than any of them needs.
+/// More polls than any of the handlers needs.
 const POLLS: u32 = 40;
 const REST: Duration = Duration::from_secs(60);
-/// Each job that stalls, one and a half times on average, in one of six connections mostly.
+/// The time per stalling job. It stalls one and a half times on average, mostly on one of six connections.
 const EACH: Duration = Duration::from_millis(80);
 
 pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
@@ -62,7 +65,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     for (round, number) in (ENDLESS..).take(size.faults).enumerate() {
         let shape = if round % 2 == 0 { Shape::Async } else { Shape::Transactional };
         let work = Work::new(number, shape);
-        // It is not to wait for those that stall.
+        // A higher priority, so that the job does not wait for those that stall.
         let job = match shape {
             Shape::Async => Endless { work: work.clone() }.priority(1),
             _ => EndlessTransactional { work: work.clone() }.priority(1),
@@ -107,7 +110,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     Ok(run)
 }
 
-/// Enqueues what stalls, each in another place.
+/// Enqueues the stalling jobs. Each stalls at another poll.
 async fn stall(arena: &Arena<'_>, rng: &mut StdRng, jobs: usize) -> Result<Vec<Enqueued>> {
     let shapes = [Shape::Async, Shape::Transactional, Shape::Transactional, Shape::Transactional, Shape::Blocking];
     let shapes = shapes.into_iter().chain([Shape::TransactionalBlocking]).cycle();
@@ -129,7 +132,7 @@ async fn stall(arena: &Arena<'_>, rng: &mut StdRng, jobs: usize) -> Result<Vec<E
     Ok(works.iter().zip(ids).map(|(work, id)| work.enqueued(Some(id.0), CommitOutcome::Acknowledged)).collect())
 }
 
-/// Waits until a handler says that it has.
+/// Waits until a handler has reported its start.
 async fn begun(conn: &Client, number: i64) -> Result<()> {
     let begun = async {
         while conn.query_opt("select from torture.event where number = $1 limit 1", &[&number]).await?.is_none() {
@@ -143,7 +146,7 @@ async fn begun(conn: &Client, number: i64) -> Result<()> {
     }
 }
 
-/// Cancels a job. It may be on its way back from a worker that was asked to stop.
+/// Cancels a job. Repeats this, because a worker that was asked to stop may be giving the job back.
 async fn call_off(operator: &dyn Operator, id: JobId) -> Result<()> {
     for _ in 0..50 {
         if operator.cancel(id).await? == Operated::Done {

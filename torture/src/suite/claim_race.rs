@@ -1,7 +1,7 @@
-//! Claim race: many workers want the same jobs, which appear out of order: their transactions commit up to three seconds after
-//! the inserts, or not at all.
+//! Claim race: many workers claim the same jobs. The jobs appear out of order, because their transactions commit up to
+//! three seconds after the inserts, or not at all.
 //!
-//! No lease is granted twice, and no job is passed over for long, however late its commit.
+//! No lease is assigned twice. No job waits long after its commit, however late that was.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -24,18 +24,18 @@ use super::arena::{Arena, History, Size};
 use super::fleet::Fleet;
 use super::run::Run;
 
-/// Jobs of each producer, and workers.
+/// The jobs of each producer, and the number of workers.
 const SHORT: Size = Size { jobs: 60, faults: 12 };
 const LONG: Size = Size { jobs: 1_000, faults: 64 };
 const PRODUCERS: i64 = 24;
 const MOST_AT_ONCE: usize = 8;
-/// From a commit to the start of its jobs, for the slowest.
+/// The longest time allowed from a commit to the start of its jobs.
 const PASSED_OVER: Duration = Duration::from_secs(10);
 const REST: Duration = Duration::from_secs(60);
-/// Numbers of one producer.
+/// The range of job numbers of one producer.
 const EACH: i64 = 1_000_000;
 
-/// What one producer enqueued, and when it was about to commit which job.
+/// What one producer enqueued, and for each job the time just before its commit.
 #[derive(Default)]
 struct Produced {
     ledger: Vec<Enqueued>,
@@ -83,7 +83,7 @@ async fn produce(url: String, seed: u64, first: i64, jobs: usize) -> Result<Prod
                 Work { priority: rng.random_range(0..3), ..work }
             })
             .collect();
-        // Most at once, some late, a few very late.
+        // Most transactions commit at once, some late, a few very late.
         let late = match rng.random_range(0..10) {
             0..6 => 0,
             6..9 => rng.random_range(0..300),
@@ -100,7 +100,7 @@ async fn produce(url: String, seed: u64, first: i64, jobs: usize) -> Result<Prod
     Ok(produced)
 }
 
-/// Enqueues and lets time pass; the ids, and the time just before the commit if there is one.
+/// Enqueues, waits, and commits or rolls back. Returns the ids, and the time just before the commit if there was one.
 async fn commit(
     conn: &mut AsyncPgConnection,
     works: &[Work],
@@ -128,7 +128,7 @@ async fn commit(
     }
 }
 
-/// From each commit to the start of its jobs.
+/// Returns the times from each commit to the start of its jobs, in seconds.
 fn waits(record: &Record, committed: &HashMap<i64, DateTime<Utc>>) -> Vec<f64> {
     let starts = record.events.iter().filter(|event| event.what == "start");
     starts.filter_map(|start| Some((start.at - *committed.get(&start.number)?).as_seconds_f64())).collect()

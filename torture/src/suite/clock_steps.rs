@@ -1,7 +1,8 @@
-//! Clock steps: the clock of the database's host is set an hour ahead, and back, again and again, under load.
+//! Clock steps: under load, the clock of the database's host is repeatedly set an hour ahead and back.
 //!
-//! No worker is taken for dead because of it, no attempt is lost, and jobs that are enqueued after a step start soon. What waits
-//! when the clock is set back waits until it is there again: time is the database's.
+//! No living worker is treated as dead because of that, no attempt is lost, and jobs that are enqueued after a step
+//! start soon. A job that waits when the clock is set back starts when the clock reaches its time again, because the
+//! database's clock decides.
 
 use std::time::{Duration, Instant};
 
@@ -20,21 +21,22 @@ use super::load::Load;
 use super::preloaded_clock::Clock;
 use super::run::Run;
 
-/// The jobs are as many as come in until the last step. Odd: at the end the clock is ahead, and nothing waits for an hour.
-/// A rescue has to fall between a step and the next heartbeats for a wrong one to be seen, which two steps of three do.
+/// The number of jobs is what is enqueued until the last step. The number of steps is odd: at the end the clock is
+/// ahead, so no job waits for an hour. A wrong rescue shows only if it falls between a step and the next heartbeats;
+/// that is so for two steps of three.
 const SHORT: Size = Size { jobs: 0, faults: 9 };
 const LONG: Size = Size { jobs: 0, faults: 41 };
 const WORKERS: usize = 2;
 const HOUR: i64 = 3_600;
-/// Between two steps: two leases.
+/// The time between two steps: two leases.
 const CALM: Duration = Duration::from_secs(6);
-/// Jobs that are enqueued right after a step and run beyond the next.
+/// The duration, in ms, of jobs that are enqueued right after a step. They run beyond the next step.
 const LONGER: u64 = 7_000;
 const HELD: i64 = 6;
-/// From an enqueue right after a step to the start.
+/// The limit for the time from an enqueue right after a step to the start.
 const SOON: Duration = Duration::from_secs(3);
 const REST: Duration = Duration::from_secs(60);
-/// Numbers that only jobs right after a step have.
+/// The numbers of jobs that are enqueued right after a step begin here.
 const AFTER: i64 = 1_000_000;
 
 pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
@@ -82,7 +84,7 @@ async fn on(arena: &Arena<'_>, stepped: &Arena<'_>, clock: &Clock) -> Result<Run
     ledger.extend(load.stop().await?.ledger());
     let drained = stepped.at_rest(REST).await?;
     let dead = fleet.dead()?;
-    // The history was written by a clock that is right: the jobs' times are brought to it.
+    // The history was recorded with a correct clock. So the jobs' times are converted to that clock.
     copy(&notes, &conn).await?;
     let ahead = format!("clock_timestamp() - interval '{off} s'");
     for time in ["enqueued_at", "finished_at"] {
@@ -105,7 +107,7 @@ async fn on(arena: &Arena<'_>, stepped: &Arena<'_>, clock: &Clock) -> Result<Run
     Ok(run)
 }
 
-/// Enqueues jobs that run beyond the next step.
+/// Enqueues jobs that still run at the next step.
 async fn held(arena: &Arena<'_>, first: i64) -> Result<Vec<Enqueued>> {
     let mut conn = AsyncPgConnection::establish(&arena.url()).await?;
     let mut ledger = Vec::new();

@@ -1,6 +1,7 @@
 //! Clocks: one worker's clock is an hour ahead, the other's an hour behind.
 //!
-//! No job starts before its time, none late, and none is taken from a living worker: time is the database's.
+//! No job starts before its time, and none starts late. No job is taken from a living worker. Only the database's clock
+//! counts.
 
 use std::time::Duration;
 
@@ -20,16 +21,16 @@ use super::load::Load;
 use super::preloaded_clock;
 use super::run::Run;
 
-/// Jobs for later, and as many as that at once.
+/// The number of jobs for later, and the same number of jobs that are due at once.
 const SHORT: Size = Size { jobs: 100, faults: 2 };
 const LONG: Size = Size { jobs: 5_000, faults: 2 };
 const HOUR: i64 = 3_600;
-/// Between two enqueues of jobs for later.
+/// The pause between two enqueues of jobs for later.
 const CALM: Duration = Duration::from_millis(2);
 const DELAY_MILLIS: std::ops::Range<u64> = 500..6_000;
-/// Numbers that only jobs for later have.
+/// The numbers of jobs for later begin here.
 const LATER: i64 = 1_000_000;
-/// From the time for which a job is planned to its start.
+/// The limit for the time from a job's `run_at` to its start.
 const LATE: Duration = Duration::from_millis(500);
 const REST: Duration = Duration::from_secs(60);
 
@@ -40,7 +41,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     for off in [HOUR, -HOUR] {
         workers.push((off, worker(arena, &library, off).await?));
     }
-    // No more at once than the slots can run: what waits for one is late whatever the clocks say.
+    // The load needs no more slots than there are. A job that waits for a slot would be late with correct clocks, too.
     let mix = Mix { bulk: 20, ..Mix::default() };
     let load = Load::start(arena.url(), Workload::new(arena.seed, mix, size.jobs), Duration::from_millis(5));
     let mut ledger = plan(arena, size.jobs).await?;
@@ -76,7 +77,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     Ok(run)
 }
 
-/// Enqueues jobs for later.
+/// Enqueues the jobs for later.
 async fn plan(arena: &Arena<'_>, jobs: usize) -> Result<Vec<Enqueued>> {
     let mut conn = AsyncPgConnection::establish(&arena.url()).await?;
     let mut rng = StdRng::seed_from_u64(arena.seed);
@@ -100,7 +101,7 @@ async fn worker(arena: &Arena<'_>, library: &str, off: i64) -> Result<Process> {
     Ok(worker)
 }
 
-/// The newest time that it wrote.
+/// Returns the newest time in its log.
 fn its_clock(worker: &Process) -> Result<DateTime<Utc>> {
     let written = worker.written()?;
     let mut times = written.lines().rev().filter_map(|line| line.split_whitespace().next()?.parse().ok());

@@ -1,5 +1,5 @@
-//! Crash points: one worker for each step that a job and its worker take, and each dies at its own, in the middle of
-//! everything else. Whoever is left does what they left behind.
+//! Crash points: each step of a job and its worker is a point. One worker for each point dies there, while all others
+//! work. The surviving workers run the jobs that the dead ones held.
 
 use std::time::{Duration, Instant};
 
@@ -19,10 +19,10 @@ use super::recovery;
 use super::run::Run;
 use super::statements::{CLAIM, COMMIT};
 
-/// Rounds, each with other times at which a point is come to.
+/// The number of rounds. In each, a worker dies at another passage of its point.
 const SHORT: Size = Size { jobs: 0, faults: 1 };
 const LONG: Size = Size { jobs: 0, faults: 20 };
-/// What a worker of many does by itself.
+/// The points that some worker reaches without outside help.
 const POINTS: [&str; 17] = [
     "registered",
     "claim",
@@ -42,14 +42,16 @@ const POINTS: [&str; 17] = [
     "prune",
     "pruned",
 ];
-/// What it does when replies to its commits are lost, or to its claims.
+/// The points that a worker reaches when replies to its commits or to its claims are lost.
 const AFTER_LOST_REPLIES: [(&str, &str); 2] = [("unknown", COMMIT), ("strays", CLAIM)];
-/// What it does when it is asked to stop, and what it does with what those leave who died of that.
+/// The points that a worker reaches when it is asked to stop. And the point of a worker that rescues the jobs of those
+/// that died there.
 const AT_THE_END: [&str; 3] = ["drain", "grace-over", "deregister"];
 const AFTER_THEM: &str = "rescued";
-/// Between two deeds of the application: doomed workers get little done.
+/// The pause between two actions of the application. Workers that soon die complete few jobs.
 const CALM: Duration = Duration::from_millis(40);
-/// Until all have come to their points, and until the survivors have done the rest.
+/// The limits for the time until all workers have died at their points, and until the surviving worker has run the
+/// remaining jobs.
 const REACHED: Duration = Duration::from_secs(60);
 const REST: Duration = Duration::from_secs(60);
 
@@ -57,12 +59,12 @@ const REST: Duration = Duration::from_secs(60);
 struct Doomed {
     point: &'static str,
     process: Process,
-    /// Between it and the server, as long as it lives.
+    /// The proxy between it and the server, for as long as it lives.
     _line: Option<Proxy>,
 }
 
-/// More that is to be pruned than whoever lives long enough has pruned by then, each with a failure and with large arguments; and
-/// what must not be left of them: a part.
+/// Inserts expired jobs, each with a failure and with large arguments. They are more than the workers prune before they
+/// die. `IN_PART` counts the jobs of which only a part was pruned; there must be none.
 const TO_PRUNE: &str = "
     with pruned as (
         insert into jobs.finished (id, run_at, enqueued_at, expires_at, lease, state, priority, attempt, max_attempts, crashes, kind, queue)
@@ -82,7 +84,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let size = arena.size(SHORT, LONG);
     let conn = arena.connect().await?;
     conn.batch_execute(TO_PRUNE).await?;
-    // Whoever is asked to stop is to have something that takes longer than the grace.
+    // A worker that is asked to stop must hold a job that takes longer than the grace period.
     let mix = Mix { bulk: 20, long: 15, long_millis: 1_000, ..Mix::default() };
     let load = Load::start(arena.url(), Workload::new(arena.seed, mix, usize::MAX), CALM);
     let mut rng = StdRng::seed_from_u64(arena.seed);
@@ -124,20 +126,21 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     Ok(run)
 }
 
-/// Starts a worker that dies when it comes to this point for the so manieth time.
+/// Starts a worker that dies when it reaches this point for the `time`th time.
 fn doom(arena: &Arena<'_>, point: &'static str, line: Option<Proxy>, time: usize) -> Result<Doomed> {
     let url = line.as_ref().map_or_else(|| arena.worker_url(), |proxy| arena.url_through(proxy.port()));
-    // Once is all a process does of these, or has time for.
+    // A process reaches these points only once, or has time for no more.
     let time = if matches!(point, "registered" | "prune" | "pruned") { 1 } else { time };
-    // Nobody may be at any number of deaths; and a job that takes longer than the grace is there for one of them.
+    // A job may be in any number of crashes, so the limit is high. The grace period is shorter than a long job, for the
+    // point `grace-over`.
     let args = ["--concurrency", "4", "--poll", "100ms", "--grace", "100ms", "--max-crashes", "1000"];
     let plan = format!("{point}:{time}");
     let process = arena.worker_with(&url, History::Quick, &args, &[("JOBS_CRASH_AT", &plan)])?;
     Ok(Doomed { point, process, _line: line })
 }
 
-/// Asks workers to stop, one after the other, until one dies of it: one that holds no long job by then stops without having come
-/// to the end of its grace.
+/// Asks workers to stop, one after the other, until one dies at the point. A worker that holds no long job at that
+/// moment stops before the end of its grace period.
 async fn stop_until_dead(arena: &Arena<'_>, point: &'static str, alive: &mut Vec<&'static str>) -> Result<usize> {
     let conn = arena.connect().await?;
     let deadline = Instant::now() + REACHED;
@@ -154,7 +157,8 @@ async fn stop_until_dead(arena: &Arena<'_>, point: &'static str, alive: &mut Vec
     Ok(0)
 }
 
-/// Waits until all have died, and writes down who has and who has not.
+/// Waits until all have died, at most `REACHED`, and records each death. Adds the points of the others to `alive`.
+/// Returns how many died.
 async fn await_all(arena: &Arena<'_>, doomed: &mut Vec<Doomed>, alive: &mut Vec<&'static str>) -> Result<usize> {
     let conn = arena.connect().await?;
     let deadline = Instant::now() + REACHED;

@@ -1,6 +1,6 @@
-//! Cron: workers die right before and right after they enqueue a tick, again and again.
+//! Cron: workers die repeatedly, right before and right after they enqueue a tick.
 //!
-//! Each tick of the schedule is one job, and each of them is run.
+//! For each tick of the schedule there is exactly one job, and each of these jobs runs.
 
 use std::time::{Duration, Instant};
 
@@ -15,14 +15,14 @@ use super::arena::{Arena, History, Size, number};
 use super::fleet::Fleet;
 use super::run::Run;
 
-/// Seconds, each of them a tick.
+/// The duration of the test in seconds. Each second is a tick.
 const SHORT: Size = Size { jobs: 12, faults: 0 };
 const LONG: Size = Size { jobs: 300, faults: 0 };
 const WORKERS: usize = 3;
 const POINTS: [&str; 2] = ["tick", "ticked"];
 const LOOK: Duration = Duration::from_millis(10);
 const REST: Duration = Duration::from_secs(60);
-/// All ticks, whoever is there to see them come.
+/// A schedule with a tick each second. It catches up all ticks, also those at which no worker ran.
 const SCHEDULE: &str = "insert into jobs.schedule (name, kind, expression, timezone, catch_up, last_tick)
     values ('every second', 'tick', '* * * * * *', 'UTC', 'all', date_trunc('second', now()))";
 
@@ -48,7 +48,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         }
         tokio::time::sleep(LOOK).await;
     }
-    // Those that are left may die as they like; this one does the rest.
+    // The remaining workers may still die. This worker runs the remaining jobs.
     let fleet = Fleet::start(arena, arena.worker_url(), History::Quick, &["--concurrency", "16"], 1).await?;
     tokio::time::sleep(Duration::from_secs(2)).await;
     conn.batch_execute("update jobs.schedule set paused = true").await?;
@@ -72,7 +72,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     Ok(run)
 }
 
-/// Starts a worker that dies at one of its next ticks.
+/// Starts a worker that dies at one of its next three ticks, before or after the enqueue.
 fn doom(arena: &Arena<'_>, rng: &mut StdRng) -> Result<Process> {
     let plan = format!("{}:{}", POINTS[rng.random_range(0..POINTS.len())], rng.random_range(1..=3));
     let args = ["--poll", "200ms", "--max-crashes", "1000"];

@@ -1,6 +1,6 @@
-//! Database crash: the server is stopped as by a power failure, again and again, under load.
+//! Database crash: the server is stopped repeatedly, as by a power failure, under load.
 //!
-//! What it had acknowledged is there; no worker ends; work goes on within seconds after the server accepts connections.
+//! All that it acknowledged exists. No worker ends. Jobs end again within seconds after the server accepts connections.
 
 use std::time::{Duration, Instant};
 
@@ -16,14 +16,14 @@ use super::fleet::Fleet;
 use super::load::Load;
 use super::run::Run;
 
-/// The jobs are as many as come in until the last crash.
+/// The number of jobs is what is enqueued until the last crash.
 const SHORT: Size = Size { jobs: 0, faults: 3 };
 const LONG: Size = Size { jobs: 0, faults: 20 };
 const WORKERS: usize = 3;
 const REST: Duration = Duration::from_secs(60);
-/// Work goes on so soon after the server accepts connections.
+/// The limit for the time until a job ends after the server accepts connections.
 const RESUME: Duration = Duration::from_secs(3);
-/// How long the server works, and how long it is gone, at most.
+/// The ranges of the times for which the server runs, and for which it is down.
 const UP_MILLIS: std::ops::Range<u64> = 1_000..3_000;
 const DOWN_MILLIS: std::ops::Range<u64> = 0..1_500;
 
@@ -60,7 +60,8 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     Ok(run)
 }
 
-/// From the moment at which the server accepts connections to the next job that ends.
+/// Waits until a job ends. Returns the time since the call in seconds; it is called when the server accepts
+/// connections.
 pub(super) async fn until_work_goes_on(arena: &Arena<'_>) -> Result<f64> {
     let up = Instant::now();
     let conn = arena.connect().await?;

@@ -1,7 +1,7 @@
-//! Deploys: workers are asked to stop at bad moments and replaced, over and over, while jobs come in of which some take
-//! longer than the grace.
+//! Deploys: workers are repeatedly asked to stop at bad moments and replaced, while jobs are enqueued. Some of the jobs
+//! take longer than the grace period.
 //!
-//! Nothing is lost, no attempt is consumed, and every worker is gone within its grace and a second.
+//! Nothing is lost, no attempt is consumed, and every worker ends within its grace period plus one second.
 
 use std::time::{Duration, Instant};
 
@@ -24,10 +24,10 @@ const LONG: Size = Size { jobs: 0, faults: 200 };
 const WORKERS: usize = 3;
 const GRACE: Duration = Duration::from_secs(1);
 const REST: Duration = Duration::from_secs(60);
-/// Between two deploys: from none at all to long enough for a worker to be busy.
+/// The pause between two deploys: from none to long enough for a worker to have jobs.
 const CALM_MILLIS: std::ops::Range<u64> = 0..900;
 
-/// A worker that was asked to stop, and did.
+/// A worker that was asked to stop, and ended.
 struct Stopped {
     pid: u32,
     code: i32,
@@ -62,7 +62,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     run.recovery = all.iter().map(|stopped| stopped.seconds).collect();
     run.expect(drained, || format!("not drained after {REST:?}"));
     for Stopped { pid, code, seconds, had_started } in all {
-        // One that has not come to its signal handler yet is ended by the signal itself.
+        // A process that has not installed its signal handler yet is ended by the signal itself.
         run.expect(code == 0 || !had_started, || format!("process {pid} was asked to stop and ended with {code}"));
         let bar = (GRACE + Duration::from_secs(1) + slack()).as_secs_f64();
         run.expect(seconds <= bar, || format!("process {pid} took {seconds:.2} s to stop, and should take {bar:.2} s"));

@@ -1,8 +1,10 @@
-//! Disk full: all that the server has is on a small disk, which is filled to its last byte under load and stays so for seconds.
-//! At first its tables cannot grow, and statements fail. Then its log of transactions cannot either, because a forgotten
-//! replication slot keeps all of it; the server stops itself, and is started again once there is room, as by its supervisor.
+//! Disk full: all files of the server are on a small disk, which is filled to its last byte under load, for several
+//! seconds. At first only the tables cannot grow, and statements fail. In every second round the write-ahead log cannot
+//! grow either, because an unused replication slot keeps all of it. Then the server stops itself. It is started again
+//! when there is space, as a supervisor would do.
 //!
-//! Nothing acknowledged is lost and nothing is done twice; no worker ends, nor hammers; work goes on soon after.
+//! Nothing acknowledged is lost, and nothing is done twice. No worker ends, and none sends requests without a pause.
+//! Jobs end again soon after there is space.
 
 use std::time::{Duration, Instant};
 
@@ -22,25 +24,27 @@ use super::load::Load;
 use super::not_run::NotRun;
 use super::run::Run;
 
-/// The jobs are as many as come in; how often the disk is full, every other time to the server's end.
+/// The number of jobs is what is enqueued meanwhile. The number of times the disk is full; every second time until the
+/// server stops.
 const SHORT: Size = Size { jobs: 0, faults: 2 };
 const LONG: Size = Size { jobs: 0, faults: 10 };
 const WORKERS: usize = 3;
-/// An empty cluster and this load for a while.
+/// Enough for an empty cluster and this load for a while.
 const MEBIBYTES: usize = 224;
 const SETTINGS: &str = "max_wal_size = '64MB'\nmin_wal_size = '32MB'\n";
-/// How long there is room before, and none then.
+/// How long there is space before, and how long there is none then.
 const ROOM: Duration = Duration::from_millis(1_500);
 const FULL: Duration = Duration::from_secs(3);
 const LOOK: Duration = Duration::from_millis(50);
-/// So many requests in vain of one worker a second are no hammering: each verb pauses before it tries again.
+/// The number of failed requests per second that one worker may send. Each verb pauses before it tries again, so they
+/// are not more.
 const A_SECOND: usize = 60;
-/// Work goes on so soon after there is room again and the server accepts connections.
+/// The limit for the time until a job ends after there is space and the server accepts connections.
 const RESUME: Duration = Duration::from_secs(5);
 const REST: Duration = Duration::from_secs(60);
-/// Keeps the log of transactions for somebody who never comes.
+/// Creates a replication slot that keeps the write-ahead log, because no client reads from it.
 const FORGOTTEN_SLOT: &str = "select pg_create_physical_replication_slot('forgotten', true)";
-/// A megabyte of it.
+/// Writes 1 MiB to the write-ahead log.
 const LOG: &str = "select pg_logical_emit_message(false, 'torture', repeat('x', 1 << 20))";
 
 pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
@@ -70,12 +74,12 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         fault(&notes, "the disk is full", None).await?;
         disk.fill()?;
         let (before, begun) = (line.contention(), Instant::now());
-        // Recycled pieces of the log have room for a while.
+        // The log can grow for a while, into recycled files.
         while begun.elapsed() < FULL || log && !witness.is_closed() && begun.elapsed() < 3 * FULL {
-            // What the server frees by itself is taken away again.
+            // Takes the space that the server has freed.
             disk.fill()?;
             if log && begun.elapsed() > FULL / 3 && !witness.is_closed() {
-                // Fails when the server has stopped itself.
+                // This fails when the server has stopped itself.
                 let _ = witness.batch_execute(LOG).await;
             }
             tokio::time::sleep(LOOK).await;
@@ -124,7 +128,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     Ok(run)
 }
 
-/// Starts the server again, if it has stopped itself; returns when it accepts connections.
+/// Starts the server again if it has stopped itself. Returns when it accepts connections.
 async fn supervise(small: &Arena<'_>) -> Result<()> {
     let begun = Instant::now();
     while tokio_postgres::connect(&small.url(), NoTls).await.is_err() {

@@ -1,4 +1,4 @@
-//! Several workers of one kind, each replaced when it is gone.
+//! Several workers with the same settings. Workers that end are replaced.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use torture::process::{Process, Signal};
 
 use super::arena::{Arena, History, START};
 
-/// The longest that a worker with nothing to do may take to stop.
+/// How long a worker without jobs may take to stop.
 const STOP: Duration = Duration::from_secs(20);
 
-/// Workers at work.
+/// Running workers.
 pub(super) struct Fleet<'a> {
     arena: &'a Arena<'a>,
     url: String,
@@ -22,7 +22,7 @@ pub(super) struct Fleet<'a> {
 }
 
 impl<'a> Fleet<'a> {
-    /// Starts so many, and waits until they work.
+    /// Starts `size` workers, and waits until they have started.
     pub(super) async fn start(
         arena: &'a Arena<'a>,
         url: String,
@@ -40,7 +40,7 @@ impl<'a> Fleet<'a> {
         Ok(fleet)
     }
 
-    /// Waits until those work, too, that took the places of others.
+    /// Waits until all have started, including replacements.
     pub(super) async fn at_work(&mut self) -> Result<()> {
         for worker in &mut self.workers {
             worker.said("worker started", START).await?;
@@ -48,22 +48,22 @@ impl<'a> Fleet<'a> {
         Ok(())
     }
 
-    /// One more of the kind, not in the fleet.
+    /// Starts a worker with the same settings that is not part of the fleet.
     pub(super) fn worker(&self) -> Result<Process> {
         let args: Vec<&str> = self.args.iter().map(String::as_str).collect();
         self.arena.worker(&self.url, self.history, &args)
     }
 
-    /// Kills one, writes that down, and starts another in its place.
+    /// Kills one, records that, and starts another in its place.
     pub(super) async fn kill(&mut self, place: usize, conn: &Client) -> Result<()> {
-        // Before the deed: recovery is not to look faster than it is.
+        // Recorded before the kill. Otherwise the recovery would look faster than it is.
         fault(conn, "kill", Some(self.workers[place].id())).await?;
         self.workers[place].kill()?;
         self.workers[place] = self.worker()?;
         Ok(())
     }
 
-    /// Starts another in the place of each that is gone, as a supervisor does, and writes that down. Answers how many.
+    /// Starts another in the place of each that has ended, as a supervisor does, and records that. Returns how many.
     pub(super) async fn revive(&mut self, conn: &Client) -> Result<usize> {
         let mut revived = 0;
         for place in 0..self.workers.len() {
@@ -76,18 +76,18 @@ impl<'a> Fleet<'a> {
         Ok(revived)
     }
 
-    /// Takes one out, and starts another in its place.
+    /// Removes one from the fleet and returns it. Starts another in its place.
     pub(super) fn replace(&mut self, place: usize) -> Result<Process> {
         let next = self.worker()?;
         Ok(std::mem::replace(&mut self.workers[place], next))
     }
 
-    /// Their numbers.
+    /// Their process ids.
     pub(super) fn ids(&self) -> Vec<u32> {
         self.workers.iter().map(Process::id).collect()
     }
 
-    /// Those that are gone although nobody ended them.
+    /// Returns the process ids of those that ended although the suite did not end them.
     pub(super) fn dead(&mut self) -> Result<Vec<u32>> {
         let mut dead = Vec::new();
         for worker in &mut self.workers {
@@ -98,7 +98,7 @@ impl<'a> Fleet<'a> {
         Ok(dead)
     }
 
-    /// Asks all to stop; they have nothing to do and must.
+    /// Asks all to stop. They have no jobs, so each must end with code 0.
     pub(super) async fn stop(mut self) -> Result<()> {
         for worker in &self.workers {
             worker.signal(Signal::TERM)?;

@@ -1,8 +1,9 @@
-//! Hostile payloads: NUL, halves of surrogates, numbers that are none, nesting without end, megabytes; enqueued as the product
-//! has it, and written straight into its tables by somebody else; and handlers whose answers are as hard to store.
+//! Hostile payloads: NUL, half surrogate pairs, NaN, deep nesting, megabytes. They are enqueued through the product,
+//! and are also inserted directly into its tables by another program. And there are handlers whose results are hard to
+//! store.
 //!
-//! Each is refused with an error, in a transaction that can go on if the product refuses it, or runs, or fails its attempts
-//! with a failure that is written down. Nothing stays behind, and nobody else is held up.
+//! Each payload is refused with an error, or runs, or fails its attempts with a stored failure. If the product refuses
+//! it, the transaction can continue. Nothing stays behind, and no other job is held up.
 
 mod guests;
 
@@ -24,11 +25,12 @@ use super::load::Load;
 use super::run::Run;
 use guests::{Expected, Guest};
 
-/// Jobs that do nothing wrong, and how often each of the others comes.
+/// The number of ordinary jobs, and how often each of the others is enqueued.
 const SHORT: Size = Size { jobs: 300, faults: 1 };
 const LONG: Size = Size { jobs: 20_000, faults: 30 };
 const WORKERS: usize = 2;
-/// Numbers of those whose answers are hard to store, and of the one that comes after a refusal.
+/// The numbers of jobs whose results are hard to store begin at the first. Those of the jobs after a refusal begin at
+/// the second.
 const RUDE: i64 = 1_000_000;
 const AFTERWARDS: i64 = 2_000_000;
 const REST: Duration = Duration::from_secs(60);
@@ -69,7 +71,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     Ok(run)
 }
 
-/// Jobs whose answers are hard to store.
+/// Enqueues jobs whose results are hard to store.
 async fn rude(conn: &mut AsyncPgConnection, first: i64) -> Result<Vec<Enqueued>> {
     let mut ledger = Vec::new();
     for (manner, number) in Manner::ALL.into_iter().zip(first..) {
@@ -81,7 +83,7 @@ async fn rude(conn: &mut AsyncPgConnection, first: i64) -> Result<Vec<Enqueued>>
     Ok(ledger)
 }
 
-/// What the product refuses does not spoil the transaction.
+/// Enqueues a job in a transaction in which the product has refused another job. The transaction must still commit.
 async fn go_on(conn: &mut AsyncPgConnection, number: i64) -> Result<Enqueued> {
     let work = Work::new(number, Shape::Async);
     let (mut refused, mut id) = (false, None);
@@ -97,7 +99,7 @@ async fn go_on(conn: &mut AsyncPgConnection, number: i64) -> Result<Enqueued> {
     Ok(work.enqueued(id, CommitOutcome::Acknowledged))
 }
 
-/// What is not as expected of this one.
+/// Returns what differs from the expected result.
 async fn complaint(conn: &Client, guest: &Guest) -> Result<Option<String>> {
     let Some(id) = guest.id else {
         let may_be = matches!(guest.expected, Expected::Refused | Expected::NotRun);

@@ -1,6 +1,6 @@
-//! Kill storm: workers are killed at any moment, a hundred times over, while jobs of every temper come in.
+//! Kill storm: workers are killed at random moments, many times, while all sorts of jobs are enqueued.
 //!
-//! Nothing is lost, nothing is done twice, every attempt is accounted for, and what a dead worker held can be claimed
+//! Nothing is lost, nothing is done twice, and every attempt is accounted for. The jobs of a dead worker can be claimed
 //! again within the lease and a rescan.
 
 use std::time::Duration;
@@ -20,14 +20,14 @@ use super::run::Run;
 const SHORT: Size = Size { jobs: 5_000, faults: 20 };
 const LONG: Size = Size { jobs: 100_000, faults: 200 };
 const WORKERS: usize = 4;
-/// All is done so long after the last kill.
+/// The limit for the time from the last kill until all jobs have ended.
 const DRAINED: Duration = Duration::from_secs(60);
-/// What lies between two kills.
+/// The pause between two kills.
 const CALM_MILLIS: std::ops::Range<u64> = 50..450;
 
 pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let size = arena.size(SHORT, LONG);
-    // A job may be there at any number of kills: it is to be run for all that.
+    // A job may be in any number of kills, and must still run.
     let args = ["--concurrency", "16", "--poll", "200ms", "--max-crashes", "1000"];
     let mut fleet = Fleet::start(arena, arena.worker_url(), History::Quick, &args, WORKERS).await?;
     let load = Load::start(arena.url(), Workload::new(arena.seed, Mix::default(), size.jobs), Duration::ZERO);

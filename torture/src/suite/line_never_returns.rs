@@ -1,7 +1,9 @@
-//! The line never returns: a worker's host vanishes, and with it whoever would close its connections. Its handlers were inside
-//! their transactions: between statements, and in the middle of one, each with a row locked that the next attempt needs.
+//! The line never returns: a worker's host vanishes, so no process closes its connections. Its handlers were in their
+//! transactions: between two statements, or in the middle of one. Each holds a lock on a row that the next attempt
+//! needs.
 //!
-//! Within a lease and five seconds the server has given up all of its sessions, and its jobs run elsewhere.
+//! Within a lease and five seconds the server has ended all of the worker's sessions, and its jobs run on another
+//! worker.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -24,19 +26,19 @@ use super::not_run::NotRun;
 use super::run::Run;
 use super::vanishing_host::Host;
 
-/// Jobs of each host, and how many hosts vanish.
+/// The number of jobs for each host, and the number of hosts that vanish.
 const SHORT: Size = Size { jobs: 6, faults: 1 };
 const LONG: Size = Size { jobs: 12, faults: 12 };
-/// From the moment in which a host vanishes.
+/// The limit after the moment in which a host vanishes, in addition to a lease.
 const BAR: Duration = Duration::from_secs(5);
-/// Longer than anybody waits here.
+/// Longer than any limit in this test.
 const FOR_EVER_MILLIS: u64 = 600_000;
 const REST: Duration = Duration::from_secs(40);
-/// What the mutant says: what the URL sets holds.
+/// The URL parameters of the mutant. They switch off the probes, because the worker does not change what its URL sets.
 const NO_PROBES: &str = "&keepalives=0&options=-ctcp_keepalives_idle%3D7200%20-ctcp_user_timeout%3D0%20-cclient_connection_check_interval%3D0";
 
 pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
-    // Before the server is restarted for it.
+    // Fails if this machine cannot make such a host, before a server is started for the test.
     drop(Host::start(250).map_err(NotRun::because)?);
     let trust = arena.logs().join("hba.conf");
     fs::write(&trust, "host all all all trust\nlocal all all trust\n")?;
@@ -78,7 +80,7 @@ async fn on(arena: &Arena<'_>) -> Result<Run> {
         let begun =
             format!("select count(distinct number) from torture.event where what = 'start' and pid = {}", lost.id());
         until(&conn, &begun, i64::try_from(works.len())?, START).await?;
-        // It comes only now: the first attempts are to be on the host that vanishes.
+        // The second worker starts only now, so that the first attempts run on the host that vanishes.
         let mut other = arena.worker_on(None, "", &args)?;
         other.said("worker started", START).await?;
         fault(&conn, "host vanished", Some(lost.id())).await?;
@@ -86,7 +88,7 @@ async fn on(arena: &Arena<'_>) -> Result<Run> {
         host.vanish()?;
         lost.kill()?;
         let limit = LEASE + 4 * BAR;
-        // What its handlers say to the suite goes over a line of the suite's own.
+        // The handlers' events are sent on connections of the suite, which are not counted.
         let sessions = format!(
             "select count(*) from pg_stat_activity where client_addr = '{}' and application_name like 'jobs worker%'",
             host.address()
@@ -114,7 +116,7 @@ async fn on(arena: &Arena<'_>) -> Result<Run> {
     Ok(run)
 }
 
-/// Their first attempts have no end of their own.
+/// Returns works whose first attempt does not end by itself.
 fn works(round: usize, jobs: usize) -> Result<Vec<Work>> {
     let first = i64::try_from(round)? * 1_000 + 1;
     let shapes = [Shape::Transactional, Shape::Transactional, Shape::TransactionalBlocking].into_iter().cycle();
@@ -125,7 +127,7 @@ fn works(round: usize, jobs: usize) -> Result<Vec<Work>> {
         .collect())
 }
 
-/// Waits until a query's number is this, or for so long.
+/// Waits until the query returns this number, but no longer than `limit`.
 async fn until(conn: &Client, sql: &str, expected: i64, limit: Duration) -> Result<()> {
     let begun = Instant::now();
     while number(conn, sql).await? != expected && begun.elapsed() < limit {

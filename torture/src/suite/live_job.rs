@@ -1,5 +1,5 @@
-//! A live job is not rescued: handlers block every thread of the runtime for five leases, on a machine that is busy with
-//! other things, while another worker looks for the dead.
+//! A live job is not rescued: handlers block every thread of the runtime for five leases, on a machine that is busy
+//! with other work, while another worker searches for dead workers.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::arena::{Arena, History, LEASE, PATIENCE, Size};
 use super::fleet::Fleet;
 use super::run::Run;
 
-/// Rounds.
+/// The number of rounds.
 const SHORT: Size = Size { jobs: 0, faults: 1 };
 const LONG: Size = Size { jobs: 0, faults: 6 };
 const LEASES: u32 = 5;
@@ -24,7 +24,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let size = arena.size(SHORT, LONG);
     let threads = std::thread::available_parallelism()?.get();
     let busy = Fleet::start(arena, arena.worker_url(), History::Quick, &["--queues", "default=64"], 1).await?;
-    // This one takes no such jobs.
+    // This worker does not serve the queue of these jobs.
     let sweeper = Fleet::start(arena, arena.worker_url(), History::Quick, &["--queues", "aside"], 1).await?;
     let burners = (0..2 * threads).map(|_| arena.burner()).collect::<Result<Vec<_>>>()?;
     let conn = arena.connect().await?;
@@ -39,9 +39,9 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
             let id = Hog { work: work.clone() }.enqueue(&mut application).await?;
             ledger.push(work.enqueued(Some(id.0), CommitOutcome::Acknowledged));
         }
-        // One behind the other, should they not find a thread each.
+        // The hogs may run one after the other, if they do not get a thread each.
         let limit = LEASE * LEASES * u32::try_from(threads)? + Duration::from_secs(30);
-        // A mutant, too, is given all the time that a hog takes.
+        // The limit for a mutant is also longer than a hog takes.
         drained &= arena.at_rest_within(arena.mutant().map_or(limit, |_| PATIENCE)).await?;
     }
     drop(burners);

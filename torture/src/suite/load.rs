@@ -1,4 +1,4 @@
-//! The application at work beside a test: until it has done everything, or until it is told to stop.
+//! The application, which enqueues jobs during a test: until its workload is done, or until it is asked to stop.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use torture::workload::{Application, Workload};
 
-/// An application at work.
+/// A running application.
 pub(super) struct Load {
     task: JoinHandle<Result<Application>>,
     stop: CancellationToken,
 }
 
 impl Load {
-    /// Starts it, with a pause after each deed.
+    /// Starts it, with a pause after each action.
     pub(super) fn start(url: String, workload: Workload, pause: Duration) -> Self {
         let stop = CancellationToken::new();
         let stopped = stop.clone();
@@ -34,12 +34,12 @@ impl Load {
         Self { task, stop }
     }
 
-    /// Waits until it has done everything; answers it, for what it knows.
+    /// Waits until it has done everything. Returns it, so that its record can be read.
     pub(super) async fn ended(self) -> Result<Application> {
         self.task.await?
     }
 
-    /// Tells it to stop after the deed at hand.
+    /// Asks it to stop after the current action, and waits for that.
     pub(super) async fn stop(self) -> Result<Application> {
         self.stop.cancel();
         self.ended().await

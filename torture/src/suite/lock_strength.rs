@@ -1,9 +1,10 @@
-//! Lock strength: applications hold locks on rows of jobs, of every strength, while workers want them; and rows that refer
+//! Lock strength: applications hold locks of every strength on rows of jobs while workers claim. Also, rows that refer
 //! to finished jobs are inserted and not committed.
 //!
-//! A claim waits for nobody: what is held is passed over, whoever holds it and how weakly, and what is not held starts on
-//! time. What was held starts soon after it is let go. (A claim deletes its rows, which the weakest lock forbids; so there is no
-//! lock that it could take and go on beside others. No foreign key can refer to a waiting job, which has no unique key.)
+//! A claim waits for no other session. It passes over locked rows, whatever the strength of the lock, and jobs that are
+//! not locked start on time. Locked jobs start soon after the lock is released. (A claim deletes its rows, which even
+//! the weakest lock forbids. So a weaker lock of the claim would not help. No foreign key can refer to a waiting job,
+//! because `jobs.ready` has no unique key.)
 
 use std::time::Duration;
 
@@ -20,27 +21,28 @@ use super::arena::{Arena, History, Size, slack};
 use super::fleet::Fleet;
 use super::run::{Run, quantile};
 
-/// Jobs of a round, half of which are held, and rounds.
+/// The number of jobs in a round, half of which are locked, and the number of rounds.
 const SHORT: Size = Size { jobs: 40, faults: 4 };
 const LONG: Size = Size { jobs: 100, faults: 100 };
 const WORKERS: usize = 2;
-/// The locks that rows can be under; a foreign key takes the first.
+/// The strengths of locks on rows. A foreign key takes the first one.
 const LOCKS: [&str; 4] = ["key share", "no key update", "share", "update"];
 const FOREIGN_KEY: &str =
     "create table public.invoice (job bigint not null references jobs.finished (id) on delete cascade)";
 const INVOICES: &str = "insert into public.invoice select id from jobs.finished order by id desc limit 100";
-/// Between the enqueue and the time at which the jobs are due, long enough to lock them.
+/// The time from the enqueue to `run_at`, long enough to lock the rows.
 const LEAD: Duration = Duration::from_millis(400);
-/// How long they are held then.
+/// How long the rows stay locked after `run_at`.
 const HOLD: Duration = Duration::from_millis(1_200);
-/// How long rows of running jobs are held: their finishes wait.
+/// Locks the rows of running jobs for a moment. Their finishes wait so long.
 const RUNNING: &str = "begin; select from jobs.running for key share; select pg_sleep(0.2); commit";
-/// What is not held starts so soon after it is due, and what was held after it is let go.
+/// The limits for the start of jobs that are not locked, after `run_at`, and of locked jobs, after the lock is
+/// released.
 const ON_TIME: Duration = Duration::from_millis(700);
 const LET_GO: Duration = Duration::from_secs(2);
 const REST: Duration = Duration::from_secs(30);
 
-/// What was held, and until when.
+/// The jobs that were locked, and when their locks were released.
 struct Round {
     held: Vec<i64>,
     let_go: DateTime<Utc>,
@@ -83,7 +85,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     Ok(run)
 }
 
-/// Enqueues jobs that are due in a moment.
+/// Enqueues jobs that are due after `LEAD`.
 async fn enqueue(conn: &mut AsyncPgConnection, works: &[Work]) -> Result<Vec<JobId>> {
     let jobs = works.iter().map(|work| {
         let mut job: NewJob = new_job(work)?;
@@ -93,8 +95,8 @@ async fn enqueue(conn: &mut AsyncPgConnection, works: &[Work]) -> Result<Vec<Job
     Ok(enqueue_all(conn, jobs.collect::<Result<Vec<_>>>()?).await?)
 }
 
-/// Holds these before they are due and for a while after, by two sessions where the lock can be shared, and running ones for a
-/// moment. Answers when they are let go.
+/// Locks these rows before their jobs are due and for a while after, from two sessions if the lock can be shared. Locks
+/// rows of running jobs for a moment. Returns the time at which the locks were released.
 async fn hold(holder: &Client, second: &Client, other: &Client, lock: &str, ids: &[i64]) -> Result<DateTime<Utc>> {
     for session in [holder, second] {
         session.batch_execute("begin").await?;
@@ -114,7 +116,8 @@ async fn hold(holder: &Client, second: &Client, other: &Client, lock: &str, ids:
     Ok(let_go)
 }
 
-/// How late the others started; how long after they were let go those that were held; how many of them did before.
+/// Returns how late the unlocked jobs started, and how many locked jobs started before their lock was released. Stores
+/// how long after the release the locked jobs started.
 fn waits(run: &mut Run, rounds: &[Round]) -> (Vec<f64>, usize) {
     let Record { jobs, events, .. } = &run.record;
     let start = |number| events.iter().find(|event| event.number == number && event.what == "start");

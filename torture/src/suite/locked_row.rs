@@ -1,6 +1,6 @@
-//! Locked row: another session locks the row of a running job and keeps it, while the other slots finish theirs.
+//! Locked row: another session locks the row of a running job for a while, and the other slots finish their jobs.
 //!
-//! Nobody waits but that job, and that one ends soon after the lock is gone, at its one attempt.
+//! Only that job waits. It ends soon after the lock is released, at its only attempt.
 
 use std::time::Duration;
 
@@ -18,21 +18,21 @@ use super::fleet::Fleet;
 use super::load::Load;
 use super::run::{Run, quantile};
 
-/// The jobs are as many as come in meanwhile; the faults are the locked rows.
+/// The number of jobs is what is enqueued meanwhile. The faults are the locked rows.
 const SHORT: Size = Size { jobs: 0, faults: 2 };
 const LONG: Size = Size { jobs: 0, faults: 6 };
 /// How long a row is locked.
 const HOLD: Duration = Duration::from_secs(60);
 const HOLD_SHORT: Duration = Duration::from_secs(4);
-/// Numbers that no other job has.
+/// The numbers of locked jobs begin here. No other job has such a number.
 const HELD: i64 = 1_000_000;
 /// The locks, one after the other.
 const LOCKS: [&str; 2] = ["update", "key share"];
-/// From the last word of a handler to the end of its job.
+/// The limit for the time from the last event of a handler to the end of its job.
 const FINISHED: Duration = Duration::from_secs(1);
-/// A locked one ends so soon after the lock is gone.
+/// The limit for the time from the release of the lock to the end of a locked job.
 const LET_GO: Duration = Duration::from_secs(2);
-/// Between two deeds of the application: 16 slots on two cores can do what comes in.
+/// The pause between two actions of the application: 16 slots on two cores can run all its jobs.
 const CALM: Duration = Duration::from_millis(40);
 const REST: Duration = Duration::from_secs(60);
 
@@ -71,7 +71,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     Ok(run)
 }
 
-/// Locks the row of this job as soon as it runs, for this long. Answers when it is let go.
+/// Locks the row of this job as soon as it runs, for this long. Returns the time at which the lock was released.
 async fn hold_row(conn: &Client, id: i64, lock: &str, hold: Duration) -> Result<DateTime<Utc>> {
     let begun = std::time::Instant::now();
     while number(conn, &format!("select count(*) from jobs.running where id = {id}")).await? == 0 {
@@ -87,8 +87,8 @@ async fn hold_row(conn: &Client, id: i64, lock: &str, hold: Duration) -> Result<
     Ok(let_go)
 }
 
-/// How long the ends of the others took to be written after their handlers had said their last word; how long after they
-/// were let go the locked ones ended.
+/// Returns, in seconds, how long after their handlers' last event the other jobs ended, and how long after the release
+/// of their locks the locked jobs ended.
 fn waits(run: &Run, let_go: &[DateTime<Utc>]) -> (Vec<f64>, Vec<f64>) {
     let (mut late, mut after) = (Vec::new(), Vec::new());
     for job in &run.record.jobs {

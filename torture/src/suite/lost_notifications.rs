@@ -1,7 +1,7 @@
-//! Lost notifications: first the workers' listening sessions are ended every second, then every notification is lost on
-//! its way and nobody notices.
+//! Lost notifications: at first the workers' listening sessions are terminated every second. Then every notification is
+//! dropped without an error.
 //!
-//! A notification is a hint: without it a job starts within the poll interval.
+//! A notification is a hint. Without it a job starts within the poll interval.
 
 use std::time::{Duration, Instant};
 
@@ -64,7 +64,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     Ok(run)
 }
 
-/// From each job's enqueue to its start, of the jobs that have this number or a higher one.
+/// Returns the times from enqueue to start, in seconds, of the jobs with this number or a higher one.
 pub(super) fn waits(record: &Record, from: i64) -> Vec<f64> {
     let started = |number| record.events.iter().find(|event| event.number == number && event.what == "start");
     let wait = |job: &torture::history::Job| Some((started(job.number)?.at - job.enqueued_at).as_seconds_f64());

@@ -1,6 +1,7 @@
-//! Many queues: a queue for each of a thousand tenants, all served by one worker; ten thousand, served by four.
+//! Many queues: a queue for each of a thousand tenants, all served by one worker, and ten thousand queues, served by
+//! four.
 //!
-//! Jobs of any queue start promptly, and workers with nothing to do leave the server alone.
+//! Jobs of any queue start promptly, and idle workers cause almost no load on the server.
 
 use std::time::Duration;
 
@@ -21,11 +22,11 @@ use super::run::Run;
 use super::steady::{expect_prompt, server_load, waits};
 use crate::role::QUEUES;
 
-/// Jobs of each phase.
+/// The number of jobs in each phase.
 const SHORT: Size = Size { jobs: 600, faults: 0 };
 const LONG: Size = Size { jobs: 30_000, faults: 0 };
 const RATE: f64 = 100.0;
-/// Workers and queues of each phase.
+/// The number of workers and of queues in each phase.
 const PHASES: [(usize, i64); 3] = [(1, 1), (1, 1_000), (4, 10_000)];
 const PROMPT: Duration = Duration::from_millis(40);
 const IDLE: f64 = 0.05;
@@ -56,7 +57,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     for ((phase, (_, queues)), load) in (0..).zip(PHASES).zip(loads) {
         let seen = waits(&run.record, phase * jobs..(phase + 1) * jobs);
         run.recovery.extend(&seen);
-        // A build without optimisation takes its time for ten thousand of anything.
+        // A build without optimisation needs longer for ten thousand queues.
         let bar = if slack().is_zero() { PROMPT } else { PROMPT * 3 };
         expect_prompt(&mut run, &format!("in {queues} queues"), &seen, &before, bar);
         run.expect(load <= IDLE, || {
@@ -83,7 +84,7 @@ async fn started(arena: &Arena<'_>, workers: usize, queues: i64) -> Result<Vec<P
     Ok(started)
 }
 
-/// Jobs at the steady rate, each in one of so many queues.
+/// Enqueues jobs at the steady rate, each in a random one of these queues.
 async fn spread(arena: &Arena<'_>, numbers: std::ops::Range<i64>, queues: i64) -> Result<Vec<Enqueued>> {
     let mut conn = AsyncPgConnection::establish(&arena.url()).await?;
     let mut rng = StdRng::seed_from_u64(arena.seed);

@@ -1,9 +1,9 @@
-//! Mixed versions: in the middle of a deployment, workers of the older version meet kinds that they do not have, in front of
-//! those that they do, and arguments that they do not understand; one of the newer version is killed, and only older ones
-//! are there to rescue its jobs.
+//! Mixed versions: during a deployment, workers of the older version find kinds that they do not have before kinds that
+//! they have, and arguments that they cannot decode. A worker of the newer version is killed while only older workers
+//! can rescue its jobs.
 //!
-//! The older ones touch nothing that they do not know and are not held up by it; what they cannot read fails its attempt, is
-//! written down, and is done by the newer ones.
+//! The older workers do not touch jobs of unknown kinds, and are not delayed by them. An attempt with arguments that
+//! they cannot decode fails and is recorded. The newer workers run such jobs.
 
 use std::time::Duration;
 
@@ -23,19 +23,21 @@ use super::load::Load;
 use super::run::{Run, quantile};
 use crate::role::BEHIND;
 
-/// Jobs that both know; a third as many of the new kind, and of the one whose arguments have changed.
+/// The number of jobs that both versions know. A third as many are of the new kind, and a third as many of the kind
+/// whose arguments have changed.
 const SHORT: Size = Size { jobs: 300, faults: 1 };
 const LONG: Size = Size { jobs: 6_000, faults: 1 };
 const OLDER: usize = 2;
 const ARGS: [&str; 4] = ["--concurrency", "8", "--poll", "200ms"];
-/// Numbers of the new kind, and of the changed one.
+/// The numbers of jobs of the new kind begin at the first, those of the changed kind at the second.
 const NOVEL: i64 = 1_000_000;
 const BILLED: i64 = 2_000_000;
-/// A known job waits so long behind unknown ones, at most: it is there before it is due.
+/// The limit for the time that known jobs wait behind unknown ones. It counts from the enqueue, which is before the job
+/// is due.
 const HELD_UP: Duration = Duration::from_millis(500);
 const TOUCHED: &str =
     "select count(*) from jobs.job where kind = 'novel' and (state, attempt, lease) <> ('available', 0, 0)";
-/// How long both versions meet arguments in the new form.
+/// How long both versions run while arguments in the new form are there.
 const TOGETHER: Duration = Duration::from_secs(3);
 const REST: Duration = Duration::from_secs(60);
 
@@ -48,7 +50,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let mut application = AsyncPgConnection::establish(&arena.url()).await?;
     let third = i64::try_from(size.jobs / 3)?;
 
-    // Those that nobody knows come first.
+    // The jobs of the unknown kind are enqueued first.
     let novel = (NOVEL..NOVEL + third).map(|number| Work::new(number, Shape::Async).lasting(30)).collect::<Vec<_>>();
     let jobs = novel.iter().map(|work| Novel { work: work.clone() }.priority(0).into_new_job());
     let ids = enqueue_all(&mut application, jobs.collect::<Result<Vec<_>, _>>()?).await?;
@@ -59,7 +61,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let alone = rest_but(&conn, "kind = 'novel'", arena.mutant().map_or(REST, |_| PATIENCE)).await?;
     let touched = number(&conn, TOUCHED).await?;
 
-    // Were they touched, the newer version may find none of them.
+    // If older workers touched these jobs, the newer version may find none of them.
     if touched == 0 {
         kill_with_some(arena, &conn).await?;
     }
@@ -74,7 +76,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let ids = enqueue_all(&mut application, jobs.collect::<Result<Vec<_>, _>>()?).await?;
     ledger.extend(noted(&billed, ids));
     tokio::time::sleep(TOGETHER).await;
-    // The deployment comes to its end.
+    // The end of the deployment: the older workers stop.
     for mut worker in older {
         worker.signal(Signal::TERM)?;
         worker.ended(START).await?;
@@ -103,7 +105,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     Ok(run)
 }
 
-/// The first of the newer version is killed with some of what only it knows.
+/// Kills the first worker of the newer version while it holds jobs of the new kind. Returns when they were rescued.
 async fn kill_with_some(arena: &Arena<'_>, conn: &Client) -> Result<()> {
     let mut first = arena.worker(&arena.worker_url(), History::Quick, &ARGS)?;
     wait_for(conn, "select count(*) from jobs.running where kind = 'novel'", START).await?;
@@ -112,7 +114,7 @@ async fn kill_with_some(arena: &Arena<'_>, conn: &Client) -> Result<()> {
     wait_for(conn, "select count(*) from jobs.job_error where kind = 'crash'", START).await
 }
 
-/// A worker of the older version.
+/// Starts a worker of the older version.
 fn behind(arena: &Arena<'_>) -> Result<Process> {
     arena.worker_with(&arena.worker_url(), History::Quick, &ARGS, &[(BEHIND, "1")])
 }
@@ -128,13 +130,13 @@ fn noted(works: &[Work], ids: Vec<diesel_jobs::JobId>) -> Vec<Enqueued> {
     works.iter().zip(ids).map(|(work, id)| work.enqueued(Some(id.0), CommitOutcome::Acknowledged)).collect()
 }
 
-/// Waits until nothing waits or runs but this. `false` if that takes too long.
+/// Waits until no job except these waits or runs. Returns `false` if that takes longer than `limit`.
 async fn rest_but(conn: &Client, these: &str, limit: Duration) -> Result<bool> {
     let open = format!("select (count(*) = 0)::int::bigint from jobs.job where finished_at is null and not {these}");
     Ok(wait_for(conn, &open, limit).await.is_ok())
 }
 
-/// Waits until this number is not 0.
+/// Waits until the query returns another number than 0. It is an error if that takes longer than `limit`.
 async fn wait_for(conn: &Client, sql: &str, limit: Duration) -> Result<()> {
     let seen = async {
         while number(conn, sql).await? == 0 {
@@ -148,7 +150,7 @@ async fn wait_for(conn: &Client, sql: &str, limit: Duration) -> Result<()> {
     }
 }
 
-/// From the enqueue of each job that both versions know to its start.
+/// Returns the times from enqueue to start, in seconds, of the jobs that both versions know.
 fn waits(record: &Record) -> Vec<f64> {
     let first = |number| record.events.iter().find(|event| event.number == number);
     let known = record.jobs.iter().filter(|job| job.number < NOVEL);

@@ -1,4 +1,5 @@
-//! The tests, and the one way in which each is run: a database of its own, the test, the oracle, a row of the table.
+//! The tests, and the function that runs each of them: it creates a database, runs the test, checks the record, and
+//! prints a row.
 
 mod arena;
 mod backend_killer;
@@ -69,7 +70,7 @@ use run::Run;
 
 type Test = for<'a> fn(&'a Arena<'a>) -> Pin<Box<dyn Future<Output = Result<Run>> + Send + 'a>>;
 
-/// By the names people use, in the order of what is most worth knowing.
+/// The tests with their names, in the order of their importance.
 const TESTS: &[(&str, Test)] = &[
     ("kill-storm", |arena| Box::pin(kill_storm::run(arena))),
     ("crash-points", |arena| Box::pin(crash_points::run(arena))),
@@ -111,13 +112,13 @@ const TESTS: &[(&str, Test)] = &[
     ("plans", |arena| Box::pin(plans::run(arena))),
 ];
 
-/// What a mutant does wrong takes effect by chance: a crash loses nothing if everything has just been written to the disk. So
-/// a mutant has to be noticed in one of three runs.
+/// A mutant's fault takes effect by chance. For example, a crash loses nothing if everything was just written to the
+/// disk. So a mutant must be noticed in one of three runs.
 const TRIES: u32 = 3;
 /// The longest that one run of one test may take.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
-/// Runs what was asked for; whether everything is as it should be.
+/// Runs the selected tests. Returns whether all results are as expected.
 pub(crate) async fn run(options: &Options) -> Result<bool> {
     let known: Vec<_> = TESTS.iter().map(|(name, _)| *name).collect();
     if let Some(unknown) = options.tests.iter().find(|name| !known.contains(&name.as_str())) {
@@ -125,7 +126,7 @@ pub(crate) async fn run(options: &Options) -> Result<bool> {
     }
     let asked = |name: &str| options.tests.is_empty() || options.tests.iter().any(|asked| asked == name);
     let seed = options.seed.unwrap_or_else(|| rand::random::<u32>().into());
-    // The server's user has another working directory.
+    // The path is absolute, because the server's user has another working directory.
     let cluster = Cluster::start(&std::path::absolute(options.dir.join("pg"))?, &postgres()?)?;
     let mut well = true;
     report::head(seed);
@@ -142,7 +143,8 @@ pub(crate) async fn run(options: &Options) -> Result<bool> {
     Ok(well)
 }
 
-/// Once, or for as long as was asked for, each time with another seed.
+/// Runs a test once, or for as long as the options ask, each time with another seed. Returns whether all results are as
+/// expected.
 async fn repeat(
     cluster: &Cluster,
     options: &Options,
@@ -182,7 +184,7 @@ async fn one(arena: &Arena<'_>, test: Test) -> Row {
     Row::new(arena, run, begun.elapsed())
 }
 
-/// The server that the tests' runner found, or one that is on this machine.
+/// Returns the server that `JOBS_TEST_PG_BIN` selects, or one that is installed on this machine.
 fn postgres() -> Result<Postgres> {
     match std::env::var_os("JOBS_TEST_PG_BIN") {
         Some(bin) => Ok(Postgres { bin: PathBuf::from(bin), libpq: None }),

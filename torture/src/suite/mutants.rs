@@ -1,8 +1,8 @@
-//! Mutants: workers that lack one thing the product does right. A test that does not object to its mutant would not
-//! object to the product either, if that were ever lost.
+//! Mutants: workers without one thing that the product does right. If a test does not report its mutant, it would not
+//! notice that the product had lost the same thing.
 //!
-//! A mutant is the very same program behind a proxy that puts other words into its statements, or on a server that is set
-//! to be careless, so that nothing in the product knows how to be wrong.
+//! A mutant is the same program. A proxy replaces text in its statements, or the server has careless settings, or its
+//! URL or environment differs. So the product contains no code that is wrong on purpose.
 
 use std::sync::Arc;
 
@@ -11,20 +11,20 @@ use torture::proxy::{Proxy, Reworded};
 
 use crate::role::PANICS;
 
-/// The fence of the lean finish, by which all of its jobs end.
+/// The condition on the lease in the statement `complete`, by which all jobs of the test end.
 const COMPLETE: &str = "and r.lease = $2 and r.worker = $3";
 
-/// One of them.
+/// One mutant.
 #[derive(Debug)]
 pub(super) struct Mutant {
     pub(super) name: &'static str,
-    /// The tests that must object.
+    /// The tests that must report it.
     pub(super) tests: &'static [&'static str],
     /// What is wrong with it.
     pub(super) fault: &'static str,
-    /// What workers say, and what arrives instead.
+    /// Texts in the workers' statements, and the texts that replace them on the way to the server.
     reworded: &'static [(&'static str, &'static str)],
-    /// What the server is set to, as SQL.
+    /// The server's settings, as SQL.
     pub(super) server: &'static str,
 }
 
@@ -266,12 +266,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant { name: DIES_OF_PANICS, tests: &["panics"], fault: "a panic ends its process", reworded: &[], server: "" },
 ];
 
-/// Its fault is in its URL.
+/// The fault of this mutant is in its URL.
 pub(super) const DEAF: &str = "deaf";
-/// Its fault is not in its statements.
+/// The fault of this mutant is in its environment.
 const DIES_OF_PANICS: &str = "dies-of-panics";
 
-/// A mutant at work: what stands between its workers and the server.
+/// A running mutant: the proxy between its workers and the server.
 #[derive(Debug)]
 pub(super) struct Disguise {
     mutant: &'static Mutant,
@@ -290,7 +290,7 @@ impl Disguise {
         self.mutant
     }
 
-    /// What its workers find in their environment.
+    /// The environment variables of its workers.
     pub(super) fn environment(&self) -> &'static [(&'static str, &'static str)] {
         if self.mutant.name == DIES_OF_PANICS { &[(PANICS, "end")] } else { &[] }
     }
@@ -299,13 +299,13 @@ impl Disguise {
         self.proxy.port()
     }
 
-    /// Stands before another server from now on.
+    /// Connects to another server from now on.
     pub(super) fn move_before(&self, upstream: u16) {
         self.proxy.lead_to(upstream);
     }
 
-    /// Whether its workers have said everything that arrives in other words. If not, the product's words have changed, and
-    /// the mutant is as good as the product.
+    /// Whether each text to be replaced has occurred in a statement. If not, the product's statements have changed, and
+    /// the mutant does not differ from the product.
     pub(super) fn is_complete(&self) -> bool {
         self.reworded.iter().all(|rule| rule.count() > 0)
     }

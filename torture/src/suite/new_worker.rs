@@ -1,6 +1,7 @@
-//! New worker: a deployment under an old snapshot, which keeps the entries of very many jobs in place that are long gone.
+//! New worker: a deployment under an old snapshot, which keeps the index entries of very many deleted jobs in place.
 //!
-//! A worker that starts there runs what is enqueued from its first second on, and finds what waits from before.
+//! A worker that starts then runs jobs that are enqueued from its first second on. It also finds the jobs that were
+//! enqueued before it started.
 
 use std::time::Duration;
 
@@ -14,13 +15,13 @@ use super::fleet::Fleet;
 use super::run::{Run, quantile};
 use super::steady::{steady, waits};
 
-/// Jobs, half of them enqueued before the worker starts, and jobs long gone, in thousands.
+/// The number of jobs, half of them enqueued before the worker starts, and the number of deleted jobs, in thousands.
 const SHORT: Size = Size { jobs: 200, faults: 300 };
 const LONG: Size = Size { jobs: 200, faults: 10_000 };
 const RATE: f64 = 100.0;
-/// What a worker may take to see where it is.
+/// The limit for the time from enqueue to start. A new worker needs some of it to set its scan floors.
 const FIRST: Duration = Duration::from_secs(1);
-/// What waits from before is found by a rescan, which walks over all that is gone.
+/// The limit for older jobs. A rescan finds them, and it reads the entries of all deleted jobs.
 const FOUND: Duration = Duration::from_secs(20);
 const REST: Duration = Duration::from_secs(60);
 

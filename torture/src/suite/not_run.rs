@@ -1,14 +1,14 @@
-//! A test that this machine cannot run: it says nothing about the product, least of all that a promise holds.
+//! The error of a test that this machine cannot run. It proves nothing about the product.
 
 use std::error::Error;
 use std::fmt;
 
-/// Why not.
+/// The reason.
 #[derive(Debug)]
 pub(super) struct NotRun(anyhow::Error);
 
 impl NotRun {
-    /// For what a test needs before it can begin.
+    /// For the preparations that a test needs before it can begin.
     pub(super) fn because(why: anyhow::Error) -> anyhow::Error {
         Self(why).into()
     }

@@ -1,8 +1,8 @@
-//! Open writer: transactions that have written something stay open, so that nothing that is deleted from now on can be cleaned up:
-//! one of an application, a prepared one, and one of our own, whose handler takes its time. Jobs come and go meanwhile at a
-//! steady rate, after many more have.
+//! Open writer: transactions that have written something stay open, so vacuum can remove nothing that is deleted from
+//! now on. One is an application's, one is prepared, and one is of a transactional handler that takes long. Meanwhile
+//! jobs are enqueued and run at a steady rate. Just before, many more were inserted and deleted.
 //!
-//! All of them are run as they come in, promptly.
+//! All jobs run at the rate at which they are enqueued, and start promptly.
 
 use std::time::Duration;
 
@@ -16,7 +16,8 @@ use super::fleet::Fleet;
 use super::run::Run;
 use super::steady::{expect_prompt, share_done, steady, waits};
 
-/// Jobs at the steady rate beside the open transactions, and jobs that come and go just before, in thousands.
+/// The number of jobs at the steady rate while the transactions are open, and the number that is inserted and deleted
+/// just before, in thousands.
 const SHORT: Size = Size { jobs: 600, faults: 100 };
 const LONG: Size = Size { jobs: 300_000, faults: 300 };
 const BASELINE: i64 = 300;

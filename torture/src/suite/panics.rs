@@ -1,7 +1,8 @@
-//! Panics: in each place in which code of the user's is called (bodies, destructors, arguments that are read, errors that are
-//! written down, the wait that is asked for), in each way in which a handler is run, among jobs that do nothing wrong.
+//! Panics: in each place where the user's code is called (handlers, destructors, decoding of arguments, formatting of
+//! errors, backoff), and in each way in which a handler is run, among ordinary jobs.
 //!
-//! No worker ends, no slot is lost, each attempt counts once, and what a handler wrote before it panicked is not there.
+//! No worker ends, no slot is lost, and each attempt counts once. What a handler wrote before it panicked is rolled
+//! back.
 
 use std::time::Duration;
 
@@ -19,17 +20,17 @@ use super::load::Load;
 use super::run::Run;
 use super::slots;
 
-/// Jobs that do nothing wrong, and bombs of each sort.
+/// The number of ordinary jobs, and the number of bombs of each sort.
 const SHORT: Size = Size { jobs: 200, faults: 2 };
 const LONG: Size = Size { jobs: 20_000, faults: 100 };
 const WORKERS: usize = 2;
 const SLOTS: i64 = 8;
-/// Each bomb goes off so often.
+/// Each bomb panics so many times.
 const ATTEMPTS: u16 = 2;
 const BOMBS: i64 = 1_000_000;
 const LAST: i64 = 2_000_000;
 const REST: Duration = Duration::from_secs(60);
-/// Who has no wait of its own waits a minute; the test does not.
+/// Makes waiting jobs due. Without a backoff of its own a job waits a minute, which is too long for the test.
 const HURRY: &str =
     "update jobs.ready set run_at = clock_timestamp() where run_at > clock_timestamp() + interval '10 seconds'";
 
@@ -59,7 +60,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let slots = SLOTS * i64::try_from(WORKERS)?;
     if drained {
         slots::fill(&mut last, slots).await?;
-        // Afterwards nobody asks for a connection, and finds one as they left it.
+        // No other job uses a connection after these. So the connections stay as these jobs left them.
         ledger.extend(bombs(arena, [Bomb::Stopped], LAST).await?);
         drained = arena.at_rest(REST).await?;
     }
@@ -80,7 +81,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     Ok(run)
 }
 
-/// Enqueues bombs of these sorts, in each way in which they can be run.
+/// Enqueues bombs of these sorts, one for each way in which they can be run.
 async fn bombs(arena: &Arena<'_>, sorts: impl IntoIterator<Item = Bomb>, first: i64) -> Result<Vec<Enqueued>> {
     let mut conn = AsyncPgConnection::establish(&arena.url()).await?;
     let (mut works, mut jobs) = (Vec::new(), Vec::new());

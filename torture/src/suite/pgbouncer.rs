@@ -1,8 +1,8 @@
-//! PgBouncer: workers and the application reach the server through a pooler in transaction mode. Workers are killed and
-//! stopped, replies to commits are lost, the pooler dies.
+//! PgBouncer: workers and the application reach the server through PgBouncer in transaction mode. Workers are killed
+//! and suspended, replies to commits are dropped, and PgBouncer is killed.
 //!
-//! Nothing is lost and nothing is done twice, as without it; a job starts within the poll interval; and no session of the server keeps anything of ours, which
-//! whoever comes next would find there.
+//! As without it, nothing is lost and nothing is done twice. A job starts within the poll interval. No session of the
+//! server keeps state of ours, which the next client would find there.
 
 use std::time::Duration;
 
@@ -25,19 +25,20 @@ use super::recovery;
 use super::run::Run;
 use super::statements::{CLAIM, COMMIT, ENQUEUE, FINISH};
 
-/// Jobs, and kills.
+/// The number of jobs, and of kills.
 const SHORT: Size = Size { jobs: 1_500, faults: 6 };
 const LONG: Size = Size { jobs: 30_000, faults: 60 };
 const WORKERS: usize = 4;
-/// The server's sessions: fewer than the workers have connections, and enough for all that they run at once.
+/// The number of the server's sessions: fewer than the workers' connections, but enough for all that they run at the
+/// same time.
 const SESSIONS: usize = 56;
-/// Replies lost on each path for each kill.
+/// The number of dropped replies for each kill, on each path.
 const LOST: usize = 2;
 const CALM_MILLIS: std::ops::Range<u64> = 50..450;
-/// Nobody hears of a job here: it starts within the poll interval.
+/// Notifications do not pass PgBouncer, so a job starts within the poll interval.
 const POLL: Duration = Duration::from_millis(400);
 const SLACK: Duration = Duration::from_millis(100);
-/// Numbers that only jobs have which come one by one.
+/// The numbers of jobs that are enqueued one by one begin here.
 const ALONE: i64 = 1_000_000;
 const REST: Duration = Duration::from_secs(60);
 
@@ -55,7 +56,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         ("finish", before_workers.lose_replies(FINISH, 3, each)),
         ("transactional", before_workers.lose_replies(COMMIT, 3, each)),
     ];
-    // Who is killed here has nothing to do with what runs there: some job is in three crashes now and then.
+    // The kills are not caused by jobs, and some job may be in three crashes. So the limit is high.
     let args = ["--concurrency", "8", "--poll", "400ms", "--max-crashes", "1000"];
     let url = arena.url_through(before_workers.port());
     let mut fleet = Fleet::start(arena, url.clone(), History::Quick, &args, WORKERS).await?;
@@ -72,7 +73,8 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         tokio::time::sleep(Duration::from_millis(rng.random_range(CALM_MILLIS))).await;
         fleet.kill(rng.random_range(0..WORKERS), &conn).await?;
         if kill == size.faults / 2 {
-            // A worker that finds no server when it starts ends at once, for its supervisor to see.
+            // A worker that finds no server at its start ends at once, so that its supervisor notices. So all must have
+            // started before.
             fleet.at_work().await?;
             fault(&conn, "the pooler dies", None).await?;
             pooler.restart().await?;
@@ -87,7 +89,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         lost.end();
     }
     for number in (ALONE..).take(5) {
-        // Long enough that all sleep again.
+        // Long enough that all workers sleep again.
         tokio::time::sleep(Duration::from_millis(rng.random_range(CALM_MILLIS))).await;
         application.perform(&Deed::Single(Work::new(number, Shape::Async))).await?;
     }

@@ -1,7 +1,7 @@
-//! Pinned snapshot: somebody forgets a transaction, so that nothing that is deleted from now on can be cleaned up, while jobs
-//! come and go at a steady rate, after many more have.
+//! Pinned snapshot: an application leaves a transaction open, so vacuum can remove nothing that is deleted from now on.
+//! Meanwhile jobs are enqueued and run at a steady rate. Just before, many more were.
 //!
-//! All of them are run as they come in, and none waits much longer for its start than before.
+//! All jobs run at the rate at which they are enqueued, and none waits much longer for its start than before.
 
 use std::time::Duration;
 
@@ -18,21 +18,21 @@ use super::fleet::Fleet;
 use super::run::{Run, quantile};
 use super::steady::{share_done, steady, waits};
 
-/// Jobs at the steady rate under the old snapshot, and jobs that were there just before, in thousands.
+/// The number of jobs at the steady rate under the old snapshot, and the number of jobs just before, in thousands.
 const SHORT: Size = Size { jobs: 600, faults: 10 };
 const LONG: Size = Size { jobs: 300_000, faults: 100 };
-/// Jobs before it.
+/// The number of jobs before the snapshot.
 const BASELINE: i64 = 300;
-/// Jobs after what came and went: claims begin where the last ones ended, but follow a second behind, for the sake of
-/// transactions that are still to commit.
+/// The number of jobs after the deleted ones that are not measured. The scan floor stays up to two seconds behind the
+/// clock, for transactions that have not committed yet. So claims read the deleted entries for so long.
 const FOLLOW: i64 = 250;
 const SHORT_RATE: f64 = 100.0;
 const LONG_RATE: f64 = 500.0;
-/// How much of the offered rate is done.
+/// The part of the offered rate that must be done.
 const SHARE: f64 = 0.95;
-/// The median and the 99th percentile of the waits under the snapshot are at most this many times those before it,
+/// The median and the 99th percentile of the waits under the snapshot may be so many times those before it,
 const TIMES: f64 = 3.0;
-/// and this.
+/// plus this.
 const NOISE: Duration = Duration::from_millis(5);
 const COME_AND_GONE: &str = "begin;
     insert into jobs.ready (kind, args) select 'nothing', '{}' from generate_series(1, 300000);
@@ -54,12 +54,12 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     fault(&arena.connect().await?, "a transaction is forgotten", None).await?;
     let mut conn = AsyncPgConnection::establish(&arena.url()).await?;
     for _ in 0..size.faults {
-        // At the priority of the others.
+        // These have the priority of the measured jobs.
         let batch: Vec<NewJob> =
             (0..1_000).map(|_| Nothing {}.queue("default").into_new_job()).collect::<Result<_, _>>()?;
         enqueue_all(&mut conn, batch).await?;
     }
-    // And what somebody else put in and took out again, at the same priority.
+    // Rows of the same priority that another session inserts and deletes.
     arena.connect().await?.batch_execute(COME_AND_GONE).await?;
     drained &= arena.at_rest(REST).await?;
     let first = BASELINE + FOLLOW;

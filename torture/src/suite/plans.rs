@@ -1,8 +1,8 @@
-//! Plans: workers claim and finish between a million jobs that are scheduled for later and a million that have ended, while
-//! the server believes whatever statistics it is given. It writes down how it carries each statement out.
+//! Plans: workers claim and finish while there are a million jobs for later and a million that have ended (in the long
+//! form), under different planner statistics. The server logs the plan of each statement.
 //!
-//! Every claim and every finish touches a bounded number of pages; whoever looks for jobs sorts nothing, and reads no table from
-//! one end to the other.
+//! Every claim and every finish touches a bounded number of pages. Statements that search for jobs neither sort nor
+//! read a whole table.
 
 mod explained;
 
@@ -21,25 +21,25 @@ use super::run::Run;
 use super::statements::{CLAIM, FINISH};
 use explained::Explained;
 
-/// Jobs under each of the statistics, and thousands of jobs in their way, of either sort.
+/// The number of jobs under each of the statistics, and the number of other jobs of either sort, in thousands.
 const SHORT: Size = Size { jobs: 60, faults: 100 };
 const LONG: Size = Size { jobs: 2_000, faults: 1_000 };
-/// Pages of a claim, and of each job that it brings beyond a few: each row is deleted from one table and its index, and
-/// inserted into another.
+/// The limit for the pages of a claim, and for each job beyond the first few: each row is deleted from one table and
+/// its index, and inserted into another.
 const PAGES: u64 = 200;
 const FEW: u64 = 8;
 const PAGES_EACH: u64 = 20;
 const SLOTS: u64 = 8;
-/// What all statements have in them that look for waiting jobs.
+/// All statements that search for waiting jobs contain this.
 const WAITING: &str = "from jobs.ready r";
-/// Plans of fewer claims prove little.
+/// The plans of fewer claims would prove little.
 const ENOUGH: usize = 20;
 const REST: Duration = Duration::from_secs(60);
-/// Between two jobs: each claim finds few.
+/// The pause between two jobs. It makes each claim find few.
 const CALM: Duration = Duration::from_millis(15);
 
-/// What the server believes: that all is empty, what was so before the tables grew; what is so; that there is nothing to
-/// believe; and that the tables hold a page each.
+/// The planner statistics of each part. First: the tables are empty, as they were before they grew. Then: correct
+/// statistics. Then: no statistics. Then: each table has one page.
 const BELIEFS: [(&str, &str); 4] = [
     ("nothing has changed", "select 1"),
     ("what is so", "analyze jobs.ready, jobs.running, jobs.finished"),
@@ -57,7 +57,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let size = arena.size(SHORT, LONG);
     let conn = arena.connect().await?;
     write_down_plans(&conn).await?;
-    // Believed from here on: that all is empty.
+    // From here on the statistics show empty tables.
     conn.batch_execute("analyze jobs.ready, jobs.running, jobs.finished").await?;
     fill(&conn, size.faults).await?;
     let begun = arena.cluster.log_length()?;
@@ -69,7 +69,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         fault(&conn, belief, None).await?;
         conn.batch_execute(sql).await?;
         for number in numbers.by_ref().take(size.jobs) {
-            // So long that none is claimed ahead.
+            // A job takes so long that none is prefetched.
             let work = Work {
                 priority: i16::try_from(number % 5)?,
                 ..Work::new(number, Shape::ALL[usize::try_from(number % 4)?]).lasting(60)
@@ -106,7 +106,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
             run.complaints.push(format!("who looks for jobs should not need a {bad:?}: {file}"));
         }
     }
-    // Their plans may differ: half of them are written on connections that are the application's to set.
+    // The plans of finishes may differ, because half of the finishes use connections with the application's settings.
     let bar = PAGES + PAGES_EACH * SLOTS;
     for finish in plans.iter().filter(|plan| plan.query.contains(FINISH)) {
         if finish.pages > bar {
@@ -121,14 +121,14 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     Ok(run)
 }
 
-/// Writes it beside the logs; answers where.
+/// Writes the plan to a file in the directory of the logs. Returns its path.
 fn keep(arena: &Arena<'_>, explained: &Explained) -> Result<String> {
     let file = arena.logs().join("plan.txt");
     fs::write(&file, format!("{}\n{}\n", explained.query, explained.plan))?;
     Ok(file.display().to_string())
 }
 
-/// Has the server write down the plan of each statement of the sessions to come, with what it took.
+/// Makes the server log the plan of each statement of later sessions, with row counts and buffers.
 async fn write_down_plans(conn: &Client) -> Result<()> {
     for setting in [
         "session_preload_libraries = 'auto_explain'",
@@ -146,7 +146,7 @@ async fn write_down_plans(conn: &Client) -> Result<()> {
     Ok(())
 }
 
-/// So many thousand jobs for later, at the priorities of the others, and as many that have ended.
+/// Inserts so many thousand jobs for later, at the priorities of the others, and as many that have ended.
 async fn fill(conn: &Client, thousands: usize) -> Result<()> {
     conn.batch_execute(&format!(
         "insert into jobs.ready (kind, args, priority, run_at)
@@ -158,7 +158,7 @@ async fn fill(conn: &Client, thousands: usize) -> Result<()> {
     Ok(())
 }
 
-/// Waits until all jobs but those for later have ended, or for as long as that may take.
+/// Waits until all jobs except those for later have ended, but no longer than `REST`.
 async fn wait_for_those(conn: &Client) -> Result<()> {
     let open = "select (select count(*) from jobs.ready where kind <> 'nothing') + (select count(*) from jobs.running)";
     let ended = async {

@@ -1,6 +1,7 @@
-//! Poison pill: jobs that kill their process, in every way there is, among others that do nothing wrong.
+//! Poison pill: jobs that kill their process, in every possible way, among ordinary jobs.
 //!
-//! Each pill is discarded after `max_crashes`, and nobody with it: whoever was in its company when it killed is run.
+//! Each pill is discarded after `max_crashes`. No other job is discarded: jobs that ran in the same process as a pill
+//! still run.
 
 use std::time::Duration;
 
@@ -20,12 +21,12 @@ use super::load::Load;
 use super::recovery;
 use super::run::Run;
 
-/// Good jobs, and pills.
+/// The number of ordinary jobs, and of pills.
 const SHORT: Size = Size { jobs: 1_000, faults: 4 };
 const LONG: Size = Size { jobs: 10_000, faults: 16 };
 const WORKERS: usize = 2;
 const MAX_CRASHES: i32 = 3;
-/// Numbers that no good job has.
+/// The numbers of the pills begin here.
 const PILLS: i64 = 1_000_000;
 const CALM_MILLIS: std::ops::Range<u64> = 0..500;
 const LOOK: Duration = Duration::from_millis(10);
@@ -39,7 +40,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let mut died = 0;
     let (ledger, drained) = tokio::select! {
         done = poison(arena, load, size) => done?,
-        // As something does wherever workers are deployed.
+        // Restarts dead workers, as a supervisor does in each deployment.
         ended = async { loop {
             match fleet.revive(&conn).await {
                 Ok(revived) => died += revived,
@@ -62,7 +63,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     run.expect(crashes.len() == pills && crashes.iter().all(|crashes| *crashes == MAX_CRASHES), || {
         format!("{pills} pills were in {crashes:?} crashes, and each should be in {MAX_CRASHES}")
     });
-    // One that waits in the hands of a worker when another pill kills it has not started.
+    // A pill that is prefetched when another pill kills the process has not started, but the crash counts for it.
     run.expect(starts.iter().all(|starts| (1..=3).contains(starts)), || {
         format!("pills started {starts:?} times, and none should more than {MAX_CRASHES} times")
     });
@@ -72,7 +73,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     Ok(run)
 }
 
-/// Puts the pills among the others; answers what was enqueued, and whether all of it has ended.
+/// Enqueues the pills among the other jobs. Returns what was enqueued, and whether all of it has ended.
 async fn poison(arena: &Arena<'_>, load: Load, size: Size) -> Result<(Vec<Enqueued>, bool)> {
     let mut application = AsyncPgConnection::establish(&arena.url()).await?;
     let mut rng = StdRng::seed_from_u64(arena.seed);
@@ -85,7 +86,7 @@ async fn poison(arena: &Arena<'_>, load: Load, size: Size) -> Result<(Vec<Enqueu
     }
     let mut ledger = load.ended().await?.ledger();
     ledger.extend(pills);
-    // Three leases for each pill, should they come one after another, and the time of the others.
+    // Each pill may need three leases, if they crash one after another. The other jobs need time, too.
     let limit = Duration::from_secs(60) + Duration::from_secs(15) * u32::try_from(size.faults)?;
     Ok((ledger, arena.at_rest_within(limit).await?))
 }

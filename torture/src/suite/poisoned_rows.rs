@@ -1,9 +1,9 @@
-//! Poisoned rows: somebody writes rows into the tables by SQL that cannot be moved on, or that no program of ours would write:
-//! numbers at their ends, ids that are there already, dates of the first and of the last year, kinds of a megabyte. Jobs come at a
-//! steady rate meanwhile.
+//! Poisoned rows: rows are inserted by SQL that cannot be moved to another table, or that the product would never
+//! write: numbers at their maximum, ids that exist already, dates in the first and the last year, kinds of a megabyte.
+//! Meanwhile jobs are enqueued at a steady rate.
 //!
-//! Each such row is set apart in `jobs.dead_letter`, or ends by its own attempts, or waits and is in nobody's way. All others
-//! start as promptly as before.
+//! Each such row is moved to `jobs.dead_letter`, or its job ends with its own attempts, or it waits and delays no other
+//! job. All other jobs start as promptly as before.
 
 mod guests;
 
@@ -22,14 +22,14 @@ use super::run::Run;
 use super::steady::{expect_prompt, share_done, steady, waits};
 use guests::Guest;
 
-/// Jobs at the steady rate beside the rows, and rounds of rows.
+/// The number of jobs at the steady rate, and the number of rounds of bad rows.
 const SHORT: Size = Size { jobs: 600, faults: 2 };
 const LONG: Size = Size { jobs: 60_000, faults: 40 };
 const BASELINE: i64 = 300;
 const SHORT_RATE: f64 = 100.0;
 const LONG_RATE: f64 = 500.0;
 const WORKERS: usize = 2;
-/// Between two rounds.
+/// The time between two rounds.
 const PAUSE: Duration = Duration::from_millis(500);
 const SHARE: f64 = 0.95;
 const PROMPT: Duration = Duration::from_millis(20);
@@ -76,7 +76,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     Ok(run)
 }
 
-/// Plants all sorts of rows, time and again.
+/// Inserts all sorts of rows, in so many rounds.
 async fn plant(arena: &Arena<'_>, conn: &Client, rounds: usize) -> Result<(Vec<Guest>, Vec<Enqueued>)> {
     let limit = if arena.mutant().is_some() { PATIENCE } else { REST };
     let (mut guests, mut others) = (Vec::new(), Vec::new());
@@ -84,7 +84,7 @@ async fn plant(arena: &Arena<'_>, conn: &Client, rounds: usize) -> Result<(Vec<G
         let begun = Instant::now();
         guests.extend(guests::waiting(conn).await?);
         guests.extend(guests::running(conn).await?);
-        // These need jobs that have ended or run, which a mutant may never have.
+        // These rows need jobs that have ended or run. With a mutant there may be none.
         match tokio::time::timeout(limit, guests::repeated(conn, round)).await {
             Ok(repeated) => {
                 let (repeated, other) = repeated?;
@@ -98,7 +98,7 @@ async fn plant(arena: &Arena<'_>, conn: &Client, rounds: usize) -> Result<(Vec<G
     Ok((guests, others))
 }
 
-/// The others are as prompt, and as many, as without those rows.
+/// Checks that the other jobs start as promptly, and run at the same rate, as without the bad rows.
 fn compare(run: &mut Run, numbers: &Range<i64>, rate: f64) {
     run.recovery = waits(&run.record, numbers.clone());
     let (before, beside) = (waits(&run.record, 0..BASELINE), run.recovery.clone());

@@ -1,4 +1,4 @@
-//! A clock of a program's own: a library that is preloaded into it.
+//! A library that is preloaded into a program and gives it another clock.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _};
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-/// Builds the library in this directory.
+/// Builds the library in this directory. Returns its path.
 pub(super) fn library(dir: &Path) -> Result<String> {
     if !cfg!(target_os = "linux") {
         bail!("only Linux lets a program be given another clock");
@@ -22,7 +22,7 @@ pub(super) fn library(dir: &Path) -> Result<String> {
     Ok(std::path::absolute(library)?.display().to_string())
 }
 
-/// A clock that can be set while the program runs, in a directory that every user can enter.
+/// A clock that can be set while the program runs. Its files are in a directory that every user can enter.
 pub(super) struct Clock {
     dir: PathBuf,
     library: String,
@@ -30,7 +30,7 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// One that is right.
+    /// Makes a clock that is correct.
     pub(super) fn new() -> Result<Self> {
         let dir = std::env::temp_dir().join(format!("jobs-torture-clock-{}", std::process::id()));
         fs::DirBuilder::new().mode(0o755).create(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
@@ -41,12 +41,12 @@ impl Clock {
         Ok(clock)
     }
 
-    /// So many seconds ahead from now on.
+    /// Sets the clock to so many seconds ahead.
     pub(super) fn set(&self, seconds: i64) -> Result<()> {
         Ok(self.file.write_all_at(&seconds.to_ne_bytes(), 0)?)
     }
 
-    /// What a program must find in its environment to go by it.
+    /// The environment variables of a program that uses this clock.
     pub(super) fn environment(&self) -> [(&'static str, String); 2] {
         let off = self.dir.join("off").display().to_string();
         [("LD_PRELOAD", self.library.clone()), ("TORTURE_CLOCK_FILE", off)]

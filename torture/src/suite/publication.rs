@@ -1,7 +1,8 @@
-//! Publication: all tables are published, as change data capture and migrations between servers do it, and two other databases
-//! subscribe. One of them is down while jobs come and go, workers are killed, and history is pruned.
+//! Publication: all tables are published, as for change data capture and for migrations between servers. Two other
+//! databases subscribe. One of them is disabled while jobs are enqueued and run, workers are killed, and history is
+//! pruned.
 //!
-//! Nothing is held up, and in the end both copies are equal to what was published.
+//! Nothing is delayed, and in the end both copies are equal to the published tables.
 
 mod subscriber;
 
@@ -26,15 +27,15 @@ use subscriber::Subscriber;
 const SHORT: Size = Size { jobs: 1_500, faults: 3 };
 const LONG: Size = Size { jobs: 30_000, faults: 20 };
 const WORKERS: usize = 2;
-/// Between kills.
+/// The time between two kills.
 const CALM: Duration = Duration::from_millis(700);
-/// Jobs whose arguments stand in a table of their own; the history of half of them is pruned.
+/// The number of jobs whose arguments are stored in `jobs.payload`. The history of half of them is pruned.
 const LARGE: usize = 100;
 const EXPIRED: &str = "update jobs.finished set expires_at = now() where kind = 'hostile' and id % 2 = 0";
 const PUBLICATION: &str = "create publication everything for all tables";
-/// Of a publisher that was stopped in the middle of an earlier run.
+/// Drops the slots of a publisher that was stopped during an earlier run.
 const LEFT_BEHIND: &str = "select pg_drop_replication_slot(slot_name) from pg_replication_slots";
-/// From a kill to the moment at which its jobs are free, beyond the lease.
+/// The limit for the time from a kill until its jobs are available, in addition to the lease.
 const RESCUE: Duration = Duration::from_secs(2);
 const REST: Duration = Duration::from_secs(60);
 

@@ -1,8 +1,8 @@
-//! How long it took until things were right again, by the database's clock.
+//! The recovery times, by the database's clock.
 
 use torture::history::Record;
 
-/// From a worker's end (or the beginning of its sleep) to the moment at which each of its jobs could be claimed again.
+/// Returns, in seconds, the times from a worker's end (or suspension) until each of its jobs could be claimed again.
 pub(super) fn of_crashes(record: &Record) -> Vec<f64> {
     let crashes = record.failures.iter().filter(|failure| failure.kind == "crash");
     let seconds = crashes.filter_map(|failure| {

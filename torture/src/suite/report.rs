@@ -1,4 +1,4 @@
-//! The table: one row per run, and, where something broke, enough to find out what.
+//! The table of results: one row per run, and details below it if something is wrong.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use super::arena::Arena;
 use super::not_run::NotRun;
 use super::run::{Run, quantile};
 
-/// Histories of so many jobs are printed; the rest are in the database.
+/// The histories of so many jobs are printed. The database contains the others.
 const STORIES: usize = 3;
-/// Objections of one run that are printed.
+/// So many violations of one run are printed.
 const OBJECTIONS: usize = 20;
 
-/// One row, and what stands below it if something is not well.
+/// One row, and the details below it if something is wrong.
 pub(super) struct Row {
     columns: String,
     below: String,
@@ -52,7 +52,7 @@ impl Row {
                 };
             }
         };
-        // Logs that cannot be read have nothing to count.
+        // If the logs cannot be read, the count is 0.
         let refused = lines_with(arena.logs(), "was refused").unwrap_or_default();
         let recovery = match (quantile(&run.recovery, 0.5), quantile(&run.recovery, 0.99)) {
             (Some(half), Some(most)) => format!("{half:.2} / {most:.2}"),
@@ -82,12 +82,12 @@ impl Row {
         }
     }
 
-    /// Whether a run on a mutant found nothing to object to.
+    /// Whether a run on a mutant found nothing wrong.
     pub(super) fn is_unnoticed(&self) -> bool {
         self.is_unnoticed
     }
 
-    /// Whether the product held, or its mutant was found out.
+    /// Whether the product held its guarantees, or its mutant was noticed.
     pub(super) fn is_well(&self) -> bool {
         self.is_well
     }

@@ -1,4 +1,4 @@
-//! What one run of one test came to.
+//! The result of one run of one test.
 
 use std::time::Duration;
 
@@ -8,25 +8,25 @@ use torture::history::{Enqueued, Record, load, save};
 
 use super::arena::Arena;
 
-/// What was done and what was seen.
+/// What was done, and what was found.
 #[derive(Debug, Default)]
 pub(super) struct Run {
-    /// In words, for the table.
+    /// A description of the load, for the table.
     pub(super) load: String,
     /// How many faults were injected.
     pub(super) faults: usize,
-    /// Times until things were right again, in seconds.
+    /// The recovery times, in seconds.
     pub(super) recovery: Vec<f64>,
-    /// What the oracle objects to.
+    /// The violations that the checker found.
     pub(super) violations: Vec<Violation>,
-    /// What else is not as promised: times, exits, counts.
+    /// Other expectations that do not hold: times, exit codes, counts.
     pub(super) complaints: Vec<String>,
-    /// For the histories of those jobs.
+    /// The record, from which the histories of jobs are printed.
     pub(super) record: Record,
 }
 
 impl Run {
-    /// Has the oracle look at everything, when all is at rest or should be.
+    /// Stores what was enqueued, loads the record, and checks it. It is called when all work has ended, or should have.
     pub(super) async fn judge(arena: &Arena<'_>, ledger: &[Enqueued], promise: Promise) -> Result<Self> {
         let conn = arena.connect().await?;
         save(&conn, ledger).await?;
@@ -36,14 +36,14 @@ impl Run {
         Ok(Self { load, violations, record, ..Self::default() })
     }
 
-    /// Complains, if this is not so.
+    /// Adds the complaint if this does not hold.
     pub(super) fn expect(&mut self, holds: bool, complaint: impl FnOnce() -> String) {
         if !holds {
             self.complaints.push(complaint());
         }
     }
 
-    /// Complains, if so many percent of the recoveries did not take at most this long.
+    /// Adds a complaint if the quantile `share` of the recovery times is above `bar`.
     pub(super) fn expect_within(&mut self, share: f64, bar: Duration) {
         let (seen, bar) = (quantile(&self.recovery, share).unwrap_or_default(), bar.as_secs_f64());
         self.expect(seen <= bar, || {
@@ -51,18 +51,18 @@ impl Run {
         });
     }
 
-    /// How often the oracle objects to this.
+    /// Returns the number of violations of this kind.
     pub(super) fn count(&self, kind: Kind) -> usize {
         self.violations.iter().filter(|violation| violation.kind == kind).count()
     }
 }
 
-/// The smallest value that so large a share does not exceed.
+/// Returns the smallest value that at least this share of the values does not exceed.
 pub(super) fn quantile(values: &[f64], share: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let last = sorted.len().checked_sub(1)?;
-    // A share of a length is a length.
+    // The product of a length and a share is at most the length.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "indices")]
     let place = ((sorted.len() as f64 * share).ceil() as usize).clamp(1, last + 1) - 1;
     Some(sorted[place])

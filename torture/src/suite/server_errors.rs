@@ -1,7 +1,7 @@
-//! Server errors: whatever moves a job fails now and then with what servers say under load (serialization failure, deadlock,
-//! statement timeout, disk full), then always, for seconds.
+//! Server errors: each statement that moves a job fails now and then with an error that servers return under load
+//! (serialization failure, deadlock, statement timeout, disk full). Then, for several seconds, all of them fail.
 //!
-//! Nothing is lost and nothing is done twice; no worker ends; and nobody hammers on a server that says no.
+//! Nothing is lost, and nothing is done twice. No worker ends, and none sends statements without a pause.
 
 use std::time::Duration;
 
@@ -15,16 +15,17 @@ use super::fleet::Fleet;
 use super::load::Load;
 use super::run::Run;
 
-/// Jobs, and how often the server fails at everything.
+/// The number of jobs, and how often everything fails for a while.
 const SHORT: Size = Size { jobs: 1_500, faults: 1 };
 const LONG: Size = Size { jobs: 50_000, faults: 10 };
 const WORKERS: usize = 2;
-/// How long nothing succeeds.
+/// How long everything fails.
 const OUTAGE: Duration = Duration::from_secs(5);
-/// So many refused statements of one worker a second are no hammering: each of its verbs pauses before it tries again.
+/// The number of refused statements per second that one worker may send. Each of its verbs pauses before it tries
+/// again, so they are not more.
 const A_SECOND: i64 = 60;
 const REST: Duration = Duration::from_secs(90);
-/// Errors from inside the server, in the transaction of whoever moves a job. The number of times survives their rollback.
+/// Raises errors in the transactions that move jobs. They are counted with a sequence, which a rollback does not reset.
 const SPOILED: &str = "
     create table torture.spoiled (share float8 not null);
     insert into torture.spoiled values (0.03);
@@ -53,7 +54,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         tokio::time::sleep(Duration::from_secs(2)).await;
         fault(&conn, "everything fails", None).await?;
         conn.batch_execute("update torture.spoiled set share = 1").await?;
-        // What was under way, and the first tries after it.
+        // The statements in progress and the first retries are not counted.
         tokio::time::sleep(Duration::from_secs(1)).await;
         let before = number(&conn, refused).await?;
         tokio::time::sleep(OUTAGE).await;

@@ -1,8 +1,8 @@
-//! Settings: what real databases and roles are set to, one after the other, under load: isolation levels, timeouts, read-only
-//! defaults, odd paths, zones and formats.
+//! Settings: settings that real databases and roles have, one after the other, under load: isolation levels, timeouts,
+//! read-only defaults, unusual search paths, time zones and formats.
 //!
-//! Nothing is lost and nothing is done twice; no attempt is consumed but by the handlers' own failures; and none of the
-//! worker's own statements is refused.
+//! Nothing is lost, and nothing is done twice. Only the handlers' own failures consume attempts. None of the worker's
+//! own statements is refused.
 
 use std::time::Duration;
 
@@ -17,22 +17,23 @@ use super::load::Load;
 use super::run::Run;
 use torture::process::lines_with;
 
-/// Jobs under each setting; the settings are the faults.
+/// The number of jobs under each setting. The settings are the faults.
 const SHORT: Size = Size { jobs: 150, faults: 0 };
 const LONG: Size = Size { jobs: 4_000, faults: 0 };
 const WORKERS: usize = 2;
 const REST: Duration = Duration::from_secs(60);
-/// Whose settings they are: the suite's own sessions are to see everything as it is.
+/// The role with the settings. The suite's own sessions use another role, so that their reads are not affected.
 const ROLE: &str = "limited";
 
-/// One way in which a role may be set.
+/// The settings of a role.
 struct Setting {
     name: &'static str,
-    /// As `alter role .. set` takes them.
+    /// In the form of `alter role .. set`.
     set: &'static [&'static str],
-    /// Whether handlers may use the connection: what their own statements need, the worker cannot give them.
+    /// Whether there are transactional handlers. The worker cannot change the settings for the handlers' own
+    /// statements.
     transactional: bool,
-    /// What applications say against it, as options.
+    /// Connection options with which the application overrides the settings.
     application: &'static str,
 }
 

@@ -1,4 +1,5 @@
-//! Whether all slots of a fleet can still be used: as many jobs as there are slots, all of which run at the same time.
+//! Tests whether all slots of a fleet can still be used: it enqueues a job for each slot, and all must run at the same
+//! time.
 
 use anyhow::Result;
 use torture::history::Record;
@@ -6,18 +7,18 @@ use torture::workload::{Application, Deed, Shape, Work};
 
 use super::run::Run;
 
-/// Numbers that only these jobs have.
+/// The numbers of these jobs begin here.
 const FIRST: i64 = 9_000_000;
-/// Long enough for all to have started, wherever they were claimed first.
+/// Long enough that all have started before one ends, whichever worker claims them.
 const MILLIS: u64 = 1_500;
 
-/// A job for each of so many slots.
+/// Enqueues one job for each of so many slots.
 pub(super) async fn fill(application: &mut Application, slots: i64) -> Result<()> {
     let works = (FIRST..FIRST + slots).map(|number| Work::new(number, Shape::Async).lasting(MILLIS)).collect();
     application.perform(&Deed::Bulk(works)).await
 }
 
-/// Complains, if they did not all run at some moment.
+/// Adds a complaint if there was no moment at which all of them ran.
 pub(super) fn expect_all(run: &mut Run, slots: i64) {
     let at_once = at_once(&run.record);
     run.expect(at_once >= slots, || format!("{at_once} of {slots} slots can be used"));

@@ -1,7 +1,8 @@
-//! Starvation: handlers hold every connection that a worker has for them, for longer than a lease; then the server has no
-//! connection left for anybody.
+//! Starvation: handlers hold every connection that a worker has for them, for longer than a lease. Then the server has
+//! no connection left.
 //!
-//! Heartbeats have a line of their own: no job of a living worker is rescued, no attempt is lost, all are run.
+//! Heartbeats have a connection of their own. So no job of a living worker is rescued, no attempt is lost, and all jobs
+//! run.
 
 use std::time::Duration;
 
@@ -17,13 +18,14 @@ use super::fleet::Fleet;
 use super::load::Load;
 use super::run::Run;
 
-/// Jobs at work meanwhile; how many hold a connection for longer than a lease, in each of two workers.
+/// The number of ordinary jobs. The number of jobs in each of two workers that hold a connection for longer than a
+/// lease.
 const SHORT: Size = Size { jobs: 400, faults: 4 };
 const LONG: Size = Size { jobs: 20_000, faults: 24 };
 const CONNECTIONS: &str = "2";
-/// Longer than a lease, and than a job waits for a connection.
+/// Longer than a lease, and longer than a job waits for a connection.
 const HOLD: Duration = Duration::from_secs(12);
-/// Numbers that only the holders have.
+/// The numbers of the jobs that hold connections begin here.
 const HOLDERS: i64 = 1_000_000;
 /// How many connections are opened at the same time.
 const AT_ONCE: usize = 25;
@@ -68,7 +70,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     Ok(run)
 }
 
-/// Connects until the server refuses.
+/// Opens connections until the server refuses one. Returns them.
 async fn take_all(arena: &Arena<'_>) -> Vec<Client> {
     let (url, mut taken) = (arena.url(), Vec::new());
     loop {

@@ -1,11 +1,11 @@
-//! How the product's statements are told apart on the wire: by words that are in one of them and in no other. Should one
-//! change, the tests that look for it say that they saw none.
+//! How the proxy recognises the product's statements: by text that occurs in one of them and in no other. If a
+//! statement changes, the tests that search for its text report that they found none.
 
 /// Moves jobs from `ready` to `running`.
 pub(super) const CLAIM: &str = "insert into jobs.running";
-/// Moves jobs out of `running`, if their leases stand.
+/// Moves jobs out of `running` if their leases are current.
 pub(super) const FINISH: &str = "delete from jobs.running r\n";
 /// Adds jobs.
 pub(super) const ENQUEUE: &str = "insert into jobs.ready";
-/// Ends a transaction; all that the product writes itself is in lower case.
+/// Ends a transaction. The product's own statements are in lower case.
 pub(super) const COMMIT: &str = "COMMIT";

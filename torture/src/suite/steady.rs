@@ -1,4 +1,4 @@
-//! Jobs at a steady rate, how long they wait, and what the server does for it.
+//! Jobs at a steady rate, the times they wait, and the load on the server.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -13,12 +13,12 @@ use torture::workload::{Application, Deed, Shape, Work};
 use super::arena::slack;
 use super::run::{Run, quantile};
 
-/// A bar that is a multiple of something small has so much on top.
+/// Added to a limit that is a multiple of a small number.
 const NOISE: Duration = Duration::from_millis(5);
-/// Ticks of the processor's clock in a second, on every Linux there is.
+/// The ticks per second of the processor times in `/proc`, on every Linux.
 const TICKS: f64 = 100.0;
 
-/// Enqueues jobs of these numbers, so many a second.
+/// Enqueues jobs with these numbers, at `rate` per second.
 pub(super) async fn steady(application: &mut Application, numbers: Range<i64>, rate: f64) -> Result<()> {
     let mut ticks = interval(Duration::from_secs_f64(1.0 / rate));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
@@ -29,7 +29,7 @@ pub(super) async fn steady(application: &mut Application, numbers: Range<i64>, r
     Ok(())
 }
 
-/// From the enqueue to the start of each of these.
+/// Returns the times from enqueue to start of these jobs, in seconds.
 pub(super) fn waits(record: &Record, numbers: Range<i64>) -> Vec<f64> {
     let jobs = record.jobs.iter().filter(|job| numbers.contains(&job.number));
     let enqueued: HashMap<i64, _> = jobs.map(|job| (job.number, job.enqueued_at)).collect();
@@ -37,7 +37,7 @@ pub(super) fn waits(record: &Record, numbers: Range<i64>) -> Vec<f64> {
     starts.filter_map(|start| Some((start.at - *enqueued.get(&start.number)?).as_seconds_f64())).collect()
 }
 
-/// The time in which these would have begun at the offered rate, as a part of the time in which they did.
+/// Returns the time in which these jobs would have started at the offered rate, divided by the time in which they did.
 pub(super) fn share_done(record: &Record, numbers: Range<i64>, rate: f64) -> f64 {
     let starts = record.events.iter().filter(|event| event.what == "start" && numbers.contains(&event.number));
     let enqueued = record.jobs.iter().filter(|job| numbers.contains(&job.number)).map(|job| job.enqueued_at).min();
@@ -47,8 +47,8 @@ pub(super) fn share_done(record: &Record, numbers: Range<i64>, rate: f64) -> f64
     offered / (last - first).as_seconds_f64()
 }
 
-/// Complains if the 99th percentile of these waits is above the bar. A build without optimisation is measured against its own waits
-/// without what is tested, too.
+/// Adds a complaint if the 99th percentile of these waits is above `bar`. In a build without optimisation the limit is
+/// at least three times the 99th percentile of its waits without the tested condition.
 pub(super) fn expect_prompt(run: &mut Run, what: &str, waits: &[f64], without: &[f64], bar: Duration) {
     let own = Duration::from_secs_f64(3.0 * quantile(without, 0.99).unwrap_or_default()) + NOISE;
     let bar = if slack().is_zero() { bar } else { bar.max(own) };
@@ -58,14 +58,14 @@ pub(super) fn expect_prompt(run: &mut Run, what: &str, waits: &[f64], without: &
     });
 }
 
-/// Complains if the 99th percentile of these waits is more than so many times that of the others.
+/// Adds a complaint if the 99th percentile of these waits is more than `times` times that of the others.
 pub(super) fn expect_times(run: &mut Run, what: &str, waits: &[f64], before: &[f64], times: f64) {
     let bar = times * quantile(before, 0.99).unwrap_or(f64::NAN) + NOISE.as_secs_f64();
     let seen = quantile(waits, 0.99).unwrap_or(f64::INFINITY);
     run.expect(seen <= bar, || format!("p99 of the start of jobs {what} is {seen:.3} s, and should be {bar:.3} s"));
 }
 
-/// The part of a processor that the server's processes for this database take during such a span.
+/// Returns the part of a processor that the server's processes for this database use during `span`.
 pub(super) async fn server_load(conn: &Client, span: Duration) -> Result<f64> {
     let before = ticks(conn).await?;
     tokio::time::sleep(span).await;
@@ -76,16 +76,16 @@ pub(super) async fn server_load(conn: &Client, span: Duration) -> Result<f64> {
     Ok(seconds / span.as_secs_f64())
 }
 
-/// What each server process of this database has taken so far, but ours.
+/// Returns the processor ticks of each server process of this database, except that of this connection.
 async fn ticks(conn: &Client) -> Result<HashMap<i32, u64>> {
     const PIDS: &str =
         "select pid from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()";
     let mut ticks = HashMap::new();
     for row in conn.query(PIDS, &[]).await? {
         let pid: i32 = row.get(0);
-        // One that is gone by now took hardly anything.
+        // A process that has ended meanwhile used hardly any time.
         let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
-        // The name stands in parentheses and may hold anything.
+        // The name is in parentheses, and may contain any character.
         let fields: Vec<&str> = stat.rsplit_once(')').context("no process line")?.1.split_whitespace().collect();
         let number = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok()).unwrap_or_default();
         ticks.insert(pid, number(11) + number(12));

@@ -1,6 +1,7 @@
-//! Uncommitted bulk: a transaction enqueues very many jobs and is not committed for a while, beside a steady stream.
+//! Uncommitted bulk: a transaction enqueues very many jobs and stays open for a while. Other jobs are enqueued at a
+//! steady rate.
 //!
-//! The stream goes on as before, and when the transaction commits, its jobs run.
+//! The other jobs start as promptly as before. When the transaction commits, its jobs run.
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use super::fleet::Fleet;
 use super::run::Run;
 use super::steady::{expect_times, steady, waits};
 
-/// Jobs of the stream while the transaction is open, and jobs of the transaction, in thousands.
+/// The number of other jobs while the transaction is open, and the number of jobs in the transaction, in thousands.
 const SHORT: Size = Size { jobs: 500, faults: 20 };
 const LONG: Size = Size { jobs: 3_000, faults: 200 };
 const BASELINE: i64 = 500;

@@ -1,8 +1,8 @@
-//! Unknown commit: the server commits, and the reply is lost on its way, on all four paths on which something is
-//! committed: enqueue, claim, finish, and the transaction of a handler. Or the commit is lost before it arrives, which
-//! looks the same from here.
+//! Unknown commit: the server commits and the reply is lost, on all four paths that commit: enqueue, claim, finish, and
+//! the transaction of a handler. Or the statement is lost on its way to the server, which the client cannot
+//! distinguish.
 //!
-//! What was committed stands, and happens once, and what was not happens all the same.
+//! What was committed is kept, and happens once. What was not committed happens nevertheless.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
             format!("{path}: {} messages were lost, and should be {each}", lost.count())
         });
     }
-    // Before the application only replies to commits are lost: whoever was told nothing was done what they asked.
+    // The application's proxy drops only replies to commits. So what it got no reply for was committed.
     let jobs: std::collections::HashSet<i64> = run.record.jobs.iter().map(|job| job.number).collect();
     let unknown: Vec<i64> =
         ledger.iter().filter(|row| row.outcome == CommitOutcome::Unknown).map(|row| row.number).collect();

@@ -1,7 +1,7 @@
-//! Unknown kinds: very many jobs that are due and that no worker here knows, at a higher, the same and a lower priority; four
-//! workers of the older version beside one of the newer; one that starts in front of all that.
+//! Unknown kinds: very many due jobs of a kind that no worker knows, at a higher, the same and a lower priority. Then a
+//! worker starts while they wait. Then four workers of the older version run together with one of the newer version.
 //!
-//! What is known starts promptly, and workers with nothing to do leave the server alone.
+//! Known jobs start promptly, and idle workers cause almost no load on the server.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use super::run::Run;
 use super::steady::{expect_prompt, server_load, steady, waits};
 use crate::role::BEHIND;
 
-/// Known jobs in each phase, and unknown ones at each priority, in thousands.
+/// The number of known jobs in each phase, and the number of unknown ones at each priority, in thousands.
 const SHORT: Size = Size { jobs: 300, faults: 20 };
 const LONG: Size = Size { jobs: 6_000, faults: 1_000 };
 const RATE: f64 = 100.0;
@@ -29,14 +29,16 @@ const OLDER: usize = 4;
 const ARGS: [&str; 4] = ["--concurrency", "8", "--poll", "200ms"];
 const NOVEL: i64 = 1_000_000;
 const AFTERWARDS: i64 = 3_000_000;
-/// Jobs right after the unknown ones: for a moment claims walk over those, until their scan floors have passed them.
+/// The number of jobs right after the unknown ones that are not measured. Claims read the entries of the unknown ones
+/// until their scan floors have passed them.
 const FOLLOW: i64 = 50;
 const SETTLING: i64 = 2_000_000;
 const PROMPT: Duration = Duration::from_millis(20);
-/// A worker that has just started gets this long to see where it is.
+/// A worker that has just started gets this time to set its scan floors.
 const FIRST: Duration = Duration::from_secs(1);
-/// The part of a processor that idle workers may cost the server, and how long that is watched, after they have become idle: the
-/// server publishes what was changed up to ten seconds late, and then one more rescan is made.
+/// The part of a processor that idle workers may cost the server, how long that is measured, and how long after the
+/// workers became idle. The server publishes its counts of changes up to ten seconds late, and after that one more
+/// rescan follows.
 const IDLE: f64 = 0.05;
 const WATCHED: Duration = Duration::from_secs(20);
 const SETTLE: Duration = Duration::from_secs(15);
@@ -51,7 +53,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let mut application = Application::new(arena.url());
     steady(&mut application, 0..known, RATE).await?;
 
-    // They come while it works.
+    // They are inserted while the worker runs.
     fault(&conn, "jobs that nobody knows", None).await?;
     for _ in 0..size.faults {
         conn.batch_execute(
@@ -63,18 +65,18 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     steady(&mut application, SETTLING..SETTLING + FOLLOW, RATE).await?;
     steady(&mut application, known..2 * known, RATE).await?;
 
-    // Nothing to do but for what nobody can do.
+    // There is nothing to do now except jobs of the unknown kind.
     tokio::time::sleep(SETTLE).await;
     let load = server_load(&conn, if arena.short { WATCHED / 4 } else { WATCHED }).await?;
 
-    // Another takes its place, in front of all that.
+    // Another worker takes its place, and starts while the unknown jobs wait.
     let mut first = fleet.replace(0)?;
     first.signal(Signal::TERM)?;
     fleet.at_work().await?;
     tokio::time::sleep(FIRST).await;
     steady(&mut application, 2 * known..3 * known, RATE).await?;
 
-    // Four older ones beside it, which do not know the kind that comes now.
+    // Four older workers are added. They do not know the kind of the next jobs.
     let mut older = Vec::new();
     for _ in 0..OLDER {
         older.push(arena.worker_with(&arena.worker_url(), History::Quick, &ARGS, &[(BEHIND, "1")])?);
@@ -93,7 +95,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         number(&conn, &format!("select count(*) from jobs.job where {UNKNOWN} and (state, lease) <> ('available', 0)"))
             .await?,
     );
-    // The same without what nobody knows: five workers take their time from one another, too.
+    // The same phase without the unknown jobs, for comparison, because five workers also delay each other.
     conn.batch_execute(&format!("delete from jobs.ready where {UNKNOWN}")).await?;
     tokio::time::sleep(SETTLE).await;
     let afterwards = novel(arena, AFTERWARDS, known).await?;
@@ -128,7 +130,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     Ok(run)
 }
 
-/// Jobs of the newer version's kind at the steady rate.
+/// Enqueues jobs of the newer version's kind at the steady rate.
 async fn novel(arena: &Arena<'_>, first: i64, jobs: i64) -> Result<Vec<Enqueued>> {
     let mut conn = AsyncPgConnection::establish(&arena.url()).await?;
     let mut ticks = interval(Duration::from_secs_f64(1.0 / RATE));

@@ -1,9 +1,10 @@
-//! Upgrade: the schema is of the next version, which has added a column to the tables that jobs move through and a flag for
-//! the jobs that use it. Workers of this version and of the next one are at work beside each other, and one of the next is killed.
+//! Upgrade: the database has the schema of the next version. That schema has one more column in the tables through
+//! which jobs move, and a flag for jobs that use the column. Workers of this version and of the next run in parallel,
+//! and workers of the next are killed.
 //!
-//! Nothing is lost, this version runs no job with the flag, and no such job loses what stands in the new column.
+//! Nothing is lost. This version runs no job with the flag. No such job loses the content of the new column.
 //!
-//! The next version is this one behind a proxy that puts the column and the flag into its statements.
+//! The next version is this one behind a proxy that inserts the column and the flag into its statements.
 
 use std::time::Duration;
 
@@ -23,7 +24,8 @@ const WORKERS: usize = 2;
 const ARGS: [&str; 4] = ["--concurrency", "8", "--poll", "200ms"];
 const CALM: Duration = Duration::from_millis(700);
 const REST: Duration = Duration::from_secs(60);
-/// What the next version does, and an application that uses it for every other job.
+/// The migration of the next version, and a trigger in place of an application that uses the column for every other
+/// job.
 const MIGRATION: &str = "alter table jobs.ready add column extra text;
     alter table jobs.running add column extra text;
     alter table jobs.finished add column extra text;

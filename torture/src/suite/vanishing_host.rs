@@ -1,17 +1,17 @@
-//! A host that can vanish: a network namespace with a wire to this machine. When the wire swallows what it sends, its
-//! connections stay open at the server's end, and nobody says a word about it.
+//! A host that can vanish: a network namespace with a link to this machine. When the link drops what the host sends,
+//! its connections stay open on the server, and the server gets no message about that.
 
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-/// The two ends of each wire are `10.P.N.1`, which is this machine, and `10.P.N.2`. P comes from the process: a run that was killed
-/// leaves its own behind.
+/// The two ends of each link are `10.P.N.1`, which is this machine, and `10.P.N.2`. P is made from the process id,
+/// because a run that was killed leaves its link behind.
 fn net() -> String {
     format!("10.{}", 100 + std::process::id() % 150)
 }
 
-/// Such a host. Gone, with its wire, when it is dropped.
+/// A host in a network namespace. When it is dropped, it is removed with its link.
 #[derive(Debug)]
 pub(super) struct Host {
     name: String,
@@ -19,7 +19,7 @@ pub(super) struct Host {
 }
 
 impl Host {
-    /// Makes one; the number is its own.
+    /// Creates a host. Each needs its own `number`.
     pub(super) fn start(number: u8) -> Result<Self> {
         let host = Self { name: format!("torture{}-{number}", std::process::id()), number };
         let (here, there) = (format!("t{}h{number}", std::process::id()), format!("t{}w{number}", std::process::id()));
@@ -39,17 +39,17 @@ impl Host {
         Ok(host)
     }
 
-    /// How it reaches this machine.
+    /// The address at which it reaches this machine.
     pub(super) fn server(&self) -> String {
         format!("{}.{}.1", net(), self.number)
     }
 
-    /// How this machine sees it.
+    /// The address under which this machine sees it.
     pub(super) fn address(&self) -> String {
         format!("{}.{}.2", net(), self.number)
     }
 
-    /// The same command, run there.
+    /// Returns a command that runs `command` on the host.
     pub(super) fn runs(&self, command: &Command) -> Command {
         let mut there = Command::new("ip");
         there.args(["netns", "exec", &self.name]).arg(command.get_program()).args(command.get_args());
@@ -62,7 +62,7 @@ impl Host {
         there
     }
 
-    /// From now on nothing that it sends arrives, not even that it has received something.
+    /// From now on nothing that it sends arrives, acknowledgements included.
     pub(super) fn vanish(&self) -> Result<()> {
         ip(&format!("-n {} route add blackhole {}/32", self.name, self.server()))
     }
@@ -70,7 +70,7 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // The wire goes with it.
+        // This also removes the link.
         let _ = ip(&format!("netns del {}", self.name));
     }
 }

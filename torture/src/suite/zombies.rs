@@ -1,8 +1,8 @@
-//! Zombies: workers that sleep through three leases, and wake up with what they were about to write.
+//! Zombies: workers that are suspended for three leases, and then continue with what they were about to write.
 //!
-//! They are stopped in the body of a handler, inside the transaction of one, while their finishes are under way, and
-//! while their commits are: a proxy holds those back and delivers them when others have done the jobs, or are at it. No
-//! stale write is accepted; a commit whose finish came in time is none.
+//! They are suspended in the body of a handler, inside the transaction of one, while their finishes are on the way, and
+//! while their commits are. A proxy holds those back, and delivers them when other workers have run the jobs or are
+//! running them. No stale write is accepted. A commit whose finish came in time is no stale write.
 
 use std::time::Duration;
 
@@ -19,19 +19,19 @@ use super::recovery;
 use super::run::Run;
 use super::statements::{COMMIT, FINISH};
 
-/// Zombies.
+/// The number of zombies.
 const SHORT: Size = Size { jobs: 0, faults: 4 };
 const LONG: Size = Size { jobs: 0, faults: 216 };
-/// Zombies of one phase at once.
+/// The number of zombies of one phase at the same time.
 const AT_ONCE: usize = 6;
 const SLOTS: &str = "8";
-/// Longer than it takes to see that a job has begun, and to stop its worker.
+/// Long enough to see that a job has started, and to suspend its worker.
 const BODY_MILLIS: u64 = 2_000;
-/// Of some jobs the heir's attempt goes on when the zombie wakes up, of others it has ended.
+/// The duration of the next attempt. Some jobs still run when the zombie continues, others have ended.
 const HEIR_MILLIS: [u64; 3] = [8_000, 0, 0];
 const REST: Duration = Duration::from_secs(60);
 
-/// Where a zombie is stopped.
+/// Where a zombie is suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Body,
@@ -40,11 +40,11 @@ enum Phase {
     Commit,
 }
 
-/// A worker that is about to be stopped, or is.
+/// A worker that is suspended, or soon will be.
 struct Zombie {
     phase: Phase,
     process: Process,
-    /// Its line to the server, where its finishes are held.
+    /// The proxy between it and the server, which holds back its finishes or its commits.
     line: Option<(Proxy, std::sync::Arc<Held>)>,
 }
 
@@ -66,7 +66,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
                 .await?;
         tokio::time::sleep(3 * LEASE).await;
         for zombie in &zombies {
-            // What was on its way arrives before its sender wakes up.
+            // What the proxy held arrives before its sender continues.
             if let Some((_, held)) = &zombie.line {
                 held.release();
             }
@@ -76,7 +76,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         }
         for zombie in &mut zombies {
             let declared_dead = zombie.process.said("was declared dead", START).await.is_ok();
-            // What was committed after a finish in time lost nothing.
+            // If the finish came in time before the commit, the worker has not lost its lease.
             let told = zombie.phase == Phase::Commit || zombie.process.said("lost its lease", START).await.is_ok();
             if !(declared_dead && told) {
                 deaf.push(zombie.process.id());
@@ -98,7 +98,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     Ok(run)
 }
 
-/// Makes zombies.
+/// Starts and suspends zombies.
 struct Stage<'a> {
     application: Application,
     arena: &'a Arena<'a>,
@@ -106,7 +106,7 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// Starts workers and stops them in this phase.
+    /// Starts `count` workers, and suspends them in this phase.
     async fn stop(&mut self, phase: Phase, count: usize) -> Result<Vec<Zombie>> {
         let mut zombies = Vec::new();
         for _ in 0..count {
@@ -115,7 +115,7 @@ impl Stage<'_> {
         for zombie in &mut zombies {
             zombie.process.said("worker started", START).await?;
         }
-        // Each is to have something: whoever has nothing yet finds more.
+        // Each must have a job. Those without one get more.
         let conn = self.arena.connect().await?;
         for zombie in &zombies {
             let begun =

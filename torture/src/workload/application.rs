@@ -1,4 +1,4 @@
-//! The application: enqueues through the product, and remembers what it was told about each job.
+//! The application: it enqueues through the product, and records the reply for each job.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use super::mix::Deed;
 use super::new_job::new_job;
 use crate::history::{CommitOutcome, Enqueued};
 
-/// What an answer may take before the application gives its connection up.
+/// How long a reply may take before the application closes its connection.
 const LIMIT: Duration = Duration::from_secs(15);
-/// Between attempts to connect.
+/// The pause between attempts to connect.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// An application with one connection, which it replaces whenever it failed.
+/// An application with one connection, which it replaces after each failure.
 #[allow(missing_debug_implementations)]
 pub struct Application {
     url: String,
@@ -26,22 +26,22 @@ pub struct Application {
 }
 
 impl Application {
-    /// One that enqueues here.
+    /// Creates an application that enqueues in the database at this URL.
     pub fn new(url: String) -> Self {
         Self { url, conn: None, ledger: Vec::new(), untold: 0 }
     }
 
-    /// What it knows of its jobs.
+    /// Returns its record of its jobs.
     pub fn ledger(self) -> Vec<Enqueued> {
         self.ledger
     }
 
-    /// How many of its deeds it does not know the outcome of.
+    /// Returns the number of deeds whose outcome it does not know.
     pub fn untold(&self) -> usize {
         self.untold
     }
 
-    /// Does one deed, and writes down what it was told.
+    /// Performs one deed, and records the reply.
     pub async fn perform(&mut self, deed: &Deed) -> Result<()> {
         let (works, commit) = match deed {
             Deed::Single(work) => (std::slice::from_ref(work), true),
@@ -54,7 +54,7 @@ impl Application {
             Deed::Single(_) | Deed::Bulk(_) => tokio::time::timeout(LIMIT, at_once(&mut conn, jobs)).await,
             Deed::Transaction { .. } => tokio::time::timeout(LIMIT, together(&mut conn, jobs, commit)).await,
         };
-        // Without an answer nobody knows, except that what was never to be committed never was.
+        // Without a reply the outcome is unknown, except that a transaction without a commit is rolled back.
         let done = done.unwrap_or(Told {
             ids: Vec::new(),
             outcome: if commit { CommitOutcome::Unknown } else { CommitOutcome::RolledBack },
@@ -81,7 +81,7 @@ impl Application {
     }
 }
 
-/// What the application was told.
+/// The reply to the application.
 struct Told {
     ids: Vec<i64>,
     outcome: CommitOutcome,

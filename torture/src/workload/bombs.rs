@@ -1,4 +1,4 @@
-//! Jobs that panic, in each place in which a user's code is called.
+//! Jobs that panic, for each place in which the user's code is called.
 
 use std::fmt;
 use std::panic::panic_any;
@@ -15,26 +15,26 @@ use super::handlers::effect;
 use super::work::{Shape, Work};
 use crate::history::{Recorder, What};
 
-/// Where it goes off.
+/// The place of the panic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Bomb {
     /// In the body.
     Body,
-    /// In the body, with something that is no text.
+    /// In the body, with a payload that is no text.
     NoText,
-    /// In the body, with something that cannot be dropped in peace.
+    /// In the body, with a payload whose destructor panics.
     Payload,
-    /// When what the handler holds is dropped at its end.
+    /// When a value of the handler is dropped at the handler's end.
     Local,
-    /// When what the handler holds is dropped because its time is up.
+    /// When a value of the handler is dropped because the time limit has passed.
     Stopped,
-    /// When the arguments are read.
+    /// When the arguments are decoded.
     Arguments,
-    /// When the error is written down.
+    /// When the error is formatted.
     Message,
     /// When the error is dropped.
     Error,
-    /// When the wait before the next attempt is asked for.
+    /// When the backoff is computed.
     Backoff,
 }
 
@@ -53,10 +53,10 @@ impl Bomb {
     ];
 }
 
-/// Longer than the time limit, and less than a handler is waited for.
+/// Longer than the time limit, and shorter than the time for which the worker waits for such a handler.
 const TOO_LONG: Duration = Duration::from_millis(450);
 
-/// Cannot be read back if it is armed.
+/// Panics when it is deserialized, if it holds `true`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Trap(pub bool);
 
@@ -74,18 +74,18 @@ impl<'de> Deserialize<'de> for Trap {
     }
 }
 
-/// Cannot be dropped in peace.
+/// Panics when it is dropped.
 #[derive(Debug)]
 struct Held;
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // A second panic while the first is under way would end the process, and every program knows that.
+        // During another panic it does not: a second panic would abort any Rust program.
         assert!(std::thread::panicking(), "planned, in a destructor");
     }
 }
 
-/// An error that cannot be shown, or not be dropped.
+/// An error that panics when it is formatted, or when it is dropped.
 #[derive(Debug)]
 struct Fragile {
     shown: bool,
@@ -101,7 +101,7 @@ impl fmt::Display for Fragile {
 
 impl std::error::Error for Fragile {}
 
-/// Goes off in this place, if it is one that the body has a say in. Answers what is to be held until the body's end.
+/// Panics or fails in this place, if it is in the body. Returns the value that the handler must hold until its end.
 fn light(bomb: Bomb) -> Result<Option<Held>> {
     match bomb {
         Bomb::Body => panic!("planned, in the body"),
@@ -126,7 +126,7 @@ async fn tick(bomb: Bomb) -> Result<()> {
     Ok(())
 }
 
-/// The body on a thread, which nobody can stop.
+/// The body on a thread, which cannot be stopped.
 fn tick_blocking(bomb: Bomb) -> Result<()> {
     let held = light(bomb)?;
     if bomb == Bomb::Stopped {
@@ -136,7 +136,7 @@ fn tick_blocking(bomb: Bomb) -> Result<()> {
     Ok(())
 }
 
-/// Runs on the runner's own task, as it has no time limit.
+/// Runs in the runner's own task, because it has no time limit.
 #[job(backoff = "fixed(20ms)")]
 pub async fn bomb_at_hand(
     work: Work,
@@ -214,7 +214,7 @@ fn no_wait(attempt: u16) -> Duration {
     panic!("planned, in the backoff after attempt {attempt}");
 }
 
-/// Has no wait before its next attempt.
+/// Its backoff function panics.
 #[job(backoff = no_wait)]
 pub async fn bomb_backoff(work: Work, ctx: &JobContext, State(recorder): State<Recorder>) -> Result<()> {
     recorder.say(ctx, work.number, What::Start).await?;
@@ -234,10 +234,10 @@ pub fn bomb_backoff_transactional(
     light(Bomb::Backoff).map(drop)
 }
 
-/// A job with a bomb.
+/// Makes a job with a bomb.
 pub type Make = fn(Work, Bomb) -> JobBuilder;
 
-/// Each way in which a bomb can be run.
+/// Returns each way in which a bomb can be run.
 pub fn ways(bomb: Bomb) -> Vec<(Shape, Make)> {
     if bomb == Bomb::Backoff {
         return vec![

@@ -1,4 +1,4 @@
-//! The handlers, one for each way in which the product runs one. They say what they do before they do it.
+//! The handlers, one for each way in which the product runs a handler. They record each step before they take it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::poison::Poison;
 use super::work::Work;
 use crate::history::{Recorder, What};
 
-/// After a failure or a snooze a job comes back this much later.
+/// The backoff, and the delay of a snooze.
 const SOON: Duration = Duration::from_millis(20);
 
 /// A macro, because the two connections do not share the type of a statement.
@@ -89,7 +89,7 @@ pub fn transactional_blocking(
     answer(end, &work, ctx)
 }
 
-/// Never yields: the thread of the runtime that runs it runs nothing else.
+/// Never yields. So the runtime's thread that runs it runs nothing else.
 #[job]
 pub async fn hog(work: Work, ctx: &JobContext, State(recorder): State<Recorder>) -> anyhow::Result<()> {
     recorder.say(ctx, work.number, What::Start).await?;
@@ -98,7 +98,7 @@ pub async fn hog(work: Work, ctx: &JobContext, State(recorder): State<Recorder>)
     Ok(())
 }
 
-/// Takes its process down.
+/// Ends its process.
 #[job]
 pub async fn deadly(
     work: Work,
@@ -110,9 +110,9 @@ pub async fn deadly(
     poison.take()
 }
 
-/// Takes the server down: one of its processes is killed, and the server ends all others. It writes nothing down before,
-/// as that would bring the commit of its claim to the disk; and where that is there already it comes back, hoping for
-/// better luck, for as long as its lease is one of the first.
+/// Crashes the server: it kills one of the server's processes, and the server ends all others. It records no event
+/// before, because that would write the commit of its claim to the disk. If the claim is on the disk already, the job
+/// snoozes and tries again, but only while its lease number is below 30.
 #[job(backoff = "fixed(20ms)")]
 pub async fn kills_backend(conn: &mut AsyncPgConnection, work: Work, ctx: &JobContext) -> anyhow::Result<Outcome> {
     use diesel::sql_types::Bool;
@@ -126,21 +126,21 @@ pub async fn kills_backend(conn: &mut AsyncPgConnection, work: Work, ctx: &JobCo
     bail!("number {}: the server survived", work.number)
 }
 
-/// Something to do for a worker that is to leave the other jobs alone.
+/// A job for workers that must not claim the other jobs.
 #[job(queue = "aside")]
 pub async fn nothing() {}
 
-/// Takes arguments of every sort, and ignores them.
+/// Accepts arguments of many types, and ignores them.
 #[job]
 pub async fn fuzzed(number: i64, text: String, list: Vec<Option<f64>>, work: Work, map: BTreeMap<String, Vec<u8>>) {
     drop((number, text, list, work, map));
 }
 
-/// What a schedule enqueues.
+/// The kind that a schedule enqueues.
 #[job(queue = "ticks")]
 pub async fn tick() {}
 
-/// How the attempt at hand ends.
+/// Returns how the current attempt ends.
 fn end(work: &Work, ctx: &JobContext) -> What {
     if work.snoozes && (i64::from(ctx.lease().number) + work.number) % 2 == 0 {
         What::Snooze
@@ -153,7 +153,8 @@ fn end(work: &Work, ctx: &JobContext) -> What {
     }
 }
 
-/// Whether the effect is written: where it must be seen, and where it must not. A snooze would commit it, too.
+/// Whether the attempt writes its effect: if it succeeds, the effect must be kept, and if it fails, the effect must be
+/// rolled back. A snooze would commit it, too.
 fn writes(end: What) -> bool {
     matches!(end, What::Ok | What::Fail)
 }
@@ -162,14 +163,14 @@ fn answer(end: What, work: &Work, ctx: &JobContext) -> anyhow::Result<Outcome> {
     match end {
         What::Snooze => Ok(Outcome::Snooze(SOON)),
         What::Cancel => Ok(Outcome::Cancel("planned".to_owned())),
-        // The checker reads in the stored failure whose it is.
+        // The checker reads the lease number from the stored failure.
         What::Fail if work.panics => panic!("planned, under lease {};", ctx.lease().number),
         What::Fail => bail!("planned, under lease {};", ctx.lease().number),
         What::Start | What::Ok | What::Stopped => Ok(Outcome::Complete),
     }
 }
 
-/// Whether the work was done to its end.
+/// Returns `true` if the attempt lasted its full time, and `false` if it was asked to stop.
 async fn last(work: &Work, ctx: &JobContext) -> bool {
     let time = tokio::time::sleep(work.time(ctx.attempt()));
     tokio::select! {

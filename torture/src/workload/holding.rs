@@ -1,4 +1,4 @@
-//! Jobs that lock a row for as long as they run, which their next attempt needs.
+//! Jobs that lock a row while they run. Their next attempt needs the same row.
 
 use anyhow::Result;
 use diesel::PgConnection;
@@ -10,12 +10,12 @@ use super::handlers::effect;
 use super::work::Work;
 use crate::history::{Recorder, What};
 
-/// Where the rows are.
+/// The table of the rows.
 pub const TABLE: &str = "torture.held";
 
 const LOCK: &str = "update torture.held set lease = $2 where number = $1";
 
-/// Inside the transaction that finishes the job; takes its time inside of a statement, or between two.
+/// Runs inside the transaction that finishes the job. It waits inside a statement, or between two.
 #[job(backoff = "fixed(20ms)")]
 pub async fn holding(
     conn: &mut AsyncPgConnection,

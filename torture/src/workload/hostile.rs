@@ -1,4 +1,4 @@
-//! Jobs for what nobody should enqueue, and for what nobody should answer.
+//! Jobs with arguments that are hard to store, and jobs with results that are.
 
 use std::collections::HashMap;
 
@@ -9,19 +9,19 @@ use serde::{Deserialize, Serialize};
 use super::work::Work;
 use crate::history::{Recorder, What};
 
-/// Takes all sorts of values.
+/// Accepts values of many types.
 #[job(max_attempts = 2, backoff = "fixed(20ms)")]
 pub async fn hostile(text: String, number: f64, nested: serde_json::Value) {
     drop((text, number, nested));
 }
 
-/// Has arguments that JSON has no form for.
+/// Has arguments that cannot be written as JSON.
 #[job]
 pub async fn unwritable(map: HashMap<Vec<u8>, u8>) {
     drop(map);
 }
 
-/// How a handler's answer is hard to store.
+/// Why a handler's result is hard to store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Manner {
     /// An error with NUL in it, and in its cause.
@@ -32,7 +32,7 @@ pub enum Manner {
     Panic,
     /// A panic with a message of some megabytes.
     EndlessPanic,
-    /// Characters that change what people see, and half of none.
+    /// Characters that change how text is displayed, and escapes of half a surrogate pair.
     Odd,
     /// A reason to cancel that has NUL in it.
     Cancel,
@@ -45,13 +45,13 @@ impl Manner {
     pub const ALL: [Self; 7] =
         [Self::Nul, Self::Endless, Self::Panic, Self::EndlessPanic, Self::Odd, Self::Cancel, Self::EndlessCancel];
 
-    /// Whether the job is cancelled by it, and does not fail.
+    /// Whether the job is cancelled, and does not fail.
     pub fn cancels(self) -> bool {
         matches!(self, Self::Cancel | Self::EndlessCancel)
     }
 }
 
-/// Says something that is hard to store.
+/// Returns a result that is hard to store.
 #[job(backoff = "fixed(20ms)")]
 pub async fn rude(work: Work, manner: Manner, ctx: &JobContext, State(recorder): State<Recorder>) -> Result<Outcome> {
     recorder.say(ctx, work.number, What::Start).await?;

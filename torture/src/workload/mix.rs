@@ -1,11 +1,11 @@
-//! What is enqueued in which order, from a seed: the same seed gives the same deeds.
+//! The order of enqueues, generated from a seed. The same seed gives the same deeds.
 
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
 use super::work::{Shape, Work};
 
-/// Something the application does.
+/// One action of the application.
 #[derive(Clone, Debug)]
 pub enum Deed {
     /// One job, outside of a transaction.
@@ -14,27 +14,27 @@ pub enum Deed {
     Transaction {
         /// The jobs.
         works: Vec<Work>,
-        /// Whether they shall exist.
+        /// Whether it is committed.
         commit: bool,
     },
-    /// Many at once.
+    /// Many jobs in one call.
     Bulk(Vec<Work>),
 }
 
-/// How common what is; each in percent.
+/// The shares of the sorts of jobs, in percent, and their durations.
 #[derive(Clone, Copy, Debug)]
 pub struct Mix {
     /// Jobs that are transactional.
     pub transactional: u32,
     /// Jobs, of either sort, that run on the blocking pool.
     pub blocking: u32,
-    /// Jobs that fail, panic, snooze, cancel themselves or use up their attempts.
+    /// Jobs that fail, panic, snooze, cancel themselves, or use up their attempts.
     pub troubled: u32,
-    /// Jobs that take a while.
+    /// Jobs that take long.
     pub long: u32,
-    /// And how long, at most.
+    /// The longest duration of those, in ms.
     pub long_millis: u64,
-    /// The most that the others take.
+    /// The longest duration of the others, in ms.
     pub millis: u64,
     /// The largest bulk.
     pub bulk: usize,
@@ -46,7 +46,7 @@ impl Default for Mix {
     }
 }
 
-/// Deeds, until they make so many jobs.
+/// Deeds, until they contain the requested number of jobs.
 #[derive(Debug)]
 pub struct Workload {
     rng: StdRng,
@@ -56,12 +56,12 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// This many jobs that shall exist, numbered from one; those that are rolled back come on top.
+    /// Generates deeds with this number of committed jobs. Rolled-back jobs are additional. The numbers begin at one.
     pub fn new(seed: u64, mix: Mix, jobs: usize) -> Self {
         Self { rng: StdRng::seed_from_u64(seed), mix, next: 1, left: jobs }
     }
 
-    /// Numbers its jobs from this one on.
+    /// Begins the numbers of its jobs at `next`.
     pub fn from(self, next: i64) -> Self {
         Self { next, ..self }
     }

@@ -1,4 +1,5 @@
-//! The load: jobs of every temper, generated from a seed, the handlers that run them, and the application that enqueues them.
+//! The load: many sorts of jobs, generated from a seed, the handlers that run them, and the application that enqueues
+//! them.
 
 mod application;
 pub mod bombs;

@@ -1,11 +1,11 @@
-//! From what a job is to do to the job.
+//! Makes a job from its work.
 
 use diesel_jobs::{IntoNewJob as _, InvalidJob, Job as _, NewJob};
 
 use super::handlers::{Blocking, Ordinary, Transactional, TransactionalBlocking};
 use super::work::{Shape, Work};
 
-/// As the product takes it.
+/// Returns the job as the product accepts it.
 pub fn new_job(work: &Work) -> Result<NewJob, InvalidJob> {
     let (work, priority, attempts) = (work.clone(), work.priority, work.max_attempts);
     let job = match work.shape {

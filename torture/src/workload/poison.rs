@@ -1,4 +1,4 @@
-//! Jobs that take their process with them.
+//! Jobs that end their process.
 
 use std::hint::black_box;
 use std::process::abort;
@@ -7,10 +7,10 @@ use anyhow::{Context as _, Result, bail};
 use rustix::process::{Signal, getpid, kill_process};
 use serde::{Deserialize, Serialize};
 
-/// How.
+/// How the process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Poison {
-    /// It aborts, as C code does that finds itself corrupted.
+    /// It aborts, as C code does when it detects corrupted memory.
     Abort,
     /// It recurses without end.
     StackOverflow,
@@ -24,7 +24,7 @@ impl Poison {
     /// Each of them.
     pub const ALL: [Self; 4] = [Self::Abort, Self::StackOverflow, Self::OutOfMemory, Self::Killed];
 
-    /// Does not return, or the process is more robust than planned.
+    /// Ends the process. Returns an error if the process survives.
     pub(super) fn take(self) -> Result<()> {
         match self {
             Self::Abort => abort(),
@@ -41,6 +41,6 @@ impl Poison {
 #[inline(never)]
 fn deeper(depth: u64) -> u64 {
     let frame = black_box([depth; 512]);
-    // Never true, and nobody can tell.
+    // Never true, but the compiler cannot know that.
     if black_box(depth) == 0 { frame[0] } else { deeper(depth + 1) + frame[1] }
 }

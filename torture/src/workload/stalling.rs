@@ -1,8 +1,9 @@
-//! Jobs whose future goes so far and no farther: after a number of polls it makes no progress any more, and whoever runs it
-//! has to drop it right there. Those on a thread just stay too long.
+//! Jobs whose future stops making progress after a number of polls, so that it must be dropped there. Jobs on a thread
+//! take too long instead.
 //!
-//! The time limit holds for the wait for a connection, too, and there are few. On a busy machine attempts end there that should
-//! end well, so each job waits longer before the next: not all come again at once for ever.
+//! The time limit includes the wait for a connection, and connections are few. On a busy machine attempts that should
+//! succeed may end in that wait. So each job waits longer before its next attempt, and not all jobs come again at the
+//! same time.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -18,10 +19,10 @@ use super::handlers::effect;
 use super::work::Work;
 use crate::history::{Recorder, What};
 
-/// Longer than the time limit of those on a thread, and less than they are waited for.
+/// Longer than the time limit of jobs on a thread, and shorter than the time for which the worker waits for them.
 const TOO_LONG: Duration = Duration::from_millis(450);
 
-/// Polls a future so many times, and then never again.
+/// Polls a future so many times, and then no more.
 struct Stalled<F> {
     polls: u32,
     future: Pin<Box<F>>,
@@ -41,7 +42,7 @@ impl<F: Future> Future for Stalled<F> {
     }
 }
 
-/// Stalls in the attempts that are planned to fail, each time a few polls later.
+/// Stalls the attempts that must fail, each 7 polls later than the one before.
 fn stalled<F: Future>(work: &Work, ctx: &JobContext, polls: u32, future: F) -> Stalled<F> {
     let polls = if stalls(work, ctx) { polls + 7 * u32::from(ctx.attempt() - 1) } else { u32::MAX };
     Stalled { polls, future: Box::pin(future) }
@@ -51,7 +52,7 @@ fn stalls(work: &Work, ctx: &JobContext) -> bool {
     ctx.attempt() <= work.failures
 }
 
-/// Its effect stands in a savepoint, between statements that take a while.
+/// Writes the effect in a savepoint, between statements that take a while.
 async fn write(conn: &mut AsyncPgConnection, work: &Work, ctx: &JobContext) -> Result<()> {
     let slowly = || diesel::sql_query("select pg_sleep(0.002)");
     slowly().execute(conn).await?;
@@ -121,14 +122,14 @@ pub fn stalling_transactional_blocking(
     recorder.say_blocking(ctx, work.number, What::Ok)
 }
 
-/// Has no limit, and ends only if somebody ends it.
+/// Has no time limit, and does not end by itself.
 #[job(backoff = "fixed(20ms)")]
 pub async fn endless(work: Work, ctx: &JobContext, State(recorder): State<Recorder>) -> Result<()> {
     recorder.say(ctx, work.number, What::Start).await?;
     std::future::pending().await
 }
 
-/// The same, with its effect written and a statement under way.
+/// The same, with its effect written and a statement in progress.
 #[job(backoff = "fixed(20ms)")]
 pub async fn endless_transactional(
     conn: &mut AsyncPgConnection,

@@ -1,4 +1,5 @@
-//! What two versions of a program do not agree on: a kind that only the newer one has, and one whose arguments have changed.
+//! The differences between two versions of a program: a kind that only the newer one has, and one whose arguments have
+//! changed.
 
 use std::time::Duration;
 
@@ -18,7 +19,8 @@ pub async fn novel(work: Work, ctx: &JobContext, State(recorder): State<Recorder
     recorder.say(ctx, work.number, What::Ok).await
 }
 
-/// Once a number of cents, now an amount with its currency. The newer version reads both.
+/// An amount of money. The older version stores a number of cents, the newer one also the currency. The newer version
+/// decodes both.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Amount {
@@ -26,14 +28,15 @@ pub enum Amount {
     Cents(i64),
     /// As the newer version writes it.
     Of {
-        /// How many.
+        /// The number of cents.
         cents: i64,
-        /// Of what.
+        /// The currency.
         currency: String,
     },
 }
 
-/// A kind whose arguments have changed. Its attempts outlast a deployment.
+/// A kind whose arguments have changed. The backoff is long enough that the attempts are not used up during a
+/// deployment.
 #[job(backoff = "exponential(200ms, 10s)")]
 pub async fn billed(work: Work, amount: Amount, ctx: &JobContext, State(recorder): State<Recorder>) -> Result<()> {
     drop(amount);
@@ -63,7 +66,7 @@ async fn billed_before(ctx: JobContext) -> Handled {
     Ok(Outcome::Complete)
 }
 
-/// What the older version can run.
+/// Returns the registry of the older version.
 pub fn before() -> Registry {
     let billed = Registration { handler: Handler::Async(|ctx| Box::pin(billed_before(ctx))), ..Billed::REGISTRATION };
     let kept = Registry::linked();

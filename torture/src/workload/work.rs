@@ -1,4 +1,4 @@
-//! One job: what its arguments tell its handler to do.
+//! The work of one job: the arguments that tell the handler what to do.
 
 use std::time::Duration;
 
@@ -23,41 +23,41 @@ impl Shape {
     /// Each of them.
     pub const ALL: [Self; 4] = [Self::Async, Self::Blocking, Self::Transactional, Self::TransactionalBlocking];
 
-    /// Whether effect and completion are one.
+    /// Whether the effect and the completion are in one transaction.
     pub const fn is_transactional(self) -> bool {
         matches!(self, Self::Transactional | Self::TransactionalBlocking)
     }
 }
 
-/// What a handler is to do. By default: nothing, at once, with success.
+/// What a handler does. By default it succeeds at once.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Work {
     /// The suite's own number for the job.
     pub number: i64,
     /// How it is run.
     pub shape: Shape,
-    /// What it takes.
+    /// The duration of the first attempt, in ms.
     pub millis: u64,
-    /// What its later attempts take.
+    /// The duration of later attempts, in ms.
     pub later_millis: u64,
-    /// Whether it ends early when it is asked to.
+    /// Whether it ends early when it is asked to stop.
     pub polite: bool,
-    /// Its first so many attempts fail.
+    /// How many of its first attempts fail.
     pub failures: u16,
-    /// And they do it by a panic.
+    /// Whether they fail with a panic.
     pub panics: bool,
-    /// Under every other lease, about, it asks for a later time.
+    /// Whether it snoozes, under about every second lease.
     pub snoozes: bool,
-    /// Then it cancels itself.
+    /// Whether it cancels itself after its failures.
     pub cancels: bool,
-    /// Attempts it has.
+    /// The maximum number of attempts.
     pub max_attempts: u16,
     /// Its priority.
     pub priority: i16,
 }
 
 impl Work {
-    /// Succeeds at once.
+    /// Returns work that succeeds at once.
     pub fn new(number: i64, shape: Shape) -> Self {
         Self {
             number,
@@ -74,22 +74,22 @@ impl Work {
         }
     }
 
-    /// Takes this long.
+    /// Sets the duration of all attempts, in ms.
     pub fn lasting(self, millis: u64) -> Self {
         Self { millis, later_millis: millis, ..self }
     }
 
-    /// And its later attempts take this long.
+    /// Sets the duration of later attempts, in ms.
     pub fn and_later(self, later_millis: u64) -> Self {
         Self { later_millis, ..self }
     }
 
-    /// What an attempt takes.
+    /// Returns the duration of an attempt.
     pub(super) fn time(&self, attempt: u16) -> Duration {
         Duration::from_millis(if attempt == 1 { self.millis } else { self.later_millis })
     }
 
-    /// What the application writes down about it.
+    /// Returns the application's record of the enqueue.
     pub fn enqueued(&self, job: Option<i64>, outcome: CommitOutcome) -> Enqueued {
         let ends = if self.failures >= self.max_attempts {
             Ending::Discarded

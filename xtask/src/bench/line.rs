@@ -1,4 +1,4 @@
-//! A line of results, as `jobs-bench --json` and the comparison with other job queues write it.
+//! Parses a line of results, in the format of `jobs-bench --json` and of the comparison with other job queues.
 
 use std::collections::BTreeMap;
 
@@ -6,34 +6,34 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// One variant of a measure.
+/// The result of one variant of a measure.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
-    /// Whether it compares with other job queues, instead of with hand-written SQL.
+    /// Whether it is a comparison with other job queues. Otherwise it is one with hand-written SQL.
     pub(super) peers: bool,
     pub(super) measure: String,
     pub(super) variant: String,
     pub(super) unit: String,
-    /// Ours first.
+    /// The compared systems. diesel-jobs comes first.
     pub(super) sides: Vec<Side>,
-    /// Runs that came to no figure: whose, and why.
+    /// Runs without a figure: the system, and the error.
     pub(super) failures: Vec<(String, String)>,
-    /// The ratio of ours to hand-written SQL.
+    /// The ratio of diesel-jobs to hand-written SQL.
     pub(super) ratio: Option<f64>,
-    /// Further figures; those of hand-written SQL begin with `raw_`.
+    /// Further figures. Those of hand-written SQL have the prefix `raw_`.
     pub(super) extra: Map<String, Value>,
     pub(super) settings: Map<String, Value>,
     pub(super) versions: Map<String, Value>,
 }
 
-/// Who did what.
+/// A compared system and its figure.
 #[derive(Clone, Debug)]
 pub(super) struct Side {
     pub(super) name: String,
     pub(super) figure: Figure,
 }
 
-/// Over the runs.
+/// Median, minimum and maximum over the runs.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
 pub(super) struct Figure {
     pub(super) median: f64,
@@ -64,20 +64,20 @@ struct Wire {
 
 #[derive(Deserialize)]
 struct System {
-    /// None if all of its runs failed.
+    /// `None` if all of its runs failed.
     #[serde(flatten)]
     figure: Option<Figure>,
     #[serde(default)]
     failures: Vec<String>,
 }
 
-/// One line after the other.
+/// Parses the lines of a file.
 pub(super) fn read(text: &str) -> Result<Vec<Line>> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     lines.map(|(at, line)| parse(line).with_context(|| format!("line {}", at + 1))).collect()
 }
 
-/// Adds newer lines. What is measured again takes the place of what was measured first.
+/// Adds newer lines. A newer line replaces the older line of the same variant.
 pub(super) fn merge(lines: &mut Vec<Line>, newer: Vec<Line>) {
     for line in newer {
         let same = |other: &&mut Line| {
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_shapes_become_sides() {
+    fn both_formats_of_a_line_are_parsed() {
         let lines = read(
             r#"{"measure":"drain","variant":"1","unit":"jobs/s","ours":8.0,"raw":10.0,"ratio":0.8,"min":{"ours":7.0,"raw":9.0},"max":{"ours":9.0,"raw":11.0},"p99":3.0,"settings":{"cores":2}}
 
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_system_whose_runs_all_failed_is_no_side() {
+    fn a_system_whose_runs_all_failed_has_no_figure() {
         let text = r#"{"measure":"drain","variant":"1","unit":"jobs/s","systems":{"awa":{"runs":[],"failures":["lost a job"]}}}"#;
         let lines = read(text).unwrap();
         assert!(lines[0].sides.is_empty());

@@ -1,4 +1,4 @@
-//! Runs the benchmark programs and keeps what they write.
+//! Runs the benchmark programs and stores their output.
 
 use std::{
     fs::{self, File},
@@ -11,11 +11,11 @@ use cluster::{Postgres, Session};
 
 use crate::run::{cargo, run as execute};
 
-/// The comparison with other job queues is a workspace of its own, so that nobody else builds those.
+/// The comparison with other job queues is a separate workspace, so that other builds do not compile those queues.
 const PEERS: &str = "bench/peers/Cargo.toml";
 const FIX: &str = "read the error above; lines measured so far can be used with: cargo xtask bench --from FILE";
 
-/// Measures these, or everything, into a file of JSON lines.
+/// Runs these measures, or all, and writes the results to `file` as JSON lines.
 pub(super) fn run(root: &Path, measures: &[String], quick: bool, file: &Path) -> Result<()> {
     let own: Vec<&str> = match measures {
         [] => vec!["all"],
@@ -24,7 +24,7 @@ pub(super) fn run(root: &Path, measures: &[String], quick: bool, file: &Path) ->
     let peers = (measures.is_empty() && root.join(PEERS).exists()) || measures.iter().any(|measure| measure == "peers");
     let postgres = cluster::ensure()?;
 
-    // Whatever is compiled while something is measured is measured with it.
+    // Everything is compiled first: a compiler that runs during a measure would distort it.
     let fix = "correct the errors that the compiler names above";
     execute(&mut program(root, &postgres, &["build", "--release", "-p", "jobs-bench"]), fix)?;
     if peers {

@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: everything is measured on a private PostgreSQL with default settings, the lines are kept under
-//! `target/bench`, and PERFORMANCE.md's tables and the charts in `docs/bench` are made of them.
+//! `cargo xtask bench`: runs all measures on a private PostgreSQL with default settings. It stores the lines under
+//! `target/bench`, and generates PERFORMANCE.md's tables and the charts in `docs/bench` from them.
 
 mod charts;
 mod line;
@@ -32,15 +32,15 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
-    let desk = root.join("target/bench");
+    let base = root.join("target/bench");
     let (files, out) = if !options.from.is_empty() {
         (options.from.clone(), root.to_path_buf())
     } else if options.quick {
-        let file = desk.join("quick.jsonl");
+        let file = base.join("quick.jsonl");
         measure::run(root, &options.measures, true, &file)?;
-        (vec![file], desk.join("quick"))
+        (vec![file], base.join("quick"))
     } else {
-        let file = desk.join("results.jsonl");
+        let file = base.join("results.jsonl");
         measure::run(root, &options.measures, false, &file)?;
         (vec![file], root.to_path_buf())
     };

@@ -1,6 +1,6 @@
-//! Figures as people read them.
+//! Numbers formatted for people.
 
-/// Thousands apart, and no more places than it needs.
+/// Returns the number with thousands separators and as few decimals as it needs.
 pub(super) fn number(value: f64) -> String {
     let text = match value.abs() {
         100.0.. => format!("{value:.0}"),

@@ -1,4 +1,5 @@
-//! PERFORMANCE.md: the text is written by people, what stands between `<!-- begin NAME -->` and `<!-- end NAME -->` by us.
+//! PERFORMANCE.md: people write the text. This module writes the parts between `<!-- begin NAME -->` and
+//! `<!-- end NAME -->`.
 
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
 
@@ -10,7 +11,8 @@ use super::{charts, line::Line, tables};
 const PAGE: &str = "PERFORMANCE.md";
 const CHARTS: &str = "docs/bench";
 
-/// Writes the page, of which `root` holds the text, and the charts. What was not measured stays as it is.
+/// Writes the page and the charts to `out`. The text of the page comes from `root`. Parts that were not measured stay
+/// unchanged.
 pub(super) fn write(root: &Path, out: &Path, lines: &[Line]) -> Result<()> {
     let page = root.join(PAGE);
     let mut text = fs::read_to_string(&page).with_context(|| format!("cannot read {}", page.display()))?;
@@ -40,7 +42,7 @@ pub(super) fn write(root: &Path, out: &Path, lines: &[Line]) -> Result<()> {
     Ok(())
 }
 
-/// The measures in the order in which they were measured.
+/// Groups the lines by measure, in the order in which they were measured.
 fn by_measure<'l>(lines: &[&'l Line]) -> Vec<(&'l str, Vec<&'l Line>)> {
     let mut found: Vec<(&str, Vec<&Line>)> = Vec::new();
     for line in lines {
@@ -52,7 +54,7 @@ fn by_measure<'l>(lines: &[&'l Line]) -> Vec<(&'l str, Vec<&'l Line>)> {
     found
 }
 
-/// The table, and the charts below it.
+/// Returns the table, and the charts below it.
 fn body(charts: &Path, name: &str, title: &str, lines: &[&Line], mut text: String) -> Result<String> {
     for chart in charts::draw(charts, name, title, lines)? {
         let _ = write!(text, "\n![{title}]({CHARTS}/{chart})\n");
@@ -60,7 +62,7 @@ fn body(charts: &Path, name: &str, title: &str, lines: &[&Line], mut text: Strin
     Ok(text)
 }
 
-/// What the figures depend on.
+/// Returns a table of the machine and the server settings.
 fn machine(line: &Line) -> String {
     const NAMES: &[(&str, &str)] = &[
         ("jobs", "`diesel-jobs`"),
@@ -80,7 +82,7 @@ fn machine(line: &Line) -> String {
     format!("| | |\n| --- | --- |\n{rows}")
 }
 
-/// What the others are, and how they are set.
+/// Returns the versions of the other job queues, and their settings.
 fn versions(lines: &[&Line]) -> String {
     let mut versions: BTreeMap<&String, String> = BTreeMap::new();
     let mut settings: BTreeMap<&String, String> = BTreeMap::new();
@@ -100,7 +102,7 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// The text with something else between the two marks.
+/// Returns the text with `body` between the two marks. Fails if a mark is missing.
 fn replace(text: &str, name: &str, body: &str) -> Result<String> {
     let (begin, end) = (format!("<!-- begin {name} -->\n"), format!("<!-- end {name} -->"));
     let Some((before, rest)) = text.split_once(&begin) else {

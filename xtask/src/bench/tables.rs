@@ -5,7 +5,7 @@ use super::{
     number::number,
 };
 
-/// Further columns: the name in a line, and what stands above it.
+/// Further columns: the key in a line, and the column's title.
 const COLUMNS: &[(&str, &str)] = &[
     ("p50_ms", "p50, ms"),
     ("p99_ms", "p99, ms"),
@@ -28,7 +28,7 @@ const COLUMNS: &[(&str, &str)] = &[
     ("most", "at most"),
 ];
 
-/// Ours beside hand-written SQL.
+/// Returns a table of diesel-jobs beside hand-written SQL.
 pub(super) fn beside_raw(lines: &[&Line]) -> String {
     let raw = lines.iter().any(|line| side(line, "raw SQL").is_some());
     let columns: Vec<_> =
@@ -51,7 +51,7 @@ pub(super) fn beside_raw(lines: &[&Line]) -> String {
     markdown(&head, rows)
 }
 
-/// Ours beside other job queues, and what did not come to a figure.
+/// Returns a table of diesel-jobs beside other job queues, and a list of the failed runs.
 pub(super) fn beside_peers(lines: &[&Line]) -> String {
     let mut names: Vec<&str> = Vec::new();
     for side in lines.iter().flat_map(|line| &line.sides) {
@@ -79,14 +79,14 @@ fn side<'l>(line: &'l Line, name: &str) -> Option<&'l Side> {
     line.sides.iter().find(|side| side.name == name)
 }
 
-/// The median, and the range unless all runs said the same.
+/// Returns the median, with the range unless all runs have the same figure.
 fn cell(line: &Line, name: &str) -> String {
     let Some(Side { figure: Figure { median, min, max }, .. }) = side(line, name) else { return String::new() };
     let (median, min, max) = (number(*median), number(*min), number(*max));
     if min == max { median } else { format!("{median} ({min}–{max})") }
 }
 
-/// A further figure, and that of hand-written SQL behind it.
+/// Returns a further figure, followed by the one of hand-written SQL.
 fn further(line: &Line, key: &str) -> String {
     let figure = |key: &str| line.extra.get(key)?.as_f64().map(number);
     match (figure(key), figure(&format!("raw_{key}"))) {
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_is_said_below() {
+    fn failed_runs_are_listed_below_the_table() {
         let lines = line::read(
             r#"{"measure":"m","variant":"a","unit":"ms","systems":{"awa":{"runs":[],"failures":["lost a job","lost a job"]},"jobs":{"median":3,"min":3,"max":3}}}"#,
         )

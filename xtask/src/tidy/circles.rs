@@ -1,9 +1,9 @@
-//! No circles between files: a file that needs another is not needed by it, on no way around. Who reads one file then never has
-//! to have read the other first.
+//! Forbids circular dependencies between files, also through other files. So a reader of one file never needs to have
+//! read the other first.
 //!
-//! What a file needs is read from its paths that begin with `crate::`, `super::` or `self::`, and from those that
-//! begin with a submodule. `mod` declarations and tests do not count, nor what a submodule takes from the file of a module around it:
-//! that one is there for its submodules.
+//! The dependencies of a file are its paths that begin with `crate::`, `super::` or `self::`, or with a submodule.
+//! `mod` declarations and tests do not count. What a submodule uses from the file of a module around it does not count
+//! either: that file exists for its submodules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use super::file::{File, code};
 
 type Path = Vec<String>;
 
-/// Complains of each set of files that need each other.
+/// Returns one complaint for each set of files that depend on each other.
 pub(super) fn circles(files: &[File]) -> Vec<String> {
     let mut crates: BTreeMap<&str, BTreeMap<Path, &File>> = BTreeMap::new();
     for file in files.iter().filter(|file| file.is_rust() && !file.is_test()) {
@@ -22,7 +22,7 @@ pub(super) fn circles(files: &[File]) -> Vec<String> {
     crates.values().flat_map(circles_of).collect()
 }
 
-/// The directory of the package, and the module's path in its crate.
+/// Returns the directory of the package, and the module's path in its crate.
 fn module_of(path: &str) -> Option<(&str, Path)> {
     let (package, within) =
         path.strip_prefix("src/").map(|within| ("", within)).or_else(|| path.split_once("/src/"))?;
@@ -31,7 +31,7 @@ fn module_of(path: &str) -> Option<(&str, Path)> {
     if matches!(module.last().map(String::as_str), Some("mod" | "lib" | "main")) {
         module.pop();
     }
-    // Programs beside the crate, each a crate of its own.
+    // Programs in `bin` are crates of their own.
     (module.first().map(String::as_str) != Some("bin")).then_some((package, module))
 }
 
@@ -61,7 +61,7 @@ fn circles_of(modules: &BTreeMap<Path, &File>) -> Vec<String> {
     complaints
 }
 
-/// All that is needed, directly or not.
+/// Returns all modules that `from` depends on, directly or indirectly.
 fn reach<'a>(needs: &BTreeMap<&'a Path, BTreeSet<&'a Path>>, from: &Path) -> BTreeSet<&'a Path> {
     let (mut reached, mut open) = (BTreeSet::new(), vec![from]);
     while let Some(next) = open.pop() {
@@ -74,7 +74,7 @@ fn reach<'a>(needs: &BTreeMap<&'a Path, BTreeSet<&'a Path>>, from: &Path) -> BTr
     reached
 }
 
-/// The modules whose files this text names.
+/// Returns the modules whose files this text names.
 fn needs<'a>(modules: &'a BTreeMap<Path, &File>, module: &Path, text: &str) -> BTreeSet<&'a Path> {
     let mut named = Vec::new();
     let code = production(text);
@@ -96,14 +96,14 @@ fn needs<'a>(modules: &'a BTreeMap<Path, &File>, module: &Path, text: &str) -> B
             expand(&code[at + 2..], base, &mut named);
         }
     }
-    // The file that a name is in is that of the longest module on the way to it.
+    // A name is in the file of the longest module path that is a prefix of the name.
     let file_of = |name: &Path| {
         (0..=name.len()).rev().find_map(|length| modules.get_key_value(&name[..length])).map(|(module, _)| module)
     };
     named.iter().filter_map(file_of).filter(|needed| !module.starts_with(needed)).collect()
 }
 
-/// What is compiled into the program: no comments, no tests.
+/// Returns the code without comments and tests.
 fn production(text: &str) -> String {
     let (mut kept, mut of_test) = (String::new(), false);
     for line in text.lines() {
@@ -112,7 +112,7 @@ fn production(text: &str) -> String {
             "#[cfg(test)]" => of_test = true,
             attribute if of_test && attribute.starts_with("#[") => {}
             item if of_test => {
-                // Tests in the file itself end it.
+                // A test module in the file is its last item.
                 if item.ends_with('{') {
                     break;
                 }
@@ -127,7 +127,8 @@ fn production(text: &str) -> String {
     kept
 }
 
-/// The names that a path stands for, from behind its first `::`: one, or one for each in braces. Returns what is left.
+/// Collects the names that a path stands for, starting after its first `::`: one, or one for each in braces. Returns
+/// the text after the path.
 fn expand<'a>(mut rest: &'a str, mut path: Path, named: &mut Vec<Path>) -> &'a str {
     loop {
         rest = rest.trim_start();
@@ -152,7 +153,7 @@ fn expand<'a>(mut rest: &'a str, mut path: Path, named: &mut Vec<Path>) -> &'a s
             "super" => {
                 path.pop();
             }
-            // Macros are the crate's, wherever they are written.
+            // The path of a macro is left out: it belongs to the crate, not to the module.
             _ if after.starts_with('!') => return after,
             _ => path.push(name.to_owned()),
         }
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_need_each_other_in_tests_or_words_only_are_let_pass() {
+    fn circles_in_tests_or_comments_only_are_accepted() {
         for b in [
             "// as crate::a::A does",
             "#[cfg(test)]\nmod tests {\n    use crate::a::A;\n}",

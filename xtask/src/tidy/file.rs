@@ -1,10 +1,10 @@
-//! A file as the rules see it.
+//! A file as input of the rules.
 
 /// A file of the workspace.
 pub(super) struct File {
     /// Relative to the root, with `/`.
     pub(super) path: String,
-    /// What it holds; for a symlink, where it leads.
+    /// The file's text. For a symlink, its target.
     pub(super) text: String,
     pub(super) symlink: bool,
 }
@@ -28,7 +28,7 @@ impl File {
     }
 }
 
-/// The line without its comment.
+/// Returns the line without its comment.
 pub(super) fn code(line: &str) -> &str {
     let mut in_string = false;
     let mut before = ' ';

@@ -1,6 +1,6 @@
-//! The rules. Each is a pure function from files to complaints, and each has a test that shows it complaining.
+//! The rules. Each is a pure function from files to complaints. Each has a test with an input that breaks it.
 //!
-//! What a rule looks for is spelt in pieces here, so that this file keeps the rules itself.
+//! The searched words are written in parts here, so that this file does not break its own rules.
 
 use super::circles::circles;
 use super::file::{File, code};
@@ -12,14 +12,14 @@ pub(super) const ALL: &[Rule] =
 
 const LONGEST: usize = 400;
 
-/// A file this long has a second thing inside.
+/// A file of more than [`LONGEST`] lines does more than one thing.
 fn short_files(files: &[File]) -> Vec<String> {
     let too_long = |file: &&File| file.is_rust() && !file.is_test() && file.text.lines().count() > LONGEST;
     let complain = |file: &File| format!("{}: longer than {LONGEST} lines; find the second thing inside it", file.path);
     files.iter().filter(too_long).map(complain).collect()
 }
 
-/// No code that panics where it should work, no test and no example that never runs.
+/// Forbids code that panics because it is not written yet, and tests and examples that never run.
 fn nothing_unfinished(files: &[File]) -> Vec<String> {
     let marks = [concat!("to", "do!"), concat!("unimple", "mented!"), concat!("#[ig", "nore")];
     files
@@ -37,13 +37,13 @@ fn nothing_unfinished(files: &[File]) -> Vec<String> {
         .collect()
 }
 
-/// Whether the line opens a code block that rustdoc is told to skip.
+/// Whether the line opens a code block that rustdoc skips.
 fn skipped_example(line: &str) -> bool {
     let line = line.trim_start().trim_start_matches(['/', '!']).trim_start();
     line.strip_prefix("```").is_some_and(|info| info.split([',', ' ', '{', '}']).any(|word| word.trim() == "ignore"))
 }
 
-/// What is true on one machine only does not belong in a repository.
+/// Forbids absolute paths that exist on one machine only.
 fn no_machine_paths(files: &[File]) -> Vec<String> {
     let roots = [concat!("/ro", "ot/"), concat!("/wo", "rk/"), concat!("/ho", "me/"), concat!("/Us", "ers/")];
     let within_a_longer_path = |c: char| c.is_alphanumeric() || "._-~*)}>]".contains(c);
@@ -60,14 +60,14 @@ fn no_machine_paths(files: &[File]) -> Vec<String> {
         .collect()
 }
 
-/// Whether a name is Diesel's or that of a crate of ours that is built on it.
+/// Whether this is the name of a Diesel crate, or of a crate of ours that depends on Diesel.
 fn is_diesels(name: &str) -> bool {
     name == "diesel_jobs_storage" || name.starts_with("diesel_") && !name.starts_with("diesel_jobs")
 }
 
-/// The core knows no database.
+/// Forbids Diesel and SQL in the core.
 fn pure_core(files: &[File]) -> Vec<String> {
-    // In lower case only what no sentence starts with.
+    // In lower case only words with which no sentence starts.
     const SQL: &[&str] = &["\"SELECT ", "\"INSERT ", "\"UPDATE ", "\"DELETE ", "\"insert into ", "\"delete from "];
     files
         .iter()
@@ -86,7 +86,7 @@ fn pure_core(files: &[File]) -> Vec<String> {
         .collect()
 }
 
-/// Every migration goes both ways, and says why it is there.
+/// Every migration has an `up.sql` and a `down.sql`. Each starts with a comment that states the reason.
 fn migrations(files: &[File]) -> Vec<String> {
     const WAYS: [&str; 2] = ["up.sql", "down.sql"];
     let mut dirs: Vec<&str> = files
@@ -112,7 +112,8 @@ fn migrations(files: &[File]) -> Vec<String> {
     dirs.iter().flat_map(|dir| WAYS.iter().filter_map(|way| check(dir, way))).collect()
 }
 
-/// A published crate holds only what lies in its directory; a link is what cargo packages whole.
+/// Requires that the migrations are a symlink in the published crate: cargo packages only files in the crate's
+/// directory, and follows links.
 fn migrations_link(files: &[File]) -> Vec<String> {
     const LINK: (&str, &str) = ("jobs-diesel/migrations", "../migrations");
     let right = |file: &File| file.symlink && (file.path.as_str(), file.text.trim_end_matches('/')) == LINK;

@@ -10,7 +10,7 @@ use crate::handler::Mode;
 use crate::report::{Report, progress};
 use crate::name::Name;
 
-/// After so long, what has been drained is enough to tell the rate.
+/// After this time, the jobs drained so far determine the rate.
 const LIMIT: Duration = Duration::from_secs(15);
 
 pub(super) async fn run(bench: &Bench<'_>) -> Result<()> {

@@ -30,7 +30,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<()> {
 
 async fn bulk(system: Name, database: &Database, n: usize) -> Result<f64> {
     let mut producer = systems::of(system).producer(&database.url).await?;
-    // The connection's first statements prepare what the others only run.
+    // The connection's first call prepares the statements. Later calls only run them.
     producer.many(Payload::many(1)).await?;
     let jobs = Payload::many(n);
     let start = Instant::now();

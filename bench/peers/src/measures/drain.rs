@@ -1,5 +1,5 @@
-//! `drain`: one worker process empties a queue. The clock runs from the word to go until the system's own tables say that
-//! every job is done.
+//! `drain`: one worker process empties a queue. The time runs from the start signal until the system's own tables show
+//! that every job is done.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::report::{Report, progress};
 use crate::name::Name;
 use crate::systems;
 
-/// The longest one run may take.
+/// How long one run may take.
 const LIMIT: Duration = Duration::from_secs(600);
 
 pub(super) async fn run(bench: &Bench<'_>) -> Result<()> {
@@ -43,9 +43,9 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A database with so many waiting jobs, from which others are copied.
+/// Creates a database with this many waiting jobs, as a template for others.
 pub(super) async fn fill(bench: &Bench<'_>, system: Name, n: usize) -> Result<Database> {
-    /// What one call of a bulk function is given.
+    /// Jobs per call of a bulk function.
     const CALL: usize = 50_000;
     let fill = async |url: &str| {
         let mut producer = systems::of(system).producer(url).await?;

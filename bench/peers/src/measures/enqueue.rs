@@ -1,6 +1,6 @@
-//! `enqueue`: one job per transaction, through each system's own function, on 1, 8 and 16 connections, while a worker has
-//! its hands full: all its handlers hang, so that neither claims nor sleeping workers matter. The systems take short turns,
-//! because a disk's speed changes within seconds.
+//! `enqueue`: one job per transaction, through each system's own function, on 1, 8 and 16 connections. The worker is
+//! busy: all its handlers hang, so that neither claims nor idle workers affect the figures. The systems take short
+//! turns, because a disk's speed changes within seconds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,13 +19,13 @@ use crate::systems;
 use crate::system::Producer;
 
 const CONNECTIONS: [usize; 3] = [1, 8, 16];
-/// More than any worker can take, so that some wait.
+/// More than any worker can take, so that some jobs wait.
 const HANGING: usize = 20_000;
 const WINDOW: Duration = Duration::from_secs(1);
 /// Windows of each system per number of connections and run.
 const WINDOWS: usize = 3;
 const WARM_UP: Duration = Duration::from_millis(200);
-/// A worker that started no handler for so long has all it can take.
+/// A worker that has started no handler for this long has taken all the jobs it can.
 const CALM: Duration = Duration::from_secs(1);
 
 /// A system whose worker is busy.
@@ -106,7 +106,7 @@ async fn window(system: Name, connections: usize, url: &str) -> Result<f64> {
     Ok(enqueued as f64 / took.as_secs_f64())
 }
 
-/// Enqueues until told to stop; answers how many were committed inside of the window.
+/// Enqueues until `stop`. Returns how many jobs were committed within the window.
 async fn enqueue(mut producer: Box<dyn Producer>, counting: Arc<AtomicBool>, stop: Arc<AtomicBool>) -> Result<u64> {
     let mut counted = 0;
     while !stop.load(Ordering::Relaxed) {

@@ -1,5 +1,6 @@
-//! `latency`: one job each 20 ms for an idle worker, from the moment its commit is known to the client to the start of its
-//! handler. Both processes read the machine's clock. The start may come first, so the same is told from the call on, too.
+//! `latency`: one job every 20 ms for an idle worker. The time runs from the moment when the client receives the answer
+//! to the commit to the start of the handler. Both processes read the machine's clock. The handler may start before
+//! that moment, so the time from the call is reported too.
 
 use std::time::Duration;
 
@@ -17,10 +18,10 @@ use crate::systems;
 
 const PERCENTILES: [f64; 3] = [50.0, 95.0, 99.0];
 const JOBS: i64 = 550;
-/// The first ones, on cold connections, do not count.
+/// The first jobs run on cold connections. They do not count.
 const WARM_UP: i64 = 50;
 const EVERY: Duration = Duration::from_millis(20);
-/// Until the worker listens and sleeps.
+/// How long a worker needs until it listens and is idle.
 const SETTLING: Duration = Duration::from_secs(2);
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -49,12 +50,12 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Of each job, in milliseconds.
+/// The delays of each job, in milliseconds.
 #[derive(Default)]
 struct Delays {
-    /// From the answer to its commit to its start.
+    /// From the answer to the commit to the start.
     committed: Vec<f64>,
-    /// From the call of the function that enqueued it to its start.
+    /// From the call of the enqueueing function to the start.
     called: Vec<f64>,
 }
 
@@ -79,7 +80,7 @@ async fn delays(system: Name, database: &Database) -> Result<Delays> {
         let started = worker.times();
         for (id, called, committed) in enqueued.into_iter().filter(|(id, ..)| *id >= WARM_UP) {
             let Some(started) = started.get(&id) else { anyhow::bail!("{} lost job {id}", system.text()) };
-            // A handler may start before the client has read the answer to its commit.
+            // A handler may start before the client has received the answer to its commit.
             delays.committed.push((started - committed).max(0) as f64 / 1e6);
             delays.called.push((started - called).max(0) as f64 / 1e6);
         }

@@ -1,4 +1,4 @@
-//! The measures, one per file. Each takes the systems in turns, another one first in each round.
+//! The measures, one per file. Each runs the systems in turns. In each round another system is first.
 
 mod backlog;
 mod bulk;
@@ -24,7 +24,7 @@ struct Bench<'a> {
     server_text: String,
 }
 
-/// The whole program, as seen by people.
+/// Runs the measures, and drops the databases afterwards.
 pub(crate) async fn run(args: Args) -> Result<()> {
     let server = Server::new(&args.database_url)?;
     let server_text = server.describe().await?;
@@ -54,18 +54,19 @@ impl Bench<'_> {
             Measure::Steady => steady::run(self).await,
             Measure::Backlog => backlog::run(self).await,
             Measure::Snapshot => snapshot::run(self).await,
-            // Made of the others.
+            // `all` consists of the other measures.
             Measure::All => Ok(()),
         }
     }
 
-    /// The systems asked for.
+    /// Returns the systems that the options select.
     fn systems(&self) -> Vec<Name> {
         let asked = &self.args.systems;
         Name::all().iter().copied().filter(|name| asked.is_empty() || asked.contains(name)).collect()
     }
 
-    /// Without those that differ from another one only in what they keep, where that makes no difference.
+    /// Returns the selected systems without those that differ from another one only in what they keep, for measures
+    /// where that makes no difference.
     fn distinct(&self) -> Vec<Name> {
         let systems = self.systems();
         let beside = |name: &Name| *name != Name::JobsRetainNone || !systems.contains(&Name::Jobs);
@@ -81,13 +82,13 @@ impl Bench<'_> {
     }
 }
 
-/// The systems' turns: so many rounds, another system first in each.
+/// Returns the order of the systems' turns: this many rounds, with another system first in each.
 fn turns(systems: &[Name], rounds: usize) -> Vec<Name> {
     let round = |first: usize| systems.iter().cycle().skip(first).take(systems.len()).copied();
     (0..rounds).flat_map(|number| round(number % systems.len().max(1))).collect()
 }
 
-/// Figures as they come in, sorted by system at the end.
+/// Collects figures in the order of the runs. They are sorted by system at the end.
 #[derive(Default)]
 struct Collected {
     figures: Vec<(Name, f64, Map<String, Value>)>,
@@ -103,8 +104,8 @@ impl Collected {
         self.figures.push((system, figure, notes));
     }
 
-    /// What a turn came to. One that failed has no figure: the report says so, and the others go on; but where ours fails,
-    /// all else is worth nothing.
+    /// Returns the value of a turn. If another system failed, it records the error, returns `None`, and the others go
+    /// on. If diesel-jobs failed, it returns the error, because the comparison is worthless then.
     fn unless_failed<T>(&mut self, system: Name, turn: Result<T>) -> Result<Option<T>> {
         match turn {
             Err(problem) if system.package() != Name::Jobs.package() => {
@@ -117,7 +118,7 @@ impl Collected {
         }
     }
 
-    /// The notes of a system's runs stand in lists, one entry per run.
+    /// Returns the figures by system. The notes of a system's runs become lists, with one entry per run.
     fn figures(self, systems: &[Name]) -> Vec<Figures> {
         let of = |system: Name| {
             let failures = self.failures.iter().filter(|(name, _)| *name == system).map(|(_, problem)| problem.clone());

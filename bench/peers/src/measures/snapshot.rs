@@ -1,5 +1,5 @@
-//! `snapshot`: `steady` while another session holds a snapshot from before: no dead row can be cleaned up, as behind a
-//! forgotten transaction or a long report.
+//! `snapshot`: the measure `steady` while another session holds an older snapshot. No dead row can be vacuumed, as with
+//! a forgotten transaction or a long report.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! `steady`: two connections enqueue in bulk and keep about 10,000 jobs waiting while one worker process drains. The rate
-//! is that of started handlers; afterwards the queue is drained, and what was enqueued must have been done.
+//! `steady`: two connections enqueue in bulk and keep about 10,000 jobs waiting, while one worker process drains. The
+//! rate is that of started handlers. Afterwards the queue is drained, and every enqueued job must be done.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,7 +19,7 @@ use crate::name::Name;
 use crate::systems;
 use crate::system::Producer;
 
-/// Jobs that wait, enqueued but not started.
+/// Jobs that wait: they are enqueued and have not started.
 const WAITING: u64 = 10_000;
 const PRODUCERS: usize = 2;
 const BATCH: usize = 1_000;
@@ -48,15 +48,15 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What was seen.
+/// The results.
 pub(super) struct Flow {
     /// Jobs per second in each window.
     pub(super) windows: Vec<f64>,
-    /// Jobs that waited on average: if they are few, enqueueing was the limit.
+    /// The average number of waiting jobs. If it is small, enqueueing was the limit.
     pub(super) waiting: f64,
 }
 
-/// Enqueues and drains for so many windows.
+/// Enqueues and drains for this many windows.
 pub(super) async fn flow(system: Name, database: &Database, windows: usize, window: Duration) -> Result<Flow> {
     let mut worker = WorkerProcess::start(system, Mode::Count, &database.url).await?;
     worker.go().await?;
@@ -108,7 +108,7 @@ async fn produce(
             tokio::time::sleep(Duration::from_millis(1)).await;
             continue;
         }
-        // Counted before they are there: nobody else enqueues the same ones.
+        // Counted before they are enqueued, so that the other producer does not enqueue them too.
         enqueued.fetch_add(BATCH as u64, Ordering::Relaxed);
         producer.many(Payload::many(BATCH)).await?;
     }

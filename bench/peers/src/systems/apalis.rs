@@ -1,5 +1,6 @@
-//! `apalis-postgres`, set as its own example sets it (handlers on the runtime, woken by `NOTIFY` and, in case that is missed,
-//! by a timer), with batches as large as helps, a faster timer, and tasks not locked one by one.
+//! `apalis-postgres`, with the settings of its own example: handlers run on the runtime, and `NOTIFY` wakes the worker,
+//! or a timer if the notification is missed. Changed: batches as large as is useful, a shorter timer, and no lock per
+//! task.
 
 use std::time::Duration;
 
@@ -16,11 +17,11 @@ use crate::gate::Gate;
 
 const QUEUE: &str = "noop";
 const BATCH: usize = 5_000;
-/// The most handlers at once.
+/// The most handlers that run at once.
 const CONCURRENCY: usize = 10_000;
-/// What a statement of the bulk function takes at most: beyond, one statement's arrays grow too large to be fast.
+/// The most jobs per statement of the bulk function. With larger arrays, a statement is slower.
 const CHUNK: usize = 1_000;
-/// For jobs whose `NOTIFY` came while the worker looked elsewhere; its examples have such a timer, a slower one.
+/// For jobs whose `NOTIFY` arrived while the worker was busy. The examples have such a timer, with a longer interval.
 const POLL: Duration = Duration::from_millis(100);
 
 pub(crate) struct Apalis;

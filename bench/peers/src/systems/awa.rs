@@ -1,4 +1,4 @@
-//! `awa` on its queue storage, set as its own throughput benchmark sets it.
+//! `awa` with its queue storage and the settings of its own throughput benchmark.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::gate::Gate;
 const QUEUE: &str = "default";
 const CONNECTIONS: u32 = 24;
 
-/// Most completions are written in batches.
+/// Most completions are stored in batches.
 macro_rules! completed {
     () => {
         "((select count(*) from awa.done_entries where state = 'completed') \
@@ -54,7 +54,8 @@ impl System for Awa {
     async fn migrate(&self, url: &str) -> Result<()> {
         let pool = pool(url, 1).await?;
         migrations::run(&pool).await?;
-        // What the first worker does when it starts: without it, jobs enqueued before go to the storage of old versions.
+        // The first worker does this when it starts. Without it, jobs that are enqueued before go to the storage of old
+        // versions.
         sqlx_of_awa::query("select awa.storage_auto_finalize_if_fresh('awa')").execute(&pool).await?;
         pool.close().await;
         Ok(())
@@ -87,7 +88,8 @@ impl System for Awa {
     }
 
     fn left(&self) -> &'static str {
-        // Jobs are appended and so are completions; the view of all jobs joins them, which takes minutes of a full queue.
+        // Jobs and completions are both appended. The view of all jobs joins them, which takes minutes when the queue
+        // is full.
         concat!("select (select count(*) from awa.ready_entries) - ", completed!())
     }
 
@@ -98,7 +100,7 @@ impl System for Awa {
 
 struct AwaProducer {
     conn: PgConnection,
-    /// The bulk function takes a pool.
+    /// The bulk function requires a pool.
     pool: PgPool,
     store: QueueStorage,
 }

@@ -1,5 +1,5 @@
-//! `graphile_worker`, set as its own throughput benchmark sets it (local queues of 5,000 jobs, completions written together),
-//! with the number of queues and of handlers at once that was fastest of those tried.
+//! `graphile_worker`, with the settings of its own throughput benchmark: local queues of 5,000 jobs, and completions
+//! written together. The numbers of queues and of concurrent handlers are the fastest of those that were tried.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::system::{Producer, System};
 use crate::gate::Gate;
 
 const SCHEMA: &str = "graphile_worker";
-/// The pool's size if the worker makes it itself.
+/// The pool's size if the worker creates the pool.
 const CONNECTIONS: u32 = 20;
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -53,7 +53,7 @@ impl System for Graphile {
     }
 
     async fn producer(&self, url: &str) -> Result<Box<dyn Producer>> {
-        // The utilities want a pool; the statements go through the connection.
+        // The utilities require a pool. The statements use the connection.
         let utils = WorkerUtils::new(PgPoolOptions::new().connect_lazy(url)?, SCHEMA);
         Ok(Box::new(GraphileProducer { utils, conn: PgConnection::connect(url).await? }))
     }

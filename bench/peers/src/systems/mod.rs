@@ -1,4 +1,4 @@
-//! The systems, one per file: how each is set up, enqueued to and worked, as its documentation tells.
+//! The systems, one per file: set-up, enqueueing and worker, as the documentation of each describes them.
 
 pub(crate) mod apalis;
 pub(crate) mod awa;
@@ -12,7 +12,7 @@ use awa::Awa;
 use graphile::Graphile;
 use ours::Ours;
 
-/// The system of this name.
+/// Returns the system with this name.
 pub(crate) fn of(name: Name) -> &'static dyn System {
     match name {
         Name::Jobs => &Ours { keep: true },

@@ -1,4 +1,4 @@
-//! `diesel-jobs`, at its defaults.
+//! `diesel-jobs` with its default settings.
 
 use anyhow::Result;
 use async_trait::async_trait;
@@ -9,14 +9,14 @@ use crate::handler::{self, Payload};
 use crate::system::{Producer, System};
 use crate::gate::Gate;
 
-/// A job that is kept for a day when it is done.
+/// A job that is kept for a day after its completion.
 #[job]
 async fn kept(id: i64, name: String) {
     let _ = name;
     handler::handle(id).await;
 }
 
-/// A job that is forgotten when it is done.
+/// A job that is deleted at its completion.
 #[job(retain = "none")]
 async fn forgotten(id: i64, name: String) {
     let _ = name;
@@ -45,7 +45,7 @@ impl System for Ours {
     }
 
     async fn work(&self, url: &str, gate: Gate) -> Result<()> {
-        // As the bundled worker does without options.
+        // Like the bundled worker without options.
         let database = Database::open(url, WorkerBuilder::DEFAULT_CONCURRENCY).await?;
         database.storage.check_schema().await?;
         let worker = Worker::builder(database.storage).build()?;

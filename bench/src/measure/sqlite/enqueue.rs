@@ -1,4 +1,4 @@
-//! One job at a time through one connection, each in a transaction of its own; no worker runs.
+//! One job at a time through one connection, each in a transaction of its own. No worker runs.
 
 use std::time::{Duration, Instant};
 
@@ -36,7 +36,7 @@ fn directly(time: Duration) -> Result<Run> {
     })
 }
 
-/// An async connection hands each statement to another thread. Raw does not.
+/// An async connection runs each statement in another thread. The raw baseline does not.
 async fn through_a_wrapper(time: Duration) -> Result<Run> {
     let file = File::create()?;
     let mut conn: SyncConnectionWrapper<SqliteConnection> = SyncConnectionWrapper::new(file.connection()?);

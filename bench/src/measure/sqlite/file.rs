@@ -1,4 +1,4 @@
-//! One file of our own, gone with this value.
+//! A temporary SQLite file. It is deleted when dropped.
 
 use anyhow::{Context as _, Result};
 use diesel::prelude::*;
@@ -10,7 +10,7 @@ use crate::raw::sqlite::connect;
 pub(super) struct File {
     _directory: TempDir,
     path: String,
-    /// What figures depend on.
+    /// The settings that figures depend on.
     pub(super) settings: Vec<(&'static str, String)>,
 }
 
@@ -27,7 +27,7 @@ struct Version {
 }
 
 impl File {
-    /// With the schema of `diesel-jobs`.
+    /// Creates the file with the schema of `diesel-jobs`.
     pub(super) fn create() -> Result<Self> {
         let directory = tempfile::tempdir().context("making a temporary directory")?;
         let path =
@@ -39,17 +39,17 @@ impl File {
         Ok(Self { _directory: directory, path, settings })
     }
 
-    /// As an application has one.
+    /// Opens a connection like an application's.
     pub(super) fn connection(&self) -> Result<SqliteConnection> {
         connect(&self.path)
     }
 
-    /// As workers are given it.
+    /// Returns the URL for workers.
     pub(super) fn url(&self) -> String {
         format!("sqlite://{}", self.path)
     }
 
-    /// How many jobs are in a state.
+    /// Returns how many jobs are in this state.
     pub(super) fn count(&self, state: &str) -> Result<i64> {
         let query = diesel::sql_query("select count(*) as count from jobs_job where state = ?").bind::<Text, _>(state);
         let Count { count } = query.get_result(&mut self.connection()?)?;

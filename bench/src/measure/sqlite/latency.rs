@@ -1,4 +1,4 @@
-//! From the commit of an enqueue to the first line of the handler, in another process that has nothing else to do.
+//! The time from the commit of an enqueue to the first line of the handler, in an idle worker process.
 
 use std::collections::HashMap;
 use std::time::Duration;

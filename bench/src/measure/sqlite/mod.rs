@@ -23,7 +23,7 @@ pub(crate) async fn measure(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// A line of this measure; SQLite's settings come with it.
+/// Reports a line of this measure, with SQLite's settings.
 fn report(bench: &Bench, lines: &mut Vec<Line>, mut line: Line, runs: &Runs) -> Result<()> {
     let File { settings, .. } = File::create()?;
     line.settings.extend(settings.into_iter().map(|(name, value)| (name.to_owned(), Value::from(value))));

@@ -1,5 +1,5 @@
-//! Claims and finishes in batches of the size of PostgreSQL's, each in a transaction of its own. The claim does not wait
-//! for the disk, the finish does, as in the store.
+//! Claims and finishes in batches of the same size as on PostgreSQL, each in a transaction of its own. As in the store,
+//! a claim does not wait for the disk, and a finish does.
 
 use anyhow::{Result, ensure};
 use diesel::connection::SimpleConnection as _;
@@ -9,7 +9,7 @@ use super::NOW;
 use super::native::Native;
 use crate::raw::{BATCH, WORKER};
 
-/// Claims and finishes so many jobs.
+/// Claims and finishes this many jobs.
 pub(crate) fn drain(conn: &mut SqliteConnection, jobs: u64) -> Result<()> {
     let claim = [
         format!(

@@ -1,4 +1,4 @@
-//! Enqueues one job in a transaction of its own, or many in one.
+//! Enqueues one job in a transaction of its own, or many in one transaction.
 
 use anyhow::Result;
 use diesel::prelude::*;
@@ -11,7 +11,7 @@ const COLUMNS: &str = "insert into jobs_job (kind, queue, priority, max_attempts
 /// Jobs per statement.
 const CHUNK: usize = 1000;
 
-/// The pieces of a statement for so many jobs; three binds of each stand between them.
+/// Returns the pieces of a statement for this many jobs. A bind goes between two pieces; each job has three binds.
 fn pieces(jobs: usize) -> Vec<String> {
     let end = format!(", {NOW})");
     let mut pieces = vec![format!("{COLUMNS}(")];
@@ -22,7 +22,7 @@ fn pieces(jobs: usize) -> Vec<String> {
     pieces
 }
 
-/// A connection's statement for so many jobs that do nothing.
+/// A statement that enqueues this many jobs that do nothing.
 pub(crate) struct Enqueuer {
     pieces: Vec<String>,
     jobs: usize,
@@ -33,7 +33,7 @@ impl Enqueuer {
         Self { pieces: pieces(1), jobs: 1 }
     }
 
-    /// Their ids.
+    /// Enqueues the jobs and returns their ids.
     pub(crate) fn enqueue(&self, conn: &mut SqliteConnection) -> Result<Vec<i64>> {
         let pieces: Vec<&str> = self.pieces.iter().map(String::as_str).collect();
         let binds = ["noop", "default", ARGS].repeat(self.jobs);
@@ -41,7 +41,7 @@ impl Enqueuer {
     }
 }
 
-/// Many jobs in one transaction.
+/// Enqueues many jobs in one transaction.
 pub(crate) fn enqueue_many(conn: &mut SqliteConnection, jobs: usize) -> Result<()> {
     let of = |jobs| Enqueuer { pieces: pieces(jobs), jobs };
     let (whole, rest) = (of(CHUNK), of(jobs % CHUNK));

@@ -1,4 +1,5 @@
-//! The raw limit on SQLite: hand-written statements, prepared once, on one connection with the durability of the store.
+//! The raw baseline on SQLite: hand-written statements, prepared once, on one connection with the durability of the
+//! store.
 
 mod drain;
 mod enqueue;
@@ -13,10 +14,10 @@ pub(crate) use drain::drain;
 pub(crate) use enqueue::{Enqueuer, enqueue_many};
 pub(crate) use seed::ready;
 
-/// The clock, as the store reads it.
+/// The current time, in the same expression as in the store.
 const NOW: &str = "(cast(round(unixepoch('subsec') * 1000) as integer) * 1000)";
 
-/// Opens the file as an application does, with a busy timeout: a commit waits for the disk.
+/// Opens the file like an application, with a busy timeout. A commit waits for the disk.
 pub(crate) fn connect(path: &str) -> Result<SqliteConnection> {
     let mut conn = SqliteConnection::establish(path).context("opening the SQLite file")?;
     conn.batch_execute("pragma busy_timeout = 15000; pragma journal_mode = wal; pragma synchronous = full")?;

@@ -1,11 +1,11 @@
-//! A statement as it is written, with text binds, prepared once per connection.
+//! A hand-written statement with text binds. It is prepared once per connection.
 
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::sql_types::{BigInt, Text};
 use diesel::sqlite::Sqlite;
 
-/// The statement in pieces; a bind stands between two of them. Its rows are integers.
+/// The pieces of the statement. A bind goes between two of them. Its rows are integers.
 pub(super) struct Native<'a> {
     pub(super) pieces: &'a [&'a str],
     pub(super) binds: &'a [&'a str],

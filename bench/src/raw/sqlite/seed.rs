@@ -1,4 +1,4 @@
-//! Jobs that wait, made inside the file.
+//! Creates waiting jobs inside the file.
 
 use anyhow::Result;
 use diesel::SqliteConnection;
@@ -7,7 +7,7 @@ use diesel::connection::SimpleConnection as _;
 use super::NOW;
 use crate::raw::seed::ARGS;
 
-/// Waiting jobs of one kind in the default queue.
+/// Inserts waiting jobs of one kind into the default queue.
 pub(crate) fn ready(conn: &mut SqliteConnection, kind: &str, jobs: u64) -> Result<()> {
     conn.batch_execute(&format!(
         "insert into jobs_job (kind, queue, run_at, args)

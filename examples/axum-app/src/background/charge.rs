@@ -1,4 +1,4 @@
-//! `charge`: an order's price goes into the ledger.
+//! `charge`: books an order's price in the ledger.
 
 use diesel::dsl::now;
 use diesel::prelude::*;
@@ -7,8 +7,8 @@ use diesel_jobs::prelude::*;
 
 use crate::schema::{ledger, orders};
 
-/// Books the order. It asks for the connection, so it is transactional: the ledger row, the order's mark and the job's
-/// completion commit together. That is why it needs no guard against running twice.
+/// Books the order. The handler takes the connection, so it is transactional: the ledger row, the order's `charged_at`
+/// and the job's completion are committed together. So it needs no protection against running twice.
 #[job(queue = "billing", priority = 10, max_attempts = 10)]
 pub async fn charge(conn: &mut AsyncPgConnection, order_id: i64) -> QueryResult<()> {
     let cents: i64 = diesel::update(orders::table.find(order_id))

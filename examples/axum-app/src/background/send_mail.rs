@@ -1,11 +1,11 @@
-//! `send_mail`: a customer hears about an order.
+//! `send_mail`: sends a customer a mail about an order.
 
 use diesel_jobs::prelude::*;
 
 use crate::mailer::{Mailer, MailerError};
 
-/// Hands one mail to the provider. A worker may die after the provider took it and before the job is completed, and
-/// then it is handed in again: with the same idempotency key, by which the provider knows it.
+/// Sends one mail to the provider. A worker may die after the provider has accepted it and before the job is completed.
+/// Then it is sent again with the same idempotency key, by which the provider recognises it.
 #[job(queue = "mail", max_attempts = 10, timeout = "30s")]
 pub async fn send_mail(
     order_id: i64,

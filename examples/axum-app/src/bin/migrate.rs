@@ -1,4 +1,4 @@
-//! `diesel migration run` for machines without the Diesel command: brings the database up to the shop's migrations.
+//! Like `diesel migration run`, for machines without the Diesel command: applies the shop's pending migrations.
 
 use std::io::IsTerminal as _;
 

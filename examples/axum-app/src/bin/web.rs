@@ -1,4 +1,5 @@
-//! The shop's web server. SIGTERM or Ctrl-C: takes no new connections, answers what it was asked, exits with 0.
+//! The shop's web server. On SIGTERM or Ctrl-C it accepts no new connections, completes the requests in progress, and
+//! exits with code 0.
 
 use std::future::pending;
 use std::io::IsTerminal as _;
@@ -10,10 +11,10 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tracing_subscriber::EnvFilter;
 
-/// Postgres allows a hundred connections to everybody together.
+/// Postgres allows a hundred connections in total by default, for all its clients.
 const CONNECTIONS: usize = 16;
 
-/// How long clients may take for requests that were under way at the shutdown.
+/// How long requests that are in progress at the shutdown may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 #[tokio::main]
@@ -27,7 +28,7 @@ async fn main() -> anyhow::Result<()> {
 
     let Settings { database_url, bind, review_after } = Settings::from_env()?;
     let app = App { pool: connect(&database_url, CONNECTIONS)?, review_after };
-    // Before anything slow: a signal during the start must not be lost.
+    // Before anything that takes time, so that no signal during the start is lost.
     let stop = shutdown_signal()?;
     let listener = TcpListener::bind(&bind).await.with_context(|| format!("BIND: cannot listen at {bind}"))?;
     tracing::info!("listening on http://{}", listener.local_addr()?);
@@ -50,7 +51,7 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Takes the signals over at once; the future answers the name of the first one.
+/// Installs the signal handlers immediately. The future returns the name of the first signal.
 #[cfg(unix)]
 fn shutdown_signal() -> anyhow::Result<impl Future<Output = &'static str>> {
     use tokio::signal::unix::{SignalKind, signal};

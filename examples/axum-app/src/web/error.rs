@@ -1,4 +1,4 @@
-//! What a client hears when a request fails, and what the log keeps.
+//! The answer to a client when a request fails, and what is logged.
 
 use axum::Json;
 use axum::http::StatusCode;
@@ -36,7 +36,7 @@ impl WebError {
 impl IntoResponse for WebError {
     fn into_response(self) -> Response {
         let status = self.status();
-        // What a server got wrong is for its log; its clients need not know how it is built.
+        // Errors of the server are logged. Clients get no details about them.
         let message = if status.is_server_error() {
             tracing::error!(error = %self, status = status.as_u16(), "a request failed");
             "the shop is not well; try again later".to_owned()

@@ -1,4 +1,4 @@
-//! `GET /health`: whether the server can do its work.
+//! `GET /health`: whether the server works.
 
 use axum::Json;
 use axum::extract::State;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::App;
 use super::error::WebError;
 
-/// 200 if the database answers, 503 or 500 if not.
+/// Returns 200 if the database answers, otherwise 503 or 500.
 pub(super) async fn health(State(app): State<App>) -> Result<Json<Value>, WebError> {
     let mut conn = app.pool.get().await?;
     let _: i32 = diesel::select(sql::<Integer>("1")).get_result(&mut conn).await?;

@@ -12,7 +12,7 @@ use axum::routing::{get, post};
 
 use crate::pool::Pool;
 
-/// What the routes share.
+/// The state that the routes share.
 #[derive(Clone)]
 #[expect(missing_debug_implementations, reason = "a pool has none worth reading")]
 pub struct App {
@@ -22,7 +22,7 @@ pub struct App {
     pub review_after: Duration,
 }
 
-/// All of the web server that is not a socket.
+/// Returns the routes.
 pub fn router(app: App) -> Router {
     Router::new()
         .route("/health", get(health::health))

@@ -1,4 +1,4 @@
-//! `POST /orders`: takes an order.
+//! `POST /orders`: places an order.
 
 use axum::Json;
 use axum::extract::State;
@@ -10,7 +10,7 @@ use super::App;
 use super::error::WebError;
 use crate::order::{self, NewOrder};
 
-/// 201 with the order's id; 402 if the payment is refused, and then there is neither an order nor a job.
+/// Returns 201 with the order's id. Returns 402 if the payment is refused; then there is neither an order nor a job.
 pub(super) async fn place_order(
     State(app): State<App>,
     Json(order): Json<NewOrder>,

@@ -1,4 +1,4 @@
-//! `GET /orders/{id}`: an order, and how far it is.
+//! `GET /orders/{id}`: an order, and the states of its jobs.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -12,7 +12,7 @@ use super::error::WebError;
 use crate::jobs_view::job;
 use crate::schema::{customers, mails, order_jobs, orders};
 
-/// What a customer may see of an order.
+/// The fields of an order that a customer may see.
 #[derive(Serialize, HasQuery)]
 #[diesel(table_name = orders, base_query = orders::table.inner_join(customers::table), check_for_backend(diesel::pg::Pg))]
 pub(super) struct Order {
@@ -25,7 +25,7 @@ pub(super) struct Order {
     charged_at: Option<DateTime<Utc>>,
 }
 
-/// How far a job of the order is.
+/// The state of one of the order's jobs.
 #[derive(Serialize, Queryable, Selectable)]
 #[diesel(table_name = job, check_for_backend(diesel::pg::Pg))]
 struct Progress {
@@ -45,7 +45,7 @@ pub(super) struct Shown {
     mails: Vec<String>,
 }
 
-/// 200 with the order, or 404.
+/// Returns 200 with the order, or 404.
 pub(super) async fn show_order(State(app): State<App>, Path(id): Path<i64>) -> Result<Json<Shown>, WebError> {
     let mut conn = app.pool.get().await?;
     let order = Order::query().filter(orders::id.eq(id)).get_result(&mut conn).await.optional()?;

@@ -1,6 +1,6 @@
 //! What must hold, as queries that count the exceptions.
 
-/// What must be true at the end, and a query that counts the exceptions.
+/// What must hold at the end, and a query that counts the exceptions.
 pub(super) const AT_THE_END: &[(&str, &str)] = &[
     (
         "each order is in the ledger exactly once, with its price",
@@ -42,7 +42,8 @@ pub(super) const AT_THE_END: &[(&str, &str)] = &[
     ),
 ];
 
-/// What no look may ever show: a charge that is in the ledger while its job is not completed. Both are one commit.
+/// Counts charges in the ledger whose job is not completed. There must never be one, because both are committed
+/// together.
 pub(super) const NEVER: &str = "
     select count(*) from jobs.job j join ledger l on l.order_id = (j.args->>'order_id')::bigint
     where j.kind = 'charge' and j.state <> 'completed'";

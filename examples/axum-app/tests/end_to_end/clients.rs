@@ -1,4 +1,4 @@
-//! The customers: real HTTP requests, some tens at a time.
+//! The clients: real HTTP requests, some tens at a time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,15 +9,15 @@ use tokio::task::JoinSet;
 
 use crate::support::Client;
 
-/// Orders asked for.
+/// The number of requested orders.
 pub(super) const ORDERS: usize = 3_000;
 pub(super) const CLIENTS: usize = 32;
-/// Every so many, one order's payment is refused, and one order is looked at.
+/// In every so many orders, one payment is refused, and one order is read.
 pub(super) const REFUSED_EVERY: usize = 5;
 const LOOKED_AT_EVERY: usize = 20;
 const CUSTOMERS: usize = 50;
 
-/// What the clients were told.
+/// The number of answers of each sort that the clients got.
 #[derive(Default)]
 pub(super) struct Told {
     pub(super) placed: usize,
@@ -25,7 +25,8 @@ pub(super) struct Told {
     pub(super) looked_at: usize,
 }
 
-/// All clients at once, each with a connection of its own; they share the orders, and say when half of them are placed.
+/// Runs all clients at the same time, each with a connection of its own. They share the orders, and notify when half of
+/// them have been started.
 pub(super) async fn serve_clients(address: String, half_way: Arc<Notify>) -> Told {
     let next = Arc::new(AtomicUsize::new(0));
     let mut clients = JoinSet::new();

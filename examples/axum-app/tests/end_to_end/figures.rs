@@ -1,4 +1,4 @@
-//! What came of it, printed and judged.
+//! The results, printed and checked.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use super::clients::{CLIENTS, ORDERS, REFUSED_EVERY, Told};
 use super::watcher::Watched;
 use crate::support::Db;
 
-/// What came of it.
+/// The results.
 pub(super) struct Figures {
     pub(super) told: Told,
     pub(super) held: i64,
@@ -33,11 +33,11 @@ impl Figures {
             placed + refused + looked_at,
             self.held,
         );
-        // Written as a whole, and not by `eprintln!`, which the harness keeps for itself.
+        // Written at once, and not by `eprintln!`, which the test harness captures.
         let _ = std::io::stderr().write_all(text.as_bytes());
     }
 
-    /// All of it, so that one exception does not hide the others.
+    /// Checks everything before it panics, so that one exception does not hide the others.
     pub(super) async fn check(&self, db: &Db) {
         let mut wrong = Vec::new();
         for (claim, exceptions) in claims::AT_THE_END {

@@ -1,4 +1,4 @@
-//! Somebody who looks again and again while everything runs.
+//! Runs a query repeatedly while the test runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,13 +9,13 @@ use tokio::task::JoinHandle;
 use super::claims::NEVER;
 use crate::support::{Db, number};
 
-/// Looks for what must never be seen, from the first request to the last job.
+/// Queries for what must never occur, from the first request to the last job.
 pub(super) struct Watcher {
     stop: Arc<AtomicBool>,
     looks: JoinHandle<Watched>,
 }
 
-/// How often it was looked, and how often that showed something.
+/// How often it was queried, and how often the query found something.
 #[derive(Default)]
 pub(super) struct Watched {
     pub(super) looks: usize,

@@ -1,4 +1,4 @@
-//! One HTTP client: one connection, kept alive over all its requests.
+//! An HTTP client with one connection, which is kept open for all its requests.
 
 use axum::http::{Method, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Full};
@@ -14,11 +14,11 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// To a server at `host:port`.
+    /// Connects to a server at `host:port`.
     pub(crate) async fn connect(address: &str) -> Self {
         let stream = TcpStream::connect(address).await.unwrap();
         let (sender, connection) = handshake(TokioIo::new(stream)).await.unwrap();
-        // Ends with the sender.
+        // The task ends when the sender is dropped.
         tokio::spawn(connection);
         Self { sender, address: address.to_owned() }
     }

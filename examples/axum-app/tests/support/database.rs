@@ -1,4 +1,4 @@
-//! A database of a test's own: dropped with it, kept when the test panics.
+//! A database for one test. It is dropped with this value, and kept if the test panics.
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,19 +23,19 @@ struct Number {
 }
 
 impl Db {
-    /// With nothing in it.
+    /// Creates an empty database.
     pub(crate) async fn empty() -> Self {
         static COUNTER: AtomicU32 = AtomicU32::new(0);
         let name = format!("shop_test_{}_{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
-        // A run that failed may have left one of this name.
+        // A run that failed may have left a database with this name.
         on_server(&format!("drop database if exists {name} with (force)")).await;
         on_server(&format!("create database {name}")).await;
-        // PostgreSQL looks into a schema of the role's own name first, and the server's role may well be named `jobs`.
+        // PostgreSQL searches a schema with the role's name first, and the role may be named `jobs`.
         on_server(&format!("alter database {name} set search_path to public")).await;
         Self { url: url_of(&name), name }
     }
 
-    /// With the shop's tables and its jobs', as its migrations make them.
+    /// Creates a database with the shop's and the jobs' tables, by the shop's migrations.
     pub(crate) async fn migrated() -> Self {
         let db = Self::empty().await;
         Process::start(env!("CARGO_BIN_EXE_migrate"), &db.url, &[], &[]).succeeded().await;
@@ -56,7 +56,7 @@ impl Db {
     }
 }
 
-/// What a query with one number answers.
+/// Returns the result of a query of one number.
 pub(crate) async fn number(conn: &mut AsyncPgConnection, sql: &str) -> i64 {
     let query = diesel::sql_query(format!("select ({sql})::bigint as number"));
     let row: Number = query.get_result(conn).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
@@ -70,7 +70,7 @@ impl Drop for Db {
             return;
         }
         let sql = format!("drop database {} with (force)", self.name);
-        // A thread of its own: this one may be inside a runtime, which must not be blocked on.
+        // This uses a thread of its own, because this thread may be inside a runtime, which must not be blocked.
         let done = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(on_server(&sql));

@@ -10,15 +10,16 @@ pub(crate) use client::Client;
 pub(crate) use database::{Db, number};
 pub(crate) use process::Process;
 
-/// The longest that any single thing a test waits for may take.
+/// The time limit of each wait in a test.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
-/// Looks again and again until the look shows something that must come. For what gives no signal: a database's rows.
+/// Calls `look` repeatedly until it returns something, which must happen. It is for what sends no signal, such as rows
+/// in a database.
 pub(crate) async fn until<T>(what: &str, look: impl AsyncFnMut() -> Option<T>) -> T {
     seen(look).await.unwrap_or_else(|| panic!("waited {LIMIT:?} in vain for {what}"))
 }
 
-/// The same for what may fail to come.
+/// The same, but returns `None` if it does not happen within the limit.
 pub(crate) async fn seen<T>(mut look: impl AsyncFnMut() -> Option<T>) -> Option<T> {
     let looks = async {
         loop {

@@ -1,4 +1,4 @@
-//! Real processes: started with a clean environment, awaited with a limit, killed with the test.
+//! Real processes: they are started with a clean environment, awaited with a limit, and killed with the test.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -7,10 +7,10 @@ use std::thread;
 
 use super::until;
 
-/// Lines of its log that a failed test shows.
+/// The number of lines of its log that a failed test prints.
 const LAST_WORDS: usize = 20;
 
-/// A process at work. Killed if the test ends first.
+/// A running process. It is killed if the test ends first.
 pub(crate) struct Process {
     name: String,
     child: Child,
@@ -18,7 +18,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts a binary on a database, with nothing of the caller's environment that it would read.
+    /// Starts a binary on a database, without the variables of the caller's environment that it would read.
     pub(crate) fn start(binary: &str, database_url: &str, args: &[&str], env: &[(&str, &str)]) -> Self {
         let mut command = Command::new(binary);
         for (name, _) in std::env::vars_os() {
@@ -32,7 +32,7 @@ impl Process {
         let stderr = child.stderr.take().expect("it was asked for");
         let log = Arc::default();
         let lines = Arc::clone(&log);
-        // Ends with the process.
+        // The thread ends with the process.
         thread::spawn(move || {
             for line in BufReader::new(stderr).lines().map_while(Result::ok) {
                 locked(&lines).push(line);
@@ -46,7 +46,7 @@ impl Process {
         self.child.id()
     }
 
-    /// Waits for a line of its log with this text, and answers what stands behind it.
+    /// Waits for a line of its log with this text. Returns the rest of the line.
     pub(crate) async fn logged(&self, text: &str) -> String {
         until(&format!("{:?} in the log of `{}`", text, self.name), async || {
             locked(&self.log).iter().find_map(|line| line.split_once(text).map(|(_, rest)| rest.trim().to_owned()))
@@ -65,7 +65,7 @@ impl Process {
         until(&format!("`{}` to end", self.name), async || self.child.try_wait().unwrap()).await
     }
 
-    /// Waits for its end, which must be a good one.
+    /// Waits for its end, which must be successful.
     pub(crate) async fn succeeded(mut self) {
         let status = self.ended().await;
         assert!(status.success(), "`{}` ended with {status}", self.name);

@@ -1,5 +1,5 @@
-//! `worker bench`: the schema it works in, and the server's vital signs. Run a few times each, so
-//! nothing is gained by Diesel's DSL and its cache.
+//! The statements of `worker bench` for its schema, and its measurements of the server. Each runs only a few times, so
+//! Diesel's DSL and its statement cache have no advantage.
 
 use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt, Bool, Double, Integer, Nullable, Text};
@@ -7,7 +7,8 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection as _};
 
 use crate::pg::advisory::BENCH;
 
-/// Says whose schema it is. A schema without it is somebody else's, whatever its name.
+/// The comment of the schema that `worker bench` has made. A schema without this comment is not ours, whatever its name
+/// is.
 pub(crate) const MARK: &str = "Made by `worker bench`, which drops it: nothing in here is of any use to anybody else.";
 
 #[derive(QueryableByName)]
@@ -16,7 +17,8 @@ struct Locked {
     locked: bool,
 }
 
-/// Takes the lock that keeps a second run out, until the connection ends.
+/// Takes the advisory lock that excludes a second run, until the connection ends. Returns `false` if another session
+/// holds it.
 pub(crate) async fn lock(conn: &mut AsyncPgConnection) -> QueryResult<bool> {
     let query = diesel::sql_query("select pg_try_advisory_lock($1) as locked").bind::<BigInt, _>(BENCH);
     query.get_result::<Locked>(conn).await.map(|answer| answer.locked)
@@ -28,7 +30,7 @@ struct Comment {
     comment: Option<String>,
 }
 
-/// The comment of the schema; `None` if there is no such schema.
+/// Returns the comment of the schema, empty if it has none. `None` if there is no such schema.
 pub(crate) async fn comment(conn: &mut AsyncPgConnection) -> QueryResult<Option<String>> {
     let query = diesel::sql_query(
         "select obj_description(oid, 'pg_namespace') as comment from pg_namespace where nspname = 'jobs_bench'",
@@ -37,7 +39,7 @@ pub(crate) async fn comment(conn: &mut AsyncPgConnection) -> QueryResult<Option<
     Ok(found.map(|found| found.comment.unwrap_or_default()))
 }
 
-/// Ends the making of the schema: says whose it is, and adds what only the measurements need.
+/// The last step that makes the schema: adds the comment [`MARK`], and a table that only the measurements need.
 pub(crate) async fn mark(conn: &mut AsyncPgConnection) -> QueryResult<()> {
     conn.batch_execute(&format!(
         "comment on schema jobs_bench is '{MARK}'; create table jobs_bench.committed (number integer)"
@@ -45,13 +47,13 @@ pub(crate) async fn mark(conn: &mut AsyncPgConnection) -> QueryResult<()> {
     .await
 }
 
-/// Drops the schema, or says within ten seconds who else holds something in it.
+/// Drops the schema. Fails after ten seconds if another session still holds a lock in it.
 pub(crate) async fn drop_schema(conn: &mut AsyncPgConnection) -> QueryResult<()> {
     conn.batch_execute("set client_min_messages = warning; set lock_timeout = '10s'; drop schema jobs_bench cascade")
         .await
 }
 
-/// Empties all tables but the ledger, whatever tables this version has.
+/// Empties all tables of the schema except the ledger. It reads their names from the catalog.
 pub(crate) async fn empty(conn: &mut AsyncPgConnection) -> QueryResult<()> {
     conn.batch_execute(
         "do $$ begin execute (
@@ -62,12 +64,12 @@ pub(crate) async fn empty(conn: &mut AsyncPgConnection) -> QueryResult<()> {
     .await
 }
 
-/// As cheap as an answer can be.
+/// The cheapest statement.
 pub(crate) async fn nothing(conn: &mut AsyncPgConnection) -> QueryResult<()> {
     conn.batch_execute("select").await
 }
 
-/// A commit of one row.
+/// Inserts one row in its own transaction, which is one commit.
 pub(crate) async fn commit(conn: &mut AsyncPgConnection) -> QueryResult<()> {
     conn.batch_execute("insert into jobs_bench.committed values (1)").await
 }
@@ -84,7 +86,7 @@ pub(crate) struct ServerRow {
     pub(crate) process: i32,
 }
 
-/// What the server says of itself.
+/// Reads the server's version, some settings, the number of free connections and the id of this server process.
 pub(crate) async fn server(conn: &mut AsyncPgConnection) -> QueryResult<ServerRow> {
     diesel::sql_query(
         "select current_setting('server_version') as version,
@@ -106,7 +108,7 @@ pub(crate) struct RightRow {
     pub(crate) grant: String,
 }
 
-/// Whether this role may make schemas, and what would let it.
+/// Whether this role may create schemas, and the statement that would grant this right.
 pub(crate) async fn right(conn: &mut AsyncPgConnection) -> QueryResult<RightRow> {
     diesel::sql_query(
         "select has_database_privilege(current_database(), 'create') as given,
@@ -126,8 +128,8 @@ pub(crate) struct OthersRow {
     pub(crate) transactions: f64,
 }
 
-/// Sessions of others at work, in all databases of the server, and the transactions so far. What other roles do is
-/// hidden from an ordinary one; the number of their transactions is not.
+/// The active sessions of others in all databases of the server, and the number of transactions so far. An ordinary
+/// role does not see what other roles do. It does see the number of their transactions.
 pub(crate) async fn others(conn: &mut AsyncPgConnection) -> QueryResult<OthersRow> {
     diesel::sql_query(
         "select count(*)::float8 as active,
@@ -148,7 +150,7 @@ struct Count {
     count: i64,
 }
 
-/// How many connections the load test has open, this one left out.
+/// How many connections the load test has open, without this one.
 pub(crate) async fn connections(conn: &mut AsyncPgConnection) -> QueryResult<i64> {
     let query = diesel::sql_query(
         "select count(*) as count from pg_stat_activity

@@ -1,6 +1,6 @@
-//! `by_id`: what a query finds for each of these jobs, looked up one by one. With `id = any(..)` a server (from 17 on) whose
-//! statistics call the queue empty prefers to read all of `ready_claim`: it takes one walk through few rows for cheaper than many
-//! looks.
+//! `by_id`: the result of a query for each of these jobs, which are looked up one by one. With `id = any(..)`, a server
+//! from version 17 on reads all of the index `ready_claim` if its statistics show the queue as empty. It estimates that
+//! one pass over few rows is cheaper than many lookups.
 
 use diesel::dsl::sql as sql_literal;
 use diesel::expression::SqlLiteral;
@@ -16,19 +16,19 @@ pub(crate) struct ById<'a, Q> {
     one: Q,
 }
 
-/// The job that a query of [`by_id`] is to find.
+/// The id of the job that a query for [`by_id`] must find.
 pub(crate) fn wanted() -> SqlLiteral<BigInt> {
     sql_literal("wanted.id")
 }
 
-/// `one` finds the job [`wanted`].
+/// Runs `one`, which finds the job [`wanted`], for each of these ids.
 pub(crate) fn by_id<Q: AsQuery>(ids: &[i64], one: Q) -> ById<'_, Q::Query> {
     ById { ids, one: one.as_query() }
 }
 
 impl<Q: QueryFragment<Pg>> QueryFragment<Pg> for ById<'_, Q> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        // Without the offset the two would be one join, and the condition `id = any(..)` again.
+        // Without `offset 0` the planner would make one join of both, and this is the condition `id = any(..)` again.
         sql!(
             out,
             "select found.* from unnest(" [self.ids => Array<BigInt>] ") as wanted(id) cross join lateral ("

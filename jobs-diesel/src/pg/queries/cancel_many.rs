@@ -1,5 +1,5 @@
-//! `cancel_enqueued_before`: ends what waited or ran before a moment, a batch at a time. Unlike a claim it waits for locked rows:
-//! whoever discards the jobs of a copy must know that none is left.
+//! `cancel_enqueued_before`: cancels waiting and running jobs that were enqueued before a time, one batch at a time.
+//! Unlike a claim it waits for locked rows. An operator who discards the jobs of a copy must be sure that none is left.
 
 use chrono::{DateTime, Utc};
 use diesel::pg::Pg;

@@ -1,31 +1,35 @@
-//! `claim`: leases the best due jobs of the wanted queues, in one statement that is one transaction.
+//! `claim`: leases the best due jobs of the wanted queues, with one statement that is one transaction.
 //!
-//! - It walks level by level (a level is one priority of one queue), so that jobs scheduled for later in a high level cost one
-//!   index entry, not a walk over all of them, and stops at the wanted number of rows: at most one row beyond is locked,
-//!   which the window function reads ahead.
-//! - It starts each level at a floor ([`levels`](crate::pg::levels)), so that entries of jobs long gone cost nothing.
-//! - `= any(array(..))` and not `in (..)`: the subselect runs once under every plan, so the limit is a limit.
-//! - `for update skip locked`: rows of other claimers are passed over, and nothing here ever waits. Not `for no key update`:
-//!   that goes with a `for key share`, and the delete would then wait for it. No foreign key can take one here.
-//! - Rows whose `xmax` is a transaction that this snapshot has not seen the end of are passed over before that: `skip locked`
-//!   asks the lock manager about each, and many claimers fight over it. A lock given back is seen at once. What the number
-//!   cannot tell (a group of lockers, the epoch of `xid8`) is tried by a claim that insists, and by
-//!   the one after a [`rescan`](super::rescan) has found it twice.
-//! - Beyond the free slots it goes on only up to the first job that must not be claimed ahead ([`Wanted::ahead`]).
-//! - The commit does not wait for the disk (`synchronous_commit`): a claim that a database crash forgets is an
-//!   available job again, and the lease refuses what its worker still writes. `set_config` inside the statement saves
-//!   the round trips of a `set local`. After an [`outage`](crate::pg::outage) it waits.
+//! - It reads level by level (a level is one priority of one queue). So jobs that are scheduled for later in a high
+//!   level cost one index entry, and not one entry each. It stops at the wanted number of rows. At most one row more is
+//!   locked, because the window function reads one row ahead.
+//! - It starts each level at its scan floor ([`levels`](crate::pg::levels)), so that entries of jobs that were deleted
+//!   long ago cost nothing.
+//! - `= any(array(..))` and not `in (..)`: the subselect then runs once under every plan, so its limit holds.
+//! - `for update skip locked`: rows that other claims have locked are passed over, and this statement never waits.
+//!   `for no key update` would be too weak: it is compatible with a `for key share`, and the delete would then wait for
+//!   that lock. No foreign key can take such a lock here.
+//! - Before that, rows are passed over whose `xmax` is a transaction that has not ended in this statement's snapshot.
+//!   `skip locked` asks the lock manager about each such row, and many claims contend for the lock manager. If a lock
+//!   was released, this is seen at once. In some cases `xmax` cannot tell (a group of lockers, the epoch of `xid8`).
+//!   Such rows are tried by a claim that bypasses the claim limit, and by the claim after a [`rescan`](super::rescan)
+//!   that found the same job for the second time.
+//! - Beyond the free slots it goes on only up to the first job that must not be prefetched ([`Wanted::prefetch`]).
+//! - The commit does not wait for the disk (`synchronous_commit`). If a crash of the database loses a claim, its job is
+//!   available again, and the lease refuses the later writes of its worker. `set_config` inside the statement saves the
+//!   round trips of a `set local`. After an [`outage`](crate::pg::outage) the commit waits for the disk.
 //!
-//! What else was measured, alone, on one connection, 500 jobs a claim: jobs per second of the server's processor time
-//! (medians of 60 claims, variants in turns; "What we tried" in PERFORMANCE.md has more):
+//! Other variants were measured without other load, on one connection, with 500 jobs per claim. The unit is jobs per
+//! second of the server's processor time (medians of 60 claims, variants in turns). "What we tried" in PERFORMANCE.md
+//! has more.
 //!
 //! | claim | jobs/s |
 //! |---|---|
-//! | raw, one level, three columns back | 181,000 |
-//! | this one with thirteen columns back instead of nine | 146,000 |
-//! | this one with three columns back | 173,000 |
-//! | this one without the window that finds jobs at risk | 158,000 |
-//! | this one answering with arrays | 131,000 |
+//! | raw SQL, one level, returns three columns | 181,000 |
+//! | this statement, returns thirteen columns instead of nine | 146,000 |
+//! | this statement, returns three columns | 173,000 |
+//! | this statement without the window that finds jobs at risk | 158,000 |
+//! | this statement, returns arrays | 131,000 |
 
 use chrono::{DateTime, Utc};
 use diesel::pg::Pg;
@@ -77,7 +81,7 @@ impl<'a> ClaimQuery<'a> {
         }
     }
 
-    /// Whether the commit waits for the disk.
+    /// Sets whether the commit waits for the disk.
     pub(crate) fn durable(self, durable: bool) -> Self {
         Self { durable, ..self }
     }
@@ -120,7 +124,7 @@ impl QueryFragment<Pg> for ClaimQuery<'_> {
     }
 }
 
-/// What follows the `delete from jobs.ready` of each claim.
+/// The part of each claim after its `delete from jobs.ready`.
 pub(super) struct IntoRunning(pub(super) WorkerId);
 
 impl QueryFragment<Pg> for IntoRunning {
@@ -138,8 +142,9 @@ returning id, lease, kind, queue, (priority::bigint << 32) | (attempt::bigint <<
     }
 }
 
-/// What a claim answers per job. A column costs the server about 0.1 µs for each job, and the worker its decoding: small
-/// numbers share one, and so does what is the same in every row.
+/// The columns that a claim returns per job. A column costs the server about 0.1 µs per job, and the worker the time to
+/// decode it. So small numbers share one column. `claimed_at` is the same in every row, and is also the clock of the
+/// claim.
 pub(super) type Row = (BigInt, Integer, Text, Text, BigInt, Json, Timestamptz, Timestamptz, Timestamptz);
 
 native_query!(ClaimQuery<'a> -> Row);
@@ -175,7 +180,7 @@ impl ClaimedRow {
         Seen { queue: &self.queue, priority: self.numbers.priority, run_at: self.run_at }
     }
 
-    /// The database's clock at the claim, the same in every row of it.
+    /// The time of the claim by the database's clock. It is the same in every row of a claim.
     pub(crate) fn clock(&self) -> DateTime<Utc> {
         self.claimed_at
     }
@@ -197,7 +202,7 @@ impl ClaimedRow {
     }
 }
 
-/// Best first: `returning` promises no order.
+/// Sorts the jobs, best first, because `returning` does not guarantee an order.
 pub(crate) fn sort(jobs: &mut [ClaimedJob]) {
     jobs.sort_unstable_by_key(|job| (std::cmp::Reverse(job.priority), job.run_at, job.lease.job));
 }

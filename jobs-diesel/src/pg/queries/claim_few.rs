@@ -1,6 +1,7 @@
-//! `claim_few`: what [`claim`](super::claim) does, for the usual worker that has little to do: one queue, whose jobs have one
-//! priority, and no more of them than slots are free. Most of a claim of one job is the start of its plan. This one has a third of the
-//! nodes. It brings nothing while a job stands above the level, and the caller then makes the other claim.
+//! `claim_few`: does the same as [`claim`](super::claim) in a common case: a worker that has little to do, serves one
+//! queue and knows one level of it. It claims at most as many jobs as slots are free. In a claim of one job, most of
+//! the time is the start of the plan. The plan of this statement has a third of the nodes. It returns no rows while a
+//! job waits above the level. Then the caller makes the other claim.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -29,7 +30,7 @@ pub(crate) struct ClaimFewQuery<'a> {
 }
 
 impl<'a> ClaimFewQuery<'a> {
-    /// `None` where there is more to look at.
+    /// Returns `None` if this is not that common case. Then the other claim is needed.
     pub(crate) fn new(claim: &'a Claim, plan: &Plan) -> Option<Self> {
         let [wanted] = claim.wanted.as_slice() else { return None };
         let level = plan.only_level()?;
@@ -46,7 +47,7 @@ impl<'a> ClaimFewQuery<'a> {
         })
     }
 
-    /// Whether the commit waits for the disk.
+    /// Sets whether the commit waits for the disk.
     pub(crate) fn durable(self, durable: bool) -> Self {
         Self { durable, ..self }
     }

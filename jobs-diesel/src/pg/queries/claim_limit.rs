@@ -1,9 +1,11 @@
-//! How many workers look for jobs at the same moment. Claimers of one queue walk over one another's locked rows, which costs all of
-//! them more than four at once can gain: with 64 processes the limit makes 1.7 times as many jobs per second.
+//! The claim limit: how many workers claim from one queue at the same moment. Each claim reads the rows that the other
+//! claims have locked. With more than four claims at once, this costs all of them more than it gains. With 64 processes
+//! the limit gives 1.7 times as many jobs per second.
 //!
-//! Nobody waits: whoever finds all places taken comes back later. A place is an advisory lock of the transaction, which is one
-//! statement, so that it comes back with its connection, whatever becomes of the worker. Only one that is stopped between
-//! two packets of a long answer keeps it, or somebody else's session that takes our keys; [`Claim::bypass_limit`] goes past it then.
+//! No worker waits. A worker that finds all places taken tries again later. A place is an advisory lock of the
+//! transaction. The transaction is one statement, so the place is released with the connection, whatever happens to the
+//! worker. There are two exceptions: a worker that is stopped between two packets of a long answer keeps its place, and
+//! a session of another application may take our keys. Then [`Claim::bypass_limit`] bypasses the limit.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -14,14 +16,14 @@ use diesel_jobs_core::storage::Claim;
 use crate::pg::advisory::{PLACES, RESCAN, TRY};
 use crate::pg::native::sql;
 
-/// Whether this claim may look. Asked once, before anything is read.
+/// The condition that this claim may search for jobs. It is evaluated once, before any row is read.
 pub(super) struct ClaimLimit {
     pub(super) bypass_limit: bool,
     places: [i32; 4],
 }
 
 impl ClaimLimit {
-    /// Workers that want other queues first are in nobody's way.
+    /// The limit applies to the first queue of the claim. Workers with another first queue do not disturb this claim.
     pub(super) fn new(claim: &Claim) -> Self {
         Self {
             bypass_limit: claim.bypass_limit,
@@ -30,9 +32,9 @@ impl ClaimLimit {
     }
 }
 
-/// The second numbers of a queue's keys. Those below [`PLACES`] have other uses.
+/// The second keys of a queue's places. Second keys below [`PLACES`] have other uses.
 pub(crate) fn places(queue: &str) -> [i32; 4] {
-    // FNV-1a: the same in every version of every program.
+    // FNV-1a, because the hash must be the same in every version of every program.
     let hash = queue.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     let first = (((hash >> 2) & 0x0fff_ffff) + 1) * PLACES;
     [0, 1, 2, 3].map(|place| (first + place).cast_signed())
@@ -49,7 +51,7 @@ impl QueryFragment<Pg> for ClaimLimit {
     }
 }
 
-/// Whether this rescan may look: one worker at a time.
+/// The condition that this rescan may run. Only one worker rescans at a time.
 pub(super) struct Alone {
     pub(super) bypass_limit: bool,
 }

@@ -1,5 +1,6 @@
-//! `claim_quarantined`: leases the best due quarantined job, a job that must run alone, unless enough workers have one and have not had it
-//! for long. It reads the few jobs that were in crashes by indexes of their own.
+//! `claim_quarantined`: leases the best due quarantined job, which must run alone. It leases none if enough quarantined
+//! jobs are running that were claimed within [`QUARANTINED_COUNTS`]. It finds the few jobs with crashes through
+//! separate indexes.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -14,7 +15,7 @@ use crate::flags::FlagsKnown;
 use crate::pg::advisory::{QUARANTINED, TRY};
 use crate::pg::native::{native_query, sql};
 
-/// In seconds.
+/// [`QUARANTINED_COUNTS`] in seconds.
 const COUNTS: f64 = QUARANTINED_COUNTS.as_secs_f64();
 
 pub(crate) struct ClaimQuarantinedQuery<'a> {
@@ -36,7 +37,9 @@ impl<'a> ClaimQuarantinedQuery<'a> {
 
 impl QueryFragment<Pg> for ClaimQuarantinedQuery<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        // The lock keeps most from seeing at the same moment that there is room for one; one too many now and then does no harm.
+        // The lock keeps most workers from claiming at the same moment. Otherwise all of them would find that one more
+        // quarantined job may run. The lock does not prevent every such case. One quarantined job too many now and then
+        // does no harm.
         sql!(
             out,
             "with claimed as (

@@ -1,17 +1,17 @@
-//! The columns that stand in several statements, each list once: a stored column is added here.
+//! The column lists that several statements share. A new stored column is added here.
 
-/// What goes with a job through every move, unchanged.
+/// The columns that every move of a job copies unchanged.
 pub(super) const CARRIED: &str = "enqueued_at, flags, priority, kind, queue, tags, args";
 
-/// What is written down about a failed attempt.
+/// The columns that are written for a failed attempt.
 pub(super) const ERROR: &str = "job_id, attempt, started_at, worker, kind, message";
 
-/// What `jobs.ready` has besides.
+/// The other columns that are written to `jobs.ready`.
 pub(super) const READY: &str = "id, run_at, lease, attempt, max_attempts, crashes";
 
-/// What `jobs.running` has besides.
+/// The other columns that are written to `jobs.running`.
 pub(super) const RUNNING: &str = "id, run_at, lease, attempt, max_attempts, crashes, worker";
 
-/// What `jobs.finished` has besides.
+/// The other columns that are written to `jobs.finished`.
 pub(super) const FINISHED: &str =
     "id, run_at, claimed_at, expires_at, lease, state, attempt, max_attempts, crashes, worker";

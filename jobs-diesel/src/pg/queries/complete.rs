@@ -1,8 +1,10 @@
-//! `complete`: `finish` for batches whose jobs all completed alike, as those of a healthy flood do. It carries one column
-//! where `finish` carries eight, and asks nothing about other ends: a third less work for the server.
+//! `complete`: `finish` for batches whose jobs all completed in the same way. These are the usual batches while many
+//! jobs run without failures. It sends one column where `finish` sends eight, and has no parts for other transitions.
+//! This saves a third of the server's work.
 //!
-//! It leaves out rows that somebody has ever locked (`xmax`), because it would wait for a lock that is still held; `finish`
-//! looks at those. `for update skip locked` would do both at once and costs the server a tenth more for each job.
+//! It leaves out rows that any session has ever locked (`xmax`), because it would wait for a lock that is still held.
+//! `finish` handles those rows. `for update skip locked` would do both at once, but it costs the server a tenth more
+//! per job.
 
 use diesel::QueryResult;
 use diesel::pg::Pg;
@@ -14,7 +16,7 @@ use diesel_jobs_core::{Finish, Keep, Transition, WorkerId};
 use super::columns::{CARRIED, FINISHED};
 use crate::pg::native::{native_query, seconds, sql};
 
-/// Jobs that all completed alike.
+/// Jobs that all completed in the same way.
 pub(super) struct Alike {
     /// Sorted, as in `finish`.
     pub(super) ids: Vec<i64>,
@@ -24,7 +26,7 @@ pub(super) struct Alike {
 }
 
 impl Alike {
-    /// `None`: this batch needs `finish`.
+    /// Returns `None` if this batch needs `finish`.
     pub(super) fn new(batch: &[Finish]) -> Option<Self> {
         let first = batch.first()?;
         let Transition::Complete(keep) = first.transition else { return None };
@@ -44,14 +46,14 @@ impl Alike {
 pub(crate) struct CompleteQuery {
     ids: Vec<i64>,
     worker: WorkerId,
-    /// The lease's number: 1 unless something went wrong before.
+    /// The lease number. It is 1 at the first claim of a job.
     number: i32,
-    /// Seconds from now until the rows may be pruned; null for ever.
+    /// Seconds from now until the rows may be pruned. Null: never.
     keep: Option<f64>,
 }
 
 impl CompleteQuery {
-    /// `None`: this batch needs another statement.
+    /// Returns `None` if this batch needs another statement.
     pub(crate) fn new(batch: &[Finish]) -> Option<Self> {
         let Alike { ids, worker, number, keep } = Alike::new(batch)?;
         let keep = match keep {
@@ -62,10 +64,12 @@ impl CompleteQuery {
         Some(Self { ids, worker, number, keep })
     }
 
-    /// Moves the jobs out of `running`; the ids of those whose lease stood and whose row nobody has locked. The number of
-    /// rows tells that all were moved; only where it is smaller are the rows themselves asked for, by a second statement:
-    /// one that answers with all ids takes a tenth longer. A row that somebody else prunes or retries between the two counts
-    /// as refused, which is a line in the log and a look of the reconciler.
+    /// Moves the jobs out of `running`. Returns the ids of those whose lease stood and whose row was not locked.
+    ///
+    /// The statement returns only the number of moved rows, because a statement that returns all ids takes a tenth
+    /// longer. If the number is smaller than the batch, a second statement reads the ids. If another session prunes or
+    /// retries a job between the two statements, the job counts as refused. This costs a line in the log and a check by
+    /// the reconciler.
     pub(super) async fn complete(self, conn: &mut AsyncPgConnection) -> QueryResult<Vec<i64>> {
         let moved = RunQueryDsl::execute(&self, conn).await?;
         if moved == self.ids.len() {
@@ -97,7 +101,8 @@ from moved"
 
 native_query!(CompleteQuery -> ());
 
-/// The jobs of a batch that were completed last, so many of them: others may have been history before, under the same lease.
+/// The jobs of a batch that finished last, as many as were just moved. Other jobs of the batch may have finished
+/// before, under the same lease.
 pub(crate) struct CompletedQuery<'a>(pub(crate) &'a CompleteQuery, pub(crate) i64);
 
 impl QueryFragment<Pg> for CompletedQuery<'_> {

@@ -1,11 +1,14 @@
-//! `complete_in`: `complete` of one job at the end of its handler's transaction, as text: it is sent together with the `COMMIT`.
+//! `complete_in`: completes one job at the end of its handler's transaction. It is text, because it is sent in one
+//! message with the `COMMIT`.
 //!
-//! It fails if the lease is gone, so that the server does not come to the `COMMIT`: no row moved means a null where a number
-//! has to be, and the text that is cast to a number instead is none. It depends on the row, or the planner would cast it.
+//! It fails if the lease is lost, so that the server does not execute the `COMMIT`. If no row was moved, `id` is null.
+//! Then a text that is not a number is cast to a number, and this cast fails. The text contains `id`, because the
+//! planner would evaluate a constant cast in any case.
 //!
-//! It waits for whoever has locked the row: only this handler waits. The row is looked up by its key alone, so that any
-//! statistics lead to the index, as long as the planner does not take an empty table for one that is quickly read
-//! (`enable_seqscan`, which the message around it sets).
+//! If another session has locked the row, it waits. Only this handler waits then. The row is looked up by its key
+//! alone, so that the planner uses the index with any statistics. There is one exception: the planner prefers to read
+//! the whole table if it takes the table for empty. The message around this statement forbids that with
+//! `enable_seqscan`.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::LazyLock;
@@ -15,12 +18,12 @@ use diesel_jobs_core::{Keep, Lease, Transition};
 use super::columns::{CARRIED, FINISHED};
 use crate::pg::native::seconds;
 
-/// In the error that says that no row was moved, whatever the language of the server.
+/// A part of the error if no row was moved. It does not depend on the language of the server.
 const GONE: &str = "is not under this lease any more";
 /// `$1` is the job, `$2` the lease's number, `$3` the worker, `$4` seconds from now until the row may be pruned.
 const TYPES: &str = "bigint, integer, uuid, float8";
 
-/// Of jobs that become history.
+/// For jobs that are kept.
 static KEPT: LazyLock<Statement> = LazyLock::new(|| {
     Statement::new(format!(
         "with moved as (
@@ -34,7 +37,7 @@ from (values (1)) as one left join moved on true"
     ))
 });
 
-/// Of jobs that are not kept; see `delete` for what goes with them.
+/// For jobs that are not kept. See `delete` for the other rows that are deleted with them.
 static FORGOTTEN: LazyLock<Statement> = LazyLock::new(|| {
     Statement::new(format!(
         "with moved as (
@@ -52,7 +55,8 @@ from (values (1)) as one left join moved on true"
 });
 
 struct Statement {
-    /// Of the prepared one. It tells the texts of different programs apart: a session may be older than its client.
+    /// The name of the prepared statement. It contains a hash of the text, so that different programs have different
+    /// names. A session may be older than its client.
     name: String,
     text: String,
 }
@@ -67,7 +71,7 @@ impl Statement {
 
 const PREFIX: &str = "complete_in_";
 
-/// Prepares both in a session.
+/// Returns the SQL that prepares both statements in a session.
 pub(crate) fn prepare() -> String {
     let prepare = |Statement { name, text }: &Statement| format!("prepare {name} ({TYPES}) as {text};\n");
     prepare(&KEPT) + &prepare(&FORGOTTEN)
@@ -80,7 +84,7 @@ pub(crate) struct CompleteIn {
 }
 
 impl CompleteIn {
-    /// `None`: this end needs `finish`.
+    /// Returns `None` if this transition needs `finish`.
     pub(crate) fn new(lease: Lease, transition: &Transition) -> Option<Self> {
         let Transition::Complete(keep) = transition else { return None };
         let (statement, keep) = match keep {
@@ -97,12 +101,13 @@ impl CompleteIn {
         Some(Self { statement, values })
     }
 
-    /// In a session in which it is prepared: a third of the work.
+    /// The SQL for a session in which the statement is prepared. It takes a third of the work of
+    /// [`in_full`](Self::in_full).
     pub(crate) fn prepared(&self) -> String {
         format!("execute {} ({})", self.statement.name, self.values.join(", "))
     }
 
-    /// In any session.
+    /// The SQL for any session.
     pub(crate) fn in_full(&self) -> String {
         let mut text = self.statement.text.clone();
         for (number, value) in (1..).zip(&self.values) {
@@ -112,12 +117,13 @@ impl CompleteIn {
     }
 }
 
-/// Whether an error of the server's says that the job was not under the lease.
+/// Whether a message of the server means that the job was not under the lease.
 pub(crate) fn says_gone(message: &str) -> bool {
     message.contains(GONE)
 }
 
-/// Whether an error of the server's says that what was prepared is not there, or is there already: another client's session.
+/// Whether a message of the server means that a prepared statement does not exist, or exists already. Then another
+/// client has used the session.
 pub(crate) fn says_not_prepared(message: &str) -> bool {
     message.contains(PREFIX)
 }

@@ -1,4 +1,4 @@
-//! `dead_letters`: what [`set_apart`](super::set_apart) has put into `jobs.dead_letter`. It locks nothing.
+//! `dead_letters`: the rows that [`set_apart`](super::set_apart) has stored in `jobs.dead_letter`. It locks no rows.
 
 use chrono::{DateTime, Utc};
 use diesel::dsl::count_star;
@@ -9,7 +9,7 @@ use diesel_jobs_core::{DeadLetter, DeadLetters, JobId};
 
 use crate::pg::schema::dead_letter;
 
-/// Characters of a kind and of a queue. Whoever writes rows by hand may write long ones.
+/// The most characters that are read of a kind and of a queue. In rows that were written by hand they may be longer.
 const LONGEST: i32 = 200;
 
 diesel::define_sql_function! {

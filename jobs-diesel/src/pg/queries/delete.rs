@@ -1,9 +1,11 @@
-//! `delete`: `finish` for batches whose jobs all completed alike and are not kept. Half the server's work of `complete`, a third
-//! of `finish`: 1.8, 5.9 and 6.3 µs per job in batches of 500 (a delete and nothing else: 1.6).
+//! `delete`: `finish` for batches whose jobs all completed in the same way and are not kept. It takes less than a third
+//! of the server's work of `complete` or `finish`: 1.8, 5.9 and 6.3 µs per job in batches of 500. A plain delete takes
+//! 1.6 µs.
 //!
-//! What a job left elsewhere goes with it, and nothing is looked up for a job that left nothing. Large arguments are
-//! where its own are null. Failures there are only from its second lease on: what records one ends a lease, or is a `cancel`,
-//! after which only `retry` brings the job back, and counts a lease for it.
+//! It also deletes the rows of these jobs in other tables. For a job without such rows it looks nothing up. If a job's
+//! own `args` is null, its large arguments are in `jobs.payload`. A job has no failures during its first lease. A
+//! failure is recorded when a lease ends, or by a `cancel`. After a `cancel`, only `retry` makes the job available
+//! again, and `retry` counts a lease for it.
 
 use diesel::QueryResult;
 use diesel::pg::Pg;
@@ -17,7 +19,7 @@ use crate::pg::native::{native_query, sql};
 pub(crate) struct DeleteQuery(Alike);
 
 impl DeleteQuery {
-    /// `None`: this batch needs another statement.
+    /// Returns `None` if this batch needs another statement.
     pub(crate) fn new(batch: &[Finish]) -> Option<Self> {
         Alike::new(batch).filter(|alike| alike.keep == Keep::Nothing).map(Self)
     }

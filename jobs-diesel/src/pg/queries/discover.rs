@@ -1,7 +1,8 @@
-//! `discover`: the levels that have jobs in the gaps of a plan, of whatever kind. How long it takes tells whether claims may look
-//! there, too: it walks over the entries of jobs that are gone and that no vacuum could remove yet.
+//! `discover`: finds the levels with jobs of any kind in the gaps of a plan. The time that it takes decides whether
+//! claims read the gaps, too. It may be long, because it reads the entries of deleted jobs that vacuum has not removed
+//! yet.
 //!
-//! It locks nothing. One worker at a time runs it: together they would walk on all processors.
+//! It locks no rows. Only one worker runs it at a time, because many workers would use all processors for it.
 
 use chrono::{DateTime, Utc};
 use diesel::pg::Pg;
@@ -15,7 +16,8 @@ use super::scan::{PAUSED, Scans};
 use crate::pg::levels::Plan;
 use crate::pg::native::{native_query, sql};
 
-/// Rolled back changes are counted, too: what a claim had taken came back.
+/// The number of changes of `jobs.ready` that the server has counted. Changes that were rolled back count, too, because
+/// a claim that was rolled back makes its jobs available again. Null if the server does not count.
 const CHANGES: &str =
     "case when current_setting('track_counts')::boolean then pg_stat_get_tuples_inserted('jobs.ready'::regclass)
     + pg_stat_get_tuples_updated('jobs.ready'::regclass) + pg_stat_get_tuples_deleted('jobs.ready'::regclass) end";
@@ -26,7 +28,7 @@ pub(crate) struct DiscoverQuery<'a> {
 }
 
 impl<'a> DiscoverQuery<'a> {
-    /// `plan`: its gaps.
+    /// `plan` has only gaps.
     pub(crate) fn new(claim: &'a Claim, plan: &Plan) -> Self {
         Self { scans: Scans::new(claim, plan), alone: Alone { bypass_limit: claim.bypass_limit } }
     }
@@ -51,14 +53,16 @@ where turn.admitted"
 
 native_query!(DiscoverQuery<'a> -> (Nullable<Text>, Nullable<Integer>, Timestamptz, Array<Text>, Nullable<BigInt>));
 
-/// One per level; one of nulls where there is none, and none where another worker is at it.
+/// One row per level. If there is no level, one row with null for queue and priority. If another worker runs this
+/// statement, no row.
 #[derive(Queryable)]
 pub(crate) struct DiscoverRow {
     queue: Option<String>,
     priority: Option<i32>,
     pub(crate) clock: DateTime<Utc>,
     pub(crate) paused: Vec<String>,
-    /// So many rows of `jobs.ready` were written or deleted so far, as far as the server has counted, if it counts.
+    /// How many rows of `jobs.ready` were inserted, updated or deleted so far, as far as the server has counted them.
+    /// `None` if it does not count.
     pub(crate) changes: Option<i64>,
 }
 

@@ -1,7 +1,9 @@
-//! `enqueue`: one plain insert for one job; one `insert .. select unnest(..)` per thousand for many, with their notifications.
+//! `enqueue`: a plain insert for one job. For many jobs, one `insert .. select unnest(..)` per thousand. Both send the
+//! notifications.
 //!
-//! `run_at` is read off the database's clock at the insert and never lies before it: what a claim has passed stays
-//! passed. Native rather than DSL because of that arithmetic and of the wake-up in `returning`, which saves a round trip.
+//! `run_at` is computed from the database's clock at the insert and is never earlier than that clock. So a new job is
+//! not below the time that claims have already passed. This is native SQL and not Diesel's DSL, because of that
+//! computation, and because the notification in `returning` saves a round trip.
 
 use chrono::{DateTime, Utc};
 use diesel::pg::Pg;
@@ -13,10 +15,10 @@ use diesel_jobs_core::{NewJob, RunAt};
 use super::wake::SOMEBODY_SLEEPS;
 use crate::pg::native::{RawJson, native_query, seconds, sql};
 
-/// Jobs per bulk statement.
+/// The most jobs per bulk statement.
 pub(crate) const CHUNK: usize = 1000;
 
-/// Seconds to wait, and the instant not to start before.
+/// Returns the delay in seconds, and the time before which the job must not start.
 pub(super) fn timing(run_at: RunAt) -> (f64, Option<DateTime<Utc>>) {
     match run_at {
         RunAt::Now => (0.0, None),
@@ -79,13 +81,13 @@ native_query!(EnqueueQuery<'a> -> (BigInt, Nullable<Bool>));
 pub(crate) struct EnqueueManyQuery<'a> {
     kinds: Vec<&'a str>,
     queues: Vec<&'a str>,
-    /// Each once.
+    /// Each queue once.
     distinct_queues: Vec<&'a str>,
     priorities: Vec<i16>,
     delays: Vec<f64>,
     not_before: Vec<Option<DateTime<Utc>>>,
     max_attempts: Vec<i16>,
-    /// As array literals: `unnest` would flatten an array of arrays.
+    /// As array literals, because `unnest` would flatten an array of arrays.
     tags: Vec<Option<String>>,
     args: Vec<RawJson>,
 }
@@ -119,8 +121,9 @@ fn array_literal(items: &[String]) -> String {
     format!("{{{}}}", quoted.join(","))
 }
 
-// The notifications are a part of `returning`, computed once for all rows. The rows go to the client as they are inserted: through a
-// common table expression, which keeps them first, a bulk would take a tenth more of the server's time.
+// The notifications are a part of `returning` that is computed once for all rows. The rows are sent to the client as
+// they are inserted. A common table expression would store them first, and a bulk would take a tenth more of the
+// server's time.
 impl QueryFragment<Pg> for EnqueueManyQuery<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         sql!(

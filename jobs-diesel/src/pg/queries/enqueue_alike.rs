@@ -1,5 +1,5 @@
-//! `enqueue` for many jobs that differ in nothing but their arguments, as those of most bulks do: what they share is sent once. A row
-//! takes less of the server's time than by the statement for jobs of all sorts.
+//! `enqueue` for many jobs that differ only in their arguments, as in most bulks. The common values are sent once. A
+//! row takes less of the server's time than with the statement for mixed jobs.
 
 use chrono::{DateTime, Utc};
 use diesel::pg::Pg;
@@ -22,7 +22,7 @@ pub(crate) struct EnqueueAlikeQuery<'a> {
 }
 
 impl<'a> EnqueueAlikeQuery<'a> {
-    /// `None` if they differ.
+    /// Returns `None` if the jobs differ in anything else.
     pub(crate) fn new(jobs: &'a [NewJob]) -> Option<Self> {
         let shared =
             |job: &'a NewJob| (&*job.kind, &*job.queue, job.priority, job.run_at, job.max_attempts, &*job.tags);
@@ -42,7 +42,7 @@ impl<'a> EnqueueAlikeQuery<'a> {
     }
 }
 
-// `unnest` gives the rows in the order of the array, and no plan of one function can give them in another.
+// `unnest` returns the rows in the order of the array. A plan that reads from one function cannot change this order.
 impl QueryFragment<Pg> for EnqueueAlikeQuery<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         sql!(

@@ -1,12 +1,12 @@
-//! `finish`: moves jobs out of `running`, many at once, each only if its lease still stands. One statement.
+//! `finish`: moves many jobs out of `running` with one statement, each only if its lease still stands.
 //!
-//! Each job is looked up by its id, in the order of the batch: `offset 0` keeps the planner from turning the loop around,
-//! which it would like to do whenever it has last seen `running` empty. Rows of `running` are never updated, so that
-//! the place found is the row's for as long as it exists.
+//! Each job is looked up by its id, in the order of the batch. `offset 0` keeps the planner from reversing this loop.
+//! It would reverse the loop if its statistics show `running` as empty. Rows of `running` are never updated, so the
+//! `ctid` that was found is valid for as long as the row exists.
 //!
-//! The worker's own finishes pass over rows that somebody has locked ([`FinishUnlockedQuery`]): one locked row would
-//! otherwise hold up all finishes of the process. Inside a handler's transaction the statement waits for the lock: only that
-//! handler waits.
+//! The worker's own finishes pass over rows that another session has locked ([`FinishUnlockedQuery`]). Otherwise one
+//! locked row would delay all finishes of the process. Inside a handler's transaction the statement waits for the lock,
+//! because only that handler waits.
 
 use diesel::QueryResult;
 use diesel::pg::Pg;
@@ -23,25 +23,25 @@ use super::delete::DeleteQuery;
 use super::wake::SOMEBODY_SLEEPS;
 use crate::pg::native::{native_query, seconds, sql};
 
-/// Transitions column by column. The verbs as numbers: 1 completed, 2 cancelled, 3 discarded are the states of
-/// `jobs.finished`; 4 retry, 5 snooze, 6 release go back to `jobs.ready`. A job that snoozes is absolved of its crashes: it
-/// may do so for years.
+/// A batch of transitions, column by column. The verbs are numbers. 1 (completed), 2 (cancelled) and 3 (discarded) are
+/// the states of `jobs.finished`. 4 (retry), 5 (snooze) and 6 (release) move the job back to `jobs.ready`. A snooze
+/// sets the crashes of its job to 0, because a job may snooze for years.
 #[derive(Default)]
 pub(crate) struct FinishQuery<'a> {
     ids: Vec<i64>,
     leases: Vec<i32>,
     workers: Vec<Uuid>,
     verbs: Vec<i16>,
-    /// Seconds from now: the delay of retry and snooze.
+    /// The delay of retry and snooze, in seconds from now.
     delays: Vec<Option<f64>>,
-    /// Seconds from now until the row may be pruned; null for ever, negative not kept at all.
+    /// Seconds from now until the row may be pruned. Null: never. Negative: the row is not kept at all.
     keeps: Vec<Option<f64>>,
     failure_kinds: Vec<Option<&'a str>>,
     messages: Vec<Option<&'a str>>,
 }
 
 impl<'a> FinishQuery<'a> {
-    /// Sorted by id: batches that lock rows in one order cannot deadlock.
+    /// Sorts the batch by id, because batches that lock rows in the same order cannot deadlock.
     pub(crate) fn new(batch: &'a [Finish]) -> Self {
         let mut sorted: Vec<&Finish> = batch.iter().collect();
         sorted.sort_unstable_by_key(|finish| finish.lease.job);
@@ -76,7 +76,7 @@ impl<'a> FinishQuery<'a> {
         self.messages.push(failure.map(|Failure { message, .. }| message.as_str()));
     }
 
-    /// The statement; `lock` is what it does about the rows it is going to delete before it deletes them.
+    /// Writes the statement. `lock` is the locking clause for the rows that it will delete. It may be empty.
     fn walk<'b>(&'b self, lock: &str, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         sql!(
             out,
@@ -126,7 +126,7 @@ impl QueryFragment<Pg> for FinishQuery<'_> {
     }
 }
 
-/// `finish` of the rows that nobody has locked.
+/// `finish` of the rows that no other session has locked.
 pub(crate) struct FinishUnlockedQuery<'a>(pub(crate) FinishQuery<'a>);
 
 impl QueryFragment<Pg> for FinishUnlockedQuery<'_> {
@@ -135,20 +135,21 @@ impl QueryFragment<Pg> for FinishUnlockedQuery<'_> {
     }
 }
 
-/// Moves these jobs out of `running`, with the statements that cost least; the ids of those whose lease stood and whose row
-/// nobody has locked.
+/// Moves these jobs out of `running` with the cheapest statements. Returns the ids of those whose lease stood and whose
+/// row no other session had locked.
 pub(crate) async fn finish(conn: &mut AsyncPgConnection, batch: &[Finish]) -> QueryResult<Vec<i64>> {
     let mut moved = complete(conn, batch).await?;
     if moved.len() < batch.len() {
         let rest: Vec<Finish> = batch.iter().filter(|one| !moved.contains(&one.lease.job.0)).cloned().collect();
-        // One row; but `get_result` answers with it before the statement is committed.
+        // There is only one row, but `get_result` would return it before the statement is committed.
         let rest: Vec<Vec<i64>> = FinishUnlockedQuery(FinishQuery::new(&rest)).load(conn).await?;
         moved.extend(rest.into_iter().flatten());
     }
     Ok(moved)
 }
 
-/// The same inside the transaction of a handler, which waits for its own row.
+/// The same for one job, inside the transaction of its handler. If the row is locked, it waits. Returns `false` if the
+/// lease is lost.
 pub(crate) async fn finish_in(conn: &mut AsyncPgConnection, finish: &[Finish; 1]) -> QueryResult<bool> {
     let moved: Vec<i64> = FinishQuery::new(finish).get_result(conn).await?;
     Ok(!moved.is_empty())
@@ -158,7 +159,7 @@ async fn complete(conn: &mut AsyncPgConnection, batch: &[Finish]) -> QueryResult
     if let Some(complete) = CompleteQuery::new(batch) {
         return complete.complete(conn).await;
     }
-    // One row; but `get_result` answers with it before the statement is committed.
+    // There is only one row, but `get_result` would return it before the statement is committed.
     let moved: Vec<Vec<i64>> = match DeleteQuery::new(batch) {
         Some(delete) => delete.load(conn).await?,
         None => Vec::new(),
@@ -166,6 +167,6 @@ async fn complete(conn: &mut AsyncPgConnection, batch: &[Finish]) -> QueryResult
     Ok(moved.into_iter().flatten().collect())
 }
 
-// One row: five hundred of one column each would cost more than the finishes' own bookkeeping.
+// The ids come as one array in one row. Five hundred rows would cost more than the other work on these finishes.
 native_query!(FinishQuery<'a> -> Array<BigInt>);
 native_query!(FinishUnlockedQuery<'a> -> Array<BigInt>);

@@ -1,4 +1,4 @@
-//! `list`, `show`, `stats`, `workers`: what people look at, read through the view.
+//! `list`, `show`, `stats`, `workers`: the queries of operators. They read jobs through the view.
 
 use std::collections::HashMap;
 
@@ -40,12 +40,12 @@ pub(crate) struct JobRow {
     flags: i32,
 }
 
-/// Counts are not negative: the columns' ranges are the types'.
+/// A count. The ranges of the columns fit into the type. A negative number would become 0.
 fn count(number: i32) -> u16 {
     u16::try_from(number).unwrap_or_default()
 }
 
-/// The view writes no other word.
+/// The view returns only words that can be parsed.
 fn parsed(state: &str) -> JobState {
     state.parse().unwrap_or(JobState::Available)
 }
@@ -113,7 +113,7 @@ pub(crate) async fn list(conn: &mut AsyncPgConnection, filter: &JobFilter) -> Qu
     Ok(rows.into_iter().map(JobRow::into).collect())
 }
 
-/// A job, for [`by_id`].
+/// The query for one job, for [`by_id`].
 #[diesel::dsl::auto_type(no_type_alias)]
 pub(crate) fn one() -> _ {
     let row: AsSelect<JobRow, Pg> = JobRow::as_select();
@@ -121,7 +121,7 @@ pub(crate) fn one() -> _ {
     job::table.filter(job::id.eq(wanted)).select(row)
 }
 
-/// Those of these jobs that exist, each once and in this order, with their failures.
+/// Returns those of these jobs that exist, with their failures. Each job comes once, in the order of `ids`.
 pub(crate) async fn show(
     conn: &mut AsyncPgConnection,
     ids: &[JobId],
@@ -143,7 +143,7 @@ pub(crate) async fn show(
     Ok(shown.collect())
 }
 
-/// Where those of these jobs stand that exist, with their flags.
+/// Returns the state and the flags of those of these jobs that exist.
 pub(crate) async fn standing(conn: &mut AsyncPgConnection, ids: &[i64]) -> QueryResult<Vec<(i64, JobState, i32)>> {
     let one = job::table.filter(job::id.eq(wanted())).select((job::id, job::state, job::flags));
     let rows: Vec<(i64, String, i32)> = by_id(ids, one).load(conn).await?;

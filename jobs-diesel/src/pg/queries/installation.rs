@@ -1,4 +1,5 @@
-//! `installation`, `freeze`, `set_environment`: what holds for the whole database, in one row at most.
+//! `installation`, `freeze`, `set_environment`: values that apply to the whole database. They are stored in at most one
+//! row.
 
 use chrono::{DateTime, Utc};
 use diesel::dsl::{insert_into, now, update};
@@ -33,7 +34,7 @@ pub(crate) async fn installation(conn: &mut AsyncPgConnection) -> QueryResult<In
     Ok(Installation { environment, frozen: frozen_at.map(freeze), standby })
 }
 
-/// Whether it was not frozen before.
+/// Freezes the database. Returns `false` if it was frozen already.
 pub(crate) async fn freeze(conn: &mut AsyncPgConnection, by: &str, reason: &str) -> QueryResult<bool> {
     let frozen = (
         installation::frozen_at.eq(now.into_sql::<Timestamptz>().nullable()),

@@ -1,5 +1,6 @@
-//! `live_queues`: the queues that any job waits in, one index entry each. A worker that serves a thousand queues asks this first,
-//! because each queue that a claim names costs it some microseconds, and mostly nothing waits there. It locks nothing.
+//! `live_queues`: the queues in which any job waits. It reads one index entry per queue. A worker that serves a
+//! thousand queues runs this first, because each queue in a claim costs some microseconds and most of these queues are
+//! empty. It locks no rows.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;

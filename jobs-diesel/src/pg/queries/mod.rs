@@ -1,4 +1,4 @@
-//! One statement per file, named by its verb.
+//! One statement per file. The file has the name of its verb.
 
 pub(crate) mod bench;
 pub(crate) mod by_id;

@@ -1,7 +1,9 @@
-//! `next_due`: how long until the earliest waiting job of the wanted queues and kinds, in seconds. Zero while the claim
-//! limit is reached: then the claim before was refused there, most likely, and the walk would cost what a claim's does.
+//! `next_due`: how long until the earliest waiting job of the wanted queues and kinds is due, in seconds. Returns zero
+//! while the claim limit is reached. Then the limit most likely refused the claim before, too, and this search would
+//! cost as much as that of a claim.
 //!
-//! It looks only so far ahead as its worker is going to sleep: jobs of unknown kinds that are scheduled for later are not walked over.
+//! It searches only as far ahead as its worker is going to sleep. So it does not read jobs of unknown kinds that are
+//! scheduled for later.
 
 use chrono::{DateTime, Utc};
 use diesel::pg::Pg;

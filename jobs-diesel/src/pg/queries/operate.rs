@@ -1,4 +1,5 @@
-//! `retry` and `cancel`: the operator's moves. Like a worker's, each is one statement that moves its rows, and answers their ids.
+//! `retry` and `cancel`: the commands of operators. Like the verbs of a worker, each is one statement that moves its
+//! rows. It returns their ids.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -11,8 +12,8 @@ use super::wake::SOMEBODY_SLEEPS;
 use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};
 
-/// From cancelled, discarded, scheduled or retrying to available now. Crashes start anew: somebody looked at it. One that was
-/// never claimed counts a lease, for it may have failures: see `delete`.
+/// Makes cancelled, discarded and waiting jobs available now. Their crashes become 0, because an operator has looked at
+/// them. Their lease number becomes at least 1, because they may have failures: see `delete`.
 pub(crate) struct RetryQuery {
     pub(crate) ids: Vec<i64>,
 }
@@ -46,7 +47,7 @@ select id from returned where (select count(*) from woken) >= 0"
 
 native_query!(RetryQuery -> BigInt);
 
-/// From available or running to cancelled. A running attempt finds its lease gone.
+/// Cancels waiting and running jobs. The lease of a running attempt is then lost.
 pub(crate) struct CancelQuery {
     ids: Vec<i64>,
     into_cancelled: IntoCancelled,
@@ -80,7 +81,8 @@ select id from ended"
 
 native_query!(CancelQuery -> BigInt);
 
-/// What follows the deletes of `waiting` and `running` by an operator: `ended`, their history, and why.
+/// The part after the deletes of `waiting` and `running` by an operator. It inserts the finished rows (`ended`) and the
+/// reason.
 pub(super) struct IntoCancelled {
     pub(super) keep_seconds: f64,
     pub(super) why: &'static str,

@@ -1,5 +1,5 @@
-//! `prune`: deletes finished jobs whose time has come, with their failures and payloads, at most `limit`; none while
-//! the database is frozen, when somebody may want to see them.
+//! `prune`: deletes finished jobs whose retention is over, with their failures and payloads, at most `limit`. While the
+//! database is frozen it deletes none, because operators may want to see them.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;

@@ -1,9 +1,10 @@
-//! `rescan`: the first waiting job below each of a worker's scan floors, where its claims do not look.
+//! `rescan`: finds the first waiting job below each scan floor of a worker, where its claims do not search.
 //!
-//! It walks over the entries of all jobs that are gone and that no vacuum could remove yet, and over those of unknown kinds, and
-//! may take a while; so it runs beside the claims, one worker at a time. Whoever finds another at it comes back later.
+//! It reads the entries of deleted jobs that vacuum has not removed yet, and those of unknown kinds. That may take
+//! seconds. So it runs in parallel with the claims, in one worker at a time. A worker that finds another worker
+//! rescanning tries again later.
 //!
-//! A row that a claim is about to take may be among what it finds: then the next claim starts a little too far below.
+//! It may find a row that a claim is about to take. Then the next claim starts a little lower than necessary.
 
 use chrono::{DateTime, Utc};
 use diesel::pg::Pg;
@@ -28,7 +29,7 @@ pub(crate) struct RescanQuery<'a> {
 }
 
 impl<'a> RescanQuery<'a> {
-    /// `plan`: its levels.
+    /// `plan` has only levels.
     pub(crate) fn new(claim: &'a Claim, plan: &Plan) -> Self {
         Self {
             queues: plan.scans.iter().map(|scan| claim.wanted[scan.queue].queue.as_ref()).collect(),
@@ -69,7 +70,8 @@ type Row = (Nullable<Text>, Nullable<SmallInt>, Nullable<Timestamptz>, Nullable<
 
 native_query!(RescanQuery<'a> -> Row);
 
-/// One per level that has such a job; one of nulls where none has, and none where another worker looks.
+/// One row per level that has such a job. If no level has one, one row of nulls. If another worker is rescanning, no
+/// row.
 #[derive(Queryable)]
 pub(crate) struct RescanRow {
     queue: Option<String>,

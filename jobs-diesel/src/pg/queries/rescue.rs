@@ -1,14 +1,18 @@
-//! `rescue`: frees the jobs of workers whose lease ran out, in one guarded statement.
+//! `rescue`: frees the jobs of workers whose lease ran out, with one statement.
 //!
-//! The worker's row and its jobs go together, so a worker that comes back finds itself unregistered and its leases
-//! refused. A running row whose worker has no row at all (a claim that raced with the rescue) is freed too.
+//! It deletes the worker's row and its running rows together. So a worker that comes back is not registered any more,
+//! and its leases are refused. It can also free running rows whose worker has no row at all. They arise if a claim runs
+//! at the same time as the rescue of its worker.
 //!
-//! Rows that somebody has locked are passed over, and told of: the next rescue looks for them.
+//! Rows that another session has locked are passed over. The result contains whether there are such rows, and the next
+//! rescue searches for them.
 //!
-//! Nobody is dead whose row only looks old because the database's clock stepped, or because the database stood still while
-//! beats waited for it: the rescuer's own row would look as old, or have changed since the statement was sent.
+//! A worker's row may look too old although the worker is alive, because the database's clock has jumped, or because
+//! the database stood still while heartbeats waited for it. Then the rescuer's own row looks as old, or it has changed
+//! since the statement was sent. In both cases no worker is declared dead.
 //!
-//! Of jobs that were with one worker nobody knows which one killed it: only one that was alone is discarded for crashes.
+//! If a worker had several jobs, it is unknown which of them caused the crash. So a job is discarded for its crashes
+//! only if it was the only job of its worker.
 
 use chrono::{DateTime, Utc};
 use diesel::pg::Pg;
@@ -26,15 +30,18 @@ pub(crate) struct RescueQuery {
     pub(crate) max_crashes: i32,
     pub(crate) quarantined_at: i32,
     pub(crate) keep_seconds: f64,
-    /// Without it the running jobs are looked at only when a worker is dead.
+    /// Whether to free running jobs whose worker has no row. If `false`, the running jobs are read only if a worker is
+    /// dead.
     pub(crate) orphans: bool,
-    /// The worker that rescues, the time of its newest beat, and the most that this may be old, in seconds.
+    /// The worker that rescues.
     pub(crate) worker: Option<Uuid>,
+    /// The time of its newest heartbeat.
     pub(crate) beat: Option<DateTime<Utc>>,
+    /// The greatest age that this heartbeat can have, in seconds.
     pub(crate) age: f64,
 }
 
-/// Running jobs whose worker is dead, or on no list. In front of it goes whether to look for the latter at all.
+/// The condition for running jobs whose worker is dead or has no row. An opening parenthesis and `orphans` precede it.
 const WITHOUT_WORKER: &str = " or exists (select from dead))
           and (r.worker = any(array(select id from dead)) or r.worker <> all(array(select id from jobs.worker)))";
 

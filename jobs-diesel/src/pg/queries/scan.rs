@@ -1,4 +1,5 @@
-//! The part that `claim`, `next_due`, `discover` and `rescan` share: which levels of the wanted queues to look at, and from where.
+//! The part that `claim`, `next_due`, `discover` and `set_apart` share: which levels of the wanted queues they read,
+//! and from which time on. Also the conditions about paused queues and a frozen database.
 
 use chrono::{DateTime, Utc};
 use diesel::pg::Pg;
@@ -12,20 +13,20 @@ use crate::pg::levels::ALL_QUEUES;
 use crate::pg::levels::{Plan, Scan};
 use crate::pg::native::{seconds, sql};
 
-/// Queues an operator has paused give nothing, and nothing does while the database is frozen. The second look does not depend on
-/// the queue and is made once for each statement, in a table of one page.
+/// The condition that the queue is not paused and the database is not frozen. The second part does not depend on the
+/// queue. So it is evaluated once per statement, on a table of one page.
 pub(super) const NOT_PAUSED: &str =
     "not exists (select from jobs.queue paused where paused.name = wanted.queue and paused.paused)
           and not exists (select from jobs.installation where frozen_at is not null)";
 
-/// Whether nobody has frozen the database.
+/// The condition that the database is not frozen.
 pub(super) const NOT_FROZEN: &str = "not exists (select from jobs.installation where frozen_at is not null)";
 
-/// The queues that operators have paused, as one column; with [`ALL_QUEUES`] among them while the database is frozen.
+/// The paused queues, as one array. It contains [`ALL_QUEUES`] while the database is frozen.
 pub(super) const PAUSED: &str = "array(select name from jobs.queue where paused) || array(select ''::text from jobs.installation where frozen_at is not null)";
 
-/// A plan column by column. Each queue names the places of its scans, so that a statement's work grows with their number and not
-/// with the product of queues and scans.
+/// A plan, column by column. Each queue has the range of its scans. So the work of a statement grows with the number of
+/// scans, and not with the product of queues and scans.
 pub(super) struct Scans<'a> {
     pub(super) queues: Queues<'a>,
     hi: Vec<i32>,
@@ -41,7 +42,7 @@ impl<'a> Scans<'a> {
         Self {
             queues: Queues {
                 names: claim.wanted.iter().map(|wanted| wanted.queue.as_ref()).collect(),
-                // Arrays begin at 1.
+                // SQL arrays begin at 1.
                 firsts: plan.of_queue.iter().map(|range| place(range.start + 1)).collect(),
                 lasts: plan.of_queue.iter().map(|range| place(range.end)).collect(),
             },
@@ -71,12 +72,13 @@ impl QueryFragment<Pg> for Queues<'_> {
 }
 
 impl QueryFragment<Pg> for Scans<'_> {
-    /// Writes a `from` item beside `wanted`: `scan` with its floor, and `level` with its priority, best first. A scan of one
-    /// priority is one level; a scan of a gap finds those that occur in it, one index entry each.
+    /// Writes the `from` items after `wanted`: `scan` with its floor, and `level` with its priority, best first. A scan
+    /// of one priority is one level. A scan of a gap finds the levels in it, and reads one index entry for each.
     ///
-    /// The planner takes a series for a thousand rows, an array for ten, and what an equation holds for, as this one does for every
-    /// place, for one in two hundred. With more rows in sight the statement would seem worth compiling behind a pooler, where
-    /// our settings do not arrive, and that takes 300 ms each time.
+    /// The planner estimates a series at a thousand rows, an array at ten, and an equality at one row in two hundred.
+    /// The equality here (`sign(place) = 1`) is true for every place and only lowers the estimate. With a higher
+    /// estimate, a server behind a pooler would compile the statement, because our settings do not arrive there. That
+    /// takes 300 ms each time.
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         sql!(
             out,

@@ -1,5 +1,5 @@
-//! `declare`, `schedules`: what runs by the clock. A row that another session has locked is passed over: to wait for it would hold up
-//! all other schedules.
+//! `declare`, `schedules`: the schedules. A row that another session has locked is passed over. To wait for it would
+//! delay all other schedules.
 
 use chrono::{DateTime, Utc};
 use diesel::dsl::{insert_into, not, now, update};
@@ -10,18 +10,18 @@ use diesel_jobs_core::storage::{DeclaredSchedule, StoredSchedule};
 use crate::flags::FlagsKnown;
 use crate::pg::schema::schedule;
 
-/// Whether each of these is stored as it is declared. One that is not, and whose row somebody has locked, is passed over. What is
-/// stored already is only read.
+/// Stores the declared schedules. Returns whether each of them is stored as declared. A schedule that must be changed
+/// is passed over if another session has locked its row. A schedule that is already stored as declared is only read.
 pub(crate) async fn declare(conn: &mut AsyncPgConnection, declared: &[DeclaredSchedule]) -> QueryResult<bool> {
-    // Owned, because an async closure cannot yet borrow beside the connection and stay `Send`.
+    // A copy, because an async closure that is `Send` cannot yet borrow anything besides the connection.
     let declared = declared.to_vec();
     conn.transaction(async move |conn| {
-        // What a later version declares about a schedule is not this one's to change.
+        // A schedule with an unknown flag was declared by a later version, so this version does not change it.
         let newer = schedule::table.filter(not(FlagsKnown("schedule"))).select(schedule::name);
         let newer: Vec<String> = newer.load(conn).await?;
-        let says = (schedule::name, schedule::expression, schedule::timezone, schedule::catch_up);
-        let stored: Vec<(String, String, String, String)> = schedule::table.select(says).load(conn).await?;
-        let mut all = true;
+        let columns = (schedule::name, schedule::expression, schedule::timezone, schedule::catch_up);
+        let stored: Vec<(String, String, String, String)> = schedule::table.select(columns).load(conn).await?;
+        let mut all_stored = true;
         for one in declared.iter().filter(|one| !newer.contains(&one.name)) {
             let catch_up = one.catch_up.as_str();
             let Some((_, expression, timezone, stored)) = stored.iter().find(|(name, ..)| *name == one.name) else {
@@ -42,11 +42,11 @@ pub(crate) async fn declare(conn: &mut AsyncPgConnection, declared: &[DeclaredSc
             let row = schedule::table.find(&one.name);
             let free = row.select(schedule::name).for_no_key_update().skip_locked();
             if free.first::<String>(conn).await.optional()?.is_none() {
-                all = false;
+                all_stored = false;
                 continue;
             }
             if !is_as_stored {
-                // A changed expression starts now: its ticks of the past were never promised.
+                // A changed expression starts now, so that its earlier ticks are not missed ticks.
                 update(row).set(schedule::last_tick.eq(now)).execute(conn).await?;
             }
             update(row)
@@ -58,7 +58,7 @@ pub(crate) async fn declare(conn: &mut AsyncPgConnection, declared: &[DeclaredSc
                 .execute(conn)
                 .await?;
         }
-        Ok(all)
+        Ok(all_stored)
     })
     .await
 }
@@ -88,7 +88,7 @@ pub(crate) async fn schedules(conn: &mut AsyncPgConnection) -> QueryResult<(Vec<
             kind,
             expression,
             timezone,
-            // The table's check admits no other word.
+            // The check of the table allows only words that can be parsed.
             catch_up: catch_up.parse().unwrap_or_default(),
             last_tick,
             paused,

@@ -1,11 +1,15 @@
-//! `set_apart`: takes rows out of the way that the database refuses to move on, with the reason. Asked for only after a refusal.
+//! `set_apart`: moves rows that block a statement of the worker into `jobs.dead_letter`, with the reason. It runs only
+//! after the database has refused such a statement.
 //!
-//! A row comes to this when its id was given twice (a sequence that was set back, after a logical failover or a restore), or
-//! when somebody wrote values by hand that cannot be counted up or put back. The second of two rows goes, so that neither the
-//! lease nor the history of the first is lost.
+//! A row can block a statement for two reasons. Its id was given twice, because a sequence was set back after a logical
+//! failover or a restore. Or it was written by hand, with numbers that cannot be increased or values that cannot be put
+//! back into `jobs.ready`. Of two waiting rows with one id, the later one is set apart. A waiting row with the id of a
+//! running job is set apart, so that the lease stands. A finished row with the id of a running job is set apart, so
+//! that this job can end.
 //!
-//! Of the waiting rows it looks at those that the refused claim looked at, by the same walk: `jobs.ready` may hold millions. Rows
-//! that another session has locked are passed over, here as there. Running rows are few, and are all looked at.
+//! `jobs.ready` may hold millions of rows. So only those waiting rows are checked that the refused claim read, by the
+//! same search. Rows that another session has locked are passed over, as in the claim. Running rows are few, and all of
+//! them are checked.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -18,7 +22,8 @@ use crate::flags::FlagsKnown;
 use crate::pg::levels::Plan;
 use crate::pg::native::{native_query, sql};
 
-/// What follows the rows of `jobs.ready` that a claim looked at: those that no claim can move to `jobs.running` go.
+/// The part after the rows of `jobs.ready` that a claim read (`looked`). It sets apart those that no claim can move to
+/// `jobs.running`.
 const WAITING_GO: &str = "), culprit as materialized (
     select looked.ctid as place, case
         when attempt = 32767 or lease = 2147483647 then 'its attempts or leases cannot be counted up any more'
@@ -34,7 +39,7 @@ const WAITING_GO: &str = "), culprit as materialized (
 )
 select id, kind, reason from gone";
 
-/// Waiting rows that this claim cannot move to `jobs.running`.
+/// Sets apart waiting rows that this claim cannot move to `jobs.running`.
 pub(crate) struct SetWaitingApart<'a> {
     totals: Vec<i64>,
     kinds: &'a [String],
@@ -82,7 +87,7 @@ impl QueryFragment<Pg> for SetWaitingApart<'_> {
 
 native_query!(SetWaitingApart<'a> -> (BigInt, Text, Text));
 
-/// The same for those that [`claim_quarantined`](super::claim_quarantined) looks at.
+/// The same for the rows that [`claim_quarantined`](super::claim_quarantined) reads.
 pub(crate) struct SetQuarantinedApart {
     quarantined_at: i32,
 }
@@ -108,7 +113,8 @@ impl QueryFragment<Pg> for SetQuarantinedApart {
 
 native_query!(SetQuarantinedApart -> (BigInt, Text, Text));
 
-/// History that has the id of a running job, which could not end: the older of the two goes.
+/// Sets apart finished rows with the id of a running job, because this job could not end. The finished row is the older
+/// one of the two.
 pub(crate) struct SetFinishedApart;
 
 impl QueryFragment<Pg> for SetFinishedApart {
@@ -129,8 +135,8 @@ select id, kind, reason from gone"
 
 native_query!(SetFinishedApart -> (BigInt, Text, Text));
 
-/// Running rows that no finish and no rescue can put back to `jobs.ready`, because of its constraints, its trigger or the
-/// notification. No claim makes such a row.
+/// Sets apart running rows that neither a finish nor a rescue can put back into `jobs.ready`, because of its
+/// constraints, its trigger or the notification. No claim makes such a row.
 pub(crate) struct SetRunningApart;
 
 impl QueryFragment<Pg> for SetRunningApart {

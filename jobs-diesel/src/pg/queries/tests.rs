@@ -1,4 +1,4 @@
-//! The native statements as the server gets them, and that it prepares each only once.
+//! Compares the native statements with their reviewed texts, and tests that each is prepared only once.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ fn plan() -> Plan {
     Plan { scans: vec![scan], of_queue: vec![0..1, 0..1], lag: Duration::from_secs(1) }
 }
 
-/// Of one level and the gap above it.
+/// A plan of one level and the gap above it.
 fn plan_for_few() -> Plan {
     let scan = |hi, floor| Scan { queue: 0, hi, lo: 0, floor, go_on: None, thorough: false };
     let scans = vec![scan(40_000, None), scan(0, Some(DateTime::UNIX_EPOCH))];
@@ -80,7 +80,7 @@ fn the_native_statements_are_the_reviewed_ones() {
     insta::assert_snapshot!("complete", text(&complete));
     insta::assert_snapshot!("completed", text(&CompletedQuery(&complete, 1)));
     insta::assert_snapshot!("delete", text(&DeleteQuery::new(&completion(1, Keep::Nothing)).unwrap()));
-    // The names are made of the texts.
+    // The names of the prepared statements contain hashes of the texts. They are left out.
     let names_cut = |line: &str| line.split_once(" (bigint").map_or(line, |(_, rest)| rest).to_owned() + "\n";
     insta::assert_snapshot!("complete_in", prepare().lines().map(names_cut).collect::<String>());
     insta::assert_snapshot!("enqueue", text(&EnqueueQuery::new(&job)));

@@ -1,4 +1,5 @@
-//! `thaw`: ends a freeze, and wakes whoever sleeps, for what was enqueued meanwhile has woken them in vain.
+//! `thaw`: ends a freeze, and notifies the idle workers of all queues. Enqueues during the freeze have notified them,
+//! too, but they could not claim.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;

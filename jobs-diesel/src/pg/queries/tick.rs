@@ -1,5 +1,6 @@
-//! `tick`: enqueues the jobs of a schedule's tick. The lock on a row whose `last_tick` is as it was read elects the one worker that does;
-//! there is no leader. A row that another session has locked is passed over.
+//! `tick`: enqueues the jobs of a schedule's tick. One worker does this: the one that locks the row while `last_tick`
+//! still has the value that the worker has read. There is no leader. A row that another session has locked is passed
+//! over.
 
 use chrono::{DateTime, Utc};
 use diesel::dsl::{sql, update};
@@ -25,8 +26,8 @@ pub(crate) async fn tick(
         let row = schedule::table.find(&stored.name);
         let guard = row.filter(schedule::last_tick.eq(stored.last_tick)).filter(schedule::paused.eq(false));
         let guard = guard.filter(sql::<Bool>(NOT_FROZEN)).filter(FlagsKnown("schedule"));
-        let won = guard.select(schedule::name).for_no_key_update().skip_locked();
-        if won.first::<String>(conn).await.optional()?.is_none() {
+        let locked = guard.select(schedule::name).for_no_key_update().skip_locked();
+        if locked.first::<String>(conn).await.optional()?.is_none() {
             return Ok(false);
         }
         update(row).set(schedule::last_tick.eq(last_tick)).execute(conn).await?;

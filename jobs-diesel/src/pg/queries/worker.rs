@@ -14,7 +14,7 @@ use crate::pg::schema::worker;
 
 diesel::alias!(worker as own: Own);
 
-/// What the table admits.
+/// The longest lease that the table allows.
 const LONGEST_LEASE: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 pub(crate) async fn register(conn: &mut AsyncPgConnection, info: &WorkerInfo) -> QueryResult<()> {
@@ -40,12 +40,13 @@ pub(crate) async fn deregister(conn: &mut AsyncPgConnection, id: WorkerId) -> Qu
     Ok(())
 }
 
-/// `false`: another session has locked the row. The fetcher asks, and is not to wait.
+/// Stores whether the worker is idle. Returns `false` if another session has locked the row. The fetcher calls this and
+/// must not wait.
 pub(crate) async fn set_idle(conn: &mut AsyncPgConnection, id: WorkerId, idle: bool) -> QueryResult<bool> {
     let free = own.filter(own.field(worker::id).eq(id.0)).select(own.field(worker::id));
     let free = array::<SqlUuid, _>(free.for_no_key_update().skip_locked());
     let set = update(worker::table.filter(worker::id.eq_any(free))).set(worker::idle.eq(idle)).execute(conn).await?;
-    // A worker that was declared dead has no row.
+    // A worker that was declared dead has no row. Then there is no locked row, and this returns `true`.
     Ok(set > 0 || !select(exists(worker::table.find(id.0))).get_result(conn).await?)
 }
 

@@ -1,5 +1,5 @@
-//! The stream that renames: what is written to it is cut into the protocol's messages, and those that hold SQL are
-//! rewritten. What is read passes as it is.
+//! The stream that renames the schema. It splits what is written to it into messages of the protocol, and rewrites
+//! those that hold SQL. What is read passes unchanged.
 
 use std::io;
 use std::pin::Pin;
@@ -10,10 +10,10 @@ use tokio_postgres::tls::{ChannelBinding, TlsStream};
 
 use super::{ORIGINAL, SCHEMA};
 
-/// A socket of either kind.
+/// A TCP socket or a Unix socket.
 pub(super) struct Socket(Box<dyn Wire>);
 
-/// What a socket can do.
+/// The traits of a socket.
 trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<W: AsyncRead + AsyncWrite + Unpin + Send> Wire for W {}
 
@@ -43,10 +43,10 @@ impl AsyncWrite for Socket {
     }
 }
 
-/// TLS around the socket, renaming around that.
+/// Makes TLS connections inside of the stream that renames.
 pub(super) struct RenamingTls<T>(pub(super) T);
 
-/// A stream to a server that renames the schema in the SQL it carries.
+/// A stream to a server. It renames the schema in the SQL that is written to it.
 pub(super) struct Renaming<S> {
     inner: S,
     messages: Messages,
@@ -59,7 +59,7 @@ impl<S> Renaming<S> {
 }
 
 impl<S: AsyncWrite + Unpin> Renaming<S> {
-    /// Writes what is ready.
+    /// Writes the complete messages to the inner stream.
     fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.messages.written < self.messages.ready.len() {
             let rest = &self.messages.ready[self.messages.written..];
@@ -78,7 +78,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Renaming<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         ready!(self.poll_drain(cx))?;
         self.messages.take(bytes);
-        // Taken is taken, whether or not the socket has room for it now: the flush that follows waits for it.
+        // All bytes were taken, whether or not the socket has room for them now. The flush that follows waits for it.
         match self.poll_drain(cx) {
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             _ => Poll::Ready(Ok(bytes.len())),
@@ -108,15 +108,16 @@ impl<S: TlsStream + Unpin> TlsStream for Renaming<S> {
     }
 }
 
-/// Bytes on their way to the server.
+/// Bytes that are not yet written to the server.
 #[derive(Default)]
 struct Messages {
-    /// The first message has no tag before its length.
+    /// Whether the first message is complete. The first message has no tag before its length.
     begun: bool,
-    /// The beginning of a message whose end is not here yet.
+    /// The beginning of a message whose end was not written yet.
     partial: Vec<u8>,
-    /// Whole messages, of which so many bytes have gone.
+    /// Complete messages.
     ready: Vec<u8>,
+    /// How many bytes of the complete messages are already written.
     written: usize,
 }
 
@@ -127,11 +128,11 @@ impl Messages {
         while let Some(length) = self.whole(at) {
             let message = &self.partial[at..at + length];
             match message[0] {
-                // Parse, Query.
+                // The messages Parse and Query.
                 tag @ (b'P' | b'Q') if self.begun => {
                     let body = renamed(&message[5..]);
                     self.ready.push(tag);
-                    // A length counts itself.
+                    // The length includes the length field itself.
                     self.ready.extend_from_slice(&u32::try_from(body.len() + 4).unwrap_or(u32::MAX).to_be_bytes());
                     self.ready.extend_from_slice(&body);
                 }
@@ -143,7 +144,7 @@ impl Messages {
         self.partial.drain(..at);
     }
 
-    /// The length of the message that begins at `at`, if all of it is here.
+    /// The length of the message that begins at `at`. `None` if its end was not written yet.
     fn whole(&self, at: usize) -> Option<usize> {
         let tag = usize::from(self.begun);
         let field = self.partial.get(at + tag..at + tag + 4)?;
@@ -152,10 +153,11 @@ impl Messages {
     }
 }
 
-/// The text with the schema renamed: each word that is the name. Binds are not in it; they travel apart.
+/// Returns the text with the schema renamed. A word is renamed if it is exactly the name. Binds are not in the text,
+/// because other messages carry them.
 fn renamed(text: &[u8]) -> Vec<u8> {
     let name = ORIGINAL.as_bytes();
-    // To PostgreSQL every byte beyond ASCII is a letter.
+    // For PostgreSQL every byte beyond ASCII is a letter.
     let in_a_word =
         |byte: Option<&u8>| byte.is_some_and(|b| b.is_ascii_alphanumeric() || b"_$".contains(b) || !b.is_ascii());
     let mut out = Vec::with_capacity(text.len() + 256);

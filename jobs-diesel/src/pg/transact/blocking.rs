@@ -1,4 +1,5 @@
-//! The same on threads. A blocking function cannot be stopped: an abort settles at once that nothing will be committed.
+//! The same for blocking handlers, on threads. A blocking function cannot be stopped. So an abort decides at once that
+//! nothing will be committed.
 
 use std::sync::Arc;
 
@@ -20,18 +21,18 @@ use crate::pg::queries::finish::FinishQuery;
 use crate::pg::sessions::Sessions;
 use crate::pg::{CHECKOUT_LIMIT, PgStorage, settings, unavailable};
 
-/// What a server says unasked when it ends a connection, libpq keeps to itself.
+/// This text is used because libpq does not return the message that a server sends when it ends a connection.
 const CLOSED: &str = "the server ended the connection, and its log says why \
     (an idle_in_transaction_session_timeout, for example, or an administrator)";
 
 pub(crate) type BlockingPool = Pool<Manager>;
 
-/// Opens libpq's connections.
+/// Opens connections of libpq.
 #[derive(Clone)]
 pub(crate) struct Manager(Arc<Connector>);
 
 impl std::fmt::Debug for Manager {
-    // It holds the password.
+    // The connector holds the password.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Manager").finish_non_exhaustive()
     }
@@ -65,8 +66,9 @@ impl ManageConnection for Manager {
     }
 }
 
-/// Connects when the first job asks. A connection that was closed meanwhile is found by its first statement, which is ours:
-/// asking each before would be a round trip for every job.
+/// The pool of connections for blocking handlers. It connects when the first job needs a connection. If a connection
+/// was closed meanwhile, its first statement fails. This is our `BEGIN`, before the handler. A test of each connection
+/// before that would cost every job a round trip.
 pub(crate) fn blocking_pool(connector: Arc<Connector>, size: usize) -> BlockingPool {
     Pool::builder()
         .max_size(u32::try_from(size).unwrap_or(u32::MAX))
@@ -91,19 +93,19 @@ pub(super) async fn transact(
     }
     let (pool, begin, connector) = (storage.blocking.clone(), super::begin(storage, lease), storage.connector.clone());
     let commit_decision = Arc::new(CommitDecision::default());
-    let settled = commit_decision.clone();
+    let decision = commit_decision.clone();
     let attempt = move || {
         for _ in 0..connections(pool.max_size() as usize) {
             let mut conn = match pool.get() {
                 Ok(conn) => conn,
                 Err(error) => return Transacted::NotBegun(unavailable(error)),
             };
-            // The wait may have taken longer than the attempt had.
-            if settled.is_aborted() {
+            // The attempt may have been aborted while it waited for a connection.
+            if decision.is_aborted() {
                 return Transacted::Aborted;
             }
-            match run(&mut conn, &begin, connector.sessions(), lease, &body, &settled) {
-                // It does not go back to the pool.
+            match run(&mut conn, &begin, connector.sessions(), lease, &body, &decision) {
+                // This keeps the connection out of the pool.
                 Err(Rollback::NotBegun(error)) if is_closed(&error) => {
                     AnsiTransactionManager::transaction_manager_status_mut(&mut *conn).set_in_error();
                 }
@@ -141,9 +143,9 @@ fn run(
         Err(error) => Err(Rollback::Handler(error)),
     };
     let Err(rollback) = ended else { return ended };
-    // One that fails breaks the connection, which then does not go back to its pool.
+    // If the rollback fails, the connection is broken and does not go back to its pool.
     let rolled_back = AnsiTransactionManager::rollback_transaction(conn);
-    // After a failed commit libpq knows that none is left.
+    // After a failed commit libpq reports that no transaction is open.
     let is_rolled_back = matches!(rolled_back, Ok(()) | Err(DieselError::NotInTransaction));
     Err(match rollback {
         Rollback::Handler(error) if rolled_back.is_err_and(|error| is_closed(&error)) => {
@@ -153,7 +155,7 @@ fn run(
     })
 }
 
-/// Finishes the job and commits, unless it was settled meanwhile that nothing is committed.
+/// Finishes the job and commits, unless an abort has decided meanwhile that nothing is committed.
 fn end(
     conn: &mut PgConnection,
     sessions: &Sessions,
@@ -169,7 +171,7 @@ fn end(
             return Err(Rollback::Aborted);
         }
         crash_soon("blocking-transaction-commit");
-        // Diesel sees that the transaction has ended: libpq tells.
+        // Diesel learns from libpq that the transaction has ended.
         return conn.batch_execute(&message).map_err(|error| refused(sessions, error));
     }
     conn.batch_execute(UNLIMITED).map_err(|error| refused(sessions, error))?;

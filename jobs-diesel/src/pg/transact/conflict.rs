@@ -1,9 +1,9 @@
-//! Which failures mean that only another transaction was in the way, so that the same may succeed at once.
+//! Which errors are conflicts with another transaction. After such an error the same attempt may succeed at once.
 
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
 use diesel_jobs_core::JobError;
 
-/// Diesel tells all but the first only by their texts, which are the server's own, in the C locale.
+/// Parts of the server's messages, in the C locale. Diesel has an error kind only for the first of these conflicts.
 const TEXTS: [(&str, &str); 4] = [
     ("could not serialize access", SERIALIZATION),
     ("deadlock detected", "a deadlock (40P01)"),
@@ -17,7 +17,7 @@ fn told_by(text: &str) -> Option<&'static str> {
     TEXTS.iter().find(|(part, _)| text.contains(part)).map(|(_, what)| *what)
 }
 
-/// Of a statement of our own.
+/// The conflict that made one of our own statements fail. `None` if the error is not a conflict.
 pub(super) fn of_statement(error: &DieselError) -> Option<&'static str> {
     match error {
         DieselError::DatabaseError(DatabaseErrorKind::SerializationFailure, _) => Some(SERIALIZATION),
@@ -27,14 +27,15 @@ pub(super) fn of_statement(error: &DieselError) -> Option<&'static str> {
     }
 }
 
-/// Of a handler: what it returned because a statement of its own failed. One that says itself what should follow has decided.
+/// The conflict that made a statement of a handler fail, if the handler returned that error. `None` if the error is not
+/// a conflict, or if the handler has decided itself what should follow.
 pub(super) fn of_handler(error: &JobError) -> Option<&'static str> {
     if error.has_a_word() {
         return None;
     }
     error.causes().find_map(|cause| match cause.downcast_ref::<DieselError>() {
         Some(error) => of_statement(error),
-        // An error that stands for Diesel's hides it, and repeats its text.
+        // A transparent error hides Diesel's error, but repeats its text.
         None => told_by(&cause.to_string()),
     })
 }

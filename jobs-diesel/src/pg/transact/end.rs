@@ -1,11 +1,12 @@
 //! The end of a handler's transaction.
 //!
-//! Mostly it is one message: `set local ..; execute complete_in ..; COMMIT`. The server carries it out in order and leaves
-//! off at the first error, so that nothing is committed without the finish, and the finish fails if the lease is gone. Two
-//! statements sent one after the other without waiting (pipelined) would leave their order to the client's inner workings.
+//! Usually it is one message: `set local ..; execute complete_in ..; COMMIT`. The server executes it in order and stops
+//! at the first error. So nothing is committed without the finish, and the finish fails if the lease is lost. If two
+//! statements were sent one after the other without waiting (pipelined), their order would depend on the implementation
+//! of the client.
 //!
-//! Where one message fails it is open which of its statements did. Whether anything was committed is not: a server that is there
-//! to answer with an error, and then takes the `ROLLBACK`, has committed nothing.
+//! If the message fails, it is unknown which of its statements failed. But it is known whether anything was committed:
+//! a server that answers with an error, and then accepts the `ROLLBACK`, has committed nothing.
 
 use diesel::result::Error as DieselError;
 use diesel_async::TransactionManager as _;
@@ -18,19 +19,21 @@ use crate::pg::queries::complete_in::{self, CompleteIn};
 use crate::pg::queries::finish;
 use crate::pg::sessions::Sessions;
 
-/// PostgreSQL takes nothing more from a transaction after an error, so nothing of the handler's could be committed.
+/// After an error PostgreSQL accepts no more statements in a transaction, so nothing of the handler's could be
+/// committed.
 const SWALLOWED: &str = "the handler went on after a statement failed in its transaction, so everything was rolled back; \
     return the error, or run what may fail inside `conn.transaction(..)`, which makes a savepoint";
 
-/// A future of `conn.transaction(..)` that was dropped half-way leaves its savepoint.
+/// If a future of `conn.transaction(..)` is dropped before its end, its savepoint stays open.
 const LEFT_OPEN: &str = "the handler left a transaction of its own open inside its job's, so everything was rolled back; \
     await `conn.transaction(..)` to its end, and put no `timeout` or `select!` around it";
 
-/// The application's limits are for its own statements. Nothing waits here but for whoever takes the lease away.
+/// The application's time limits are for its own statements. Our statements wait only for a session that takes the
+/// lease away.
 pub(super) const UNLIMITED: &str = "set local statement_timeout = 0; set local lock_timeout = 0";
 
-/// The whole end of it in one message, if the job is completed. What the planner is told is for our statement alone: triggers of the
-/// application may have waited for the commit.
+/// Returns the whole end of the transaction as one message. `None` if the job is not completed. `enable_seqscan` is off
+/// for our statement only, because triggers of the application may run at the commit.
 pub(super) fn message(sessions: &Sessions, lease: Lease, transition: &Transition) -> Option<String> {
     let complete = CompleteIn::new(lease, transition)?;
     let complete = if sessions.are_kept() { complete.prepared() } else { complete.in_full() };
@@ -52,7 +55,7 @@ pub(super) async fn end(
     if let Some(message) = message(sessions, lease, transition) {
         crash_soon("transaction-commit");
         conn.batch_execute(&message).await.map_err(|error| refused(sessions, error))?;
-        // No transaction is open any more, and Diesel did not see it end.
+        // No transaction is open any more, but Diesel did not see its end.
         *conn.transaction_state() = AnsiTransactionManager::default();
         return Ok(());
     }
@@ -65,8 +68,7 @@ pub(super) async fn end(
     AnsiTransactionManager::commit_transaction(conn).await.map_err(Rollback::Database)
 }
 
-/// Whether the transaction that is about to be committed is the one that was begun for the handler. A `COMMIT` would also commit what
-/// is in a savepoint that nobody released.
+/// Fails if the handler has left a savepoint open. A `COMMIT` would also commit what was done in that savepoint.
 pub(super) fn is_outermost(depth: diesel::QueryResult<Option<std::num::NonZeroU32>>) -> Result<(), Rollback> {
     match depth.map_err(Rollback::Database)? {
         Some(depth) if depth.get() > 1 => Err(Rollback::Handler(JobError::msg(LEFT_OPEN))),
@@ -74,7 +76,8 @@ pub(super) fn is_outermost(depth: diesel::QueryResult<Option<std::num::NonZeroU3
     }
 }
 
-/// Why the end was refused. The error behind an aborted transaction was the handler's: these are our first words after it.
+/// Why the end was refused. If the transaction is already aborted, a statement of the handler caused that, because this
+/// is our first statement after the handler.
 pub(super) fn refused(sessions: &Sessions, error: DieselError) -> Rollback {
     let DieselError::DatabaseError(_, info) = &error else { return Rollback::Database(error) };
     let message = info.message();

@@ -1,4 +1,5 @@
-//! The end of a transaction, in both of its forms: as prepared statements, and in full where sessions are not kept.
+//! Tests the end of a transaction in both forms: with prepared statements, and with the full text if sessions are not
+//! kept.
 
 use std::any::TypeId;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use crate::pg::tests::{database, url};
 
 const KEEPS: [Keep; 3] = [Keep::Forever, Keep::For(Duration::from_secs(60)), Keep::Nothing];
 
-/// Runs a handler that writes its session's number.
+/// Runs a handler that stores the id of its server process.
 async fn transact(storage: &PgStorage, lease: Lease, keep: Keep) -> Transacted {
     let body = Body::Async(Arc::new(move |conn| {
         Box::pin(async move {
@@ -41,7 +42,7 @@ async fn number(conn: &mut AsyncPgConnection, sql: &str) -> i64 {
     diesel::select(diesel::dsl::sql::<BigInt>(&format!("({sql})"))).get_result(conn).await.unwrap()
 }
 
-/// A storage whose sessions are kept, and then the same as if they were not.
+/// Runs the test on a storage whose sessions are kept, and then again as if they were not kept.
 async fn in_both_forms(setup: &str, test: impl AsyncFn(&PgStorage, &mut AsyncPgConnection)) {
     let (mut admin, name, storage) = database().await;
     let mut conn = storage.connector.connect().await.unwrap();
@@ -91,10 +92,11 @@ async fn a_lost_lease_commits_nothing_and_leaves_its_session_usable() {
     .await;
 }
 
-/// It is planned once, when the table looks empty, and runs when it no longer is.
+/// The statement is planned once, when the table looks empty, and it runs when the table is no longer empty.
 #[tokio::test]
 async fn the_finish_reads_no_whole_table_and_the_commit_is_the_applications() {
-    // What waits for the commit sees what the transaction has done, and how it would be planned itself.
+    // The deferred trigger runs at the commit. It stores the sequential scans of this transaction and the value of
+    // `enable_seqscan`.
     let setup = "create table effect (session bigint); create table seen (scans bigint, seqscan text);
         create function see() returns trigger language plpgsql as $$ begin
             insert into seen select seq_scan, current_setting('enable_seqscan') from pg_stat_xact_all_tables
@@ -118,9 +120,10 @@ async fn the_finish_reads_no_whole_table_and_the_commit_is_the_applications() {
     .await;
 }
 
-/// The server ends sessions that rest for 100 ms, and this program is slow at the beginning of each job: a connection is
-/// closed while it is set up, or before its transaction begins. A job's first three pauses have a few milliseconds between
-/// them, as many as it has jobs before it. Later pauses have a second between them, because a busy machine may need that.
+/// The server ends sessions that are idle for 100 ms, and this program is slow at the beginning of each job. So a
+/// connection is closed while it is set up, or before its transaction begins. Between a job's first three pauses there
+/// are as many milliseconds as the number of the job. Between later pauses there is a second, because a busy machine
+/// may need that.
 #[tokio::test]
 async fn connections_that_are_closed_at_once_are_opened_again() {
     let (mut admin, name, storage) = database().await;

@@ -1,16 +1,16 @@
-//! `worker bench`: what only its measurements need.
+//! Statements that only `worker bench` needs.
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;
 use diesel::sql_types::Text;
 
-/// A table to commit to.
+/// Creates the table that [`COMMIT`] writes to.
 pub(crate) const PREPARE: &str = "create table jobs_bench_committed (number integer) strict";
 
-/// As cheap as an answer can be.
+/// The cheapest statement that returns a row.
 pub(crate) const NOTHING: &str = "select 1";
 
-/// A commit of one row.
+/// Inserts one row. Outside of a transaction this is one commit.
 pub(crate) const COMMIT: &str = "insert into jobs_bench_committed values (1)";
 
 #[derive(QueryableByName)]

@@ -1,5 +1,5 @@
-//! `claim`: leases the best due jobs of the wanted queues. The caller's transaction has the write lock, so nobody else
-//! claims between one level and the next.
+//! `claim`: leases the best due jobs of the wanted queues. The caller's transaction holds the write lock, so no other
+//! worker claims between two levels.
 
 use std::cmp::Reverse;
 
@@ -31,7 +31,7 @@ pub(crate) fn claim(conn: &mut SqliteConnection, claim: &Claim) -> QueryResult<V
         let (mut slots, mut prefetch) = (*slots, *prefetch);
         levels::walk(conn, queue, |conn, priority| {
             let mut rows = claim_level(conn, claim, queue, priority, slots + prefetch)?;
-            // `returning` promises no order.
+            // `returning` does not guarantee an order.
             rows.sort_unstable_by_key(|row| (row.run_at.0, row.id));
             if let Some(place) = rows.iter().position(ClaimedRow::is_at_risk) {
                 let beyond = rows.split_off(place.max(slots).min(rows.len()));
@@ -74,7 +74,8 @@ fn claim_level(
         .get_results(conn)
 }
 
-/// Leases the best due quarantined job, unless enough workers have one and have not had it for long.
+/// Leases the best due quarantined job. Returns `None` if there is none, or if enough quarantined jobs are running that
+/// were claimed within [`QUARANTINED_COUNTS`].
 pub(crate) fn claim_quarantined(conn: &mut SqliteConnection, claim: &Claim) -> QueryResult<Option<ClaimedJob>> {
     let quarantined_at = i32::from(claim.quarantined_at);
     let running = jobs_job::table
@@ -95,7 +96,7 @@ pub(crate) fn claim_quarantined(conn: &mut SqliteConnection, claim: &Claim) -> Q
     }
     let best = READY
         .filter(READY.field(jobs_job::state).eq(AVAILABLE))
-        // As a bind it would not be the condition of the index.
+        // A literal, because with a bind SQLite could not use the partial index.
         .filter(sql::<Bool>("ready.crashes > 0"))
         .filter(READY.field(jobs_job::crashes).ge(quarantined_at))
         .filter(READY.field(jobs_job::run_at).le(Now))
@@ -113,7 +114,7 @@ pub(crate) fn claim_quarantined(conn: &mut SqliteConnection, claim: &Claim) -> Q
     Ok(claimed.map(|row| row.into_job(claim.worker)))
 }
 
-/// What a claim makes of a job.
+/// The values that a claim sets.
 #[diesel::dsl::auto_type(no_type_alias)]
 fn leased(worker: WorkerId) -> _ {
     let (state, worker): (Literal, Worker) = (RUNNING, Worker(worker));
@@ -126,7 +127,8 @@ fn leased(worker: WorkerId) -> _ {
     )
 }
 
-/// As they were before this transaction, in which nobody else has seen them.
+/// Restores these rows to their state before the claim. The transaction is still open, so no other session has seen the
+/// claim.
 fn put_back(conn: &mut SqliteConnection, rows: &[ClaimedRow]) -> QueryResult<usize> {
     diesel::update(jobs_job::table.filter(jobs_job::id.eq_any(rows.iter().map(|row| row.id))))
         .set((
@@ -157,7 +159,8 @@ struct ClaimedRow {
 }
 
 impl ClaimedRow {
-    /// Whether one more crash would end it: then it must not be claimed ahead ([`Wanted::ahead`]).
+    /// Whether the job must not be [prefetched](Wanted::prefetch): one crash of the worker would discard it, or it was
+    /// in a crash before.
     fn is_at_risk(&self) -> bool {
         self.crashes > 0 || self.attempt >= self.max_attempts
     }
@@ -173,7 +176,7 @@ impl ClaimedRow {
             max_attempts: count(self.max_attempts),
             run_at: self.run_at.0,
             enqueued_at: self.enqueued_at.0,
-            // Set by the very statement that returned the row.
+            // The statement that returned the row has set this column.
             claimed_at: self.claimed_at.unwrap_or(self.run_at).0,
         }
     }

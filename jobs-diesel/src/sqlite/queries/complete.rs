@@ -1,4 +1,5 @@
-//! `complete`: ends jobs well, many with one statement. Finishes one by one cost more than the handlers of short jobs do.
+//! `complete`: completes many jobs with one statement. To finish them one by one costs more than the handlers of short
+//! jobs.
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;
@@ -9,23 +10,24 @@ use crate::sqlite::queries::failures;
 use crate::sqlite::time::{NOW, micros};
 use crate::sqlite::types::Worker;
 
-/// What completions have in common that one statement can write.
+/// What completions must have in common for one statement.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Alike {
     pub(crate) worker: WorkerId,
-    /// The lease's number: 1 for nearly all.
+    /// The lease number. It is 1 for nearly all jobs.
     pub(crate) number: i32,
     pub(crate) keep: Keep,
 }
 
-/// The jobs among these whose lease stands; they are completed now, and kept or deleted as asked.
+/// Completes those of these jobs whose lease stands, and keeps or deletes their rows as `alike.keep` says. Returns
+/// these jobs.
 pub(crate) fn complete(conn: &mut SqliteConnection, alike: Alike, jobs: &[JobId]) -> QueryResult<Vec<JobId>> {
     #[derive(QueryableByName)]
     struct Moved {
         #[diesel(sql_type = BigInt)]
         id: i64,
     }
-    // The plus keeps the index on `worker` out of it: each job is found by its id.
+    // The `+` keeps SQLite from using the index on `worker`. So each job is found by its id.
     let held = "where id in (select value from json_each(?1)) and lease = ?2 and +worker = ?3 and state = 'running' returning id";
     let list: Vec<String> = jobs.iter().map(ToString::to_string).collect();
     let bound = |statement| {
@@ -40,8 +42,8 @@ pub(crate) fn complete(conn: &mut SqliteConnection, alike: Alike, jobs: &[JobId]
         Keep::Nothing => {
             let deleted: Vec<Moved> = bound(format!("delete from jobs_job {held}")).load(conn)?;
             let deleted: Vec<i64> = deleted.into_iter().map(|job| job.id).collect();
-            // There are failures only from a job's second lease on: what records one ends a lease, or is a `cancel`,
-            // after which only `retry` brings the job back, and counts a lease for it.
+            // A job has no failures during its first lease. A failure is recorded when a lease ends, or by a `cancel`.
+            // After a `cancel`, only `retry` makes the job available again, and `retry` counts a lease for it.
             if alike.number > 1 {
                 failures::forget(conn, &deleted)?;
             }

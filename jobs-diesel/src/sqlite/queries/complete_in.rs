@@ -1,5 +1,5 @@
-//! `complete_in`: the fenced completion inside a handler's own transaction. Statements only: sync and async connections run
-//! them.
+//! `complete_in`: completes a job inside the handler's own transaction, if its lease stands. This file has only the
+//! statements, because both sync and async connections run them.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use crate::sqlite::queries::finish::held;
 use crate::sqlite::schema::{jobs_job, jobs_job_error};
 use crate::sqlite::time::{Now, after};
 
-/// What becomes of the row of a completed job.
+/// What happens to the row of a completed job.
 pub(crate) enum Row {
-    /// It goes, and its failures with it.
+    /// It is deleted together with its failures.
     Goes,
-    /// It stays, for this long or until somebody deletes it.
+    /// It is kept for this long. `None`: the pruner never deletes it.
     Stays(Option<Duration>),
 }
 
@@ -31,7 +31,7 @@ impl Row {
     }
 }
 
-/// Moves the job to `completed` if the lease stands: one row, or none.
+/// Moves the job to `completed` if the lease stands. Changes one row or none.
 pub(crate) fn complete(lease: Lease, keep: Option<Duration>) -> impl QueryFragment<Sqlite> + QueryId + Send {
     diesel::update(held(lease)).set((
         jobs_job::state.eq(literal(JobState::Completed)),
@@ -40,12 +40,12 @@ pub(crate) fn complete(lease: Lease, keep: Option<Duration>) -> impl QueryFragme
     ))
 }
 
-/// Deletes the job if the lease stands: one row, or none.
+/// Deletes the job if the lease stands. Deletes one row or none.
 pub(crate) fn delete(lease: Lease) -> impl QueryFragment<Sqlite> + QueryId + Send {
     diesel::delete(held(lease))
 }
 
-/// Deletes the failures of a job that is gone.
+/// Deletes the failures of a deleted job.
 pub(crate) fn forget(lease: Lease) -> impl QueryFragment<Sqlite> + QueryId + Send {
     diesel::delete(jobs_job_error::table.filter(jobs_job_error::job_id.eq(lease.job.0)))
 }

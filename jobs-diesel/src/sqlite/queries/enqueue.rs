@@ -1,5 +1,5 @@
-//! `enqueue`: many rows, one statement. Native, because Diesel sends a list of rows to SQLite row by row; columns and
-//! binds are typed all the same. It runs on any connection, sync or async.
+//! `enqueue`: inserts many rows with one statement. It is native SQL, because Diesel inserts a list of rows into SQLite
+//! one by one. The binds are typed nevertheless. It runs on every connection, sync or async.
 
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
@@ -10,12 +10,12 @@ use diesel_jobs_core::{JobId, NewJob, RunAt};
 use crate::sqlite::time::{NOW, micros};
 use crate::sqlite::types::{Args, Names};
 
-/// Rows per statement: 8 binds each, well below SQLite's 32,766 binds.
+/// The most rows per statement. Each row has 8 binds, and SQLite allows 32,766 binds.
 const MAX_ROWS: usize = 1000;
-/// Arguments per statement: async connections copy them to another thread.
+/// The most bytes of arguments per statement. Async connections copy them to another thread.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 
-/// Inserts a few jobs and answers their ids.
+/// A statement that inserts jobs and returns their ids.
 #[derive(Debug)]
 pub(crate) struct Insert<'a>(Vec<Row<'a>>);
 
@@ -26,7 +26,7 @@ struct Row<'a> {
     priority: i16,
     /// Microseconds from now.
     delay: i64,
-    /// Microseconds since 1970, if later than the delay.
+    /// Microseconds since 1970. `run_at` is this time or the end of the delay, whichever is later.
     not_before: i64,
     max_attempts: i32,
     tags: Names,
@@ -48,7 +48,7 @@ impl<'a> Insert<'a> {
                 bytes += job.args.len();
                 bytes <= MAX_BYTES
             };
-            // The first is taken whatever its size.
+            // At least one job is taken, even if its arguments are larger than `MAX_BYTES`.
             let rows = rest.iter().take(MAX_ROWS).take_while(fits).count().max(1).min(rest.len());
             let (now, later) = rest.split_at(rows);
             rest = later;
@@ -56,7 +56,8 @@ impl<'a> Insert<'a> {
         })
     }
 
-    /// The ids in the order of the jobs. SQLite inserts row by row and counts upwards, but returns in any order.
+    /// Returns the ids in the order of the jobs. SQLite inserts row by row with increasing ids, but may return them in
+    /// any order.
     pub(crate) fn in_order(mut ids: Vec<i64>) -> impl Iterator<Item = JobId> {
         ids.sort_unstable();
         ids.into_iter().map(JobId)
@@ -108,7 +109,8 @@ impl QueryFragment<Sqlite> for Insert<'_> {
             out.push_sql(")");
         }
         out.push_sql(" returning id");
-        // One job at a time is the common case and its preparation is kept; the many lengths of lists are not worth it.
+        // The statements for one row and for `MAX_ROWS` rows are common, and they are cached. There are too many other
+        // lengths to cache their statements.
         if self.0.len() > 1 && self.0.len() != MAX_ROWS {
             out.unsafe_to_cache_prepared();
         }

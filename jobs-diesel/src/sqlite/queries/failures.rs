@@ -1,4 +1,5 @@
-//! Failed attempts: recorded with what ends them, read by people, bounded per job.
+//! Failed attempts. A failure is recorded in the transaction that ends the attempt. Operators read it. The number of
+//! failures per job is limited.
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;
@@ -10,7 +11,8 @@ use crate::sqlite::schema::{jobs_job, jobs_job_error};
 use crate::sqlite::time::Now;
 use crate::sqlite::types::{Instant, Worker, count};
 
-/// Records a failure of the job's present attempt. Before the job is moved: then nobody knows any more who had it.
+/// Records a failure of the job's current attempt. Call it before the job is moved, because a move may clear the worker
+/// and the time of the claim.
 pub(crate) fn record(conn: &mut SqliteConnection, job: JobId, failure: &Failure) -> QueryResult<()> {
     let attempt = jobs_job::table.filter(jobs_job::id.eq(job.0)).select((
         jobs_job::id,
@@ -51,7 +53,7 @@ fn make_room(conn: &mut SqliteConnection, job: JobId) -> QueryResult<()> {
     Ok(())
 }
 
-/// The failures of a job, oldest first.
+/// Returns the failures of a job, oldest first.
 pub(crate) fn of(conn: &mut SqliteConnection, job: JobId) -> QueryResult<Vec<AttemptError>> {
     let rows = jobs_job_error::table
         .filter(jobs_job_error::job_id.eq(job.0))
@@ -85,7 +87,7 @@ impl Row {
     }
 }
 
-/// Forgets the failures of jobs that go.
+/// Deletes the failures of jobs that are deleted. Returns how many.
 pub(crate) fn forget(conn: &mut SqliteConnection, jobs: &[i64]) -> QueryResult<usize> {
     diesel::delete(jobs_job_error::table.filter(jobs_job_error::job_id.eq_any(jobs))).execute(conn)
 }

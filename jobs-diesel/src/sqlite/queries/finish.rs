@@ -13,7 +13,7 @@ use crate::sqlite::schema::jobs_job;
 use crate::sqlite::time::{Now, NowPlus, after};
 use crate::sqlite::types::Worker;
 
-/// The jobs that were moved; the missing ones lost their lease.
+/// Moves these jobs out of `running`. Returns the jobs that were moved. All others have lost their lease.
 pub(crate) fn finish(conn: &mut SqliteConnection, batch: &[Finish]) -> QueryResult<Vec<JobId>> {
     let mut moved = Vec::with_capacity(batch.len());
     let mut completed: HashMap<Alike, Vec<JobId>> = HashMap::new();
@@ -32,7 +32,7 @@ pub(crate) fn finish(conn: &mut SqliteConnection, batch: &[Finish]) -> QueryResu
     Ok(moved)
 }
 
-/// `false`: the lease is lost, nothing was written.
+/// Moves one job out of `running`. Returns `false` if the lease is lost. Then nothing was written.
 pub(crate) fn finish_one(conn: &mut SqliteConnection, lease: Lease, transition: &Transition) -> QueryResult<bool> {
     if let Transition::Complete(Keep::Nothing)
     | Transition::Cancel { keep: Keep::Nothing, .. }
@@ -61,7 +61,8 @@ pub(crate) fn stands(conn: &mut SqliteConnection, lease: Lease) -> QueryResult<b
     diesel::select(diesel::dsl::exists(held(lease))).get_result(conn)
 }
 
-/// The one job under this lease, or none. Every statement that moves a job out of `running` for its worker starts here.
+/// Selects the job under this lease: one row or none. Every statement by which a worker moves a single job out of
+/// `running` uses this condition. `complete` has the same condition for many jobs.
 #[diesel::dsl::auto_type(no_type_alias)]
 pub(super) fn held(lease: Lease) -> _ {
     let worker: Worker = Worker(lease.worker);
@@ -93,7 +94,8 @@ fn delete(conn: &mut SqliteConnection, lease: Lease) -> QueryResult<bool> {
     Ok(deleted)
 }
 
-/// Back to `available`; `run_at` stays where none is given. A job that is absolved was in no crash.
+/// Moves the job back to `available`. Without `run_at`, its time stays the same. `given_back` is subtracted from its
+/// attempts. If `absolved`, its crashes become 0.
 fn wait_again(
     conn: &mut SqliteConnection,
     lease: Lease,

@@ -1,4 +1,4 @@
-//! `heartbeat`: says that a worker lives.
+//! `heartbeat`: stores the time of a worker's heartbeat.
 
 use diesel::SqliteConnection;
 use diesel::dsl::exists;
@@ -10,7 +10,8 @@ use crate::sqlite::schema::{jobs_installation, jobs_worker};
 use crate::sqlite::time::Now;
 use crate::sqlite::types::{Instant, Worker};
 
-/// The time of the beat, and whether the file is frozen. `None`: it is not on the list any more.
+/// Returns the time of the heartbeat, and whether the file is frozen. Returns `None` if the worker has no row any more:
+/// it was declared dead.
 pub(crate) fn heartbeat(conn: &mut SqliteConnection, worker: WorkerId) -> QueryResult<Option<Beat>> {
     let frozen = exists(jobs_installation::table.filter(jobs_installation::frozen_at.is_not_null()));
     let beat: Option<(Instant, bool)> = diesel::update(jobs_worker::table.filter(jobs_worker::id.eq(Worker(worker))))

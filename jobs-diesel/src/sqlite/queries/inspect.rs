@@ -1,4 +1,4 @@
-//! `list` and `show`: jobs as people look at them.
+//! `list` and `show`: jobs as operators see them.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use crate::sqlite::queries::failures;
 use crate::sqlite::schema::job;
 use crate::sqlite::types::{Instant, Names, State, Worker, count};
 
-/// Jobs that match, newest first.
+/// Returns the jobs that match the filter, newest first.
 pub(crate) fn list(conn: &mut SqliteConnection, filter: &JobFilter) -> QueryResult<Vec<JobRecord>> {
     let mut jobs = job::table.select(Row::as_select()).into_boxed();
     if let Some(state) = filter.state {
@@ -29,7 +29,7 @@ pub(crate) fn list(conn: &mut SqliteConnection, filter: &JobFilter) -> QueryResu
     Ok(rows.into_iter().map(Row::into_record).collect())
 }
 
-/// Those of these jobs that exist, each once and in this order, with their failures.
+/// Returns those of these jobs that exist, with their failures. Each job comes once, in the order of `ids`.
 pub(crate) fn show(conn: &mut SqliteConnection, ids: &[JobId]) -> QueryResult<Vec<(JobRecord, Vec<AttemptError>)>> {
     let (mut seen, mut shown) = (HashSet::new(), Vec::new());
     for &id in ids.iter().filter(|id| seen.insert(**id)) {

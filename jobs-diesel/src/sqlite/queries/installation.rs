@@ -1,4 +1,5 @@
-//! `installation`, `freeze`, `thaw`, `set_environment`: what holds for the whole file, in one row at most.
+//! `installation`, `freeze`, `thaw`, `set_environment`: values that apply to the whole file. They are stored in at most
+//! one row.
 
 use diesel::SqliteConnection;
 use diesel::dsl::exists;
@@ -25,18 +26,18 @@ pub(crate) fn installation(conn: &mut SqliteConnection) -> QueryResult<Installat
     Ok(Installation { environment, frozen: frozen_at.map(freeze), standby: false })
 }
 
-/// The condition that somebody has frozen the file.
+/// The condition that the file is frozen.
 pub(crate) fn frozen() -> Exists<diesel::dsl::Filter<jobs_installation::table, IsNotNull<jobs_installation::frozen_at>>>
 {
     exists(jobs_installation::table.filter(jobs_installation::frozen_at.is_not_null()))
 }
 
-/// Whether somebody has frozen the file.
+/// Whether the file is frozen.
 pub(crate) fn is_frozen(conn: &mut SqliteConnection) -> QueryResult<bool> {
     diesel::select(frozen()).get_result(conn)
 }
 
-/// Whether it was not frozen before.
+/// Freezes the file. Returns `false` if it was frozen already.
 pub(crate) fn freeze(conn: &mut SqliteConnection, by: &str, reason: &str) -> QueryResult<bool> {
     let frozen = (
         jobs_installation::frozen_at.eq(Now.nullable()),
@@ -53,7 +54,7 @@ pub(crate) fn freeze(conn: &mut SqliteConnection, by: &str, reason: &str) -> Que
     Ok(first.execute(conn)? == 1)
 }
 
-/// Whether it was frozen. Every worker notices the commit.
+/// Ends a freeze. Returns `false` if the file was not frozen. The listener of every worker notices the commit.
 pub(crate) fn thaw(conn: &mut SqliteConnection) -> QueryResult<bool> {
     let rows = diesel::update(jobs_installation::table.filter(jobs_installation::frozen_at.is_not_null()))
         .set((

@@ -1,4 +1,4 @@
-//! `leases`: what a worker holds, as the database sees it.
+//! `leases`: the leases of a worker that stand in the database.
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;

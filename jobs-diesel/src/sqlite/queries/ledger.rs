@@ -1,22 +1,23 @@
-//! The ledger of the schema's versions. Statements only: sync and async connections run them.
+//! The ledger of applied schema versions. This file has only the statements, because both sync and async connections
+//! run them.
 
 use diesel::dsl::{auto_type, count_star};
 use diesel::prelude::*;
 
 use crate::sqlite::schema::{jobs_schema_migration, sqlite_master};
 
-/// Takes the write lock, so that two programs that migrate at once do it one after the other. `begin immediate` is
-/// not to be had on every connection of an application, and inside its transactions not at all; a table that is made
-/// and dropped is, and leaves nothing.
+/// Takes the write lock, so that two programs that migrate at the same time do it one after the other. Not every
+/// connection of an application can `begin immediate`, and inside a transaction no connection can. Every connection can
+/// create a table and drop it, and this leaves nothing behind.
 pub(crate) const LOCK: &str = "create table jobs_migrating (x integer); drop table jobs_migrating";
 
-/// 1 if there is a ledger.
+/// Returns 1 if there is a ledger, otherwise 0.
 #[auto_type(no_type_alias)]
 pub(crate) fn exists() -> _ {
     sqlite_master::table.filter(sqlite_master::name.eq("jobs_schema_migration")).select(count_star())
 }
 
-/// Its rows, by version.
+/// The rows of the ledger, ordered by version.
 #[auto_type(no_type_alias)]
 pub(crate) fn rows() -> _ {
     jobs_schema_migration::table.order(jobs_schema_migration::version)

@@ -1,5 +1,5 @@
-//! Levels: one per queue and priority. Claims walk level by level, so that jobs scheduled for later at a high priority cost
-//! two index entries, not a walk over all of them.
+//! Levels. A level is one priority of one queue. Claims read level by level. So jobs that are scheduled for later at a
+//! high priority cost two index entries, and not one entry for each job.
 
 use diesel::SqliteConnection;
 use diesel::dsl::exists;
@@ -9,7 +9,7 @@ use crate::sqlite::literal::AVAILABLE;
 use crate::sqlite::queries::installation::frozen;
 use crate::sqlite::schema::{jobs_job, jobs_queue};
 
-/// The highest priority, `ceiling` or lower, at which a job of the queue waits.
+/// Returns the highest priority, not above `ceiling`, at which a job of the queue waits. `None` if there is none.
 pub(crate) fn highest(conn: &mut SqliteConnection, queue: &str, ceiling: i16) -> QueryResult<Option<i16>> {
     jobs_job::table
         .filter(jobs_job::state.eq(AVAILABLE))
@@ -21,7 +21,7 @@ pub(crate) fn highest(conn: &mut SqliteConnection, queue: &str, ceiling: i16) ->
         .optional()
 }
 
-/// Calls `visit` for each level of the queue, highest first, until it answers `false`.
+/// Calls `visit` for each level of the queue, highest first, until it returns `false`.
 pub(crate) fn walk(
     conn: &mut SqliteConnection,
     queue: &str,
@@ -35,7 +35,7 @@ pub(crate) fn walk(
     Ok(())
 }
 
-/// Whether an operator has paused the queue, or frozen all of them.
+/// Whether the queue is paused or the file is frozen.
 pub(crate) fn is_paused(conn: &mut SqliteConnection, queue: &str) -> QueryResult<bool> {
     let paused = jobs_queue::table.filter(jobs_queue::name.eq(queue)).filter(jobs_queue::paused.eq(true));
     diesel::select(exists(paused).or(frozen())).get_result(conn)

@@ -1,4 +1,4 @@
-//! One statement or one verb per file. Whoever calls them has begun the transaction.
+//! One statement or one verb per file. The caller has begun the transaction.
 
 pub(super) mod bench;
 pub(super) mod claim;

@@ -23,7 +23,7 @@ pub(crate) fn next_due(conn: &mut SqliteConnection, claim: &Claim) -> QueryResul
             if let Some(first) = first_of_lane(conn, claim, queue, priority)? {
                 earliest = Some(earliest.map_or(first, |known| known.min(first)));
             }
-            // Nothing is earlier than now.
+            // Once a job is due, the other levels need not be read.
             Ok(earliest.is_none_or(|earliest| earliest > now))
         })?;
     }

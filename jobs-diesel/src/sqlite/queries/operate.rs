@@ -1,5 +1,5 @@
-//! `retry` and `cancel`: what operators do to jobs, one by one in one transaction. The caller's transaction has the write lock, so the state that
-//! is read is the state that is changed.
+//! `retry` and `cancel`: the commands of operators, job by job in one transaction. The caller's transaction holds the
+//! write lock, so the state cannot change between the read and the write.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -17,7 +17,7 @@ use crate::sqlite::schema::jobs_job;
 use crate::sqlite::time::{Now, after};
 use crate::sqlite::types::{Instant, State, Worker};
 
-/// One answer for each, also for one that is named twice.
+/// Calls `operate` once for each job. Returns one answer per id, also if an id occurs twice.
 pub(crate) fn each(
     ids: &[JobId],
     mut operate: impl FnMut(JobId) -> QueryResult<Operated>,
@@ -31,8 +31,8 @@ pub(crate) fn each(
     Ok(ids.iter().filter_map(|id| answers.get(id).copied()).collect())
 }
 
-/// Makes a job available now, with at least one attempt left. Crashes start anew: somebody looked at it. One that was never
-/// claimed counts a lease, for it may have failures: see `complete`.
+/// Makes a job available now, with at least one attempt left. Its crashes become 0, because an operator has looked at
+/// the job. Its lease number becomes at least 1, because the job may have failures: see `complete`.
 pub(crate) fn retry(conn: &mut SqliteConnection, id: JobId) -> QueryResult<Operated> {
     let job = jobs_job::table.find(id.0);
     let found = job
@@ -62,7 +62,7 @@ pub(crate) fn retry(conn: &mut SqliteConnection, id: JobId) -> QueryResult<Opera
     Ok(Operated::Done)
 }
 
-/// Ends a waiting or running job. A running one is no longer under its lease, which is all its worker needs to know.
+/// Cancels a waiting or running job. The lease of a running job is then lost, and the worker needs no other message.
 pub(crate) fn cancel(conn: &mut SqliteConnection, id: JobId) -> QueryResult<Operated> {
     let job = jobs_job::table.find(id.0);
     let found = job.select((jobs_job::state, jobs_job::flags)).first(conn).optional()?;
@@ -77,7 +77,7 @@ pub(crate) fn cancel(conn: &mut SqliteConnection, id: JobId) -> QueryResult<Oper
     Ok(Operated::Done)
 }
 
-/// Ends what waited or ran before a moment, at most `limit`; returns how many.
+/// Cancels waiting and running jobs that were enqueued before `time`, at most `limit`. Returns how many.
 pub(crate) fn cancel_enqueued_before(
     conn: &mut SqliteConnection,
     time: DateTime<Utc>,

@@ -1,5 +1,5 @@
-//! `prune`: deletes finished jobs whose time has come, with their failures; none while the file is frozen, when
-//! somebody may want to see them.
+//! `prune`: deletes finished jobs whose retention is over, with their failures. While the file is frozen it deletes
+//! none, because operators may want to see them.
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;
@@ -10,15 +10,15 @@ use crate::sqlite::queries::installation::is_frozen;
 use crate::sqlite::schema::jobs_job;
 use crate::sqlite::time::Now;
 
-/// Ids per statement, below SQLite's 32,766 binds.
+/// The most ids per statement. SQLite allows 32,766 binds.
 const AT_ONCE: usize = 1000;
 
-/// Whether anything has expired. Only reads.
+/// Whether the retention of any job is over. Only reads.
 pub(crate) fn is_needed(conn: &mut SqliteConnection) -> QueryResult<bool> {
     expired(conn, 1).map(|ids| !ids.is_empty())
 }
 
-/// Deletes at most `limit`, oldest first. Returns how many.
+/// Deletes at most `limit` jobs. Deletes those first whose retention ended first. Returns how many.
 pub(crate) fn prune(conn: &mut SqliteConnection, limit: usize) -> QueryResult<usize> {
     let mut deleted = 0;
     for ids in expired(conn, limit)?.chunks(AT_ONCE) {

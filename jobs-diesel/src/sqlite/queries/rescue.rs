@@ -1,9 +1,11 @@
 //! `rescue`: frees the jobs of workers whose lease ran out.
 //!
-//! The worker's row goes first, so a worker that comes back finds itself unregistered and its leases refused. Running
-//! jobs whose worker has no row at all (it left without finishing them) are freed too.
+//! It first deletes the worker's row. So a worker that comes back is not registered any more, and its leases are
+//! refused. It also frees running jobs whose worker has no row at all: that worker has deregistered without finishing
+//! them.
 //!
-//! Of jobs that were with one worker nobody knows which one killed it: only one that was alone is discarded for crashes.
+//! If a worker had several jobs, it is unknown which of them caused the crash. So a job is discarded for its crashes
+//! only if it was the only job of its worker.
 
 use std::collections::HashMap;
 
@@ -25,7 +27,7 @@ use crate::sqlite::types::{Instant, Worker, count};
 pub(crate) fn quarantined(conn: &mut SqliteConnection, policy: RescuePolicy) -> QueryResult<bool> {
     let due = jobs_job::table
         .filter(jobs_job::state.eq(AVAILABLE))
-        // As a bind it would not be the condition of the index.
+        // A literal, because with a bind SQLite could not use the partial index.
         .filter(sql::<Bool>("crashes > 0"))
         .filter(jobs_job::crashes.ge(i32::from(policy.quarantined_at())))
         .filter(jobs_job::run_at.le(Now))
@@ -33,13 +35,14 @@ pub(crate) fn quarantined(conn: &mut SqliteConnection, policy: RescuePolicy) -> 
     diesel::select(exists(due)).get_result(conn)
 }
 
-/// Whether there is anybody to rescue. Only reads.
+/// Whether a worker is dead, or a running job has no worker. Only reads.
 pub(crate) fn is_needed(conn: &mut SqliteConnection) -> QueryResult<bool> {
     Ok(diesel::select(exists(dead())).get_result(conn)? || diesel::select(exists(orphans())).get_result(conn)?)
 }
 
-/// Whether the rescuer's own row looks older than it can be: the clock stepped, or this machine slept. Later beats than the
-/// one it knows of are none of the signs: a rescue takes its time here.
+/// Whether the rescuer's own row looks older than it can be. Then the clock has jumped or this machine was asleep, and
+/// no worker is declared dead. A newer heartbeat than the one that the rescuer knows is no such sign, because a rescue
+/// takes a while here.
 fn holds_off(conn: &mut SqliteConnection, policy: RescuePolicy) -> QueryResult<bool> {
     let Some(rescuer) = policy.rescuer else { return Ok(false) };
     let own = jobs_worker::table
@@ -56,10 +59,10 @@ pub(crate) fn rescue(conn: &mut SqliteConnection, policy: RescuePolicy) -> Query
     let dead: Vec<DeadWorker> = diesel::delete(dead()).returning(DeadWorker::as_returning()).get_results(conn)?;
     let orphans: Vec<Orphan> = orphans().order(jobs_job::id).select(Orphan::as_select()).load(conn)?;
     let mut rescued = Rescued::default();
-    let mut crews = HashMap::<_, usize>::new();
-    orphans.iter().for_each(|orphan| *crews.entry(orphan.worker_id()).or_default() += 1);
+    let mut jobs_of_worker = HashMap::<_, usize>::new();
+    orphans.iter().for_each(|orphan| *jobs_of_worker.entry(orphan.worker_id()).or_default() += 1);
     for orphan in &orphans {
-        let verdict = policy.judge(orphan.crashed(crews[&orphan.worker_id()] == 1));
+        let verdict = policy.judge(orphan.crashed(jobs_of_worker[&orphan.worker_id()] == 1));
         rescued.quarantined |= verdict.quarantined;
         let died = dead.iter().find(|worker| Some(worker.id.0) == orphan.worker_id());
         let failure = Failure::new(FailureKind::Crash, &orphan.obituary(died, verdict));
@@ -143,7 +146,7 @@ fn discard(conn: &mut SqliteConnection, orphan: &Orphan, verdict: Verdict, polic
         .map(drop)
 }
 
-/// At its old place: it has waited long enough.
+/// Makes the job available again. `run_at` stays the same, because the job has waited long enough.
 fn wait_again(conn: &mut SqliteConnection, orphan: &Orphan, verdict: Verdict) -> QueryResult<()> {
     diesel::update(jobs_job::table.find(orphan.id))
         .set((

@@ -1,4 +1,4 @@
-//! Schedules: what code declares, what the scheduler reads.
+//! Schedules: stores those that the code declares, and reads them for the scheduler.
 
 use chrono::{DateTime, Utc};
 use diesel::SqliteConnection;
@@ -14,7 +14,7 @@ use crate::sqlite::types::Instant;
 
 /// Stores the declared schedules. Unchanged ones keep their last tick.
 pub(crate) fn declare(conn: &mut SqliteConnection, declared: &[DeclaredSchedule]) -> QueryResult<()> {
-    // What a later version declares about a schedule is not this one's to change.
+    // A schedule with an unknown flag was declared by a later version, so this version does not change it.
     let newer = jobs_schedule::table.filter(not(FlagsKnown("jobs_schedule"))).select(jobs_schedule::name);
     let newer: Vec<String> = newer.load(conn)?;
     for schedule in declared.iter().filter(|schedule| !newer.contains(&schedule.name)) {
@@ -37,7 +37,8 @@ fn insert(conn: &mut SqliteConnection, schedule: &DeclaredSchedule) -> QueryResu
         .map(drop)
 }
 
-/// A changed expression goes on from now: its ticks of the past were never promised.
+/// Stores a changed schedule. If its expression or its time zone has changed, its last tick is now, so that earlier
+/// ticks of the new expression are not missed ticks.
 fn move_on_if_changed(conn: &mut SqliteConnection, schedule: &DeclaredSchedule) -> QueryResult<()> {
     let stored = jobs_schedule::table.find(&schedule.name);
     let changed = jobs_schedule::expression.ne(&schedule.expression).or(jobs_schedule::timezone.ne(&schedule.timezone));
@@ -51,7 +52,7 @@ fn move_on_if_changed(conn: &mut SqliteConnection, schedule: &DeclaredSchedule) 
     diesel::update(stored).set(jobs_schedule::catch_up.eq(schedule.catch_up.as_str())).execute(conn).map(drop)
 }
 
-/// All schedules by name, and the time.
+/// Returns all schedules that this version understands, ordered by name, and the current time.
 pub(crate) fn schedules(conn: &mut SqliteConnection) -> QueryResult<(Vec<StoredSchedule>, DateTime<Utc>)> {
     let rows = jobs_schedule::table
         .filter(FlagsKnown("jobs_schedule"))
@@ -70,7 +71,7 @@ pub(crate) fn schedules(conn: &mut SqliteConnection) -> QueryResult<(Vec<StoredS
     let schedules = rows
         .into_iter()
         .map(|(name, kind, expression, timezone, catch_up, last_tick, paused)| {
-            // The schema takes no other words than these.
+            // The check in the schema allows only words that can be parsed.
             let catch_up = catch_up.parse().unwrap_or(CatchUp::Skip);
             StoredSchedule { name, kind, expression, timezone, catch_up, last_tick: last_tick.0, paused }
         })

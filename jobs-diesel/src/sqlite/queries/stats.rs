@@ -1,4 +1,4 @@
-//! `stats`: how many jobs stand where.
+//! `stats`: how many jobs of each queue and kind are in which state.
 
 use diesel::SqliteConnection;
 use diesel::dsl::{count, min};

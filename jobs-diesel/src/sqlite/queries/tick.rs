@@ -1,4 +1,4 @@
-//! `tick`: moves a schedule on and enqueues the jobs of its ticks, if nobody else did.
+//! `tick`: stores the last tick of a schedule and enqueues the jobs of its ticks, if no other worker has done so.
 
 use chrono::{DateTime, Utc};
 use diesel::SqliteConnection;
@@ -21,12 +21,12 @@ pub(crate) fn tick(
     if is_frozen(conn)? {
         return Ok(false);
     }
-    let where_it_was_seen = jobs_schedule::table
+    let unchanged = jobs_schedule::table
         .find(&schedule.name)
         .filter(jobs_schedule::last_tick.eq(Instant(schedule.last_tick)))
         .filter(jobs_schedule::paused.eq(false))
         .filter(FlagsKnown("jobs_schedule"));
-    let moved = diesel::update(where_it_was_seen).set(jobs_schedule::last_tick.eq(Instant(last_tick))).execute(conn)?;
+    let moved = diesel::update(unchanged).set(jobs_schedule::last_tick.eq(Instant(last_tick))).execute(conn)?;
     if moved == 0 {
         return Ok(false);
     }

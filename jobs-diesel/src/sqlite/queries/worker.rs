@@ -10,7 +10,7 @@ use crate::sqlite::schema::jobs_worker;
 use crate::sqlite::time::{Now, micros};
 use crate::sqlite::types::{Instant, Names, Worker};
 
-/// Puts a worker on the list. Doing it twice is doing it once: the first answer may have been lost.
+/// Registers a worker. It can be repeated, because the answer to the first call may have been lost.
 pub(crate) fn register(conn: &mut SqliteConnection, worker: &WorkerInfo) -> QueryResult<()> {
     diesel::replace_into(jobs_worker::table)
         .values((
@@ -24,22 +24,22 @@ pub(crate) fn register(conn: &mut SqliteConnection, worker: &WorkerInfo) -> Quer
         .map(drop)
 }
 
-/// Takes a worker off the list.
+/// Deletes the worker's row.
 pub(crate) fn deregister(conn: &mut SqliteConnection, worker: WorkerId) -> QueryResult<()> {
     diesel::delete(jobs_worker::table.filter(jobs_worker::id.eq(Worker(worker)))).execute(conn).map(drop)
 }
 
-/// Whether a worker is on the list.
+/// Whether the worker is registered.
 pub(crate) fn is_registered(conn: &mut SqliteConnection, worker: WorkerId) -> QueryResult<bool> {
     diesel::select(exists(jobs_worker::table.filter(jobs_worker::id.eq(Worker(worker))))).get_result(conn)
 }
 
-/// How many are on the list.
+/// The number of registered workers.
 pub(crate) fn number(conn: &mut SqliteConnection) -> QueryResult<i64> {
     jobs_worker::table.count().get_result(conn)
 }
 
-/// Everybody on the list, oldest first.
+/// All registered workers, oldest first.
 pub(crate) fn list(conn: &mut SqliteConnection) -> QueryResult<Vec<WorkerRecord>> {
     let rows = jobs_worker::table
         .order((jobs_worker::started_at, jobs_worker::id))

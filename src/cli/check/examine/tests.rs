@@ -69,7 +69,7 @@ fn a_queue_nobody_serves_is_an_error() {
 }
 
 #[test]
-fn a_kind_without_handler_is_an_error_unless_its_queue_is_somebody_elses() {
+fn a_kind_without_handler_is_an_error_unless_another_worker_serves_its_queue() {
     assert_eq!(codes(&[stats("mail", "old", 0, 1)], &[], &[]), ["unserved_kind"]);
     assert!(codes(&[stats("slow", "old", 0, 1)], &[worker("slow", true)], &[]).is_empty());
 }

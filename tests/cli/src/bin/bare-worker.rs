@@ -1,3 +1,3 @@
-//! A worker that names no crate: it has no jobs, and must say why.
+//! A worker that names no crate. It has no jobs, and must report why.
 
 background::worker!();

@@ -1,4 +1,4 @@
-//! A database of a test's own, gone when the test is over.
+//! A database for one test, removed when the test is over.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::process::{Run, Running, worker};
 
-/// A directory that is removed with its contents.
+/// A directory that is removed with its contents when it is dropped.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -33,7 +33,7 @@ impl Drop for Scratch {
     }
 }
 
-/// One database, empty at first.
+/// One database, at first empty.
 pub(crate) struct Db {
     pub(crate) url: String,
     home: Home,
@@ -64,13 +64,13 @@ impl Db {
         Self { url: format!("{host}/{name}?{parameters}"), home: Home::Postgres { server, name } }
     }
 
-    /// The same database with our tables in it.
+    /// Creates our tables in it.
     pub(crate) fn migrated(self) -> Self {
         self.run(&["migrate"]).succeeded();
         self
     }
 
-    /// Runs the fixture's worker on this database, to its end.
+    /// Runs the fixture's worker on this database, and waits for its end.
     pub(crate) fn run(&self, args: &[&str]) -> Run {
         worker("fixture-worker").args(args).env("DATABASE_URL", &self.url).run()
     }
@@ -80,17 +80,17 @@ impl Db {
         self.run(&[args, &["--json"]].concat()).succeeded().json()
     }
 
-    /// Starts the fixture's worker and lets it run.
+    /// Starts the fixture's worker, and does not wait for its end.
     pub(crate) fn start(&self, args: &[&str]) -> Running {
         worker("fixture-worker").args(args).env("DATABASE_URL", &self.url).start()
     }
 
-    /// The same into a pipe that nobody reads.
+    /// The same, with a closed pipe as standard output.
     pub(crate) fn run_into_closed_pipe(&self, args: &[&str]) -> Run {
         worker("fixture-worker").args(args).env("DATABASE_URL", &self.url).run_into_closed_pipe()
     }
 
-    /// The table of jobs that wait.
+    /// The name of the table of waiting jobs.
     pub(crate) fn waiting_table(&self) -> &'static str {
         match self.home {
             Home::Sqlite { .. } => "jobs.job",
@@ -98,7 +98,7 @@ impl Db {
         }
     }
 
-    /// Enqueues through a connection of the backend's own, as an application does.
+    /// Enqueues on a connection of the backend, as an application does.
     pub(crate) fn enqueue(&self, job: impl Enqueue) -> i64 {
         let JobId(id) = match &self.home {
             Home::Sqlite { .. } => job.enqueue(&mut self.sqlite_connection()).unwrap(),
@@ -107,12 +107,12 @@ impl Db {
         id
     }
 
-    /// The same on PostgreSQL as another user.
+    /// The same as another user. PostgreSQL only.
     pub(crate) fn enqueue_as(&self, user: &str, job: impl Enqueue) -> i64 {
         enqueue_on_postgres(&self.url_as(user), job)
     }
 
-    /// Runs SQL written for PostgreSQL's tables: `jobs.x` is `jobs_x` on SQLite.
+    /// Runs SQL that is written for PostgreSQL's tables. On SQLite `jobs.x` becomes `jobs_x`.
     pub(crate) fn execute(&self, sql: &str) {
         match &self.home {
             Home::Sqlite { .. } => self.sqlite_connection().batch_execute(&sql.replace("jobs.", "jobs_")).unwrap(),
@@ -120,7 +120,7 @@ impl Db {
         }
     }
 
-    /// Runs a migration's file as Diesel does, in one transaction; `allowed` says that it may delete jobs.
+    /// Runs a migration's file in one transaction, as Diesel does. With `allowed` it may delete jobs.
     pub(crate) fn migrate_with(&self, sql: &str, allowed: bool) -> Result<(), String> {
         match &self.home {
             Home::Sqlite { .. } => {
@@ -143,7 +143,7 @@ impl Db {
         }
     }
 
-    /// The URL with a password, which the test's server does not ask for.
+    /// The URL with a password. The tests' server does not ask for it.
     pub(crate) fn url_with_password(&self) -> String {
         match &self.home {
             Home::Sqlite { .. } => self.url.clone(),
@@ -151,19 +151,19 @@ impl Db {
         }
     }
 
-    /// Runs SQL on PostgreSQL that lasts until the database goes, on a thread of its own.
+    /// Runs SQL on a thread of its own, until the database is dropped. PostgreSQL only.
     pub(crate) fn execute_on_and_on(&self, sql: &'static str) {
         let url = self.url.clone();
         std::thread::spawn(move || {
             runtime().block_on(async {
                 let mut conn = AsyncPgConnection::establish(&url).await.unwrap();
-                // It ends with the database, and then with an error.
+                // It ends with an error when the database is dropped.
                 let _ = conn.batch_execute(sql).await;
             });
         });
     }
 
-    /// How many rows there are on PostgreSQL `from` here.
+    /// Returns the number of rows of `from`. PostgreSQL only.
     pub(crate) fn count(&self, from: &str) -> i64 {
         #[derive(diesel::QueryableByName)]
         struct Count {
@@ -177,7 +177,7 @@ impl Db {
         })
     }
 
-    /// What a query on PostgreSQL answers in its one row and column `text`.
+    /// Returns the column `text` of a query's single row. PostgreSQL only.
     pub(crate) fn text(&self, query: &str) -> String {
         #[derive(diesel::QueryableByName)]
         struct Text {
@@ -190,18 +190,18 @@ impl Db {
         })
     }
 
-    /// The file on SQLite.
+    /// The path of the file. SQLite only.
     pub(crate) fn file(&self) -> &Path {
         Path::new(self.url.strip_prefix("sqlite://").expect("a SQLite URL"))
     }
 
-    /// The URL on PostgreSQL with another user in it.
+    /// The URL with another user. PostgreSQL only.
     pub(crate) fn url_as(&self, user: &str) -> String {
         let (_, place) = self.url.split_once('@').expect("a URL with a user");
         format!("postgres://{user}@{place}")
     }
 
-    /// Waits until a job is in a state.
+    /// Waits until a job is in this state. Returns the job.
     pub(crate) fn await_state(&self, id: i64, state: &str) -> Value {
         let deadline = Instant::now() + Duration::from_secs(30);
         loop {
@@ -214,7 +214,7 @@ impl Db {
         }
     }
 
-    /// Waits until an attempt of a job has failed.
+    /// Waits until an attempt of a job has failed. Returns the job.
     pub(crate) fn await_failure(&self, id: i64) -> Value {
         let deadline = Instant::now() + Duration::from_secs(30);
         loop {

@@ -1,4 +1,4 @@
-//! Databases to run against, and processes to run.
+//! The tests' databases and processes.
 
 mod database;
 mod process;
@@ -6,7 +6,7 @@ mod process;
 pub(crate) use database::{Db, Scratch};
 pub(crate) use process::{Run, Running, worker};
 
-/// Writes each test twice: on SQLite and on PostgreSQL, each with a database of its own.
+/// Makes two tests of each function: on SQLite and on PostgreSQL, each with a database of its own.
 macro_rules! on_each_database {
     ($(fn $name:ident($db:ident) $body:block)+) => {
         mod sqlite {

@@ -1,4 +1,4 @@
-//! Worker processes: started with a clean environment, awaited with a limit, ended with the test.
+//! Worker processes: they are started with a clean environment, awaited with a limit, and ended with the test.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// The longest any process of the tests may take.
+/// The time limit of every process.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// How a process ended.
@@ -31,13 +31,13 @@ impl Run {
         self
     }
 
-    /// The whole answer: one line of JSON.
+    /// Parses standard output, which must be one line of JSON.
     pub(crate) fn json(&self) -> Value {
         assert_eq!(self.stdout.lines().count(), 1, "one line of JSON: {self:#?}");
         serde_json::from_str(&self.stdout).unwrap()
     }
 
-    /// Asserts that the one line on standard error has these parts.
+    /// Asserts that standard error contains these parts.
     pub(crate) fn complained(self, parts: &[&str]) -> Self {
         for part in parts {
             assert!(self.stderr.contains(part), "{part:?} is missing: {self:#?}");
@@ -45,17 +45,17 @@ impl Run {
         self
     }
 
-    /// Asserts that nothing printed has this text.
+    /// Asserts that this text was not printed.
     pub(crate) fn never_said(self, secret: &str) -> Self {
         assert!(!self.stdout.contains(secret) && !self.stderr.contains(secret), "{secret:?} was printed: {self:#?}");
         self
     }
 }
 
-/// A process to be.
+/// A process that is not started yet.
 pub(crate) struct Prepared(Command);
 
-/// One of the fixture's binaries, with nothing of the caller's environment that it would read.
+/// Prepares one of the fixture's binaries, without the variables of the caller's environment that it would read.
 pub(crate) fn worker(binary: &str) -> Prepared {
     let path = match binary {
         "fixture-worker" => env!("CARGO_BIN_EXE_fixture-worker"),
@@ -91,7 +91,7 @@ impl Prepared {
         self
     }
 
-    /// Runs with a standard output whose reader has gone.
+    /// Runs it with a standard output whose reading end is closed.
     pub(crate) fn run_into_closed_pipe(mut self) -> Run {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
@@ -105,7 +105,7 @@ impl Prepared {
         let (sender, lines) = channel();
         let stderr = child.stderr.take().unwrap();
         std::thread::spawn(move || {
-            // The channel closes with the process's end, or with the test's.
+            // The channel is closed when the process or the test ends.
             BufReader::new(stderr).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
         });
         let mut stdout = child.stdout.take().unwrap();
@@ -121,7 +121,7 @@ impl Prepared {
     }
 }
 
-/// A process at work. Killed if the test ends first.
+/// A running process. It is killed if the test ends first.
 pub(crate) struct Running {
     child: Child,
     lines: Receiver<String>,
@@ -130,12 +130,12 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Waits for a line on standard error that has this text.
+    /// Waits for a line on standard error that contains this text. Returns the line.
     pub(crate) fn await_line(&mut self, text: &str) -> String {
         self.await_line_within(LIMIT, text)
     }
 
-    /// The same for as long as this.
+    /// The same, with this limit.
     pub(crate) fn await_line_within(&mut self, limit: Duration, text: &str) -> String {
         let deadline = Instant::now() + limit;
         loop {
@@ -154,13 +154,13 @@ impl Running {
         assert!(status.unwrap().success(), "kill -{name}");
     }
 
-    /// Ends it without ceremony.
+    /// Kills it (SIGKILL), and waits for its end.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Waits for the end.
+    /// Waits for its end, at most `limit`.
     pub(crate) fn ended(mut self, limit: Duration) -> Run {
         let deadline = Instant::now() + limit;
         let status = loop {
@@ -171,7 +171,7 @@ impl Running {
             std::thread::sleep(Duration::from_millis(10));
         };
         let stdout = self.stdout.take().unwrap().join().unwrap().unwrap();
-        // Closed by now: the process held the other end.
+        // The channel closes after this, because the process held the other end of standard error.
         while let Ok(line) = self.lines.recv_timeout(LIMIT) {
             self.seen.push_str(&line);
             self.seen.push('\n');

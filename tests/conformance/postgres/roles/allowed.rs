@@ -1,4 +1,4 @@
-//! Everything that a role is for, statement by statement, until one is refused. The owner sets up what each needs.
+//! Everything that a role is for, statement by statement, until one is refused. The owner makes the preparations.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::postgres::Postgres;
 
 type Clients = Vec<(&'static str, Box<dyn Client>)>;
 
-/// Ends the function with the name of what failed.
+/// Returns from the function, with the name of the statement that failed.
 macro_rules! step {
     ($name:expr, $does:expr) => {
         match $does.await {
@@ -25,12 +25,12 @@ macro_rules! step {
     };
 }
 
-/// Arguments that go into a table of their own.
+/// A job whose arguments are stored in `jobs.payload`.
 fn large() -> NewJob {
     NewJob::raw("a", format!("\"{}\"", "x".repeat(5000)))
 }
 
-/// Empties the tables; answers a worker that sleeps, so that every enqueue has somebody to wake.
+/// Empties the tables. Returns an idle worker, so that every enqueue sends a notification.
 async fn anew(roles: &Roles) -> WorkerId {
     let mut owner = roles.f().client().await;
     owner
@@ -88,7 +88,7 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     step!("workers", operator.workers());
     step!("listen", clients[0].1.execute("listen jobs; unlisten jobs"));
 
-    // Each way a job can come.
+    // Each way in which a job can be enqueued.
     for (name, client) in clients.iter_mut() {
         step!(name, client.enqueue(job()));
         step!(name, client.enqueue_all(vec![job(), large()]));
@@ -99,13 +99,13 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     assert!(claimed.len() >= 6, "{}", claimed.len());
     step!("leases", storage.leases(id, None));
 
-    // One that cannot, because its id is that of a running job.
+    // A job that cannot be claimed, because its id is that of a running job.
     let repeated = claimed[0].lease.job;
     let plant = format!("insert into jobs.ready (id, kind, queue, args) values ({repeated}, 'a', 'twice', '{{}}')");
     f.client().await.execute(&plant).await.unwrap();
     assert_eq!(step!("set_apart", storage.claim(&wants(id, &[("twice", 1)]))).len(), 0);
 
-    // Each way it can go.
+    // Each way in which an attempt can end.
     let mut next = || claimed.pop().expect("enough were enqueued").lease;
     let finish = |lease: Lease, transition| [Finish { lease, transition }];
     step!("complete", storage.finish(&finish(next(), DONE)));
@@ -134,7 +134,7 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
         enqueue(f, crate::bench::job()).await;
     }
 
-    // What looks after them.
+    // Maintenance.
     step!("rescan", storage.rescan(&wanted(1), RescanReason::CameBack));
     let dead = mortal(f.database()).await;
     let job = claimed_by_owner(f, dead).await;
@@ -170,7 +170,7 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     step!("retry what was cancelled", operator.retry(waiting));
     step!("stats", operator.stats());
     step!("dead_letters", operator.dead_letters());
-    // Twice: for the first there is no row to change.
+    // Twice, because for the first freeze there is no row to update.
     for _ in 0..2 {
         assert!(step!("freeze", operator.freeze("somebody", "for a reason")));
         assert!(step!("installation", storage.check_schema()).frozen.is_some());
@@ -182,7 +182,7 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     None
 }
 
-/// A job that the owner enqueues and this worker holds.
+/// A job that the owner enqueues and that this worker claims.
 async fn claimed_by_owner(f: &Postgres, worker: WorkerId) -> Lease {
     let id = enqueue(f, with(|job| (job.queue, job.priority) = ("mine".into(), 9))).await;
     let jobs = f.database().storage.claim(&wants(worker, &[("mine", 1)])).await.unwrap();

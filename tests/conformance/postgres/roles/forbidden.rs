@@ -1,4 +1,4 @@
-//! What must be refused, with SQLSTATE 42501 and nothing else.
+//! What must be refused, with SQLSTATE 42501 and no other error.
 
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection};
 use diesel_jobs_core::storage::{JobFilter, StorageResult, WorkerInfo};
@@ -8,7 +8,7 @@ use diesel_jobs_storage::migrations::LiveJobs;
 
 use crate::bench::*;
 
-/// Changing the schema, and what would give somebody the rights to.
+/// Changes of the schema, and statements that would give a role the privileges for that.
 pub(super) const TO_BOTH: &[&str] = &[
     "truncate jobs.ready",
     "truncate jobs.running, jobs.finished",
@@ -50,12 +50,12 @@ pub(super) const TO_BOTH: &[&str] = &[
     "delete from jobs.installation",
     "insert into jobs.payload (job_id, args) values (1, '{}')",
     "update jobs.payload set args = '{}'",
-    // A trigger of one's own that has the owner's rights.
+    // A temporary table with a trigger that would run with the owner's privileges.
     "create temp table lure (id bigint, kind text, args json);
      create trigger lure before insert on lure for each row execute function jobs.set_payload_aside()",
 ];
 
-/// Seeing what others enqueued, taking it back, changing it, running it, and pretending that it was.
+/// Reading, deleting, changing and running other programs' jobs, and inserting rows of jobs that never ran.
 pub(super) const TO_ENQUEUERS: &[&str] = &[
     "table jobs.job",
     "select args from jobs.job",
@@ -110,7 +110,7 @@ pub(super) const TO_ENQUEUERS: &[&str] = &[
     "insert into jobs.schedule (name, kind, expression, timezone, catch_up) values ('a', 'a', '* * * * *', 'UTC', 'skip')",
 ];
 
-/// Changing jobs in place, which no worker does.
+/// Changes of a job in place, which no worker makes.
 pub(super) const TO_WORKERS: &[&str] = &[
     "update jobs.ready set args = '{}'",
     "update jobs.running set worker = gen_random_uuid()",
@@ -119,7 +119,8 @@ pub(super) const TO_WORKERS: &[&str] = &[
     "select last_value from jobs.job_id",
 ];
 
-/// Tries each. One that was carried out is taken back, so that the others have something to be refused.
+/// Tries each statement, which must be refused. A statement that is not refused is rolled back, so that the next ones
+/// still have rows.
 pub(super) async fn statements(conn: &mut AsyncPgConnection, statements: &[&str]) {
     for statement in statements {
         let tried = format!(
@@ -130,7 +131,7 @@ pub(super) async fn statements(conn: &mut AsyncPgConnection, statements: &[&str]
     }
 }
 
-/// Whatever a worker or an operator does.
+/// Tries every verb of workers and operators, which must be refused.
 pub(super) async fn verbs(db: &Database) {
     let (storage, operator) = (&db.storage, &db.operator);
     let id = WorkerId::generate();

@@ -1,4 +1,5 @@
-//! A worker with one transactional job, which stands in the binary itself: its effect is the order in which it wrote.
+//! A worker with one transactional job, defined in the binary itself. The effects show the order in which jobs wrote
+//! them.
 
 use diesel::sql_types::{BigInt, SmallInt};
 use diesel_async::{AsyncPgConnection, RunQueryDsl as _};

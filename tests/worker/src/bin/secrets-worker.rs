@@ -1,5 +1,5 @@
-//! A worker that is told secrets: a job for each way in which one may end. No handler tells them; a secret in what this
-//! process writes has leaked somewhere else.
+//! A worker that receives secrets, with a job for each way in which a job can end. No handler prints them. So if the
+//! output of this process contains a secret, other code has printed it.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use diesel_async::AsyncConnection as _;
 use diesel_jobs::{Enqueue as _, JobError, State, WorkerBuilder, job};
 use serde::{Deserialize, Serialize};
 
-/// What the handlers share.
+/// The state that the handlers share.
 #[derive(Clone, Debug)]
 struct Vault {
     /// The database's URL, with its password.
     url: String,
-    /// Something else that nobody is to read.
+    /// Another secret.
     key: String,
 }
 
-/// Takes no text but the empty one, and says so with the text.
+/// Accepts only the empty text. The error for any other text contains that text.
 #[derive(Serialize, Deserialize)]
 #[serde(try_from = "String")]
 struct Choosy;
@@ -75,7 +75,7 @@ async fn be_choosy(choosy: Choosy) {
     let Choosy = choosy;
 }
 
-/// Enqueues two jobs with the secret, one of them large.
+/// Enqueues jobs with the secret, small and large ones.
 #[job(max_attempts = 1)]
 async fn pass_on(secret: String, State(vault): State<Vault>) -> Result<(), JobError> {
     let jobs = || [Keep { secret: secret.clone() }, Keep { secret: secret.repeat(200) }];

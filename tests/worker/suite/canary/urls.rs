@@ -1,4 +1,4 @@
-//! Wrong URLs: what a worker says about them, and what libpq would.
+//! Wrong URLs, and the messages of the worker and of libpq about them.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use support::{Db, Process};
 
 use super::{PASSWORD, STATE, assert_silent, with_password};
 
-/// A server that asks for the password, and does not like it.
+/// Starts a server that asks for the password, and refuses it. The thread returns what it received.
 fn a_strict_server() -> (String, std::thread::JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -20,7 +20,7 @@ fn a_strict_server() -> (String, std::thread::JoinHandle<String>) {
             let length = stream.read(&mut buffer).unwrap();
             String::from_utf8_lossy(&buffer[..length]).into_owned()
         };
-        // The question for TLS, then the start-up packet.
+        // The request for TLS, then the start-up packet.
         read(&mut stream);
         stream.write_all(b"N").unwrap();
         read(&mut stream);
@@ -35,7 +35,7 @@ fn a_strict_server() -> (String, std::thread::JoinHandle<String>) {
     (address, server)
 }
 
-/// What a worker says that cannot start.
+/// Returns what a worker that cannot start writes.
 fn refusal(url: &str) -> String {
     let worker = Process::worker_with(
         env!("CARGO_BIN_EXE_secrets-worker"),
@@ -69,7 +69,7 @@ async fn no_refusal_of_a_url_tells_its_password(db: Db) {
         (format!("postgres://me:{PASSWORD}@localhost:port/app"), "not a valid PostgreSQL URL"),
         (format!("postgres://me:{PASSWORD}@localhost/app?sslmode=maybe"), "maybe"),
         (format!("postgres://localhost/app?sslmode=maybe&password={PASSWORD}"), "maybe"),
-        // What does not belong into a password unless it is percent-encoded.
+        // Characters that a password may contain only percent-encoded.
         (format!("postgres://me:x?{PASSWORD}@localhost/app"), "percent-encoded"),
         (format!("postgres://me:x?{PASSWORD}=y@localhost/app"), "percent-encoded"),
         (format!("postgres://me:x?sslmode={PASSWORD}@localhost/app"), "percent-encoded"),
@@ -78,7 +78,7 @@ async fn no_refusal_of_a_url_tells_its_password(db: Db) {
         (format!("postgres://me:x%zz{PASSWORD}@127.0.0.1:1/app"), "refused"),
         (format!("postgres://me:x@{PASSWORD}@127.0.0.1:1/app"), "unavailable"),
         (format!("postgres://me:{PASSWORD}/app"), "not a valid PostgreSQL URL"),
-        // What is no URL.
+        // Texts that are no URL.
         (format!("host=localhost user=me password={PASSWORD}"), "without a scheme"),
         (format!("host=localhost password={PASSWORD}:x"), "without a scheme"),
         (format!("{PASSWORD}:x@localhost/app"), "without a scheme"),
@@ -97,8 +97,8 @@ async fn no_refusal_of_a_url_tells_its_password(db: Db) {
     }
 }
 
-/// What libpq cannot read, it quotes: it is given nothing of the kind.
-async fn a_blocking_handlers_connection_is_told_the_password_in_words_that_libpq_can_read(db: Db) {
+/// libpq quotes what it cannot read. So the password is encoded before libpq gets it.
+async fn a_blocking_handlers_connection_gets_the_password_in_a_form_that_libpq_can_read(db: Db) {
     #[job(max_attempts = 1)]
     fn look(conn: &mut diesel::PgConnection) -> diesel::QueryResult<()> {
         diesel::RunQueryDsl::execute(diesel::sql_query("select 1"), conn).map(drop)
@@ -117,5 +117,5 @@ async fn a_blocking_handlers_connection_is_told_the_password_in_words_that_libpq
 
 support::on_postgres! {
     no_refusal_of_a_url_tells_its_password,
-    a_blocking_handlers_connection_is_told_the_password_in_words_that_libpq_can_read,
+    a_blocking_handlers_connection_gets_the_password_in_a_form_that_libpq_can_read,
 }

@@ -1,4 +1,4 @@
-//! What Rust code can print of what carries a secret: views, errors, the statements that Diesel shows.
+//! What Rust code can print of values with secrets: `Debug` output, errors, and statements that Diesel shows.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ async fn no_debug_view_and_no_error_tells_a_secret(db: Db) {
             .map(|worker| worker.handle())
     ));
 
-    // What the database itself objects to: neither is JSON.
+    // Arguments that are no JSON, which the database refuses.
     let mut conn = db.conn().await;
     let refused = NewJob::raw("whisper", format!("{ARGUMENT} {ARGUMENT}"));
     match &mut conn {
@@ -56,7 +56,7 @@ async fn no_debug_view_and_no_error_tells_a_secret(db: Db) {
     }
 }
 
-/// Applications have Diesel tell them each statement with its binds, and log that.
+/// Diesel can report each statement with its binds, and applications log that.
 async fn diesels_instrumentation_is_told_no_arguments(db: Db) {
     use diesel::connection::InstrumentationEvent;
     let (sender, told) = std::sync::mpsc::channel();

@@ -1,5 +1,5 @@
-//! Attempts are counted at the claim, exactly: one for each failure and each crash, one for the end, none for what was
-//! given back, and never more than allowed.
+//! Attempts are counted at the claim. The count must be exact: one for each failure and each crash, one for the attempt
+//! that ended the job, none for attempts that were given back. It never exceeds the maximum.
 
 use crate::checker::{Kind, Run, Violation};
 use crate::history::{Ending, Enqueued, Job};
@@ -23,7 +23,8 @@ fn miscounted(run: &Run<'_>, enqueued: &Enqueued, job: &Job) -> Option<String> {
     job.finished_at?;
     let failures = run.failures(job).iter().filter(|failure| failure.kind != "cancelled").count();
     let failures = i32::try_from(failures).unwrap_or(i32::MAX);
-    // The last attempt of a discarded job is one of its failures; what was called off while it waited had no further one.
+    // The last attempt of a discarded job is already counted as a failure. A job that an operator cancelled while it
+    // waited had no attempt after its last failure.
     let ended_well = i32::from(job.state != "discarded");
     let waited = enqueued.ends == Ending::CalledOff && job.attempt == failures;
     if job.attempt != failures + ended_well && !waited {

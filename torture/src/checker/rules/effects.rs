@@ -1,4 +1,5 @@
-//! Exactly-once effects: a transactional job's effect is there once, with its completion, and never without.
+//! Exactly-once effects: the effect of a transactional job exists once, together with its completion, and never without
+//! it.
 
 use crate::checker::{Kind, Run, Violation};
 use crate::history::CommitOutcome;

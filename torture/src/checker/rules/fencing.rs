@@ -1,4 +1,5 @@
-//! Fencing: what stands was written by the attempt that held the lease, after it had ended, and nothing ran later.
+//! Fencing: the stored end was written by the attempt that held the lease, after that attempt had ended. No attempt ran
+//! under a newer lease.
 
 use crate::checker::{Kind, Run, Violation};
 use crate::history::{Ending, Enqueued, Event, Job};
@@ -13,14 +14,14 @@ pub(super) fn check(run: &Run<'_>) -> Vec<Violation> {
     found
 }
 
-/// Leases that were granted after the one that ended the job.
+/// Returns a text if an attempt ran under a newer lease than the one that ended the job.
 fn newer(run: &Run<'_>, job: &Job) -> Option<String> {
     job.finished_at?;
     let newer = run.events(job.number).iter().find(|event| event.lease > job.lease)?;
     Some(format!("lease {} ended it, and lease {} ran", job.lease, newer.lease))
 }
 
-/// An end that its own attempt had not come to yet.
+/// Returns a text if the job ended before the attempt that holds the ending lease reported that end.
 fn unearned(run: &Run<'_>, enqueued: &Enqueued, job: &Job) -> Option<String> {
     let finished_at = job.finished_at?;
     let earns = match (job.state.as_str(), enqueued.ends) {
@@ -31,11 +32,11 @@ fn unearned(run: &Run<'_>, enqueued: &Enqueued, job: &Job) -> Option<String> {
     let said: Vec<&&Event> = run.events(job.number).iter().filter(|event| event.what == earns).collect();
     let own = said.iter().find(|event| (event.lease, Some(event.worker)) == (job.lease, job.worker));
     match (own, said.first()) {
-        (None, None) => None, // no attempt at all ended like this: that is a loss
+        (None, None) => None, // no attempt reported this end: the rule `lost` finds that
         (None, Some(other)) => {
             Some(format!("it ended under lease {}, and only lease {} had come to that", job.lease, other.lease))
         }
-        // A transaction's time is that of its beginning.
+        // A transactional finish stores the time at which its transaction began.
         (Some(own), _) if !enqueued.transactional && own.at > finished_at => {
             Some(format!("lease {} ended it before its attempt had ended", job.lease))
         }
@@ -43,7 +44,7 @@ fn unearned(run: &Run<'_>, enqueued: &Enqueued, job: &Job) -> Option<String> {
     }
 }
 
-/// Failures counted for an attempt that was not theirs.
+/// Returns a text if a failure was counted for another attempt than the one that failed.
 fn foreign_failure(run: &Run<'_>, job: &Job) -> Option<String> {
     run.failures(job).iter().find_map(|failure| {
         let lease: i32 = failure.message.split_once("under lease ")?.1.split_once(';')?.0.parse().ok()?;

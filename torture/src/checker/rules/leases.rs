@@ -1,4 +1,5 @@
-//! One lease: no two attempts run under the same one. Whoever relies on its number (the fencing token) relies on that.
+//! One lease: no two attempts run under the same lease. Code that uses the lease number as a fencing token depends on
+//! that.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,7 +8,7 @@ use chrono::TimeDelta;
 use crate::checker::{Kind, Run, Violation};
 use crate::history::{CRASH, Event};
 
-/// What was said during a crash is written when the server is back, and it comes back within this time.
+/// What a handler reports during a crash is stored when the server is back. The server is back within this time.
 const BACK: TimeDelta = TimeDelta::seconds(10);
 
 pub(super) fn check(run: &Run<'_>) -> Vec<Violation> {
@@ -31,16 +32,17 @@ pub(super) fn check(run: &Run<'_>) -> Vec<Violation> {
     twice.collect()
 }
 
-/// Whether one process ran a transactional attempt again that another transaction was in the way of: nothing of the run before was
-/// committed, which the effects show.
+/// Whether one process ran a transactional attempt again after a conflict with another transaction. Nothing of the
+/// earlier run was committed; the rule `effects` checks that.
 fn is_run_again(run: &Run<'_>, number: i64, starts: &[&Event]) -> bool {
     let transactional = run.enqueued.get(&number).is_some_and(|enqueued| enqueued.transactional);
     transactional && starts.windows(2).all(|pair| (pair[0].pid, pair[0].worker) == (pair[1].pid, pair[1].worker))
 }
 
-/// Whether all of these began soon after a crash of the database, each in another process: a claim that somebody had begun
-/// on is not forgotten, because what its handler said is on the disk, and the claim before it; and a worker that is
-/// granted a lease which it holds goes on with what it does.
+/// Whether all of these attempts started soon after a crash of the database, each in another process. The claim of an
+/// attempt that started before the crash cannot be undone by the crash: the handler's event is on the disk, and so is
+/// the claim, which was committed before it. If a worker receives a lease that it already holds, it continues its
+/// attempt and starts no second one.
 fn forgotten(run: &Run<'_>, starts: &[&Event]) -> bool {
     let processes: HashSet<_> = starts.iter().map(|start| start.pid).collect();
     if processes.len() < starts.len() {

@@ -1,4 +1,4 @@
-//! No loss: what was acknowledged is there, and ended as its handler said.
+//! No loss: each acknowledged job exists, and it ended as planned, as its handler reported.
 
 use crate::checker::{Kind, Run, Violation};
 use crate::history::{CommitOutcome, Ending};

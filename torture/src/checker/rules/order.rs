@@ -1,4 +1,5 @@
-//! Order: the higher priority first, then the earlier time, then the smaller id. Exact where a run promises it.
+//! Order: higher priority first, then the earlier `run_at`, then the smaller id. Checked only if the run promises this
+//! order.
 
 use crate::checker::{Kind, Run, Violation};
 

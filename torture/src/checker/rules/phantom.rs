@@ -1,4 +1,5 @@
-//! No phantom: what was rolled back never runs, what was enqueued once exists once, and nothing starts too early.
+//! No phantom: a job whose enqueue was rolled back never runs. A job that was enqueued once exists once. No job starts
+//! before it was enqueued.
 
 use crate::checker::{Kind, Run, Violation};
 use crate::history::CommitOutcome;

@@ -1,4 +1,4 @@
-//! At rest: when all is done no job is under way, and no session is in a transaction.
+//! At rest: at the end of a run each job has ended, and no session is in a transaction.
 
 use crate::checker::{Kind, Run, Violation};
 

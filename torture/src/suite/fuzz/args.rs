@@ -1,4 +1,4 @@
-//! Arguments: what a worker finds in the database and decodes for a handler.
+//! Fuzzes the arguments that a worker reads from the database and decodes for a handler.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub(super) const WORDS: &[&str] = &[
     "\n",
 ];
 
-/// What is wrong with the way in which these arguments were received.
+/// Returns what was wrong: a panic, or an error that repeats the arguments or is too long.
 pub(super) async fn complaint(input: &[u8]) -> Option<String> {
     let Handler::Async(handle) = Fuzzed::REGISTRATION.handler else { return Some("not an async handler".to_owned()) };
     let now = Utc::now();

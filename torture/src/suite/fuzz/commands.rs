@@ -1,4 +1,4 @@
-//! Command lines, given to the worker's own program.
+//! Fuzzes the command line of the worker's own program.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use torture::process::Process;
 use crate::role::Role;
 use crate::suite::arena::Arena;
 
-/// Nobody listens there.
+/// No server listens there.
 const NOBODY: &str = "postgres://nobody@127.0.0.1:1/nothing?connect_timeout=1";
-/// A worker that runs for longer has understood.
+/// A process that runs for longer has accepted its command line.
 const LIMIT: Duration = Duration::from_secs(2);
 
 pub(super) const SEEDS: &[&str] = &[
@@ -58,9 +58,9 @@ pub(super) const WORDS: &[&str] = &[
     "bench",
 ];
 
-/// What is wrong with the way in which this was received.
+/// Returns what was wrong: a panic, or a password in the output.
 pub(super) async fn complaint(arena: &Arena<'_>, input: &[u8]) -> Result<Option<String>> {
-    // No program is given a NUL.
+    // The arguments of a program cannot contain NUL.
     let line = String::from_utf8_lossy(input).replace('\0', "");
     let mut command = Role::Worker.command("")?;
     command.env("DATABASE_URL", NOBODY).current_dir(arena.logs()).args(line.split(' ').filter(|word| !word.is_empty()));
@@ -71,7 +71,7 @@ pub(super) async fn complaint(arena: &Arena<'_>, input: &[u8]) -> Result<Option<
     Ok(if panicked {
         Some(format!("{line:?} ended with {code:?}:\n{written}"))
     } else if written.contains("secret")
-        // Where no URL belongs, it is a word as any other.
+        // Where no URL is expected, a URL is not recognised, and may be repeated.
         && line.split(' ').filter(|word| word.contains("secret")).all(|word| word.contains("://"))
         && !written.contains("unrecognized")
         && !written.contains("unexpected argument")

@@ -1,11 +1,11 @@
-//! Cron expressions and time zones, as they stand in the database where anybody may have written them.
+//! Fuzzes cron expressions and time zones as they are stored in the database, where any program may write them.
 
 use std::panic::catch_unwind;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use diesel_jobs::{CatchUp, Schedule};
 
-/// Before the bar the expression, behind it the zone.
+/// The expression, a bar, and the time zone.
 pub(super) const SEEDS: &[&str] = &[
     "0 0 * * *|UTC",
     "*/5 8-17 * * mon-fri|Europe/Berlin",
@@ -46,7 +46,7 @@ pub(super) const WORDS: &[&str] = &[
     "2100",
 ];
 
-/// What is wrong with the way in which this was read.
+/// Returns what was wrong: a panic, or a tick that is not after the time before it.
 pub(super) fn complaint(input: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(input).into_owned();
     let (expression, zone) = text.split_once('|').unwrap_or((&text, "UTC"));

@@ -1,14 +1,14 @@
-//! Good inputs made bad, from a seed: words put in, parts cut out, doubled and exchanged, bytes turned.
+//! Makes bad inputs from good ones and a seed: inserts words, deletes, doubles and replaces parts, changes bytes.
 
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
 /// The most changes to one input.
 const CHANGES: usize = 8;
-/// No input is longer.
+/// The maximum length of an input, in bytes.
 const LENGTH: usize = 4096;
 
-/// Where inputs come from.
+/// Generates inputs.
 pub(super) struct Garbler {
     rng: StdRng,
     seeds: &'static [&'static str],
@@ -24,7 +24,7 @@ impl Garbler {
         texts[self.rng.random_range(0..texts.len())].as_bytes()
     }
 
-    /// A part of a text, as two places in it.
+    /// Returns a random part of a text as two positions.
     fn part(&mut self, text: &[u8]) -> (usize, usize) {
         let (one, other) = (self.rng.random_range(0..=text.len()), self.rng.random_range(0..=text.len()));
         (one.min(other), one.max(other))

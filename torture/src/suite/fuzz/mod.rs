@@ -1,6 +1,6 @@
-//! Fuzz: what people and other programs write, garbled: arguments of jobs, cron expressions, command lines.
+//! Fuzz: garbled versions of what people and other programs write: arguments of jobs, cron expressions, command lines.
 //!
-//! Everything is understood or refused with an error. Nothing panics, and no error repeats arguments.
+//! Each input is accepted, or refused with an error. Nothing panics, and no error repeats arguments.
 
 mod args;
 mod commands;
@@ -15,10 +15,10 @@ use super::arena::Arena;
 use super::run::Run;
 use garble::Garbler;
 
-/// For each target.
+/// The time for each target.
 const SHORT: Duration = Duration::from_secs(2);
 const LONG: Duration = Duration::from_secs(60);
-/// Complaints of one target, at most.
+/// The fuzzing stops at this number of complaints.
 const ENOUGH: usize = 3;
 
 pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {

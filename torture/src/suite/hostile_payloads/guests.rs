@@ -1,4 +1,4 @@
-//! What comes: each with a word on what it is, and what is expected to become of it.
+//! The hostile payloads, each with a description and the expected result.
 
 use std::collections::HashMap;
 
@@ -9,24 +9,24 @@ use serde_json::Value;
 use tokio_postgres::{Client, Error};
 use torture::workload::hostile::{Hostile, Unwritable};
 
-/// What is to become of one.
+/// The expected result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expected {
     /// It is not enqueued.
     Refused,
-    /// Its handler gets it.
+    /// It runs, and completes.
     Run,
     /// All its attempts fail, because its arguments cannot be read.
     Unread,
-    /// Either of the two: what the server takes may differ between its versions.
+    /// Refused or unread. The server's versions may differ in what they accept.
     NotRun,
 }
 
-/// One of them.
+/// One hostile payload.
 pub(super) struct Guest {
     pub(super) what: String,
     pub(super) expected: Expected,
-    /// Its id, if it was let in, or why not.
+    /// Its id if it was accepted. Otherwise `refusal` is the reason.
     pub(super) id: Option<i64>,
     pub(super) refusal: String,
 }
@@ -42,12 +42,12 @@ fn job(text: &str, number: f64, nested: Value) -> Hostile {
     Hostile { text: text.to_owned(), number, nested }
 }
 
-/// Lists in lists.
+/// Lists in lists, `depth` levels deep.
 fn nested(depth: usize) -> Value {
     (0..depth).fold(Value::Null, |value, _| Value::Array(vec![value]))
 }
 
-/// What a program can say through the product's types.
+/// Payloads that a program can make with the product's types.
 fn typed() -> Vec<(&'static str, Result<NewJob, InvalidJob>, Expected)> {
     let plain = || job("", 1.0, Value::Null);
     vec![
@@ -73,7 +73,7 @@ fn typed() -> Vec<(&'static str, Result<NewJob, InvalidJob>, Expected)> {
     ]
 }
 
-/// What callers and other programs have for JSON.
+/// Texts that callers and other programs may pass as JSON.
 fn texts() -> Vec<(&'static str, String, Expected)> {
     let text = |text: &str| format!(r#"{{"text":{text},"number":1,"nested":null}}"#);
     let deep = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
@@ -96,7 +96,7 @@ fn texts() -> Vec<(&'static str, String, Expected)> {
     ]
 }
 
-/// Enqueues them.
+/// Enqueues them through the product.
 pub(super) async fn enqueue(conn: &mut AsyncPgConnection) -> Vec<Guest> {
     let mut guests = Vec::new();
     for (what, job, expected) in typed() {
@@ -117,7 +117,7 @@ pub(super) async fn enqueue(conn: &mut AsyncPgConnection) -> Vec<Guest> {
 }
 
 const INSERT: &str = "insert into jobs.ready (kind, max_attempts, args) values ('hostile', 2, ";
-/// Some time to change it.
+/// The same, but due after a day, so that it can be changed before a worker claims it.
 const LATER: &str =
     "insert into jobs.ready (kind, max_attempts, run_at, args) values ('hostile', 2, now() + interval '1 day', ";
 const LARGE: &str = "json_build_object('text', repeat('x', 100000), 'number', 1, 'nested', null)";
@@ -125,7 +125,7 @@ const HUGE: &str = "json_build_object('text', repeat('x', 3000000), 'number', 1,
 const NOW: &str =
     "update jobs.ready set run_at = clock_timestamp() where run_at > now() + interval '1 hour' and kind = 'hostile'";
 
-/// Writes them into the tables, as somebody does who knows nothing of the product.
+/// Inserts them directly into the tables, as a program does that does not use the product.
 pub(super) async fn write(conn: &Client) -> Result<Vec<Guest>> {
     let mut guests = Vec::new();
     for (what, text, expected) in texts() {
@@ -173,7 +173,7 @@ pub(super) async fn write(conn: &Client) -> Result<Vec<Guest>> {
     Ok(guests)
 }
 
-/// Runs these statements in one transaction; answers the job that they made.
+/// Runs these statements in one transaction. Returns the id of the job that they created, or the server's error.
 async fn insert(conn: &Client, sql: &str) -> Result<i64, String> {
     let done = async {
         conn.batch_execute("begin").await?;

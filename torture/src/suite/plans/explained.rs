@@ -1,19 +1,19 @@
-//! What the server writes down about a statement (`auto_explain`), read from its log. Pure.
+//! What `auto_explain` logs about statements, read from the server's log. The functions are pure.
 
-/// One statement that was carried out.
+/// One executed statement.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Explained {
     pub(super) query: String,
-    /// As the server writes it.
+    /// The plan as logged.
     pub(super) plan: String,
-    /// What its first node answered.
+    /// The number of rows that its first node returned.
     pub(super) rows: u64,
-    /// Pages that it touched, in memory or not.
+    /// The number of pages that it touched, in memory or not.
     pub(super) pages: u64,
 }
 
 impl Explained {
-    /// Where it reads one of the large tables from end to end, or sorts.
+    /// Returns the plan's first step that reads one of the large tables completely, or that sorts.
     pub(super) fn bad_step(&self) -> Option<&str> {
         let steps = self.plan.lines().map(|line| line.trim_start().trim_start_matches("->").trim_start());
         let scans = ["ready", "running", "finished"].map(|table| format!("Seq Scan on {table} "));
@@ -22,9 +22,9 @@ impl Explained {
         steps.filter(is_bad).find_map(|step| step.split("  (").next())
     }
 
-    /// From the lines that follow `plan:`.
+    /// Reads one statement from the lines that follow `plan:`.
     fn read(lines: &[&str]) -> Option<Self> {
-        // The first line of the plan is the first that has costs.
+        // The plan begins at the first line with costs.
         let begins = lines.iter().position(|line| line.contains("(cost=") && line.contains("(actual "))?;
         let first = lines[begins];
         let rows = after(first.split_once("(actual ")?.1, "rows=")?;
@@ -40,7 +40,7 @@ fn after(text: &str, word: &str) -> Option<u64> {
     text.split_once(word)?.1.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// All statements of the sessions of this database.
+/// Returns all statements of this database's sessions.
 pub(super) fn plans(log: &str, database: &str) -> Vec<Explained> {
     let lines: Vec<&str> = log.lines().collect();
     let mut plans = Vec::new();

@@ -1,4 +1,4 @@
-//! The rows, each with a word on what it is, and what is to become of it.
+//! The bad rows, each with a description and the expected result.
 
 use std::time::Duration;
 
@@ -9,27 +9,28 @@ use torture::workload::{Shape, Work, new_job};
 
 use crate::suite::arena::number;
 
-/// Numbers that no other job has: long ones whose ids are repeated, and transactional ones with the id of an earlier job.
+/// The numbers of long jobs whose ids are repeated begin at the first, those of transactional jobs with the id of an
+/// earlier job at the second.
 const LONG: i64 = 2_000_000;
 const TRANSACTIONAL: i64 = 3_000_000;
-/// What a handler takes without a word.
+/// Arguments that the handler accepts.
 const ARGS: &str = r#"'{"text":"","number":1,"nested":null}'"#;
 const POLL: Duration = Duration::from_millis(20);
 
-/// One of them.
+/// One bad row.
 pub(super) struct Guest {
     pub(super) what: &'static str,
     id: i64,
-    /// Rows of this id that are set apart in the end.
+    /// The expected number of rows with this id in `jobs.dead_letter`.
     apart: i64,
-    /// How the job of this id ends, if there is one left.
+    /// The expected state of the job with this id, if one is left.
     ends: Option<&'static str>,
 }
 
-/// What a column of a row is given, in place of what is usual.
+/// Columns with unusual values.
 type Given = &'static [(&'static str, &'static str)];
 
-/// Rows in `jobs.ready`, and what becomes of them.
+/// Rows in `jobs.ready`, with the expected results.
 const WAITING: [(&str, Given, i64, Option<&str>); 14] = [
     ("attempts at their end", &[("attempt", "32767"), ("max_attempts", "32767")], 1, None),
     ("leases at their end", &[("lease", "2147483647")], 1, None),
@@ -52,7 +53,7 @@ const WAITING: [(&str, Given, i64, Option<&str>); 14] = [
     ("a kind of a megabyte", &[("kind", "repeat('k', 1000000)")], 0, None),
 ];
 
-/// Rows in `jobs.ready` that are refused at once.
+/// Rows that `jobs.ready` refuses at the insert.
 const REFUSED: [Given; 7] = [
     &[("attempt", "-1")],
     &[("lease", "-1")],
@@ -63,7 +64,7 @@ const REFUSED: [Given; 7] = [
     &[("kind", "null")],
 ];
 
-/// Rows in `jobs.running`, of workers that are on no list.
+/// Rows in `jobs.running` whose worker is not registered, with the expected results.
 const RUNNING: [(&str, Given, i64, Option<&str>); 8] = [
     ("running, due at the end of time", &[("run_at", "'infinity'")], 1, None),
     ("running, enqueued at its beginning", &[("enqueued_at", "'-infinity'")], 1, None),
@@ -75,7 +76,7 @@ const RUNNING: [(&str, Given, i64, Option<&str>); 8] = [
     ("running, crashes at their end", &[("crashes", "32767")], 0, Some("discarded")),
 ];
 
-/// What is usual.
+/// The usual values.
 const USUAL: [(&str, &str); 2] = [("kind", "'hostile'"), ("args", ARGS)];
 const USUALLY_RUNNING: [(&str, &str); 10] = [
     ("id", "nextval('jobs.job_id')"),
@@ -90,7 +91,7 @@ const USUALLY_RUNNING: [(&str, &str); 10] = [
     ("queue", "'default'"),
 ];
 
-/// The statement that puts a row with these values into `jobs.ready` or `jobs.running`, and answers its id.
+/// Returns the statement that inserts a row with these values into `jobs.ready` or `jobs.running` and returns its id.
 fn insert(table: &str, given: &[(&str, &str)]) -> String {
     let running: &[(&str, &str)] = if table == "running" { &USUALLY_RUNNING } else { &[] };
     let usual = USUAL.iter().chain(running).filter(|(column, _)| given.iter().all(|(named, _)| named != column));
@@ -117,7 +118,7 @@ pub(super) async fn running(conn: &Client) -> Result<Vec<Guest>> {
     Ok(guests)
 }
 
-/// Rows with the id of another job: one that waits, one that runs, one that has ended.
+/// Inserts rows with the id of another job: one that waits, one that runs, and some that have ended.
 pub(super) async fn repeated(conn: &Client, round: i64) -> Result<(Vec<Guest>, Vec<Enqueued>)> {
     let twice = number(conn, "select nextval('jobs.job_id')").await?;
     let pair = insert("ready", &[("id", &twice.to_string())]);
@@ -146,14 +147,14 @@ pub(super) async fn repeated(conn: &Client, round: i64) -> Result<(Vec<Guest>, V
     Ok((guests.into(), others.map(|(work, id)| work.enqueued(Some(id), CommitOutcome::Acknowledged)).into()))
 }
 
-/// Enqueues this job under this id.
+/// Enqueues this job under this id. Returns the id.
 async fn enqueue(conn: &Client, id: &str, work: &Work) -> Result<i64> {
     let job = new_job(work)?;
     let (kind, args) = (format!("'{}'", job.kind), format!("$args${}$args$", job.args));
     number(conn, &insert("ready", &[("id", id), ("kind", &kind), ("args", &args)])).await
 }
 
-/// A job that nobody else looks at, and that has ended.
+/// Runs a job to its end, and returns its id. The test uses it for nothing else.
 async fn ended(conn: &Client) -> Result<i64> {
     let id = number(conn, &insert("ready", &[])).await?;
     while number(conn, &format!("select count(*) from jobs.finished where id = {id}")).await? == 0 {
@@ -162,7 +163,7 @@ async fn ended(conn: &Client) -> Result<i64> {
     Ok(id)
 }
 
-/// Takes away what no worker can ever take. `false`: some of it is gone already.
+/// Deletes the rows that no worker can claim. Returns `false` if some of them were not there any more.
 pub(super) async fn settle(conn: &Client, guests: &[Guest]) -> Result<bool> {
     let waiting: Vec<i64> =
         guests.iter().filter(|guest| guest.apart == 0 && guest.ends.is_none()).map(|guest| guest.id).collect();
@@ -171,7 +172,7 @@ pub(super) async fn settle(conn: &Client, guests: &[Guest]) -> Result<bool> {
 }
 
 impl Guest {
-    /// What is not as expected of it.
+    /// Returns what differs from the expected result.
     pub(super) async fn complaint(&self, conn: &Client) -> Result<Option<String>> {
         let apart = number(conn, &format!("select count(*) from jobs.dead_letter where id = {}", self.id)).await?;
         let states = conn.query("select state from jobs.job where id = $1", &[&self.id]).await?;

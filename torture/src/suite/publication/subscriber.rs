@@ -1,4 +1,4 @@
-//! A database on another server that has the same tables and subscribes to all of them.
+//! A database on another server that has the same tables, and subscribes to all of them.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use torture::history;
 
 use crate::suite::arena::{Arena, number};
 
-/// What must be equal in the end; and that there is something in it.
+/// The tables that must be equal in the end, and whether they must contain rows.
 const TABLES: [(&str, bool); 8] = [
     ("ready", false),
     ("running", false),
@@ -21,7 +21,8 @@ const TABLES: [(&str, bool); 8] = [
     ("worker", false),
     ("schedule", false),
 ];
-/// A subscription keeps its database, and wants its slot, which may be gone.
+/// Drops old subscriptions. PostgreSQL does not drop a database with a subscription, and dropping a subscription needs
+/// its slot, which may not exist any more.
 const FORGET: &str = "do $$ declare name text; begin
     for name in select subname from pg_subscription where subdbid = (select oid from pg_database where datname = current_database()) loop
         execute format('alter subscription %I disable', name);
@@ -39,7 +40,7 @@ pub(super) struct Subscriber<'a> {
 }
 
 impl<'a> Subscriber<'a> {
-    /// Makes the database, and subscribes; returns when it has what was there before.
+    /// Creates the database and subscribes. Returns when the existing rows are copied.
     pub(super) async fn start(arena: &'a Arena<'a>, published: &Arena<'_>, name: &'static str) -> Result<Self> {
         let database = format!("{}_{name}", arena.database());
         let url = arena.cluster.url(&database);
@@ -52,7 +53,7 @@ impl<'a> Subscriber<'a> {
         diesel_jobs::migrate(&mut AsyncPgConnection::establish(&url).await?).await?;
         let conn = connect(&url).await?;
         history::create(&conn).await?;
-        // It comes from the publisher, as everything else.
+        // The rows of this table come from the publisher, too.
         conn.batch_execute("truncate jobs.schema_migration").await?;
         conn.batch_execute(&format!(
             "create subscription {name} connection 'host=127.0.0.1 port={} dbname={} user=tester sslmode=disable' publication everything",
@@ -74,12 +75,12 @@ impl<'a> Subscriber<'a> {
         Ok(self.conn.batch_execute(&format!("alter subscription {} enable", self.name)).await?)
     }
 
-    /// How many jobs have ended here by now.
+    /// Returns how many jobs have ended in this copy so far.
     pub(super) async fn jobs(&self) -> Result<i64> {
         number(&self.conn, "select count(*) from jobs.finished").await
     }
 
-    /// The tables that are not equal to the publisher's, at the latest after this time.
+    /// Returns the tables that still differ from the publisher's after at most `limit`.
     pub(super) async fn differences(&self, publisher: &Client, limit: Duration) -> Result<Vec<String>> {
         let begun = Instant::now();
         loop {
@@ -100,14 +101,14 @@ impl<'a> Subscriber<'a> {
         }
     }
 
-    /// Ends the subscription; the database goes with it.
+    /// Drops the subscription and the database.
     pub(super) async fn end(self) -> Result<()> {
         self.conn.batch_execute(&format!("drop subscription {}", self.name)).await?;
         self.arena.cluster.remove(&self.database).await
     }
 }
 
-/// How many rows there are, and a number made of all that is in them.
+/// Returns the number of rows, and a hash of their content.
 async fn content(conn: &Client, table: &str) -> Result<(i64, Option<String>)> {
     let sql =
         format!("select count(*), md5(string_agg(t::text, ';' order by t::text collate \"C\")) from jobs.{table} t");

@@ -1,4 +1,4 @@
-//! Bars: one group per variant, one bar per side, with the range of the runs.
+//! Bar charts: one group per variant, one bar per side, with the range of the runs.
 
 use anyhow::{Result, anyhow};
 use plotters::{
@@ -15,16 +15,16 @@ use super::{
     FAINT, FONT, INK, WIDTH, colour,
 };
 
-/// Where bars begin and where the longest ends.
+/// The x coordinates at which bars begin and at which the longest bar ends.
 const LEFT: i32 = 180;
 const RIGHT: i32 = WIDTH as i32 - 110;
-/// Heights.
+/// Heights in pixels.
 const TITLE: i32 = 44;
 const HEADING: i32 = 28;
 const BAR: i32 = 20;
 const GAP: i32 = 12;
 
-/// The chart of these variants as SVG.
+/// Returns the chart of these variants as SVG.
 pub(super) fn draw(title: &str, lines: &[&Line]) -> Result<String> {
     let bars: usize = lines.iter().map(|line| line.sides.len()).sum();
     let height = TITLE + (HEADING + GAP) * i32::try_from(lines.len())? + BAR * i32::try_from(bars)?;

@@ -15,7 +15,7 @@ const FONT: &str = "sans-serif";
 const INK: RGBColor = RGBColor(0x1f, 0x29, 0x37);
 const FAINT: RGBColor = RGBColor(0xd1, 0xd5, 0xdb);
 
-/// Draws what these lines of one measure say; answers the names of the files.
+/// Draws the charts of the lines of one measure. Returns the names of the files.
 pub(super) fn draw(dir: &Path, name: &str, title: &str, lines: &[&Line]) -> Result<Vec<String>> {
     let mut files = Vec::new();
     let mut units: Vec<&str> = Vec::new();
@@ -50,7 +50,7 @@ fn slug(unit: &str) -> String {
     unit.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect()
 }
 
-/// The colour of a side, the same in all charts.
+/// Returns the colour of a side. It is the same in all charts.
 fn colour(name: &str) -> RGBColor {
     match name {
         "jobs" => RGBColor(0x25, 0x63, 0xeb),

@@ -13,7 +13,7 @@ const HEIGHT: u32 = 340;
 /// A side and its rate in each window.
 pub(super) type Series = (&'static str, Vec<f64>);
 
-/// What a line tells of its windows.
+/// Returns the rates per window that a line contains.
 pub(super) fn of(line: &Line) -> Vec<Series> {
     let windows = |key: &str| -> Option<Vec<f64>> {
         line.extra.get(key)?.as_array().map(|rates| rates.iter().filter_map(serde_json::Value::as_f64).collect())
@@ -22,7 +22,7 @@ pub(super) fn of(line: &Line) -> Vec<Series> {
     both.into_iter().filter_map(|(name, rates)| Some((name, rates?))).collect()
 }
 
-/// The chart as SVG.
+/// Returns the chart as SVG.
 pub(super) fn draw(title: &str, series: &[Series]) -> Result<String> {
     let mut svg = String::new();
     {

@@ -1,4 +1,4 @@
-//! Every rule is shown an input that it must complain about, and one that it must let pass.
+//! Every rule is tested with an input that it must refuse, and one that it must accept.
 
 use super::*;
 
@@ -90,7 +90,7 @@ fn migrations_that_would_not_be_published_are_named() {
 }
 
 #[test]
-fn a_comment_is_told_from_a_string() {
+fn a_comment_is_distinguished_from_a_string() {
     assert_eq!(code("a // b"), "a ");
     assert_eq!(code("\"http://a\" // b"), "\"http://a\" ");
     assert_eq!(code(r#""\"//" // b"#), r#""\"//" "#);
