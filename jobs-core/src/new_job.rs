@@ -48,6 +48,18 @@ pub struct NewJob {
     pub tags: Vec<String>,
 }
 
+/// A value to be stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Column<'a> {
+    /// A text.
+    Text(&'a str),
+    /// A number.
+    Integer(i64),
+    /// A list of texts.
+    Texts(&'a [String]),
+}
+
 impl std::fmt::Debug for NewJob {
     // Arguments may hold personal data or secrets: they never appear in debug output.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -124,6 +136,9 @@ pub enum InvalidJob {
 crate::debug_as_display!(InvalidJob);
 
 impl NewJob {
+    /// How many [`columns`](Self::columns) there are.
+    pub const COLUMNS: usize = 5;
+
     /// A job from its raw parts, for callers that have no Rust type for it; `args` must be JSON text.
     pub fn raw(kind: impl Into<Cow<'static, str>>, args: impl Into<String>) -> Self {
         Self {
@@ -135,6 +150,23 @@ impl NewJob {
             args: args.into(),
             tags: Vec::new(),
         }
+    }
+
+    /// What is stored of the job besides its arguments and its time: the columns and their values, in a fixed order. A
+    /// new option of a job is added here, and every storage that inserts value by value stores it.
+    pub fn columns(&self) -> [(&'static str, Column<'_>); Self::COLUMNS] {
+        [
+            ("kind", Column::Text(&self.kind)),
+            ("queue", Column::Text(&self.queue)),
+            ("priority", Column::Integer(self.priority.into())),
+            ("max_attempts", Column::Integer(self.max_attempts.into())),
+            ("tags", Column::Texts(&self.tags)),
+        ]
+    }
+
+    /// Whether the jobs differ in their arguments at most.
+    pub fn is_like(&self, other: &Self) -> bool {
+        self.run_at == other.run_at && self.columns() == other.columns()
     }
 
     /// Refuses what no storage could keep, so that no statement fails inside the user's transaction.

@@ -22,7 +22,7 @@ pub use crate::handler::AnyConnection;
 pub use crate::installation::{Freeze, Installation};
 pub use crate::job::JobId;
 pub use crate::lease::{ClaimedJob, Lease, WorkerId};
-pub use crate::new_job::NewJob;
+pub use crate::new_job::{Column, NewJob};
 pub use crate::outcome::{Finish, Keep, Retention, Transition};
 pub use crate::record::MAX_ERRORS_PER_JOB;
 pub use claim::{Claim, Wanted};

@@ -3,11 +3,14 @@
 use std::fmt;
 
 use chrono::{DateTime, Utc};
+use diesel::QueryResult;
 use diesel::deserialize::{self, FromSql, FromSqlRow};
 use diesel::expression::AsExpression;
+use diesel::query_builder::AstPass;
 use diesel::serialize::{self, IsNull, Output, ToSql};
 use diesel::sql_types::{BigInt, Text};
 use diesel::sqlite::{Sqlite, SqliteValue};
+use diesel_jobs_core::storage::Column;
 use diesel_jobs_core::{JobState, WorkerId};
 
 /// An instant.
@@ -39,6 +42,31 @@ impl fmt::Debug for Args<'_> {
     // they are not printed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} bytes of JSON", self.0.len())
+    }
+}
+
+/// A value of a job that is written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stored<'a>(pub(super) Column<'a>);
+
+impl<'a> Stored<'a> {
+    /// Adds it to a statement.
+    pub(super) fn push<'b>(&'b self, out: &mut AstPass<'_, 'b, Sqlite>) -> QueryResult<()> {
+        match &self.0 {
+            Column::Integer(number) => out.push_bind_param::<BigInt, _>(number),
+            _ => out.push_bind_param::<Text, Self>(self),
+        }
+    }
+}
+
+impl ToSql<Text, Sqlite> for Stored<'_> {
+    fn to_sql<'b>(&'b self, out: &mut Output<'b, '_, Sqlite>) -> serialize::Result {
+        match self.0 {
+            Column::Text(text) => return <str as ToSql<Text, Sqlite>>::to_sql(text, out),
+            Column::Texts(texts) => out.set_value(serde_json::to_string(texts)?),
+            other => return Err(format!("a text is needed, not {other:?}").into()),
+        }
+        Ok(IsNull::No)
     }
 }
 

@@ -5,11 +5,14 @@
 //! not below the time that claims have already passed. This is native SQL and not Diesel's DSL, because of that
 //! computation, and because the notification in `returning` saves a round trip.
 
+use std::time::Duration;
+
 use chrono::{DateTime, Utc};
+use diesel::data_types::PgInterval;
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
-use diesel::sql_types::{Array, BigInt, Bool, Double, Json, Nullable, SmallInt, Text, Timestamptz};
+use diesel::sql_types::{Array, BigInt, Bool, Double, Interval, Json, Nullable, SmallInt, Text, Timestamptz};
 use diesel_jobs_core::{NewJob, RunAt};
 
 use super::wake::SOMEBODY_SLEEPS;
@@ -18,16 +21,16 @@ use crate::pg::native::{RawJson, native_query, seconds, sql};
 /// The most jobs per bulk statement.
 pub(crate) const CHUNK: usize = 1000;
 
-/// Returns the delay in seconds, and the time before which the job must not start.
-pub(super) fn timing(run_at: RunAt) -> (f64, Option<DateTime<Utc>>) {
+/// Returns the delay from now, and the time before which the job must not start.
+fn timing(run_at: RunAt) -> (Duration, Option<DateTime<Utc>>) {
     match run_at {
-        RunAt::Now => (0.0, None),
-        RunAt::After(delay) => (seconds(delay), None),
-        RunAt::At(at) => (0.0, Some(at)),
+        RunAt::Now => (Duration::ZERO, None),
+        RunAt::After(delay) => (delay, None),
+        RunAt::At(at) => (Duration::ZERO, Some(at)),
     }
 }
 
-pub(super) fn tags(job: &NewJob) -> Option<&[String]> {
+fn tags(job: &NewJob) -> Option<&[String]> {
     (!job.tags.is_empty()).then_some(job.tags.as_slice())
 }
 
@@ -35,30 +38,54 @@ pub(super) fn args(job: &NewJob) -> RawJson {
     RawJson(job.args.as_bytes().to_vec())
 }
 
-pub(crate) struct EnqueueQuery<'a> {
+/// The columns of an insert.
+pub(super) const COLUMNS: &str = "kind, queue, priority, run_at, max_attempts, tags, args";
+
+/// The values of a job for all of [`COLUMNS`] but the arguments.
+pub(super) struct Values<'a> {
     kind: &'a str,
     queue: &'a str,
     priority: i16,
-    delay: f64,
+    delay: PgInterval,
     not_before: Option<DateTime<Utc>>,
     max_attempts: i16,
     tags: Option<&'a [String]>,
-    args: RawJson,
 }
 
-impl<'a> EnqueueQuery<'a> {
-    pub(crate) fn new(job: &'a NewJob) -> Self {
+impl<'a> Values<'a> {
+    pub(super) fn new(job: &'a NewJob) -> Self {
         let (delay, not_before) = timing(job.run_at);
         Self {
             kind: &job.kind,
             queue: &job.queue,
             priority: job.priority,
-            delay,
+            delay: PgInterval::from_microseconds(i64::try_from(delay.as_micros()).unwrap_or(i64::MAX)),
             not_before,
             max_attempts: job.max_attempts.cast_signed(),
             tags: tags(job),
-            args: args(job),
         }
+    }
+}
+
+impl QueryFragment<Pg> for Values<'_> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        sql!(
+            out,
+            [self.kind => Text] ", " [self.queue => Text] ", " [self.priority => SmallInt]
+            ", greatest(clock_timestamp() + " [self.delay => Interval] ", " [self.not_before => Nullable<Timestamptz>] "), "
+            [self.max_attempts => SmallInt] ", " [self.tags => Nullable<Array<Text>>]
+        )
+    }
+}
+
+pub(crate) struct EnqueueQuery<'a> {
+    values: Values<'a>,
+    args: RawJson,
+}
+
+impl<'a> EnqueueQuery<'a> {
+    pub(crate) fn new(job: &'a NewJob) -> Self {
+        Self { values: Values::new(job), args: args(job) }
     }
 }
 
@@ -66,10 +93,7 @@ impl QueryFragment<Pg> for EnqueueQuery<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         sql!(
             out,
-            "insert into jobs.ready (kind, queue, priority, run_at, max_attempts, tags, args) values ("
-            [self.kind => Text] ", " [self.queue => Text] ", " [self.priority => SmallInt]
-            ", greatest(clock_timestamp() + make_interval(secs => " [self.delay => Double] "), " [self.not_before => Nullable<Timestamptz>] "), "
-            [self.max_attempts => SmallInt] ", " [self.tags => Nullable<Array<Text>>] ", " [self.args => Json]
+            "insert into jobs.ready (" COLUMNS ") values (" {self.values} ", " [self.args => Json]
             ") returning id, case when " SOMEBODY_SLEEPS " then pg_notify('jobs', queue) is not null end"
         )
     }
@@ -103,7 +127,7 @@ impl<'a> EnqueueManyQuery<'a> {
                 query.distinct_queues.push(&job.queue);
             }
             query.priorities.push(job.priority);
-            query.delays.push(delay);
+            query.delays.push(seconds(delay));
             query.not_before.push(not_before);
             query.max_attempts.push(job.max_attempts.cast_signed());
             query.tags.push(tags(job).map(array_literal));
@@ -128,7 +152,7 @@ impl QueryFragment<Pg> for EnqueueManyQuery<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         sql!(
                 out,
-                "insert into jobs.ready (kind, queue, priority, run_at, max_attempts, tags, args)
+                "insert into jobs.ready (" COLUMNS ")
 select kind, queue, priority, greatest(clock_timestamp() + make_interval(secs => delay), not_before), max_attempts, tags::text[], args
 from unnest(" [self.kinds => Array<Text>] ", " [self.queues => Array<Text>] ", " [self.priorities => Array<SmallInt>] ", "
         [self.delays => Array<Double>] ", " [self.not_before => Array<Nullable<Timestamptz>>] ", " [self.max_attempts => Array<SmallInt>] ", "

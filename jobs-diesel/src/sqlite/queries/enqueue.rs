@@ -3,12 +3,12 @@
 
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
-use diesel::sql_types::{BigInt, Integer, SmallInt, Text};
+use diesel::sql_types::{BigInt, Text};
 use diesel::sqlite::Sqlite;
 use diesel_jobs_core::{JobId, NewJob, RunAt};
 
 use crate::sqlite::time::{NOW, micros};
-use crate::sqlite::types::{Args, Names};
+use crate::sqlite::types::{Args, Stored};
 
 /// The most rows per statement. Each row has 8 binds, and SQLite allows 32,766 binds.
 const MAX_ROWS: usize = 1000;
@@ -21,15 +21,11 @@ pub(crate) struct Insert<'a>(Vec<Row<'a>>);
 
 #[derive(Debug)]
 struct Row<'a> {
-    kind: &'a str,
-    queue: &'a str,
-    priority: i16,
+    columns: [(&'static str, Stored<'a>); NewJob::COLUMNS],
     /// Microseconds from now.
     delay: i64,
     /// Microseconds since 1970. `run_at` is this time or the end of the delay, whichever is later.
     not_before: i64,
-    max_attempts: i32,
-    tags: Names,
     args: Args<'a>,
 }
 
@@ -71,40 +67,32 @@ impl<'a> Row<'a> {
             RunAt::After(delay) => (micros(delay), 0),
             RunAt::At(at) => (0, at.timestamp_micros()),
         };
-        Self {
-            kind: &job.kind,
-            queue: &job.queue,
-            priority: job.priority,
-            delay,
-            not_before,
-            max_attempts: job.max_attempts.into(),
-            tags: Names(job.tags.clone()),
-            args: Args(&job.args),
-        }
+        let columns = job.columns().map(|(name, value)| (name, Stored(value)));
+        Self { columns, delay, not_before, args: Args(&job.args) }
     }
 }
 
 impl QueryFragment<Sqlite> for Insert<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Sqlite>) -> QueryResult<()> {
-        out.push_sql("insert into jobs_job (kind, queue, priority, run_at, max_attempts, tags, args) values ");
+        out.push_sql("insert into jobs_job (");
+        for (name, _) in self.0.iter().take(1).flat_map(|row| &row.columns) {
+            out.push_sql(name);
+            out.push_sql(", ");
+        }
+        out.push_sql("run_at, args) values ");
         for (index, row) in self.0.iter().enumerate() {
             out.push_sql(if index == 0 { "(" } else { ", (" });
-            out.push_bind_param::<Text, _>(row.kind)?;
-            out.push_sql(", ");
-            out.push_bind_param::<Text, _>(row.queue)?;
-            out.push_sql(", ");
-            out.push_bind_param::<SmallInt, _>(&row.priority)?;
-            out.push_sql(", max(");
+            for (_, value) in &row.columns {
+                value.push(&mut out)?;
+                out.push_sql(", ");
+            }
+            out.push_sql("max(");
             out.push_sql(NOW);
             out.push_sql(" + ");
             out.push_bind_param::<BigInt, _>(&row.delay)?;
             out.push_sql(", ");
             out.push_bind_param::<BigInt, _>(&row.not_before)?;
             out.push_sql("), ");
-            out.push_bind_param::<Integer, _>(&row.max_attempts)?;
-            out.push_sql(", ");
-            out.push_bind_param::<Text, _>(&row.tags)?;
-            out.push_sql(", ");
             out.push_bind_param::<Text, _>(&row.args)?;
             out.push_sql(")");
         }
