@@ -28,6 +28,8 @@ pub mod cli;
 #[cfg(feature = "cli")]
 mod macros;
 pub mod prelude;
+#[cfg(all(feature = "testing", any(feature = "postgres", feature = "sqlite")))]
+pub mod testing;
 
 pub use diesel_jobs_core::{
     AttemptError, Backoff, CatchUp, Failure, FailureKind, Freeze, Handle, HandleBlocking, HandleBlockingIn, HandleIn,

@@ -85,6 +85,8 @@ struct Inner {
     stop: Stop,
     states: Arc<States>,
     keep: Keep,
+    /// The time, if a test sets it.
+    now: Option<DateTime<Utc>>,
     completed_in: AtomicBool,
     /// When the handler was called.
     started: OnceLock<Instant>,
@@ -95,20 +97,28 @@ struct Inner {
 impl JobContext {
     /// The context of a claimed job. Workers make it; tests of handlers may too.
     pub fn new(job: ClaimedJob, token: CancellationToken, states: Arc<States>) -> Self {
-        Self::with(job, Stop::by(token), states, Keep::For(Retention::default().completed))
+        Self::with(job, Stop::by(token), states, Keep::For(Retention::default().completed), None)
+    }
+
+    /// The context of an attempt in a test, at this time.
+    #[cfg(feature = "testing")]
+    #[doc(hidden)]
+    pub fn for_test(job: ClaimedJob, states: Arc<States>, now: DateTime<Utc>) -> Self {
+        Self::with(job, Stop::default(), states, Keep::For(Retention::default().completed), Some(now))
     }
 
     /// Like [`new`](Self::new), for a kind whose completed jobs are kept otherwise.
     pub(crate) fn keeping(job: ClaimedJob, states: Arc<States>, keep: Keep) -> Self {
-        Self::with(job, Stop::default(), states, keep)
+        Self::with(job, Stop::default(), states, keep, None)
     }
 
-    fn with(job: ClaimedJob, stop: Stop, states: Arc<States>, keep: Keep) -> Self {
+    fn with(job: ClaimedJob, stop: Stop, states: Arc<States>, keep: Keep, now: Option<DateTime<Utc>>) -> Self {
         Self(Arc::new(Inner {
             job,
             stop,
             states,
             keep,
+            now,
             completed_in: false.into(),
             started: OnceLock::new(),
             long: false.into(),
@@ -153,6 +163,11 @@ impl JobContext {
     /// When this attempt was claimed, by the database's clock.
     pub fn claimed_at(&self) -> DateTime<Utc> {
         self.0.job.claimed_at
+    }
+
+    /// The time by this machine's clock. A test that skips time sets it.
+    pub fn now(&self) -> DateTime<Utc> {
+        self.0.now.unwrap_or_else(Utc::now)
     }
 
     /// A key for outside systems that ignore repetitions: the same over all attempts of this job, retries by operators

@@ -17,6 +17,7 @@ mod missing_state;
 mod nearest;
 mod new_job;
 mod outcome;
+mod panics;
 mod record;
 mod registry;
 mod retry;
@@ -26,7 +27,11 @@ mod stop;
 pub mod storage;
 mod storage_error;
 mod telemetry;
+#[cfg(not(feature = "testing"))]
 mod testing;
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub mod testing;
 mod undecodable;
 mod unknown_queue;
 mod worker;

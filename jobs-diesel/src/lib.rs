@@ -23,6 +23,8 @@ mod open;
 pub mod pg;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+#[cfg(all(feature = "testing", any(feature = "postgres", feature = "sqlite")))]
+pub mod testing;
 
 pub use backend::Backend;
 pub use connection::{AsyncJobConnection, BlockingJobConnection};

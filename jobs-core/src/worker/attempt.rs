@@ -11,13 +11,14 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
+use super::conflicts;
 use super::queues::Slot;
 use super::shared::Shared;
-use super::{conflicts, panics};
 use crate::context::JobContext;
 use crate::error::JobError;
 use crate::handler::{Handler, Registration};
 use crate::outcome::{Attempt, Handled, Outcome, decide};
+use crate::panics;
 use crate::storage::{Body, Transacted, Transaction};
 use crate::storage_error::StorageError;
 

@@ -5,11 +5,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use super::attempt::Ended;
-use super::panics;
 use crate::context::JobContext;
 use crate::error::{FailureKind, JobError};
 use crate::handler::Registration;
 use crate::outcome::{Attempt, Handled, Retention, Transition, decide};
+use crate::panics;
 use crate::storage::Transacted;
 
 /// What the executor does at the end of an attempt.

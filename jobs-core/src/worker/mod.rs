@@ -18,7 +18,6 @@ mod fetcher;
 mod heartbeat;
 mod leases;
 mod locked;
-mod panics;
 mod phases;
 mod prefetch;
 mod pulse;

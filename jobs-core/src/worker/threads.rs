@@ -16,12 +16,12 @@ use tracing::{Instrument as _, Span};
 
 use super::attempt::{self, Ended};
 use super::executor::Executor;
-use super::panics;
 use super::queues::Slot;
 use crate::context::JobContext;
 use crate::crash_point::crash_point;
 use crate::handler::{Handler, Registration};
 use crate::outcome::Handled;
+use crate::panics;
 use crate::telemetry;
 
 /// A job is not watched before it has run for this long. Most jobs have ended by then.

@@ -24,7 +24,7 @@ mod literal;
 mod migrate;
 mod operator;
 mod place;
-mod queries;
+pub(crate) mod queries;
 mod schema;
 mod slot;
 mod storage;

@@ -98,6 +98,21 @@ impl From<ErrorRow> for AttemptError {
     }
 }
 
+/// The waiting jobs in the order of a claim, as a query for sync and async connections.
+#[cfg(feature = "testing")]
+macro_rules! waiting {
+    () => {{
+        use $crate::pg::queries::inspect::JobRow;
+        use $crate::pg::schema::job;
+        job::table
+            .filter(job::state.eq_any(["available", "scheduled", "retrying"]))
+            .order((job::priority.desc(), job::run_at, job::id))
+            .select(JobRow::as_select())
+    }};
+}
+#[cfg(feature = "testing")]
+pub(crate) use waiting;
+
 pub(crate) async fn list(conn: &mut AsyncPgConnection, filter: &JobFilter) -> QueryResult<Vec<JobRecord>> {
     let mut query = job::table.select(JobRow::as_select()).order(job::id.desc()).into_boxed();
     if let Some(state) = filter.state {

@@ -30,6 +30,8 @@ pub(crate) mod scan;
 pub(crate) mod schedule;
 pub(crate) mod session;
 pub(crate) mod set_apart;
+#[cfg(feature = "testing")]
+pub(crate) mod start;
 pub(crate) mod thaw;
 pub(crate) mod tick;
 pub(crate) mod wake;

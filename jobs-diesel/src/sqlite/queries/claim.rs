@@ -74,6 +74,18 @@ fn claim_level(
         .get_results(conn)
 }
 
+/// Makes this waiting job a running one, for the testing kit. It need not be due, and the worker need not be registered.
+#[cfg(feature = "testing")]
+pub(crate) fn start(conn: &mut SqliteConnection, job: JobId, worker: WorkerId) -> QueryResult<Option<ClaimedJob>> {
+    let waiting = jobs_job::table.filter(jobs_job::id.eq(job.0)).filter(jobs_job::state.eq(AVAILABLE));
+    let started: Option<ClaimedRow> = diesel::update(waiting.filter(FlagsKnown("jobs_job")))
+        .set(leased(worker))
+        .returning(ClaimedRow::as_returning())
+        .get_result(conn)
+        .optional()?;
+    Ok(started.map(|row| row.into_job(worker)))
+}
+
 /// Leases the best due quarantined job. Returns `None` if there is none, or if enough quarantined jobs are running that
 /// were claimed within [`QUARANTINED_COUNTS`].
 pub(crate) fn claim_quarantined(conn: &mut SqliteConnection, claim: &Claim) -> QueryResult<Option<ClaimedJob>> {

@@ -2,14 +2,20 @@
 
 use std::collections::HashSet;
 
+#[cfg(feature = "testing")]
+use chrono::{DateTime, Utc};
 use diesel::SqliteConnection;
 use diesel::prelude::*;
+#[cfg(feature = "testing")]
+use diesel_jobs_core::JobState;
 use diesel_jobs_core::storage::JobFilter;
 use diesel_jobs_core::{AttemptError, JobId, JobRecord};
 
 use crate::sqlite::literal::literal;
 use crate::sqlite::queries::failures;
 use crate::sqlite::schema::job;
+#[cfg(feature = "testing")]
+use crate::sqlite::time::Now;
 use crate::sqlite::types::{Instant, Names, State, Worker, count};
 
 /// Returns the jobs that match the filter, newest first.
@@ -27,6 +33,17 @@ pub(crate) fn list(conn: &mut SqliteConnection, filter: &JobFilter) -> QueryResu
     let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
     let rows = jobs.order(job::id.desc()).limit(limit).load(conn)?;
     Ok(rows.into_iter().map(Row::into_record).collect())
+}
+
+/// Returns the waiting jobs in the order of a claim, and the time.
+#[cfg(feature = "testing")]
+pub(crate) fn waiting(conn: &mut SqliteConnection) -> QueryResult<(Vec<JobRecord>, DateTime<Utc>)> {
+    let ended =
+        [JobState::Completed, JobState::Cancelled, JobState::Discarded, JobState::Running].map(JobState::as_str);
+    let waiting = job::table.select(Row::as_select()).filter(job::state.ne_all(ended));
+    let rows = waiting.order((job::priority.desc(), job::run_at, job::id)).load(conn)?;
+    let now: Instant = diesel::select(Now).get_result(conn)?;
+    Ok((rows.into_iter().map(Row::into_record).collect(), now.0))
 }
 
 /// Returns those of these jobs that exist, with their failures. Each job comes once, in the order of `ids`.

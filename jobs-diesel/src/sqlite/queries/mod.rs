@@ -1,15 +1,15 @@
 //! One statement or one verb per file. The caller has begun the transaction.
 
 pub(super) mod bench;
-pub(super) mod claim;
+pub(crate) mod claim;
 pub(super) mod complete;
 pub(super) mod complete_in;
 pub(super) mod data_version;
 pub(super) mod enqueue;
 pub(super) mod failures;
-pub(super) mod finish;
+pub(crate) mod finish;
 pub(super) mod heartbeat;
-pub(super) mod inspect;
+pub(crate) mod inspect;
 pub(super) mod installation;
 pub(super) mod leases;
 pub(super) mod ledger;

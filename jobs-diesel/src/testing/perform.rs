@@ -1,0 +1,86 @@
+//! `perform`: calls the handler of one job, without storing the job.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use super::store::{AsTestConnection, TestConnection};
+use diesel_jobs_core::testing::calls as panics;
+use diesel_jobs_core::{
+    ClaimedJob, Handled, IntoNewJob, JobContext, JobError, JobId, Lease, Registered, Registry, States, WorkerId,
+};
+
+/// One attempt of a job that is not stored. See [`perform`].
+#[must_use = "call `on`"]
+pub struct Perform<J> {
+    job: J,
+    attempt: u16,
+    states: States,
+    now: DateTime<Utc>,
+}
+
+impl<J: Registered> std::fmt::Debug for Perform<J> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Perform").field("kind", &J::KIND).field("attempt", &self.attempt).finish_non_exhaustive()
+    }
+}
+
+/// Calls the handler of this job once, with a real context. The arguments are encoded and decoded, as those of a stored job
+/// are. The job is not stored, so `ctx.complete_in` has nothing to complete.
+pub fn perform<J: Registered>(job: J) -> Perform<J> {
+    Perform { job, attempt: 1, states: States::default(), now: Utc::now() }
+}
+
+impl<J: Registered + IntoNewJob> Perform<J> {
+    /// Sets which attempt it is, from 1.
+    pub fn attempt(mut self, attempt: u16) -> Self {
+        self.attempt = attempt;
+        self
+    }
+
+    /// Gives the handler a value for `State<T>` and `ctx.state::<T>()`.
+    pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.states.insert(value);
+        self
+    }
+
+    /// Sets the time that [`JobContext::now`] returns. Default: now.
+    pub fn now(mut self, now: DateTime<Utc>) -> Self {
+        self.now = now;
+        self
+    }
+
+    /// Runs the handler. One that takes the connection gets this one, in a savepoint that is rolled back if it fails. Sync
+    /// connections return the handler's outcome, async ones a future of it. A panic, arguments that cannot be encoded, and
+    /// a missing state are errors.
+    pub fn on<C>(self, conn: &mut C) -> <C::Connection as TestConnection>::Answer<'_, Handled>
+    where
+        C: AsTestConnection,
+        J: Send,
+    {
+        let conn = conn.as_test_connection();
+        let prepared = self.prepare::<C::Connection>();
+        <C::Connection as TestConnection>::answer(Box::pin(async move {
+            conn.call(J::REGISTRATION.handler, prepared?).await
+        }))
+    }
+
+    fn prepare<C: TestConnection>(self) -> Result<JobContext, JobError> {
+        panics::install_hook();
+        Registry::new().with::<J>().check(&self.states, C::provides, "this connection").map_err(JobError::new)?;
+        let new = self.job.into_new_job().map_err(JobError::new)?;
+        let job = ClaimedJob {
+            lease: Lease { job: JobId(1), number: i32::from(self.attempt), worker: WorkerId::generate() },
+            kind: new.kind.into_owned(),
+            queue: new.queue.into_owned(),
+            priority: new.priority,
+            args: new.args.into_bytes(),
+            attempt: self.attempt,
+            max_attempts: new.max_attempts,
+            run_at: self.now,
+            enqueued_at: self.now,
+            claimed_at: self.now,
+        };
+        Ok(JobContext::for_test(job, Arc::new(self.states), self.now))
+    }
+}

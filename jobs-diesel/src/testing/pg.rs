@@ -1,0 +1,66 @@
+//! diesel-async's connections to PostgreSQL.
+
+use std::any::TypeId;
+
+use async_trait::async_trait;
+use diesel::dsl::sql;
+use diesel::prelude::*;
+use diesel::sql_types::Timestamptz;
+use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl};
+use diesel_jobs_core::storage::StorageResult;
+use diesel_jobs_core::testing::calls;
+use diesel_jobs_core::{AnyConnection, ClaimedJob, Finish, Handled, Handler, JobContext, JobId, WorkerId};
+use futures_util::future::BoxFuture;
+
+use super::{Rollback, TestConnection, Waiting, other_connection};
+use crate::error::storage_error;
+use crate::pg::queries::claim::ClaimedRow;
+use crate::pg::queries::finish::FinishQuery;
+use crate::pg::queries::inspect::{JobRow, waiting};
+use crate::pg::queries::start::StartQuery;
+
+#[async_trait]
+impl TestConnection for AsyncPgConnection {
+    type Answer<'c, T: Send + 'c> = BoxFuture<'c, T>;
+
+    fn answer<'c, T: Send + 'c>(future: BoxFuture<'c, T>) -> BoxFuture<'c, T> {
+        future
+    }
+
+    fn provides(connection: TypeId) -> bool {
+        connection == TypeId::of::<Self>()
+    }
+
+    async fn waiting(&mut self) -> StorageResult<Waiting> {
+        let jobs: Vec<JobRow> = RunQueryDsl::load(waiting!(), self).await.map_err(storage_error)?;
+        let clock = diesel::select(sql::<Timestamptz>("clock_timestamp()"));
+        let now = RunQueryDsl::get_result(clock, self).await.map_err(storage_error)?;
+        Ok(Waiting { jobs: jobs.into_iter().map(Into::into).collect(), now })
+    }
+
+    async fn start(&mut self, job: JobId, worker: WorkerId) -> StorageResult<Option<ClaimedJob>> {
+        let started: Vec<ClaimedRow> =
+            RunQueryDsl::load(StartQuery::new(job, worker), self).await.map_err(storage_error)?;
+        Ok(started.into_iter().next().map(|row| row.into_job(worker)))
+    }
+
+    async fn call(&mut self, handler: Handler, ctx: JobContext) -> Handled {
+        match handler {
+            Handler::Async(handle) => calls::caught(async move { handle(ctx).await }).await,
+            Handler::Blocking(handle) => calls::on_the_pool(handle, ctx).await,
+            Handler::AsyncTransactional(handle) => {
+                let handled = self.transaction(async |conn| {
+                    let conn: AnyConnection<'_> = conn;
+                    calls::caught(async move { handle(conn, ctx).await }).await.map_err(Rollback)
+                });
+                handled.await.map_err(|Rollback(error)| error)
+            }
+            Handler::BlockingTransactional(_) => Err(other_connection()),
+        }
+    }
+
+    async fn finish(&mut self, finish: Finish) -> StorageResult<bool> {
+        let moved: Vec<Vec<i64>> = RunQueryDsl::load(FinishQuery::new(&[finish]), self).await.map_err(storage_error)?;
+        Ok(moved.iter().any(|ids| !ids.is_empty()))
+    }
+}

@@ -1,0 +1,61 @@
+//! Diesel's own connections to PostgreSQL.
+
+use std::any::TypeId;
+
+use async_trait::async_trait;
+use diesel::PgConnection;
+use diesel::dsl::sql;
+use diesel::prelude::*;
+use diesel::sql_types::Timestamptz;
+use diesel_jobs_core::storage::StorageResult;
+use diesel_jobs_core::testing::calls;
+use diesel_jobs_core::{ClaimedJob, Finish, Handled, Handler, JobContext, JobId, WorkerId};
+use futures_util::future::BoxFuture;
+
+use super::{Rollback, TestConnection, Waiting, now, other_connection};
+use crate::error::storage_error;
+use crate::pg::queries::claim::ClaimedRow;
+use crate::pg::queries::finish::FinishQuery;
+use crate::pg::queries::inspect::{JobRow, waiting};
+use crate::pg::queries::start::StartQuery;
+
+#[async_trait]
+impl TestConnection for PgConnection {
+    type Answer<'c, T: Send + 'c> = T;
+
+    fn answer<'c, T: Send + 'c>(future: BoxFuture<'c, T>) -> T {
+        now(future)
+    }
+
+    fn provides(connection: TypeId) -> bool {
+        connection == TypeId::of::<Self>()
+    }
+
+    async fn waiting(&mut self) -> StorageResult<Waiting> {
+        let jobs: Vec<JobRow> = waiting!().load(self).map_err(storage_error)?;
+        let now = diesel::select(sql::<Timestamptz>("clock_timestamp()")).get_result(self).map_err(storage_error)?;
+        Ok(Waiting { jobs: jobs.into_iter().map(Into::into).collect(), now })
+    }
+
+    async fn start(&mut self, job: JobId, worker: WorkerId) -> StorageResult<Option<ClaimedJob>> {
+        let started: Vec<ClaimedRow> = StartQuery::new(job, worker).load(self).map_err(storage_error)?;
+        Ok(started.into_iter().next().map(|row| row.into_job(worker)))
+    }
+
+    async fn call(&mut self, handler: Handler, ctx: JobContext) -> Handled {
+        match handler {
+            Handler::Async(handle) => calls::on_a_thread(handle, ctx),
+            Handler::Blocking(handle) => calls::caught_blocking(|| handle(ctx)),
+            Handler::BlockingTransactional(handle) => {
+                let handled = self.transaction(|conn| calls::caught_blocking(|| handle(conn, ctx)).map_err(Rollback));
+                handled.map_err(|Rollback(error)| error)
+            }
+            Handler::AsyncTransactional(_) => Err(other_connection()),
+        }
+    }
+
+    async fn finish(&mut self, finish: Finish) -> StorageResult<bool> {
+        let moved: Vec<Vec<i64>> = FinishQuery::new(&[finish]).load(self).map_err(storage_error)?;
+        Ok(moved.iter().any(|ids| !ids.is_empty()))
+    }
+}

@@ -1,0 +1,63 @@
+//! Diesel's own connections to SQLite.
+
+use std::any::TypeId;
+
+use async_trait::async_trait;
+use diesel::SqliteConnection;
+use diesel::prelude::*;
+use diesel_jobs_core::storage::StorageResult;
+use diesel_jobs_core::testing::calls;
+use diesel_jobs_core::{ClaimedJob, Finish, Handled, Handler, JobContext, JobId, WorkerId};
+use futures_util::future::BoxFuture;
+
+use super::{Rollback, TestConnection, Waiting, now, other_connection};
+use crate::error::storage_error;
+use crate::sqlite::queries::{claim, finish, inspect};
+
+#[async_trait]
+impl TestConnection for SqliteConnection {
+    type Answer<'c, T: Send + 'c> = T;
+
+    fn answer<'c, T: Send + 'c>(future: BoxFuture<'c, T>) -> T {
+        now(future)
+    }
+
+    fn provides(connection: TypeId) -> bool {
+        connection == TypeId::of::<Self>()
+    }
+
+    async fn waiting(&mut self) -> StorageResult<Waiting> {
+        let (jobs, now) = inspect::waiting(self).map_err(storage_error)?;
+        Ok(Waiting { jobs, now })
+    }
+
+    async fn start(&mut self, job: JobId, worker: WorkerId) -> StorageResult<Option<ClaimedJob>> {
+        claim::start(self, job, worker).map_err(storage_error)
+    }
+
+    async fn call(&mut self, handler: Handler, ctx: JobContext) -> Handled {
+        call(self, handler, ctx)
+    }
+
+    async fn finish(&mut self, finish: Finish) -> StorageResult<bool> {
+        write(self, &finish).map_err(storage_error)
+    }
+}
+
+/// Calls any handler from a thread that may block.
+pub(super) fn call(conn: &mut SqliteConnection, handler: Handler, ctx: JobContext) -> Handled {
+    match handler {
+        Handler::Async(handle) => calls::on_a_thread(handle, ctx),
+        Handler::Blocking(handle) => calls::caught_blocking(|| handle(ctx)),
+        Handler::BlockingTransactional(handle) => {
+            let handled = conn.transaction(|conn| calls::caught_blocking(|| handle(conn, ctx)).map_err(Rollback));
+            handled.map_err(|Rollback(error)| error)
+        }
+        Handler::AsyncTransactional(_) => Err(other_connection()),
+    }
+}
+
+pub(super) fn write(conn: &mut SqliteConnection, finish: &Finish) -> QueryResult<bool> {
+    let moved = conn.transaction(|conn| finish::finish(conn, std::slice::from_ref(finish)))?;
+    Ok(!moved.is_empty())
+}

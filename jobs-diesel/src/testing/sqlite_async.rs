@@ -1,0 +1,50 @@
+//! diesel-async's connections to SQLite.
+
+use std::any::TypeId;
+
+use async_trait::async_trait;
+use diesel::{QueryResult, SqliteConnection};
+use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
+use diesel_jobs_core::storage::StorageResult;
+use diesel_jobs_core::testing::calls;
+use diesel_jobs_core::{ClaimedJob, Finish, Handled, Handler, JobContext, JobError, JobId, WorkerId};
+use futures_util::future::BoxFuture;
+
+use super::{TestConnection, Waiting, sqlite};
+use crate::error::storage_error;
+use crate::sqlite::queries::{claim, inspect};
+
+#[async_trait]
+impl TestConnection for SyncConnectionWrapper<SqliteConnection> {
+    type Answer<'c, T: Send + 'c> = BoxFuture<'c, T>;
+
+    fn answer<'c, T: Send + 'c>(future: BoxFuture<'c, T>) -> BoxFuture<'c, T> {
+        future
+    }
+
+    /// Plain handlers take the connection inside the wrapper.
+    fn provides(connection: TypeId) -> bool {
+        connection == TypeId::of::<SqliteConnection>()
+    }
+
+    async fn waiting(&mut self) -> StorageResult<Waiting> {
+        let (jobs, now) = self.spawn_blocking(inspect::waiting).await.map_err(storage_error)?;
+        Ok(Waiting { jobs, now })
+    }
+
+    async fn start(&mut self, job: JobId, worker: WorkerId) -> StorageResult<Option<ClaimedJob>> {
+        self.spawn_blocking(move |conn| claim::start(conn, job, worker)).await.map_err(storage_error)
+    }
+
+    async fn call(&mut self, handler: Handler, ctx: JobContext) -> Handled {
+        if let Handler::Async(handle) = handler {
+            return calls::caught(async move { handle(ctx).await }).await;
+        }
+        let handled = self.spawn_blocking(move |conn| QueryResult::Ok(sqlite::call(conn, handler, ctx))).await;
+        handled.unwrap_or_else(|error| Err(JobError::new(error)))
+    }
+
+    async fn finish(&mut self, finish: Finish) -> StorageResult<bool> {
+        self.spawn_blocking(move |conn| sqlite::write(conn, &finish)).await.map_err(storage_error)
+    }
+}

@@ -1,0 +1,139 @@
+//! What the kit needs of a connection.
+
+use std::any::TypeId;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use futures_util::future::BoxFuture;
+
+use serde::de::DeserializeOwned;
+
+use super::expectation::Expectation;
+use diesel_jobs_core::storage::StorageResult;
+use diesel_jobs_core::{ClaimedJob, Finish, Handled, Handler, Job, JobContext, JobId, JobRecord, WorkerId};
+
+/// The jobs that wait in a database.
+#[derive(Default)]
+pub struct Waiting {
+    /// Those that no worker has claimed, in the order in which one worker would claim them if all were due: by priority,
+    /// then by time, then by id.
+    pub jobs: Vec<JobRecord>,
+    /// The database's time. Inside a transaction it goes on, too.
+    pub now: DateTime<Utc>,
+}
+
+impl std::fmt::Debug for Waiting {
+    // Arguments may be secrets, so the jobs are only counted.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} waiting jobs at {}", self.jobs.len(), self.now)
+    }
+}
+
+/// A connection of a test. Everything that the kit does goes through it, inside whatever transaction it is in.
+/// Implemented for the types of connection that can enqueue.
+#[async_trait]
+#[diagnostic::on_unimplemented(
+    message = "jobs cannot be tested through `{Self}`",
+    label = "not a connection that the testing kit knows",
+    note = "pass `&mut` to a PgConnection, an AsyncPgConnection, a SqliteConnection or a SyncConnectionWrapper of it, or to a pool's object of one"
+)]
+pub trait TestConnection: Send + Sized + 'static {
+    /// `T` for sync connections, a future of it for async ones.
+    type Answer<'c, T: Send + 'c>;
+
+    /// Brings a future to its end, or returns it to be awaited.
+    fn answer<'c, T: Send + 'c>(future: BoxFuture<'c, T>) -> Self::Answer<'c, T>;
+
+    /// Whether a transactional handler that asks for this connection type can run here.
+    fn provides(connection: TypeId) -> bool;
+
+    /// The waiting jobs.
+    async fn waiting(&mut self) -> StorageResult<Waiting>;
+
+    /// Makes a waiting job a running one, as a claim does. Returns `None` if it no longer waits.
+    async fn start(&mut self, job: JobId, worker: WorkerId) -> StorageResult<Option<ClaimedJob>>;
+
+    /// Calls a handler in its own way. A handler that takes the connection runs in a transaction or a savepoint, which is
+    /// rolled back if the handler fails.
+    async fn call(&mut self, handler: Handler, ctx: JobContext) -> Handled;
+
+    /// Writes how an attempt ended. Returns `false` if the job was no longer running.
+    async fn finish(&mut self, finish: Finish) -> StorageResult<bool>;
+
+    /// Checks what is enqueued. Panics if the expectation does not hold. `assert_enqueued!` and `refute_enqueued!` call
+    /// it.
+    fn check<'c, J>(&'c mut self, expectation: Expectation<'c, J>) -> Self::Answer<'c, ()>
+    where
+        J: Job + DeserializeOwned + Send + 'c,
+    {
+        Self::answer(Box::pin(expectation.check(self)))
+    }
+}
+
+/// A connection of a test, or a reference or a pool's object of one: r2d2's and deadpool's. For other pools pass
+/// `&mut *conn`.
+#[diagnostic::on_unimplemented(
+    message = "jobs cannot be tested through `{Self}`",
+    label = "not a connection that the testing kit knows",
+    note = "pass `&mut` to a PgConnection, an AsyncPgConnection, a SqliteConnection, a SyncConnectionWrapper of it, or r2d2's or \
+            deadpool's object of one; for another pool's object pass `&mut *conn`"
+)]
+pub trait AsTestConnection {
+    /// The type of the connection.
+    type Connection: TestConnection;
+
+    /// The connection.
+    fn as_test_connection(&mut self) -> &mut Self::Connection;
+}
+
+impl<C: AsTestConnection + ?Sized> AsTestConnection for &mut C {
+    type Connection = C::Connection;
+
+    fn as_test_connection(&mut self) -> &mut C::Connection {
+        (**self).as_test_connection()
+    }
+}
+
+macro_rules! itself {
+    ($connection:ty) => {
+        impl AsTestConnection for $connection {
+            type Connection = Self;
+
+            fn as_test_connection(&mut self) -> &mut Self {
+                self
+            }
+        }
+    };
+}
+
+#[cfg(feature = "postgres")]
+itself!(diesel_async::AsyncPgConnection);
+#[cfg(feature = "postgres-sync")]
+itself!(diesel::PgConnection);
+#[cfg(feature = "sqlite")]
+itself!(diesel::SqliteConnection);
+#[cfg(feature = "sqlite")]
+itself!(diesel_async::sync_connection_wrapper::SyncConnectionWrapper<diesel::SqliteConnection>);
+
+impl<M> AsTestConnection for deadpool::managed::Object<M>
+where
+    M: deadpool::managed::Manager,
+    M::Type: TestConnection,
+{
+    type Connection = M::Type;
+
+    fn as_test_connection(&mut self) -> &mut M::Type {
+        self
+    }
+}
+
+impl<C> AsTestConnection for diesel::r2d2::PooledConnection<diesel::r2d2::ConnectionManager<C>>
+where
+    C: TestConnection + diesel::r2d2::R2D2Connection,
+{
+    type Connection = C;
+
+    fn as_test_connection(&mut self) -> &mut C {
+        self
+    }
+}

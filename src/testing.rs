@@ -1,0 +1,132 @@
+//! What tests of applications use (feature `testing`): the jobs that a connection has enqueued, and their run on that
+//! connection, inside the transaction of the test. No worker and no second connection are involved.
+//!
+//! ```
+//! use diesel::prelude::*;
+//! use diesel_jobs::prelude::*;
+//! use diesel_jobs::testing::{drain, enqueued, perform};
+//! use diesel_jobs::{assert_enqueued, refute_enqueued};
+//!
+//! #[job]
+//! fn charge(order_id: i64, conn: &mut SqliteConnection) -> QueryResult<()> {
+//!     diesel::sql_query("select 1").execute(conn).map(drop)
+//! }
+//!
+//! fn place_order(conn: &mut SqliteConnection, id: i64) -> Result<(), diesel::result::Error> {
+//!     Charge { order_id: id }.enqueue(conn)?;
+//!     Ok(())
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut conn = SqliteConnection::establish(":memory:")?;
+//! diesel_jobs::migrate(&mut conn)?;
+//! conn.begin_test_transaction()?;
+//!
+//! place_order(&mut conn, 7)?;
+//! assert_enqueued!(conn, Charge { order_id: 7 }, queue = "default", count = 1);
+//! refute_enqueued!(conn, Charge { order_id: 8 });
+//! assert_eq!(enqueued::<Charge, _>(&mut conn)?[0].order_id, 7);
+//!
+//! let report = drain(&mut conn).run()?;
+//! report.assert_completed::<Charge>(1);
+//!
+//! assert_eq!(perform(Charge { order_id: 7 }).attempt(3).on(&mut conn)?, Outcome::Complete);
+//! # Ok(())
+//! # }
+//! ```
+
+#[doc(hidden)]
+pub use diesel_jobs_storage::testing::differs;
+pub use diesel_jobs_storage::testing::{
+    AsTestConnection, Drain, DrainReport, Enqueued, Expectation, FieldDifference, Perform, RanJob, RunIn, StillWaiting,
+    TestConnection, Waiting, drain, enqueued, perform,
+};
+
+/// Asserts that a connection has enqueued a job. It reads the jobs that wait, inside the connection's transaction.
+///
+/// `assert_enqueued!(conn, Charge { order_id: 7 })`: the job is written like a literal. Each field is compared with `==`
+/// to any expression, and `..` leaves the other fields out. `Charge` alone means any job of this kind. Options follow: `queue = "mail"`,
+/// `priority = 5`, `max_attempts = 3`, `tags = ["vip"]`, `run_at = time`, `run_in = 3500..3700` (seconds or `Duration`s from
+/// now), `count = 2` (exactly; without it at least one).
+///
+/// On an async connection it is a future: `assert_enqueued!(conn, ..).await`. The type needs `Deserialize`, which `#[job]` gives
+/// it. A failed assertion panics, and its message shows the waiting jobs of this kind, the nearest first, with the
+/// arguments that differ.
+#[macro_export]
+macro_rules! assert_enqueued {
+    ($conn:expr, $($rest:tt)+) => {
+        $crate::__expectation!($conn, [], $($rest)+)
+    };
+}
+
+/// Asserts that a connection has not enqueued such a job. Written as [`assert_enqueued!`], without `count`.
+#[macro_export]
+macro_rules! refute_enqueued {
+    ($conn:expr, $($rest:tt)+) => {
+        $crate::__expectation!($conn, [.count(0)], $($rest)+)
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __expectation {
+    ($conn:expr, [$($refute:tt)*], $job:path { $($fields:tt)* } $(, $option:ident = $value:expr)* $(,)?) => {{
+        #[allow(unused_imports)]
+        use $crate::testing::TestConnection as _;
+        $conn.check(
+            $crate::testing::Expectation::<$job>::new(
+                ::core::stringify!($job { $($fields)* }),
+                ::core::concat!(::core::file!(), ":", ::core::line!()),
+                |job: &$job| {
+                    $crate::__listed!($job, job, $($fields)*);
+                    #[allow(unused_mut)]
+                    let mut differences = ::std::vec::Vec::new();
+                    $crate::__compare!(job, differences, $($fields)*);
+                    differences
+                },
+            )
+            $(.$option($value))* $($refute)*
+        )
+    }};
+    ($conn:expr, [$($refute:tt)*], $job:path $(, $option:ident = $value:expr)* $(,)?) => {{
+        #[allow(unused_imports)]
+        use $crate::testing::TestConnection as _;
+        $conn.check(
+            $crate::testing::Expectation::<$job>::new(
+                ::core::stringify!($job),
+                ::core::concat!(::core::file!(), ":", ::core::line!()),
+                |_: &$job| ::std::vec::Vec::new(),
+            )
+            $(.$option($value))* $($refute)*
+        )
+    }};
+}
+
+/// Fails to compile if a field does not exist, or if one is missing and there is no `..`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __listed {
+    ($job:path, $value:expr, $($field:ident $(: $expected:expr)?),* $(,)?) => {
+        let $job { $($field: _),* } = $value;
+    };
+    ($job:path, $value:expr, $($field:ident $(: $expected:expr)?,)* ..) => {
+        let $job { $($field: _,)* .. } = $value;
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __compare {
+    ($job:expr, $differences:ident, $field:ident: $expected:expr $(, $($rest:tt)*)?) => {
+        #[allow(clippy::bool_comparison, clippy::float_cmp, clippy::cmp_owned, clippy::op_ref, clippy::bool_assert_comparison)]
+        if !($job.$field == $expected) {
+            $crate::testing::differs(&mut $differences, ::core::stringify!($field), &$expected);
+        }
+        $($crate::__compare!($job, $differences, $($rest)*);)?
+    };
+    ($job:expr, $differences:ident, $field:ident $(, $($rest:tt)*)?) => {
+        $crate::__compare!($job, $differences, $field: $field $(, $($rest)*)?);
+    };
+    ($job:expr, $differences:ident, ..) => {};
+    ($job:expr, $differences:ident,) => {};
+}

@@ -1,0 +1,80 @@
+//! The jobs of these tests.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use diesel_async::AsyncPgConnection;
+use diesel_jobs::prelude::*;
+
+/// Counts calls.
+#[derive(Clone, Default)]
+pub(crate) struct Calls(pub(crate) Arc<AtomicU16>);
+
+impl Calls {
+    pub(crate) fn number(&self) -> u16 {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+#[job]
+pub(crate) async fn charge(order_id: i64, State(calls): State<Calls>) {
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert!(order_id > 0);
+    calls.0.fetch_add(1, Ordering::SeqCst);
+}
+
+#[job(queue = "mail", priority = 5, max_attempts = 3)]
+pub(crate) fn send_welcome(_user_id: i64, template: String, _tags: Vec<String>) -> Result<(), JobError> {
+    if template == "broken" { Err(JobError::msg("no such template")) } else { Ok(()) }
+}
+
+#[job(max_attempts = 4, backoff = "fixed(1h)")]
+pub(crate) fn third_time_lucky(ctx: &JobContext, State(times): State<Times>) -> Result<(), JobError> {
+    times.0.lock().unwrap().push(ctx.now());
+    if ctx.attempt() < 3 { Err(JobError::msg(format!("attempt {} fails", ctx.attempt()))) } else { Ok(()) }
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct Times(pub(crate) Arc<std::sync::Mutex<Vec<DateTime<Utc>>>>);
+
+#[job]
+pub(crate) fn snooze() -> Outcome {
+    Outcome::Snooze(Duration::from_secs(60))
+}
+
+#[job(max_attempts = 1)]
+pub(crate) fn panic_at_once() {
+    panic!("at once");
+}
+
+#[job]
+pub(crate) fn needs_state(State(_): State<Times>) {}
+
+type Ran = Result<(), Box<dyn std::error::Error + Send + Sync>>;
+
+pub(crate) const NOTE: &str = "insert into note (text) values ('written')";
+
+/// Writes a note and enqueues a follower. Fails at its first attempt, after both.
+#[job(max_attempts = 2)]
+pub(crate) async fn write_async(conn: &mut AsyncPgConnection, ctx: &JobContext) -> Ran {
+    diesel_async::RunQueryDsl::execute(diesel::sql_query(NOTE), conn).await?;
+    SendWelcome::new(1, "after", vec![]).enqueue(conn).await?;
+    if ctx.attempt() == 1 { Err("not yet".into()) } else { Ok(()) }
+}
+
+#[job(max_attempts = 2)]
+pub(crate) fn write_pg(conn: &mut PgConnection, ctx: &JobContext) -> Ran {
+    diesel::sql_query(NOTE).execute(conn)?;
+    SendWelcome::new(1, "after", vec![]).enqueue(conn)?;
+    if ctx.attempt() == 1 { Err("not yet".into()) } else { Ok(()) }
+}
+
+#[job(max_attempts = 2)]
+pub(crate) fn write_sqlite(conn: &mut SqliteConnection, ctx: &JobContext) -> Ran {
+    diesel::sql_query(NOTE).execute(conn)?;
+    SendWelcome::new(1, "after", vec![]).enqueue(conn)?;
+    if ctx.attempt() == 1 { Err("not yet".into()) } else { Ok(()) }
+}

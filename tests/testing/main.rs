@@ -1,0 +1,9 @@
+//! The testing kit, on every type of connection that can enqueue.
+//!
+//! The tests for PostgreSQL need a server of their own: run them with `cargo xtask test`.
+#![cfg(all(feature = "testing", feature = "postgres-sync", feature = "sqlite"))]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod database;
+mod jobs;
+mod suite;

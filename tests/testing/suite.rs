@@ -1,0 +1,222 @@
+//! The tests. Each is written once, for sync and async connections.
+
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use diesel::sql_types::BigInt;
+use diesel_jobs::prelude::*;
+use diesel_jobs::testing::{drain, enqueued, perform};
+use diesel_jobs::{FailureKind, NewJob, assert_enqueued, refute_enqueued};
+use futures_util::FutureExt as _;
+
+use crate::database;
+use crate::jobs::*;
+
+type Notes = diesel::expression::SqlLiteral<BigInt>;
+
+fn notes() -> Notes {
+    diesel::dsl::sql::<BigInt>("(select count(*) from note)")
+}
+
+/// The message with which an assertion fails.
+async fn failure(assertion: impl Future<Output = ()>) -> String {
+    let payload = AssertUnwindSafe(assertion).catch_unwind().await.expect_err("the assertion must fail");
+    *payload.downcast::<String>().unwrap()
+}
+
+/// The tests for a type of connection: how it is opened, what follows calls on it (`.await` or nothing), the trait that
+/// runs queries, and a transactional job that it can run.
+macro_rules! on {
+    ($module:ident, $database:pat = $create:expr, $open:expr, [$($wait:tt)*], $dsl:path, $write:ident, $other:ident) => {
+        mod $module {
+            use super::*;
+
+            #[tokio::test]
+            async fn what_a_transaction_enqueued_is_asserted() {
+                let $database = $create;
+                let mut conn = $open;
+                let user = 7;
+                Charge { order_id: 7 }.enqueue(&mut conn)$($wait)*.unwrap();
+                let welcome = SendWelcome::new(user, "v2", vec!["a".to_owned()]);
+                welcome.delay(Duration::from_secs(3600)).tags(["vip"]).enqueue(&mut conn)$($wait)*.unwrap();
+
+                assert_enqueued!(conn, Charge { order_id: 7 })$($wait)*;
+                assert_enqueued!(conn, Charge { order_id: 3 + 4 }, queue = "default", priority = 0, run_in = 0..1)$($wait)*;
+                assert_enqueued!(conn, Charge)$($wait)*;
+                assert_enqueued!(conn, SendWelcome { template: "v2", .. }, queue = "mail", count = 1,)$($wait)*;
+                assert_enqueued!(
+                    conn,
+                    SendWelcome { _user_id: user, template: "v2", _tags: ["a"] },
+                    run_in = 3500..3700,
+                    tags = ["vip"],
+                    max_attempts = 3
+                )$($wait)*;
+                let hour = Duration::from_secs(3500)..=Duration::from_secs(3600);
+                assert_enqueued!(conn, SendWelcome { _user_id: 7, .. }, run_in = hour)$($wait)*;
+                refute_enqueued!(conn, Charge { order_id: 8 })$($wait)*;
+                refute_enqueued!(conn, Snooze)$($wait)*;
+                refute_enqueued!(conn, SendWelcome { .. }, queue = "default")$($wait)*;
+
+                let jobs = enqueued::<SendWelcome, _>(&mut conn)$($wait)*.unwrap();
+                assert_eq!((jobs.len(), jobs[0].template.as_str(), jobs[0].queue.as_str()), (1, "v2", "mail"));
+                assert_eq!((jobs[0].priority, jobs[0].attempt, jobs[0].max_attempts), (5, 0, 3));
+            }
+
+            #[tokio::test]
+            async fn a_failed_assertion_shows_what_is_enqueued_the_nearest_first() {
+                let $database = $create;
+                let mut conn = $open;
+                Charge { order_id: 7 }.enqueue(&mut conn)$($wait)*.unwrap();
+                SendWelcome::new(1, "v1", vec![]).enqueue(&mut conn)$($wait)*.unwrap();
+                SendWelcome::new(2, "v1", vec![]).queue("slow").enqueue(&mut conn)$($wait)*.unwrap();
+                let message = failure(async {
+                    assert_enqueued!(conn, SendWelcome { _user_id: 1, template: "v2", .. }, queue = "mail")$($wait)*;
+                })
+                .await;
+                let expected = [
+                    "tests/testing/suite.rs:",
+                    "not enqueued: SendWelcome",
+                    "of kind `send_welcome` in queue `mail`, due now\n    template: \"v1\", expected \"v2\"\n",
+                    "in queue `slow`, due now\n    _user_id: 2, expected 1\n    template: \"v1\", expected \"v2\"\n    \
+                     queue: \"slow\", expected \"mail\"\n",
+                    "of other kinds: 1 of `charge`",
+                ];
+                let places: Vec<_> = expected.iter().map(|part| message.find(part)).collect();
+                assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?}\n{message}");
+
+                let message = failure(async { refute_enqueued!(conn, Charge { order_id: 7 })$($wait)*; }).await;
+                assert!(message.contains("enqueued, but should not be: Charge"), "{message}");
+                assert!(message.contains("of kind `charge` in queue `default`, due now: as expected"), "{message}");
+                let message = failure(async { assert_enqueued!(conn, SendWelcome, count = 3)$($wait)*; }).await;
+                assert!(message.contains("enqueued 2 times, expected 3: SendWelcome"), "{message}");
+                let message = failure(async { assert_enqueued!(conn, Snooze)$($wait)*; }).await;
+                assert!(message.contains("of other kinds: 1 of `charge`, 2 of `send_welcome`"), "{message}");
+            }
+
+            #[tokio::test]
+            async fn a_drain_runs_jobs_and_what_they_enqueue_inside_the_transaction() {
+                use $dsl as _;
+                let $database = $create;
+                let mut conn = $open;
+                let calls = Calls::default();
+                Charge { order_id: 7 }.enqueue(&mut conn)$($wait)*.unwrap();
+                $write.enqueue(&mut conn)$($wait)*.unwrap();
+                let report = drain(&mut conn).state(calls.clone()).skip_time().run()$($wait)*.unwrap();
+                report.assert_completed::<Charge>(1);
+                report.assert_completed::<$write>(1);
+                report.assert_completed::<SendWelcome>(1);
+                assert_eq!((report.ran.len(), report.waiting.len(), calls.number()), (4, 0, 1), "{report}");
+                let failed = report.ran.iter().find(|ran| ran.failed()).unwrap();
+                assert_eq!((failed.attempt, failed.error.as_deref()), (1, Some("not yet")));
+                // The writes of the first attempt are rolled back.
+                let written: i64 = diesel::select(notes()).get_result(&mut conn)$($wait)*.unwrap();
+                assert_eq!(written, 1);
+            }
+
+            #[tokio::test]
+            async fn skipped_time_is_the_time_of_the_job() {
+                let $database = $create;
+                let mut conn = $open;
+                let times = Times::default();
+                ThirdTimeLucky.delay(Duration::from_secs(7200)).enqueue(&mut conn)$($wait)*.unwrap();
+                let report = drain(&mut conn).state(times.clone()).run()$($wait)*.unwrap();
+                assert!(report.ran.is_empty());
+                assert!(report.to_string().contains("waits: it is due in 7"), "{report}");
+                let report = drain(&mut conn).state(times.clone()).skip_time().run()$($wait)*.unwrap();
+                report.assert_completed::<ThirdTimeLucky>(1);
+                assert!(report.to_string().contains("attempt 1: failed, retried in 3600s: attempt 1 fails"), "{report}");
+                let times = times.0.lock().unwrap().clone();
+                let ahead = (times[0] - chrono::Utc::now()).num_seconds();
+                assert!(times.is_sorted() && (7100..7300).contains(&ahead), "{times:?}");
+            }
+
+            #[tokio::test]
+            async fn a_drain_runs_only_what_it_is_asked_for() {
+                let $database = $create;
+                let mut conn = $open;
+                for template in ["broken", "v1", "v2"] {
+                    SendWelcome::new(1, template, vec![]).enqueue(&mut conn)$($wait)*.unwrap();
+                }
+                Snooze.enqueue(&mut conn)$($wait)*.unwrap();
+                PanicAtOnce.enqueue(&mut conn)$($wait)*.unwrap();
+                NewJob::raw("of_another_program", "{}").enqueue(&mut conn)$($wait)*.unwrap();
+
+                let report = drain(&mut conn).only::<SendWelcome>().fail_fast().run()$($wait)*.unwrap();
+                assert_eq!(report.ran.len(), 1, "{report}");
+                assert!(report.to_string().contains("waits: an attempt failed before it"), "{report}");
+                let report = drain(&mut conn).queue("mail").limit(1).run()$($wait)*.unwrap();
+                report.assert_completed::<SendWelcome>(1);
+                assert!(report.to_string().contains("waits: the limit of 1 attempts is reached"), "{report}");
+                let report = drain(&mut conn).once().skip_time().run()$($wait)*.unwrap();
+                assert_eq!(report.ran.len(), 4, "{report}");
+                let text = report.to_string();
+                for part in [
+                    "`snooze` in queue `default`, attempt 1: snoozed for 60s",
+                    "`panic_at_once` in queue `default`, attempt 1: failed, discarded: panicked at tests/testing/jobs.rs",
+                    "`of_another_program` in queue `default` waits: this program has no handler for its kind",
+                    "`snooze` in queue `default` waits: it was enqueued or put back after the drain began, and `once` leaves it",
+                ] {
+                    assert!(text.contains(part), "{part}\n{text}");
+                }
+                report.assert_discarded::<PanicAtOnce>(1);
+            }
+
+            #[tokio::test]
+            async fn a_job_that_cannot_get_what_it_takes_is_refused_before_it_runs() {
+                let $database = $create;
+                let mut conn = $open;
+                NeedsState.enqueue(&mut conn)$($wait)*.unwrap();
+                let refused = drain(&mut conn).state(1_u8).run()$($wait)*.unwrap_err().to_string();
+                assert!(refused.contains("`needs_state`") && refused.contains("it was given u8"), "{refused}");
+                assert_enqueued!(conn, NeedsState)$($wait)*;
+                $other.enqueue(&mut conn)$($wait)*.unwrap();
+                let refused = drain(&mut conn).only::<$other>().run()$($wait)*.unwrap_err().to_string();
+                assert!(refused.contains("this connection"), "{refused}");
+                let refused = perform(NeedsState).on(&mut conn)$($wait)*.unwrap_err().to_string();
+                assert!(refused.contains("`needs_state`"), "{refused}");
+            }
+
+            #[tokio::test]
+            async fn one_handler_is_performed_without_a_stored_job() {
+                use $dsl as _;
+                let $database = $create;
+                let mut conn = $open;
+                let calls = Calls::default();
+                let done = perform(Charge { order_id: 7 }).state(calls.clone()).on(&mut conn)$($wait)*.unwrap();
+                assert_eq!((done, calls.number()), (Outcome::Complete, 1));
+                let failed = perform(Charge { order_id: -1 }).state(calls.clone()).on(&mut conn)$($wait)*.unwrap_err();
+                assert!(failed.to_string().contains("panicked at tests/testing/jobs.rs"), "{failed}");
+                perform($write).on(&mut conn)$($wait)*.unwrap_err();
+                let written: i64 = diesel::select(notes()).get_result(&mut conn)$($wait)*.unwrap();
+                assert_eq!(written, 0, "the savepoint is rolled back");
+                perform($write).attempt(2).on(&mut conn)$($wait)*.unwrap();
+                let written: i64 = diesel::select(notes()).get_result(&mut conn)$($wait)*.unwrap();
+                assert_eq!(written, 1);
+                refute_enqueued!(conn, $write)$($wait)*;
+                assert_enqueued!(conn, SendWelcome { template: "after", .. }, count = 1)$($wait)*;
+            }
+        }
+    };
+}
+
+on!(pg, database = database::Database::create(), database.pg(), [], diesel::RunQueryDsl, WritePg, WriteAsync);
+on!(
+    pg_async,
+    database = database::Database::create(),
+    database.pg_async().await,
+    [.await],
+    diesel_async::RunQueryDsl,
+    WriteAsync,
+    WritePg
+);
+on!(sqlite, _ = (), database::sqlite(), [], diesel::RunQueryDsl, WriteSqlite, WriteAsync);
+on!(sqlite_async, _ = (), database::sqlite_async().await, [.await], diesel_async::RunQueryDsl, WriteSqlite, WriteAsync);
+
+#[test]
+fn failure_kinds_of_panics_are_stored() {
+    let mut conn = database::sqlite();
+    PanicAtOnce.enqueue(&mut conn).unwrap();
+    let report = drain(&mut conn).run().unwrap();
+    let diesel_jobs_core::Transition::Discard { failure, .. } = &report.ran[0].transition else { panic!("{report}") };
+    assert_eq!(failure.kind, FailureKind::Panic);
+}
