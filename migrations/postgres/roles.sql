@@ -1,22 +1,27 @@
--- Two roles with the least they need, besides the owner of the schema `jobs`, who migrates:
+-- Creates two roles with only the privileges that they need. The owner of the schema `jobs`, not one of these roles,
+-- runs the migrations.
 --
---   jobs_enqueuer  adds jobs, through Rust or jobs.enqueue(..). Of what is there it sees what a page about a job shows: kind,
---                  queue, state, attempts and times. It reads no arguments, tags or errors, which may hold what was not meant for
---                  it, and takes back or changes nothing.
---   jobs_worker    runs jobs, and looks after them: `run`, `check`, `list`, `show`, `retry`, `cancel`, `stats`, `freeze`, `thaw`.
---                  No DDL.
+--   jobs_enqueuer  adds jobs, from Rust or with jobs.enqueue(..). It reads the columns that a status page shows: kind,
+--                  queue, state, attempts and times. It cannot read arguments, tags and errors, because they may
+--                  contain data that is not meant for it. It cannot cancel or change a job.
+--   jobs_worker    runs and operates jobs: `run`, `check`, `list`, `show`, `retry`, `cancel`, `stats`, `freeze` and
+--                  `thaw`. It cannot run DDL.
 --
--- They are granted to the roles that log in, beside what those need of the application's own tables:
+-- Grant the two roles to your login roles. Also grant these the privileges that they need on the application's own
+-- tables.
 --
 --   worker migrate roles | psql "$OWNER_URL"
 --   psql "$OWNER_URL" -c 'grant jobs_enqueuer to web' -c 'grant jobs_worker to background'
 --
--- Run it as the schema's owner or a superuser, after the first `worker migrate` and after each upgrade. It grants what this version
--- needs and takes everything else back, in one transaction: what runs does not notice. To create the roles takes CREATEROLE; where
--- the owner lacks it, have them created before. For other names replace the two words: `| sed s/jobs_worker/acme_worker/g`.
+-- Run this script as the schema's owner or as a superuser, after the first `worker migrate` and after each upgrade. It
+-- revokes all privileges of the two roles and grants those that this version needs. Both happen in one transaction, so
+-- running programs are not affected. Creating the roles requires CREATEROLE. If the owner does not have it, another
+-- role must create them before. For other names, replace the two names: `| sed s/jobs_worker/acme_worker/g`.
 --
--- A handler that calls `complete_in` or `enqueue` on a pool of its own does it as that pool's role: jobs_worker, or both.
--- Whoever shall only read jobs, arguments included, needs: grant usage on schema jobs to ..; grant select on jobs.job to ..
+-- A handler that calls `complete_in` or `enqueue` on its own pool does so as the role of that pool. For `complete_in`
+-- that role needs jobs_worker. For `enqueue` either of the two roles is enough.
+-- A role that only reads jobs, with their arguments, needs:
+--   grant usage on schema jobs to ..; grant select on jobs.job to ..
 
 begin;
 
@@ -27,12 +32,13 @@ begin
 end
 $$;
 
--- Grants on columns go with those on their table.
+-- Revoking a privilege on a table also revokes it on all columns of the table.
 revoke all on all tables in schema jobs from jobs_enqueuer, jobs_worker;
 revoke all on all sequences in schema jobs from jobs_enqueuer, jobs_worker;
 revoke all on schema jobs from jobs_enqueuer, jobs_worker;
 
--- `id` and `queue` are what the insert answers; everything else of a new job is the database's to say.
+-- The insert reads `id` and `queue` in its `returning` clause. The role cannot set the columns of a new job that are
+-- not listed here. They get their defaults.
 grant usage on schema jobs to jobs_enqueuer;
 grant usage on sequence jobs.job_id to jobs_enqueuer;
 grant insert (kind, queue, priority, run_at, max_attempts, tags, args), select (id, queue) on jobs.ready to jobs_enqueuer;
@@ -40,7 +46,7 @@ grant select (idle, queue_filter) on jobs.worker to jobs_enqueuer;
 grant select (id, kind, queue, state, priority, attempt, max_attempts, run_at, enqueued_at, claimed_at, finished_at)
     on jobs.job to jobs_enqueuer;
 
--- Jobs are never updated, but `for update` asks for the right to update some column.
+-- No statement updates a job's row, but `for update` requires the update privilege on at least one column.
 grant usage on schema jobs to jobs_worker;
 grant usage on sequence jobs.job_id to jobs_worker;
 grant select, insert, delete, update (id) on jobs.ready, jobs.running, jobs.finished to jobs_worker;
@@ -50,7 +56,7 @@ grant select, insert on jobs.dead_letter to jobs_worker;
 grant select, insert, delete, update on jobs.worker to jobs_worker;
 grant select, insert, update on jobs.schedule to jobs_worker;
 grant select on jobs.queue, jobs.installation, jobs.schema_migration, jobs.job to jobs_worker;
--- It may freeze and thaw. Which environment the database belongs to is its owner's to say.
+-- This role can freeze and thaw. Only the owner can set the environment of the database.
 grant insert (frozen_at, frozen_by, frozen_reason), update (frozen_at, frozen_by, frozen_reason) on jobs.installation to jobs_worker;
 
 commit;

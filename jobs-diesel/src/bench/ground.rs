@@ -1,4 +1,4 @@
-//! What the load test asks of each database.
+//! The traits that each database implements for the load test, and their types.
 
 use std::time::Duration;
 
@@ -6,30 +6,30 @@ use async_trait::async_trait;
 use diesel_jobs_core::storage::StorageResult;
 use diesel_jobs_core::{NewJob, StorageError};
 
-/// The schema on PostgreSQL, and the end of the directory's name on SQLite.
+/// The name of the schema on PostgreSQL. On SQLite, the directory's name ends with it.
 pub const SCHEMA: &str = "jobs_bench";
 
-/// What the database says of itself.
+/// The version, the settings and the limits of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
     /// Name and version.
     pub name: String,
-    /// Settings that decide how fast it is, as `name value`.
+    /// Settings that affect its speed, as `name value`.
     pub settings: Vec<String>,
-    /// How many more connections it would take; `None` where there is no such limit.
+    /// How many more connections it accepts. `None` if there is no such limit.
     pub free_connections: Option<usize>,
-    /// A process of the server, by the number it has on the server's machine.
+    /// The PID of one process of the server, on the server's machine. `None` if there is no server process.
     pub process: Option<u32>,
-    /// Whether all who write wait for each other.
+    /// Whether only one connection can write at a time.
     pub one_writer: bool,
 }
 
-/// What somebody else does there.
+/// The activity of others on the database's server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Others {
-    /// Sessions at work, on average.
+    /// The average number of active sessions. On SQLite, 1 if the user's file was written, else 0.
     pub active: f64,
-    /// The programs they say they are.
+    /// The application names of these sessions.
     pub programs: Vec<String>,
     /// Transactions per second.
     pub transactions: f64,
@@ -38,14 +38,14 @@ pub struct Others {
 /// How long the database makes one connection wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waits {
-    /// For an answer that needs no work.
+    /// The time of a statement that does nothing.
     pub round_trip: Duration,
-    /// For a commit of one row.
+    /// The time of a statement that inserts and commits one row.
     pub commit: Duration,
 }
 
 impl Waits {
-    /// What was usual.
+    /// Returns the median of each list. The median of an empty list is 0.
     pub fn medians(answers: Vec<Duration>, commits: Vec<Duration>) -> Self {
         let median = |mut spans: Vec<Duration>| {
             spans.sort_unstable();
@@ -55,11 +55,11 @@ impl Waits {
     }
 }
 
-/// Why the place was not made.
+/// Why [`Ground::prepare`] failed.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum PlaceError {
-    /// Something is there that must not be touched, or a right is missing; the text says what to do.
+    /// The load test must not use the place, or a privilege is missing. The text contains what to do.
     #[error("{0}")]
     Refused(String),
     /// The database failed.
@@ -69,7 +69,7 @@ pub enum PlaceError {
 
 diesel_jobs_core::debug_as_display!(PlaceError);
 
-/// A connection that enqueues as an application's does.
+/// A connection that enqueues in the same way as an application.
 #[async_trait]
 pub trait Producer: Send {
     /// Enqueues one job in a transaction of its own.
@@ -82,31 +82,31 @@ pub trait Producer: Send {
 /// A database under test.
 #[async_trait]
 pub trait Ground: Send + Sync {
-    /// The name of the place that [`prepare`](Self::prepare) makes.
+    /// Returns the name of the place that [`prepare`](Self::prepare) makes, for messages.
     fn place(&self) -> String;
 
-    /// What the database says of itself.
+    /// Returns the version, the settings and the limits of the database.
     async fn server(&self) -> StorageResult<Server>;
 
-    /// Watches for this long what others do.
+    /// Returns the activity of others, measured for `span`.
     async fn others(&self, span: Duration) -> StorageResult<Others>;
 
-    /// Makes the place, in the stead of one that an earlier run had to leave behind. A place of the same name that is
-    /// not ours is refused, and so is a second run at the same time.
+    /// Makes the place. Replaces a place that an earlier run has left. Fails if `worker bench` did not make the
+    /// existing place of this name, or if another run uses it.
     async fn prepare(&self) -> Result<(), PlaceError>;
 
-    /// Measures for about this long, in the place that was made.
+    /// Measures for about `span`, in the place that [`prepare`](Self::prepare) has made.
     async fn waits(&self, span: Duration) -> StorageResult<Waits>;
 
-    /// Forgets all jobs and workers.
+    /// Deletes all jobs and workers in the place.
     async fn empty(&self) -> StorageResult<()>;
 
-    /// Opens a connection to enqueue through.
+    /// Opens a connection that enqueues.
     async fn producer(&self) -> StorageResult<Box<dyn Producer>>;
 
-    /// How many connections the place's users have open; `None` where nobody counts them.
+    /// Returns how many connections the load test has open. `None` if the database does not count them.
     async fn connections(&self) -> StorageResult<Option<usize>>;
 
-    /// Removes the place, if `prepare` got as far as making it. Also after a run that broke off anywhere.
+    /// Removes the place if [`prepare`](Self::prepare) began to make it. Can be called after a failure at any step.
     async fn clear(&self) -> StorageResult<()>;
 }

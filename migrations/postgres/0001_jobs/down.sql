@@ -1,12 +1,13 @@
--- Removes everything of jobs, and nothing else: where a table of the application has come to stand in the schema, as the
--- search path of a role named `jobs` makes it, this fails and reverts nothing.
+-- Drops the schema `jobs` and our objects in it, and nothing else. If the schema also contains a table of the
+-- application, this fails and reverts nothing. A role named `jobs` creates its tables there, because its search path
+-- begins with the schema of its name.
 --
--- Refuses while jobs wait or run, because it would delete them, unless the setting jobs.allow_drop says so:
+-- Fails while jobs wait or run, because it would delete them, unless the setting jobs.allow_drop is on:
 --   worker migrate down --delete-jobs
 --   PGOPTIONS='-c jobs.allow_drop=on' diesel migration revert
 --   set jobs.allow_drop = 'on';    -- in psql, before this
 --
--- One statement, so that psql, which goes on after an error, does not go on with the rest.
+-- It is one statement, because psql continues with the next statement after an error.
 -- Locks: access exclusive on the tables of this schema only.
 
 do $$
@@ -14,7 +15,7 @@ declare
     waiting bigint;
     running bigint;
 begin
-    -- Before the look, so that nobody enqueues after it.
+    -- The lock is taken before the rows are counted, so that no session enqueues after the count.
     lock table jobs.ready, jobs.running in access exclusive mode;
     if lower(coalesce(current_setting('jobs.allow_drop', true), '')) not in ('on', 'true', 'yes', '1') then
         select count(*) into waiting from jobs.ready;

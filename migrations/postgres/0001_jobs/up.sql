@@ -1,40 +1,44 @@
--- The first schema: three tables a job moves through, what workers share, the view people read, the way in from SQL.
--- Locks: creates objects only; takes none on tables of the application.
+-- Version 1 of the schema: the three tables that a job moves through, the tables that workers share, the view jobs.job,
+-- and the function jobs.enqueue for SQL.
+-- Locks: it only creates objects. It locks no table of the application.
 
 create schema jobs;
 
--- Everything is in here. `diesel print-schema` looks at `public` and never sees it.
-comment on schema jobs is 'Background jobs. Read jobs.job, write through jobs.enqueue(..); the tables below them change between versions.';
+-- All objects are in this schema. `diesel print-schema` reads only `public`, so it does not print them.
+comment on schema jobs is 'Background jobs. Read them through the view jobs.job and add them with the function jobs.enqueue(..); the tables change between versions.';
 
 create table jobs.schema_migration (
     version integer primary key,
     name text not null,
     applied_at timestamptz not null default now(),
-    -- The oldest version of the schema whose programs still work on this one; null if only its own do.
+    -- The oldest schema version whose programs still work on this version. Null if only programs of this version do.
     oldest_program integer
 );
 
 create sequence jobs.job_id as bigint;
 
--- Conditions on values are domains and not check constraints: a server parses the constraints of a table for every statement that
--- inserts there, which took more than a third of an enqueue, and the conditions of a domain once per session.
+-- Conditions on values are domains and not check constraints. The server parses the check constraints of a table for
+-- every statement that inserts into it. This took more than a third of the time of an enqueue. It parses the condition
+-- of a domain once per session.
 
--- 'infinity' is a time to PostgreSQL and to nobody else: one such row would stop every claim that meets it.
+-- 'infinity' is a valid timestamptz, but clients cannot represent it. Every claim that reads such a row would fail.
 create domain jobs.instant as timestamptz check (value between '0001-01-01' and '9999-12-31');
 create domain jobs.tags as text[] check (array_ndims(value) = 1 and array_position(value, null) is null);
 create domain jobs.smallint_from_0 as smallint check (value >= 0);
 create domain jobs.smallint_from_1 as smallint check (value > 0);
 create domain jobs.integer_from_0 as integer check (value >= 0);
 
--- Jobs that wait: now, later or again. Narrow and hot, every row is inserted once and deleted once.
--- Its indexes are the order of the claim, and the id, for whoever asks after one job.
--- `args` is null where they are large: see jobs.payload.
+-- Waiting jobs: due now, due later, or waiting for a retry. Rows are small. Each is inserted once and deleted once,
+-- at a high rate. Two indexes contain every row: `ready_claim`, in the order of the claim, and `ready_id`, for queries
+-- of one job.
+-- `args` is null if the arguments are large: see jobs.payload.
 create table jobs.ready (
     id bigint not null default nextval('jobs.job_id'),
     run_at jobs.instant not null default clock_timestamp(),
     enqueued_at jobs.instant not null default clock_timestamp(),
     lease jobs.integer_from_0 not null default 0,
-    -- Features of later versions that this job uses, a bit each. Whoever does not know a bit leaves the row alone.
+    -- One bit for each feature of a later version that this job uses. A program that does not know one of the bits does
+    -- not change the row.
     flags integer not null default 0,
     priority smallint not null default 0,
     attempt jobs.smallint_from_0 not null default 0,
@@ -53,29 +57,32 @@ create table jobs.ready (
     autovacuum_analyze_threshold = 50000
 );
 
--- It is unique, which costs nothing because `id` ends it, so that it can say in logical replication which row went: without an
--- identity the first `create publication .. for all tables` would make every claim fail. (`replica identity full` needs an
--- equality of `args`, which json does not have: the subscriber would stop.)
+-- The index is unique so that it can be the replica identity: the key that identifies a deleted row in logical
+-- replication. Uniqueness costs nothing, because `id` is the last column. Without a replica identity, every claim would
+-- fail after `create publication .. for all tables`. `replica identity full` is not possible: a subscriber would
+-- compare `args` and stop, because json has no equality operator.
 create unique index ready_claim on jobs.ready (queue, priority desc, run_at, id);
 
 alter table jobs.ready replica identity using index ready_claim;
 
--- One job's state, beside a million that wait. A row of a bulk takes a fifth more of the server's time for it. A BRIN index takes half of
--- that while rows only come, and more once a vacuum has been there; it ends as a scan of the table where rows come and go in any order.
+-- Finds one job by its id, also among a million waiting jobs. It costs a fifth more server time per row of a bulk
+-- insert. A BRIN index costs half of that while rows are only inserted, and more after a vacuum. If rows are inserted
+-- and deleted in any order, a query through a BRIN index reads the whole table.
 create index ready_id on jobs.ready (id);
 
--- After a vacuum of the empty queue the server takes the table for empty until the next `analyze`, however many jobs come. Every index
--- then seems as good as any, and a look by id or a join would read the whole of one. These statistics tell it that an id is rare and that
--- the rows lie in its order: all rows then are dearer than one.
+-- After a vacuum of the empty table, the planner treats the table as empty until the next `analyze`, however many jobs
+-- are inserted. All indexes then have the same estimated cost, and a query by id or a join would read a whole index.
+-- These statistics state that an id is rare and that the rows are stored in the order of `id`. With them, the estimated
+-- cost of reading all rows is higher than the cost of reading one.
 alter table jobs.ready alter column id set (n_distinct = 1000000000);
 insert into jobs.ready (id, kind, queue, args) select id, '', '', '{}' from generate_series(1, 100) id;
 analyze jobs.ready (id);
 delete from jobs.ready;
 
--- Jobs that were in crashes: few, if any.
+-- Waiting jobs with crashes: few, if any.
 create index ready_crashed on jobs.ready (crashes) where crashes > 0;
 
--- Jobs under a lease. As many rows as jobs in flight.
+-- Jobs under a lease: one row for each job that is running or prefetched.
 create table jobs.running (
     id bigint primary key,
     run_at timestamptz not null,
@@ -101,7 +108,8 @@ create table jobs.running (
 
 create index running_crashed on jobs.running (crashes) where crashes > 0;
 
--- Jobs that ended: completed (1), cancelled (2), discarded (3). Append-only until the pruner takes them.
+-- Ended jobs: completed (1), cancelled (2), discarded (3). Rows are never updated. The pruner deletes them after their
+-- retention. An operator's `retry` moves a row back to jobs.ready.
 create table jobs.finished (
     id bigint primary key,
     run_at timestamptz not null,
@@ -122,7 +130,7 @@ create table jobs.finished (
     tags text[],
     args json
 ) with (
-    -- With the default, a fifth of a long history would be dead before anybody came.
+    -- With the default scale factor, autovacuum would start only after a fifth of a long history is dead.
     autovacuum_vacuum_scale_factor = 0.02,
     autovacuum_vacuum_threshold = 5000,
     autovacuum_analyze_scale_factor = 0.05
@@ -130,7 +138,7 @@ create table jobs.finished (
 
 create index finished_expiry on jobs.finished (expires_at) where expires_at is not null;
 
--- Arguments that are too large to be written anew each time their job moves on.
+-- Large arguments: more than 2000 bytes. They are written once and stay here while their job moves between the tables.
 create table jobs.payload (
     job_id bigint primary key,
     args json not null
@@ -139,11 +147,13 @@ create table jobs.payload (
     autovacuum_vacuum_threshold = 5000
 );
 
--- Fires for large arguments, whoever inserts them, and for none at all in a job that was never claimed: right if they were
--- set aside already, refused otherwise. A job that comes back from a claim is let in as it is.
+-- The trigger of jobs.ready calls this function for each inserted row whose `args` are large, or are null although the
+-- job was never claimed. It moves large arguments to jobs.payload. It accepts null only if jobs.payload already has the
+-- arguments of the job. The trigger does not fire for a claimed job that comes back with null.
 --
--- It has the rights of the schema's owner, so that whoever may enqueue need not be let into the arguments of others; and it is
--- nobody else's to make a trigger of on a table of theirs.
+-- `security definer`: it runs with the rights of the schema's owner. So a role that enqueues needs no right to read the
+-- arguments of other jobs. `execute` is revoked from public, so that no other role can use it as a trigger on its own
+-- table.
 create function jobs.set_payload_aside() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -173,7 +183,8 @@ create table jobs.job_error (
     job_id bigint not null,
     id bigint generated always as identity,
     attempt smallint not null,
-    -- When the attempt was claimed and by whom; null where there was none, as when a waiting job is cancelled.
+    -- `started_at` is when the attempt was claimed, `worker` is the worker that claimed it. Both are null if there was
+    -- no attempt, for example because the job was cancelled while it waited.
     started_at timestamptz,
     at timestamptz not null default now(),
     worker uuid,
@@ -185,7 +196,8 @@ create table jobs.job_error (
     autovacuum_vacuum_threshold = 5000
 );
 
--- One bit of 1024 for each of these queues. Different queues may share one: then an enqueue wakes somebody in vain.
+-- Returns 1024 bits. For each of these queues one bit is set. Two queues may have the same bit. Then an enqueue may
+-- send a notification although no idle worker serves its queue.
 create function jobs.queue_filter(queues text[]) returns bit(1024)
 language sql immutable parallel safe
 as $$
@@ -193,28 +205,29 @@ as $$
     from unnest(queues) as queue
 $$;
 
--- One row per worker process. Its heartbeat covers all its leases. `queue_filter` tells an enqueue whether this worker serves its
--- queue, in the same time for one queue and for ten thousand.
+-- One row per worker process. Its heartbeat extends all its leases. An enqueue reads `queue_filter` to check whether
+-- this worker may serve its queue. The check takes the same time for one queue and for ten thousand.
 create table jobs.worker (
     id uuid primary key,
     host text not null,
     pid integer not null,
     queues text[] not null,
-    -- One of thousands of years would break the sums of everybody who looks for dead workers.
+    -- Every rescue computes `now() - lease`. A lease of thousands of years would make it fail.
     lease interval not null check (lease between interval '0' and interval '3650 days'),
     started_at jobs.instant not null default now(),
     heartbeat_at jobs.instant not null default now(),
     idle boolean not null default false,
     queue_filter bit(1024) not null generated always as (jobs.queue_filter(queues)) stored
 ) with (
-    -- A few rows, each changed several times a second, and read by every enqueue.
+    -- Few rows. Each is updated several times per second, and every enqueue reads them.
     fillfactor = 50,
     autovacuum_vacuum_scale_factor = 0.0,
     autovacuum_vacuum_threshold = 500,
     autovacuum_vacuum_cost_delay = 0
 );
 
--- Rows that the database refuses to move on, as one that repeats the id of another: set apart, so that all others go on.
+-- Dead letters: rows that the database refused to move, for example because another row has the same id. They are moved
+-- here so that the other jobs continue.
 create table jobs.dead_letter (
     number bigint generated always as identity primary key,
     id bigint not null,
@@ -222,18 +235,18 @@ create table jobs.dead_letter (
     queue text not null,
     reason text not null,
     at timestamptz not null default now(),
-    -- The whole row.
+    -- The whole row, as JSON.
     job json not null
 );
 
--- Settings of queues at run time; a queue without a row has the defaults.
+-- Settings of queues at run time. A queue without a row has the defaults.
 create table jobs.queue (
     name text primary key,
     paused boolean not null default false
 );
 
--- What holds for the whole database: the environment that it belongs to, and whether it is frozen. One row at most. Both are copied
--- with the data, so that a copy is frozen where its original was, and is not served by workers of another environment.
+-- The environment of the database, and whether it is frozen. At most one row. The row is copied with the data. So the
+-- copy of a frozen database is frozen, and workers of another environment do not serve a copy.
 create table jobs.installation (
     only_row boolean primary key default true check (only_row),
     environment text,
@@ -253,16 +266,19 @@ create table jobs.schedule (
     paused boolean not null default false
 );
 
--- One row per job, whatever table it stands in. Its columns stay what they are; later versions add some at the end.
+-- One row per job: the rows of all three tables. Later versions do not change these columns. They add columns at the
+-- end.
 create view jobs.job as
 select id, kind, queue, state, priority, attempt::integer, max_attempts::integer, crashes::integer,
        run_at, enqueued_at, claimed_at, finished_at, worker, lease, coalesce(tags, '{}') as tags,
-       -- Should somebody have deleted them: something that is never decoded, not a row that nobody can read.
+       -- 'null' if the arguments were deleted from jobs.payload. Clients expect a value here, and could not read a row
+       -- without one.
        coalesce(args, (select payload.args from jobs.payload where payload.job_id = job.id), 'null') as args,
        (select e.message from jobs.job_error e where e.job_id = job.id order by e.id desc limit 1) as last_error,
        flags
 from (
-    -- With the types of the other tables: where the three differ, a query of the view reads all of them.
+    -- The casts give these columns the same types as in the other two tables. If the types differed, the planner would
+    -- not pass a condition on the id to the three tables, and a query by id would read all rows.
     select id, kind, queue,
            case when run_at <= now() then 'available' when attempt > 0 then 'retrying' else 'scheduled' end as state,
            priority, attempt::smallint as attempt, max_attempts::smallint as max_attempts, crashes::smallint as crashes,
@@ -271,7 +287,8 @@ from (
            lease::integer as lease, tags::text[] as tags, args, flags
     from jobs.ready
     union all
-    -- With names, though only those above count: PostgreSQL makes some up, and others when the view comes back from a dump.
+    -- The view takes its column names from the select above. Constants have a name here, too, because PostgreSQL would
+    -- generate names for them, and different ones when the view is restored from a dump.
     select id, kind, queue, 'running' as state, priority, attempt, max_attempts, crashes, run_at, enqueued_at,
            claimed_at, null as finished_at, worker, lease, tags, args, flags
     from jobs.running
@@ -281,28 +298,29 @@ from (
     from jobs.finished
 ) job;
 
-comment on view jobs.job is 'All jobs, one row each, whether they wait, run or have ended and are still kept. Read only.';
-comment on column jobs.job.id is 'What enqueueing answered. Unique, and larger for jobs that were enqueued later.';
-comment on column jobs.job.kind is 'The name of the job, which says what handles it.';
-comment on column jobs.job.queue is 'The queue.';
-comment on column jobs.job.state is 'available: due now. scheduled: due later, never failed. retrying: due later, after a failed attempt. running: under a lease of a worker. completed, cancelled, discarded: ended.';
-comment on column jobs.job.priority is 'Higher runs first, within a queue.';
-comment on column jobs.job.attempt is 'Attempts so far, the running one included.';
-comment on column jobs.job.max_attempts is 'Attempts after which a failure discards it.';
-comment on column jobs.job.crashes is 'How often a worker died with it.';
-comment on column jobs.job.run_at is 'When it is or was due.';
-comment on column jobs.job.enqueued_at is 'When it was enqueued.';
-comment on column jobs.job.claimed_at is 'When a worker took the newest attempt.';
-comment on column jobs.job.finished_at is 'When it ended.';
-comment on column jobs.job.worker is 'Who has or had the newest attempt: jobs.worker.id.';
-comment on column jobs.job.lease is 'How often it was claimed.';
-comment on column jobs.job.tags is 'Labels from enqueueing.';
+comment on view jobs.job is 'One row per job that waits, runs, or has ended and is still kept. Read only.';
+comment on column jobs.job.id is 'The id that the enqueue returned. It is unique, and larger for jobs that were enqueued later.';
+comment on column jobs.job.kind is 'The stored name of the type of job. It selects the handler.';
+comment on column jobs.job.queue is 'The name of the queue.';
+comment on column jobs.job.state is 'available: due now. scheduled: due later, never failed. retrying: due later, after a failed attempt. running: a worker has a lease for it. completed, cancelled, discarded: ended.';
+comment on column jobs.job.priority is 'Jobs with a higher priority run first within a queue.';
+comment on column jobs.job.attempt is 'The number of attempts so far, including the running one.';
+comment on column jobs.job.max_attempts is 'The number of attempts after which a failure discards the job.';
+comment on column jobs.job.crashes is 'The number of worker crashes that are counted on this job.';
+comment on column jobs.job.run_at is 'The time at which the job is or was due.';
+comment on column jobs.job.enqueued_at is 'The time of the enqueue.';
+comment on column jobs.job.claimed_at is 'The time at which a worker claimed the newest attempt. Null while the job waits.';
+comment on column jobs.job.finished_at is 'The time at which the job ended.';
+comment on column jobs.job.worker is 'The worker that has or had the newest attempt (jobs.worker.id). Null while the job waits.';
+comment on column jobs.job.lease is 'The lease number: how often the job was claimed.';
+comment on column jobs.job.tags is 'The labels that were given at the enqueue.';
 comment on column jobs.job.args is 'The arguments, as they were enqueued.';
-comment on column jobs.job.last_error is 'The newest failure in words. All of them are in jobs.job_error.';
-comment on column jobs.job.flags is 'Features of later versions that it uses, a bit each.';
+comment on column jobs.job.last_error is 'The message of the newest failure. Older failures are in jobs.job_error.';
+comment on column jobs.job.flags is 'One bit for each feature of a later version that the job uses.';
 
--- Wakes the sleeping workers of this queue when the transaction commits; silent while none sleeps, because NOTIFY takes a global
--- lock. Silent, too, where `jobs.notify` is `off`: a transaction that notified cannot be prepared for a two-phase commit.
+-- Notifies the idle workers of this queue when the transaction commits. It sends no notification while no worker of the
+-- queue is idle, because NOTIFY takes a lock that all committing transactions of the server share. It also sends none
+-- if `jobs.notify` is `off`, because a transaction that has executed NOTIFY cannot be prepared for a two-phase commit.
 create function jobs.wake(queue text) returns void
 language sql volatile
 as $$
@@ -311,7 +329,7 @@ as $$
       and exists (select from jobs.worker where idle and get_bit(queue_filter, hashtext(wake.queue) & 1023) = 1)
 $$;
 
--- The way in from plain SQL, psql and triggers.
+-- Enqueues a job from SQL, psql or a trigger. Returns its id.
 create function jobs.enqueue(
     kind text,
     args json default '{}',
@@ -338,7 +356,7 @@ begin
     if enqueue.priority not between -32768 and 32767 then
         raise exception 'jobs.enqueue: priority of job % must be from -32768 to 32767', enqueue.kind using errcode = '22023';
     end if;
-    -- 'infinity' is a time to PostgreSQL and to nobody else.
+    -- This also refuses 'infinity', which clients cannot represent.
     if enqueue.run_at > now() + interval '100 years' then
         raise exception 'jobs.enqueue: job % would start more than a hundred years from now', enqueue.kind using errcode = '22023';
     end if;
@@ -359,7 +377,8 @@ begin
 end
 $$;
 
--- Enqueues what stands in jobs.dead_letter as a new job, under a new id, with all its attempts, due now; it is gone from there then.
+-- Enqueues the job of row `number` of jobs.dead_letter as a new job, and deletes the row. The new job is due now, with
+-- all its attempts and a new id. Returns the new id.
 create function jobs.put_back(number bigint) returns bigint
 language plpgsql volatile
 as $$

@@ -1,12 +1,12 @@
--- Removes everything of jobs.
+-- Drops all our tables and the view.
 --
--- Refuses while jobs wait or run, because it would delete them, unless a table named jobs_allow_drop says so (SQLite has no
--- settings); it goes with the others:
+-- Fails while jobs wait or run, because it would delete them, unless a table named jobs_allow_drop exists. It is a
+-- table because SQLite has no settings. It is dropped together with the others. To delete the jobs, use one of these:
 --   worker migrate down --delete-jobs
 --   sqlite3 app.db 'create table jobs_allow_drop (yes)', then diesel migration revert
 --
--- By hand only in a transaction and with an end at the first error, as diesel does it: sqlite3 -bail.
--- Locks: holds the file's write lock while it drops its own tables; touches no others.
+-- If you run this file by hand, run it in a transaction and stop at the first error (sqlite3 -bail), as Diesel does.
+-- Locks: it holds the file's write lock while it drops our tables. It changes no other table.
 
 create temp table jobs_drop_guard (live integer);
 

@@ -1,19 +1,21 @@
--- The first schema: one table of jobs with a state, their failures, what workers share.
--- Locks: creates objects only; holds the file's write lock while it does.
+-- Version 1 of the schema: one table of jobs with their state, a table of their failures, and the tables that workers
+-- share.
+-- Locks: it only creates objects. It holds the file's write lock meanwhile.
 --
--- Times are integers, microseconds since 1970 in UTC, so that they sort; read one with
--- datetime(run_at / 1000000, 'unixepoch'). The clock is SQLite's own and ticks in milliseconds.
--- If you print a schema with diesel's command line, leave these tables out of it: filter = { except_tables = ["^jobs_"] }.
+-- Times are integers: microseconds since 1970, in UTC. So they sort. To read one, use
+-- datetime(run_at / 1000000, 'unixepoch'). They come from SQLite's own clock, whose resolution is one millisecond.
+-- If you use `diesel print-schema`, exclude these tables: filter = { except_tables = ["^jobs_"] }.
 
 create table jobs_schema_migration (
     version integer primary key,
     name text not null,
     applied_at integer not null default (cast(round(unixepoch('subsec') * 1000) as integer) * 1000),
-    -- The oldest version of the schema whose programs still work on this one; null if only its own do.
+    -- The oldest schema version whose programs still work on this version. Null if only programs of this version do.
     oldest_program integer
 ) strict;
 
--- `autoincrement`, because an id that came back after its job was pruned would make an old lease fit a new job.
+-- With `autoincrement`, SQLite does not assign the id of a pruned job to a new job. Otherwise an old lease could match
+-- the new job.
 create table jobs_job (
     id integer primary key autoincrement,
     state text not null default 'available' check (state in ('available', 'running', 'completed', 'cancelled', 'discarded')),
@@ -24,7 +26,8 @@ create table jobs_job (
     max_attempts integer not null default 25 check (max_attempts > 0),
     crashes integer not null default 0,
     lease integer not null default 0,
-    -- Features of later versions that this job uses, a bit each. Whoever does not know a bit leaves the row alone.
+    -- One bit for each feature of a later version that this job uses. A program that does not know one of the bits does
+    -- not change the row.
     flags integer not null default 0,
     run_at integer not null default (cast(round(unixepoch('subsec') * 1000) as integer) * 1000),
     enqueued_at integer not null default (cast(round(unixepoch('subsec') * 1000) as integer) * 1000),
@@ -36,17 +39,18 @@ create table jobs_job (
     args text not null default '{}'
 ) strict;
 
--- The order of the claim, waiting jobs only. It ends in what jobs are passed over for, so that it takes no look at their
--- rows: a kind or a flag that the worker does not know, crashes after which a job must run alone.
+-- Waiting jobs in the order of the claim. The last three columns are the reasons for which a claim passes over a job: a
+-- kind that the worker does not know, crashes after which a job must run alone, a flag that the worker does not know.
+-- So a claim passes over such jobs without reading their rows.
 create index jobs_job_claim on jobs_job (queue, priority desc, run_at, id, kind, crashes, flags) where state = 'available';
 
--- Jobs that were in crashes: few, if any.
+-- Waiting jobs with crashes: few, if any.
 create index jobs_job_crashed on jobs_job (crashes) where state = 'available' and crashes > 0;
 
--- Jobs in flight, for rescue.
+-- Jobs under a lease, for the rescue.
 create index jobs_job_running on jobs_job (worker) where state = 'running';
 
--- History in the order it goes.
+-- Ended jobs in the order in which the pruner deletes them.
 create index jobs_job_expiry on jobs_job (expires_at) where expires_at is not null;
 
 -- One row per failed attempt.
@@ -56,7 +60,8 @@ create table jobs_job_error (
     attempt integer not null,
     kind text not null,
     message text not null,
-    -- When the attempt was claimed and by whom; null where there was none, as when a waiting job is cancelled.
+    -- `started_at` is when the attempt was claimed, `worker` is the worker that claimed it. Both are null if there was
+    -- no attempt, for example because the job was cancelled while it waited.
     started_at integer,
     worker text,
     at integer not null default (cast(round(unixepoch('subsec') * 1000) as integer) * 1000)
@@ -64,7 +69,7 @@ create table jobs_job_error (
 
 create index jobs_job_error_job on jobs_job_error (job_id, id);
 
--- One row per worker process. Its heartbeat covers all its leases.
+-- One row per worker process. Its heartbeat extends all its leases.
 create table jobs_worker (
     id text primary key,
     host text not null,
@@ -75,14 +80,14 @@ create table jobs_worker (
     heartbeat_at integer not null default (cast(round(unixepoch('subsec') * 1000) as integer) * 1000)
 ) strict, without rowid;
 
--- Settings of queues at run time; a queue without a row has the defaults.
+-- Settings of queues at run time. A queue without a row has the defaults.
 create table jobs_queue (
     name text primary key,
     paused integer not null default 0 check (paused in (0, 1))
 ) strict, without rowid;
 
--- What holds for the whole file: the environment that it belongs to, and whether it is frozen. One row at most. Both are copied
--- with the file, so that a copy is frozen where its original was, and is not served by workers of another environment.
+-- The environment of the file, and whether it is frozen. At most one row. The row is copied with the file. So the copy
+-- of a frozen file is frozen, and workers of another environment do not serve a copy.
 create table jobs_installation (
     only_row integer primary key default 1 check (only_row = 1),
     environment text,
@@ -102,7 +107,8 @@ create table jobs_schedule (
     paused integer not null default 0 check (paused in (0, 1))
 ) strict, without rowid;
 
--- One row per job for people, and to join with: the state says why a waiting job waits.
+-- One row per job, for your own queries and joins. For a waiting job, `state` is available (due now), scheduled (due
+-- later) or retrying (due later, after a failed attempt).
 create view jobs_job_view as
 select id, kind, queue,
        case when state <> 'available' then state
