@@ -7,7 +7,7 @@ use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
 
 const TABLE: &str = "create table note (text text not null)";
 
-fn server() -> String {
+pub(crate) fn server() -> String {
     std::env::var("JOBS_TEST_DATABASE_URL").expect("JOBS_TEST_DATABASE_URL: run `cargo xtask test`")
 }
 

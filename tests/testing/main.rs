@@ -5,5 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod database;
+mod guide;
 mod jobs;
 mod suite;
+mod test_database;

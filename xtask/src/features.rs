@@ -7,8 +7,19 @@ use anyhow::Result;
 use crate::run::{cargo, run as execute};
 
 /// The combinations that users depend on. `postgres-sync` implies `postgres`.
-const COMBINATIONS: &[&str] =
-    &["", "postgres", "sqlite", "postgres-sync", "cli,postgres", "cli,sqlite", "bench,postgres", "postgres,sqlite"];
+const COMBINATIONS: &[&str] = &[
+    "",
+    "postgres",
+    "sqlite",
+    "postgres-sync",
+    "cli,postgres",
+    "cli,sqlite",
+    "bench,postgres",
+    "postgres,sqlite",
+    "testing",
+    "testing,postgres",
+    "testing,sqlite",
+];
 
 pub(crate) fn run(root: &Path) -> Result<()> {
     for features in COMBINATIONS {

@@ -29,6 +29,8 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
             // The tests must not use the developer's own database.
             .env_remove("DATABASE_URL")
             .env("JOBS_TEST_DATABASE_URL", session.url())
+            // The guide's tests take a server from here.
+            .env("TEST_DATABASE_URL", session.url())
             .env("JOBS_TEST_CA", session.ca())
             .env("JOBS_TEST_PG_BIN", &postgres.bin);
         if let Some(dir) = &postgres.libpq {
@@ -52,7 +54,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     session.check()?;
     let mut quickstart = step(&["run", "--example", "quickstart"]);
     // A new user runs it without these variables.
-    for name in ["JOBS_TEST_DATABASE_URL", "JOBS_TEST_CA", "JOBS_TEST_PG_BIN"] {
+    for name in ["JOBS_TEST_DATABASE_URL", "TEST_DATABASE_URL", "JOBS_TEST_CA", "JOBS_TEST_PG_BIN"] {
         quickstart.env_remove(name);
     }
     note(

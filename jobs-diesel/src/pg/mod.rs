@@ -6,7 +6,7 @@ pub(crate) mod bench;
 #[allow(clippy::unwrap_used, clippy::expect_used)]
 mod by_id_tests;
 mod cause;
-mod connect;
+pub(crate) mod connect;
 mod executor;
 mod lag;
 mod levels;

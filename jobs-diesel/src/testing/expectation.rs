@@ -192,7 +192,11 @@ impl<J: Job + DeserializeOwned> Expectation<'_, J> {
         };
         for (differences, job) in compared.iter().take(SHOWN) {
             let wait = (job.run_at - *now).as_seconds_f64();
-            let due = if wait > 0.0 { format!("due in {wait:.1} s") } else { "due now".to_owned() };
+            let due = match wait {
+                10.0.. => format!("due in {wait:.0} s"),
+                ..=0.0 => "due now".to_owned(),
+                _ => format!("due in {wait:.1} s"),
+            };
             let _ = write!(text, "  job {} of kind `{}` in queue `{}`, {due}", job.id, job.kind, job.queue);
             if differences.is_empty() {
                 text += ": as expected";

@@ -1,12 +1,16 @@
 //! What tests of applications use: the jobs that a test's own connection has enqueued, and their run on that
 //! connection.
 
+mod database;
 mod drain;
 mod enqueued;
 mod expectation;
+mod migrations;
 mod perform;
 #[cfg(feature = "postgres")]
 mod pg;
+#[cfg(feature = "postgres")]
+mod pg_database;
 #[cfg(feature = "postgres-sync")]
 mod pg_sync;
 mod report;
@@ -19,6 +23,7 @@ mod store;
 #[doc(hidden)]
 pub use expectation::differs;
 pub use {
+    database::{TestDatabase, TestDatabaseBuilder},
     drain::{Drain, drain},
     enqueued::{Enqueued, enqueued},
     expectation::{Expectation, FieldDifference, RunIn},

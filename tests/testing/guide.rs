@@ -1,0 +1,128 @@
+//! The code of the guide's page on testing. A test below compares the page with this file.
+
+// begin app
+use diesel::prelude::*;
+use diesel_jobs::prelude::*;
+
+#[derive(Clone)]
+struct Mailer;
+
+#[job(queue = "mail")]
+async fn send_receipt(order_id: i64, State(_mailer): State<Mailer>) -> Result<(), JobError> {
+    if order_id < 0 { Err(JobError::msg("no such order").fatal()) } else { Ok(()) }
+}
+
+#[job(max_attempts = 5)]
+fn charge_card(order_id: i64, ctx: &JobContext, conn: &mut SqliteConnection) -> Result<(), EnqueueError> {
+    if ctx.attempt() == 1 {
+        return Err(diesel::result::Error::NotFound.into());
+    }
+    SendReceipt { order_id }.enqueue(conn)?;
+    Ok(())
+}
+
+fn place_order(conn: &mut SqliteConnection, order_id: i64) -> Result<(), EnqueueError> {
+    ChargeCard { order_id }.delay(std::time::Duration::from_secs(60)).enqueue(conn)?;
+    Ok(())
+}
+// end app
+
+use diesel_jobs::EnqueueError;
+
+// begin sync
+#[cfg(test)]
+mod sync_tests {
+    use diesel::prelude::*;
+    use diesel_jobs::testing::{drain, perform};
+    use diesel_jobs::{assert_enqueued, refute_enqueued};
+
+    use super::*;
+
+    fn connection() -> SqliteConnection {
+        let mut conn = SqliteConnection::establish(":memory:").unwrap();
+        diesel_jobs::migrate(&mut conn).unwrap();
+        conn.begin_test_transaction().unwrap();
+        conn
+    }
+
+    #[test]
+    fn an_order_is_charged_after_a_minute() {
+        let mut conn = connection();
+        place_order(&mut conn, 7).unwrap();
+        assert_enqueued!(conn, ChargeCard { order_id: 7 }, run_in = 50..=60, count = 1);
+        refute_enqueued!(conn, SendReceipt { .. });
+    }
+
+    #[test]
+    fn a_failed_charge_is_repeated_and_the_receipt_follows() {
+        let mut conn = connection();
+        place_order(&mut conn, 7).unwrap();
+        let report = drain(&mut conn).state(Mailer).skip_time().run().unwrap();
+        report.assert_completed::<ChargeCard>(1);
+        report.assert_completed::<SendReceipt>(1);
+        assert_eq!(report.ran.len(), 3, "{report}");
+    }
+
+    #[test]
+    fn a_receipt_for_an_unknown_order_fails() {
+        let error = perform(SendReceipt { order_id: -1 }).state(Mailer).on(&mut connection()).unwrap_err();
+        assert!(error.is_fatal());
+    }
+}
+// end sync
+
+// begin async
+#[cfg(test)]
+mod async_tests {
+    use diesel_async::{AsyncConnection as _, AsyncPgConnection};
+    use diesel_jobs::assert_enqueued;
+    use diesel_jobs::testing::{TestDatabase, drain, enqueued};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn receipts_are_sent() -> Result<(), Box<dyn std::error::Error>> {
+        // In a copy of a template with the migrations' tables, on the server of TEST_DATABASE_URL or DATABASE_URL.
+        let database = TestDatabase::builder().migrations("examples/axum-app/migrations").create().await?;
+        let mut conn = AsyncPgConnection::establish(database.url()).await?;
+        conn.begin_test_transaction().await?;
+
+        SendReceipt { order_id: 7 }.enqueue(&mut conn).await?;
+        assert_enqueued!(conn, SendReceipt { order_id: 7 }, queue = "mail").await;
+        assert_eq!(enqueued::<SendReceipt, _>(&mut conn).await?.len(), 1);
+
+        let report = drain(&mut conn).state(Mailer).run().await?;
+        report.assert_completed::<SendReceipt>(1);
+        Ok(())
+    }
+}
+// end async
+
+/// The text between two marks of this file.
+fn part(name: &str) -> &'static str {
+    let (begin, end) = (format!("// begin {name}\n"), format!("// end {name}\n"));
+    let text = include_str!("guide.rs").split_once(&begin).unwrap().1;
+    text.split_once(&end).unwrap().0.trim_end()
+}
+
+#[test]
+fn the_guide_shows_this_code() {
+    let page = include_str!("../../docs/guide/testing.md");
+    for name in ["app", "sync", "async"] {
+        assert!(page.contains(&format!("```rust,ignore\n{}\n```", part(name))), "docs/guide/testing.md: {name}");
+    }
+}
+
+#[test]
+fn the_guide_shows_a_real_message() {
+    let mut conn = SqliteConnection::establish(":memory:").unwrap();
+    diesel_jobs::migrate(&mut conn).unwrap();
+    place_order(&mut conn, 7).unwrap();
+    SendReceipt { order_id: 7 }.enqueue(&mut conn).unwrap();
+    let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        diesel_jobs::assert_enqueued!(conn, ChargeCard { order_id: 8 }, queue = "slow");
+    }));
+    let message = *failed.unwrap_err().downcast::<String>().unwrap();
+    let message = message.split_once(": ").unwrap().1;
+    assert!(include_str!("../../docs/guide/testing.md").contains(message), "{message}");
+}
