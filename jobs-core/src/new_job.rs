@@ -26,6 +26,9 @@ pub enum RunAt {
     After(Duration),
     /// At this instant; if it has passed, at once.
     At(DateTime<Utc>),
+    /// As if it had been enqueued before this instant, also if that has passed. For the jobs of ticks: their `run_at` is the
+    /// tick's time, however late the tick is processed. Claims look there only after a rescan.
+    Exactly(DateTime<Utc>),
 }
 
 /// One job, encoded and checked, as a storage takes it.
@@ -189,7 +192,7 @@ impl NewJob {
         let ahead = match self.run_at {
             RunAt::Now => Duration::ZERO,
             RunAt::After(delay) => delay,
-            RunAt::At(at) => (at - Utc::now()).to_std().unwrap_or_default(),
+            RunAt::At(at) | RunAt::Exactly(at) => (at - Utc::now()).to_std().unwrap_or_default(),
         };
         if ahead > MAX_DELAY {
             return Err(InvalidJob::TooFarAhead { kind: kind() });

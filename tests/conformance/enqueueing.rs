@@ -208,6 +208,16 @@ pub(crate) async fn a_start_in_the_past_is_now<F: Fixture>(f: F) {
         let id = client.enqueue(with(|job| job.run_at = RunAt::At(Utc::now() - TimeDelta::days(3)))).await.unwrap();
         let job = record(f.database(), id).await;
         assert!(close(job.run_at, job.enqueued_at), "{name}: {} {}", job.run_at, job.enqueued_at);
+        // The jobs of a tick have its time.
+        let tick = Utc::now() - TimeDelta::days(3);
+        let exactly = || with(|job| job.run_at = RunAt::Exactly(tick));
+        let mut ids = vec![client.enqueue(exactly()).await.unwrap()];
+        ids.extend(client.enqueue_all(vec![exactly(), exactly()]).await.unwrap());
+        ids.push(client.enqueue_all(vec![exactly(), crate::bench::job()]).await.unwrap()[0]);
+        for id in ids {
+            let run_at = record(f.database(), id).await.run_at;
+            assert_eq!(run_at.timestamp_micros(), tick.timestamp_micros(), "{name}");
+        }
         let at = Utc::now() + TimeDelta::days(3);
         let id = client.enqueue(with(|job| job.run_at = RunAt::At(at))).await.unwrap();
         assert_eq!(record(f.database(), id).await.run_at.timestamp_micros(), at.timestamp_micros(), "{name}");

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use tokio_util::sync::CancellationToken;
 
 use crate::crash_point::crash_point;
@@ -28,6 +28,9 @@ const LONGEST_SLEEP_WITHOUT: Duration = Duration::from_secs(60);
 const LOCKED: Duration = Duration::from_millis(500);
 /// A margin after the instant of a tick, so that the database's clock has surely passed it.
 const MARGIN: Duration = Duration::from_millis(5);
+
+/// Claims may begin this long before the database's time. The jobs of older ticks are found by a rescan only.
+const SEEN_BY_CLAIMS: TimeDelta = TimeDelta::milliseconds(50);
 
 pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let warning = RateLimitedWarning::new("schedule");
@@ -122,6 +125,9 @@ async fn tick(
         crash_point("ticked");
         telemetry::ticked(&stored.name, jobs.len());
         shared.wake.notify_one();
+        if due.ticks.iter().any(|tick| now - tick > SEEN_BY_CLAIMS) {
+            shared.came_back.notify_one();
+        }
     }
     Ok(is_won)
 }
@@ -132,6 +138,6 @@ fn job(registration: &Registration, tick: DateTime<Utc>) -> NewJob {
     job.queue = registration.options.queue.into();
     job.priority = registration.options.priority;
     job.max_attempts = registration.options.max_attempts;
-    job.run_at = RunAt::At(tick);
+    job.run_at = RunAt::Exactly(tick);
     job
 }

@@ -12,21 +12,24 @@ use diesel::data_types::PgInterval;
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
-use diesel::sql_types::{Array, BigInt, Bool, Double, Interval, Json, Nullable, SmallInt, Text, Timestamptz};
+use diesel::sql_types::{Array, BigInt, Bool, Interval, Json, Nullable, SmallInt, Text, Timestamptz};
 use diesel_jobs_core::{NewJob, RunAt};
 
 use super::wake::SOMEBODY_SLEEPS;
-use crate::pg::native::{RawJson, native_query, seconds, sql};
+use crate::pg::native::{RawJson, native_query, sql};
 
 /// The most jobs per bulk statement.
 pub(crate) const CHUNK: usize = 1000;
 
-/// Returns the delay from now, and the time before which the job must not start.
-fn timing(run_at: RunAt) -> (Duration, Option<DateTime<Utc>>) {
+/// Returns the delay from now, and the time before which the job must not start. The later of both is its time.
+fn timing(run_at: RunAt) -> (PgInterval, Option<DateTime<Utc>>) {
+    let delay = |delay: Duration| PgInterval::from_microseconds(i64::try_from(delay.as_micros()).unwrap_or(i64::MAX));
     match run_at {
-        RunAt::Now => (Duration::ZERO, None),
-        RunAt::After(delay) => (delay, None),
-        RunAt::At(at) => (Duration::ZERO, Some(at)),
+        RunAt::Now => (delay(Duration::ZERO), None),
+        RunAt::After(time) => (delay(time), None),
+        RunAt::At(at) => (delay(Duration::ZERO), Some(at)),
+        // A thousand years before now, so that the other time is the later one.
+        RunAt::Exactly(at) => (PgInterval::from_months(-12_000), Some(at)),
     }
 }
 
@@ -59,7 +62,7 @@ impl<'a> Values<'a> {
             kind: &job.kind,
             queue: &job.queue,
             priority: job.priority,
-            delay: PgInterval::from_microseconds(i64::try_from(delay.as_micros()).unwrap_or(i64::MAX)),
+            delay,
             not_before,
             max_attempts: job.max_attempts.cast_signed(),
             tags: tags(job),
@@ -108,7 +111,7 @@ pub(crate) struct EnqueueManyQuery<'a> {
     /// Each queue once.
     distinct_queues: Vec<&'a str>,
     priorities: Vec<i16>,
-    delays: Vec<f64>,
+    delays: Vec<PgInterval>,
     not_before: Vec<Option<DateTime<Utc>>>,
     max_attempts: Vec<i16>,
     /// As array literals, because `unnest` would flatten an array of arrays.
@@ -127,7 +130,7 @@ impl<'a> EnqueueManyQuery<'a> {
                 query.distinct_queues.push(&job.queue);
             }
             query.priorities.push(job.priority);
-            query.delays.push(seconds(delay));
+            query.delays.push(delay);
             query.not_before.push(not_before);
             query.max_attempts.push(job.max_attempts.cast_signed());
             query.tags.push(tags(job).map(array_literal));
@@ -153,9 +156,9 @@ impl QueryFragment<Pg> for EnqueueManyQuery<'_> {
         sql!(
                 out,
                 "insert into jobs.ready (" COLUMNS ")
-select kind, queue, priority, greatest(clock_timestamp() + make_interval(secs => delay), not_before), max_attempts, tags::text[], args
+select kind, queue, priority, greatest(clock_timestamp() + delay, not_before), max_attempts, tags::text[], args
 from unnest(" [self.kinds => Array<Text>] ", " [self.queues => Array<Text>] ", " [self.priorities => Array<SmallInt>] ", "
-        [self.delays => Array<Double>] ", " [self.not_before => Array<Nullable<Timestamptz>>] ", " [self.max_attempts => Array<SmallInt>] ", "
+        [self.delays => Array<Interval>] ", " [self.not_before => Array<Nullable<Timestamptz>>] ", " [self.max_attempts => Array<SmallInt>] ", "
         [self.tags => Array<Nullable<Text>>] ", " [self.args => Array<Json>] ")
     with ordinality as job (kind, queue, priority, delay, not_before, max_attempts, tags, args, place)
 order by place

@@ -66,6 +66,8 @@ impl<'a> Row<'a> {
             RunAt::Now => (0, 0),
             RunAt::After(delay) => (micros(delay), 0),
             RunAt::At(at) => (0, at.timestamp_micros()),
+            // A thousand years before now, so that the other time is the later one.
+            RunAt::Exactly(at) => (-micros(std::time::Duration::MAX), at.timestamp_micros()),
         };
         let columns = job.columns().map(|(name, value)| (name, Stored(value)));
         Self { columns, delay, not_before, args: Args(&job.args) }
