@@ -6,15 +6,16 @@
 //! jobs claimed since it began. Others belong to jobs of kinds that this program does not know, and to jobs of
 //! transactions that have not committed.
 //!
-//! A floor follows the database's clock at a distance, the [lag](super::lag). It may pass jobs. A transaction that was
-//! open for longer than the lag commits below it. Jobs that are rescued or given back return to their old place. All
-//! these jobs are *stragglers*. A [rescan](super::queries::rescan) finds them about every second, in parallel with the
-//! claims, and lowers the floor to them. Without rescans, stragglers would never be found. Without the lag, no job
-//! would be lost, but jobs would start late.
+//! A floor rises with the database's clock and stays behind it by the [lag](super::lag). Some jobs appear below a
+//! floor. If a transaction was open for longer than the lag, its jobs are below the floor when it commits. Jobs that
+//! are rescued or released return to their old place. All these jobs are *stragglers*. A
+//! [rescan](super::queries::rescan) finds them about every second, in parallel with the claims, and lowers the floor to
+//! them. Without rescans, stragglers would never be found. Without the lag, no job would be lost, but jobs would start
+//! late.
 //!
-//! A claim that got all it wanted stops in the middle of a level. For 50 ms the next claims go on from there and not
-//! from the floor. While a backlog is drained faster than the lag passes, all jobs that were claimed lie between the
-//! floor and that place.
+//! A claim that got all it wanted stops in the middle of a level. For 50 ms the next claims begin at its last job and
+//! not at the floor. While a backlog is drained, the floor stays behind by the lag. So the entries of all jobs that
+//! were claimed within the lag are between the floor and that last job, and these claims do not read them again.
 //!
 //! Priorities that this worker does not know lie in the *gaps* between its levels. A claim reads the gaps, too, while
 //! that is cheap. The [discovery](super::queries::discover) of each rescan measures whether it is.
@@ -32,17 +33,17 @@ mod plan;
 use super::lag::Lag;
 use super::many_queues::ManyQueues;
 use super::unchanged::Unchanged;
-use level::Level;
+use level::{Level, Rank};
 pub(crate) use plan::{OnlyLevel, Plan, Scan};
 
 /// A level in which nothing was found for this long is forgotten. If it is used again, it is found again.
 const FORGET_AFTER: Duration = Duration::from_secs(600);
-/// How many levels of one queue a claim reads. A rescan finds the jobs of all others.
+/// How many levels of one queue a claim reads. A rescan finds the jobs of the others, and claims then read those instead
+/// of empty ones.
 const MOST_LEVELS: usize = 64;
 /// A claim reads the gaps while reading all of them takes no longer than this.
 const CHEAP: Duration = Duration::from_millis(8);
-/// The database's host may set its clock back. After a step of more than this, everything known about levels is
-/// forgotten.
+/// The database's host may set its clock back. After a step of more than this, the levels are forgotten.
 const STEP_BACK: TimeDelta = TimeDelta::seconds(1);
 
 /// Stands for all queues in the list of paused queues, while the database is frozen. No queue has this name.
@@ -112,7 +113,8 @@ impl Levels {
         now.duration_since(self.used) < FORGET_AFTER
     }
 
-    /// Whether the first rescan must still be made. Returns `true` only once.
+    /// Whether a first rescan must be made. Returns `true` once, and once more each time after the database's clock was
+    /// set back.
     pub(crate) fn begin(&mut self) -> bool {
         !std::mem::replace(&mut self.begun, true)
     }
@@ -122,18 +124,30 @@ impl Levels {
         self.plan_with(claim, MOST_LEVELS, self.try_gaps, Some(at))
     }
 
-    /// The plan of a poll for due jobs: from all floors.
+    /// The plan that reads every level from its floor: for `next_due`, and for the second try of a claim.
     pub(crate) fn plan_from_floors(&self, claim: &Claim) -> Plan {
         self.plan_with(claim, MOST_LEVELS, self.try_gaps, None)
     }
 
-    /// The plan of a rescan: all levels, and the gaps between them.
+    /// Forgets the levels that were not used for [`FORGET_AFTER`]. Then returns the plan of a rescan: all other levels,
+    /// and the gaps between them.
     pub(crate) fn plan_of_all(&mut self, claim: &Claim, at: Instant) -> Plan {
         for levels in self.queues.values_mut() {
             levels.retain(|_, level| at.duration_since(level.used) < FORGET_AFTER);
         }
         self.queues.retain(|_, levels| !levels.is_empty());
-        self.plan_with(claim, usize::MAX, true, None)
+        let mut plan = self.plan_with(claim, usize::MAX, true, None);
+        for (queue, range) in claim.wanted.iter().zip(&plan.of_queue) {
+            let Some(levels) = self.queues.get(queue.queue.as_ref()) else { continue };
+            let Some(lowest) = lowest_rank(levels, MOST_LEVELS) else { continue };
+            for scan in &mut plan.scans[range.clone()] {
+                // Claims do not read these levels at all, so the rescan reads them up to now.
+                if scan.level().is_some_and(|priority| levels[&priority].rank(priority) < lowest) {
+                    scan.floor = scan.floor.max(self.clock);
+                }
+            }
+        }
+        plan
     }
 
     fn plan_with(&self, claim: &Claim, most: usize, gaps: bool, goes_on: Option<Instant>) -> Plan {
@@ -141,7 +155,7 @@ impl Levels {
         for (queue, wanted) in claim.wanted.iter().enumerate() {
             let begin = plan.scans.len();
             let known = self.queues.get(wanted.queue.as_ref());
-            let oldest = known.and_then(|levels| self.oldest_of(levels, most));
+            let lowest = known.and_then(|levels| lowest_rank(levels, most));
             let mut above = ABOVE;
             let mut scan = |hi, lo, level: Option<&Level>| {
                 let (floor, thorough) = (level.map(|level| level.floor), level.is_some_and(|level| level.thorough));
@@ -149,7 +163,7 @@ impl Levels {
                 plan.scans.push(Scan { queue, hi, lo, floor, go_on, thorough });
             };
             for (priority, level) in known.into_iter().flatten().rev() {
-                if oldest.is_some_and(|oldest| level.used < oldest) {
+                if lowest.is_some_and(|lowest| level.rank(*priority) < lowest) {
                     continue;
                 }
                 let priority = i32::from(*priority);
@@ -165,24 +179,13 @@ impl Levels {
             if gaps && above - BELOW > 1 {
                 scan(above, BELOW, None);
             }
-            // Most jobs have no priority. So this level is read even while it is unknown which levels there are.
+            // Most jobs have priority 0. So this level is read even while it is unknown which levels there are.
             if !gaps && above > 0 {
                 scan(0, 0, None);
             }
             plan.of_queue.push(begin..plan.scans.len());
         }
         plan
-    }
-
-    /// A level that was used at this time or later is one of the `most` newest. `None` if there are no more than `most`
-    /// levels.
-    fn oldest_of(&self, levels: &BTreeMap<i16, Level>, most: usize) -> Option<Instant> {
-        if levels.len() <= most {
-            return None;
-        }
-        let mut used: Vec<Instant> = levels.values().map(|level| level.used).collect();
-        used.sort_unstable_by(|a, b| b.cmp(a));
-        used.get(most - 1).copied()
     }
 
     /// Records a rescan of all levels, made after the server had counted this many changes.
@@ -195,7 +198,7 @@ impl Levels {
         self.unchanged.as_ref().is_some_and(|last| last.still(changes, &self.paused, now))
     }
 
-    /// How far floors may rise at this time of the database. `None` if its clock was set back: then everything known is
+    /// How far floors may rise at this time of the database. `None` if its clock was set back: then the levels are
     /// forgotten.
     fn highest_floor(&mut self, clock: DateTime<Utc>) -> Option<DateTime<Utc>> {
         if self.clock.is_some_and(|newest| clock < newest - STEP_BACK) {
@@ -207,6 +210,17 @@ impl Levels {
         self.clock = self.clock.max(Some(clock));
         Some(clock - self.lag.get())
     }
+}
+
+/// Returns the rank of the last of the `most` levels that a plan reads. It leaves out all lower ones. `None` if there are
+/// no more than `most` levels.
+fn lowest_rank(levels: &BTreeMap<i16, Level>, most: usize) -> Option<Rank> {
+    if levels.len() <= most {
+        return None;
+    }
+    let mut ranks: Vec<Rank> = levels.iter().map(|(priority, level)| level.rank(*priority)).collect();
+    let (_, lowest, _) = ranks.select_nth_unstable_by(most - 1, |a, b| b.cmp(a));
+    Some(*lowest)
 }
 
 #[cfg(test)]

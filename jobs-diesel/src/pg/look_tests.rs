@@ -342,6 +342,19 @@ async fn a_clock_that_was_set_back_leaves_no_floor_ahead() {
     world.end().await;
 }
 
+/// There are more levels than a claim reads.
+#[tokio::test]
+async fn a_backlog_at_many_priorities_is_claimed_to_its_end() {
+    let mut world = World::new(25, &["default"]).await;
+    let backlog = "insert into jobs.ready (kind, args, run_at, priority)
+        select 'k', '{}', now() - '1 hour'::interval, priority::smallint from generate_series(-100, 100) priority, generate_series(1, 10)";
+    world.sql(backlog).await;
+    let first = world.storage.claim(&world.claim).await.unwrap();
+    assert!(first.iter().all(|job| job.priority >= 97), "the highest come first");
+    assert_eq!(first.len() + world.claim_all(2010 - first.len()).await, 2010);
+    world.end().await;
+}
+
 #[tokio::test]
 async fn a_claim_from_many_queues_costs_what_the_queues_with_jobs_cost() {
     let names: Vec<String> = (0..1000).map(|queue| format!("tenant_{queue}")).collect();

@@ -20,7 +20,7 @@ impl Levels {
             let levels = self.queues.entry(wanted.queue.to_string()).or_default();
             for job in &ours {
                 let new = Level::new(job.run_at, at);
-                levels.entry(job.priority).or_insert(new).used = at;
+                levels.entry(job.priority).or_insert(new).use_at(at);
             }
             // The claim went on to the next level only when a level was empty up to the claim's own time. If it stopped
             // because it had enough jobs, its last level is empty only up to the last job that it took there. The same
@@ -113,7 +113,8 @@ impl Levels {
                     let this = Some((found.run_at, found.id));
                     level.thorough = level.straggler == this;
                     level.floor = level.floor.min(found.run_at);
-                    (level.straggler, level.used) = (this, at);
+                    level.straggler = this;
+                    level.use_at(at);
                 }
                 None => {
                     level.straggler.take_if(|(run_at, _)| *run_at < floor);

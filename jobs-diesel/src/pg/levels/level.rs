@@ -21,12 +21,27 @@ pub(super) struct Level {
     /// Claims try every row, because two rescans in a row have found the same job.
     pub(super) thorough: bool,
     pub(super) used: Instant,
+    /// A claim has found no more jobs here.
+    pub(super) is_empty: bool,
 }
+
+/// Which levels claims read if there are too many: those that may have jobs, then the most recently used ones, then
+/// those of the highest priority.
+pub(super) type Rank = (bool, Instant, i16);
 
 impl Level {
     /// A level that was just found.
     pub(super) fn new(floor: DateTime<Utc>, at: Instant) -> Self {
-        Self { floor, left_off: None, straggler: None, thorough: false, used: at }
+        Self { floor, left_off: None, straggler: None, thorough: false, used: at, is_empty: false }
+    }
+
+    pub(super) fn rank(&self, priority: i16) -> Rank {
+        (!self.is_empty, self.used, priority)
+    }
+
+    /// Records that there is a job here.
+    pub(super) fn use_at(&mut self, at: Instant) {
+        (self.used, self.is_empty) = (at, false);
     }
 
     pub(super) fn goes_on(&self, at: Instant) -> Option<DateTime<Utc>> {
@@ -49,7 +64,7 @@ impl Level {
 
     /// Records that there is nothing from where the scan began.
     pub(super) fn empty(&mut self, scan: &Scan, highest_floor: DateTime<Utc>) {
-        self.left_off = None;
+        (self.left_off, self.is_empty) = (None, true);
         if scan.go_on.is_none() {
             (self.floor, self.thorough) = (highest_floor, false);
         }
