@@ -33,7 +33,14 @@ pub(super) struct Circumstances<'a> {
     pub(super) retention: Retention,
     /// The worker has asked its handlers to stop.
     pub(super) stopping: bool,
+    /// The lease stands, although the transaction's finish found no row under it.
+    pub(super) lease_stands: bool,
 }
+
+const COMPLETED_TWICE: &str = "the handler called complete_in, but its own transaction completes the job: leave out the \
+                               call, or take no connection as a parameter";
+const ROW_CHANGED: &str = "the handler's transaction deleted or changed the row of its own running job, so it could not be \
+                           completed and was rolled back";
 
 impl Circumstances<'_> {
     pub(super) fn conclude(&self, ended: Ended) -> Conclusion {
@@ -41,7 +48,12 @@ impl Circumstances<'_> {
         let may_be_gone = completed_in || self.may_have_committed(&ended);
         let transition = match ended {
             Ended::Transacted(Transacted::Committed(transition)) => return Conclusion::Committed(transition),
-            Ended::Transacted(Transacted::LeaseLost) => return Conclusion::Lost,
+            Ended::Transacted(Transacted::LeaseLost) if !self.lease_stands => return Conclusion::Lost,
+            // The transaction is rolled back. The handler would do the same again, so this consumes an attempt.
+            Ended::Transacted(Transacted::LeaseLost) => self.decide(Err(JobError::msg(match completed_in {
+                true => COMPLETED_TWICE,
+                false => ROW_CHANGED,
+            }))),
             Ended::Lost if !completed_in => return Conclusion::Lost,
             // The job was committed with the handler's transaction, or its lease was lost. The release changes the job
             // only if the lease still stands.

@@ -6,7 +6,7 @@
 //! | admit | here | refuses a job that must not start |
 //! | run | [`attempt`], [`threads`](super::threads) | calls the handler, and ends it when its time is over |
 //! | conclude | [`conclusion`](super::conclusion) | decides which transition follows |
-//! | report | here | gives the transition to the completer, or the lease back |
+//! | report | here | hands the transition to the completer, or records that it is committed or that the lease is lost |
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,12 +19,13 @@ use super::shared::Shared;
 use crate::context::JobContext;
 use crate::crash_point::crash_point;
 use crate::handler::Registration;
+use crate::lease::Lease;
 use crate::outcome::Transition;
 use crate::storage::Transacted;
 use crate::storage_error::StorageError;
 use crate::telemetry;
 
-/// How long a job that found no connection waits in its slot before it goes back.
+/// How long a job that found no connection waits in its slot before it is released.
 const NO_CONNECTION: Duration = Duration::from_secs(1);
 
 #[derive(Clone)]
@@ -62,12 +63,11 @@ impl Executor {
     /// Returns the job's registration, or the conclusion of a job that must not start.
     fn admit(&self, ctx: &JobContext) -> Result<&Registration, Conclusion> {
         if ctx.is_cancelled() {
-            // The job was cancelled while it was prefetched.
+            // The attempt was told to stop before it started: its lease is lost, or the worker shuts down.
             let lost = ctx.stop().is_lost();
             return Err(if lost { Conclusion::Lost } else { Conclusion::Finish(Transition::Release) });
         }
-        // A claim asks for registered kinds only. If a storage returns another kind all the same, the job is given
-        // back.
+        // A claim asks for registered kinds only. If a storage returns another kind all the same, the job is released.
         self.shared.registry.get(ctx.kind()).ok_or(Conclusion::Finish(Transition::Release))
     }
 
@@ -86,7 +86,9 @@ impl Executor {
             _ => {}
         }
         let (retention, stopping) = (self.shared.settings.retention, self.shared.phases.stopping().is_cancelled());
-        let conclusion = Circumstances { registration, ctx: &ctx, retention, stopping }.conclude(ended);
+        let lease_stands = matches!(ended, Ended::Transacted(Transacted::LeaseLost)) && self.lease_stands(&ctx).await;
+        let circumstances = Circumstances { registration, ctx: &ctx, retention, stopping, lease_stands };
+        let conclusion = circumstances.conclude(ended);
         self.report(ctx, conclusion, "finish", ran).await;
     }
 
@@ -99,7 +101,14 @@ impl Executor {
         }
     }
 
-    /// `refused` is what a lost lease did not allow.
+    /// Whether the lease stands. If the database does not answer, it counts as lost, and the reconciler finds out later.
+    async fn lease_stands(&self, ctx: &JobContext) -> bool {
+        let Lease { job, number, worker } = ctx.lease();
+        let standing = self.shared.storage.leases(worker, Some(&[job])).await;
+        standing.is_ok_and(|standing| standing.contains(&(job, number)))
+    }
+
+    /// Reports a conclusion. `refused` is for the log, if the lease is lost: what was refused, `start` or `finish`.
     async fn report(&self, ctx: JobContext, conclusion: Conclusion, refused: &str, ran: Duration) {
         match conclusion {
             Conclusion::Committed(transition) => {

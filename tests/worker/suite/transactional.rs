@@ -6,7 +6,10 @@ use diesel::connection::SimpleConnection;
 use diesel::{PgConnection, SqliteConnection};
 use diesel_async::AsyncPgConnection;
 use diesel_jobs::storage::Operated;
-use diesel_jobs::{FailureKind, JobBuilder, JobContext, JobError, JobState, Outcome, Registry, State, job};
+use diesel_jobs::{
+    CompleteError, CompleteIn as _, FailureKind, JobBuilder, JobContext, JobError, JobState, Outcome, Registry, State,
+    job,
+};
 use serde::{Deserialize, Serialize};
 use support::{Db, Events, Probe, Running, registry};
 
@@ -21,11 +24,20 @@ enum Then {
     Wait,
     /// Ignores an error of the database.
     Swallow,
+    /// Completes the job itself, although its transaction does.
+    CompleteIn,
+    /// Deletes the row of its own running job.
+    Delete,
 }
 
 /// Returns the SQL of an effect. Without a name it is refused, because the column is `not null`.
 fn effect(ctx: &JobContext, name: &str) -> String {
     format!("insert into effect (name, job) values ({name}, {})", ctx.id())
+}
+
+/// Deletes the row of this job, wherever it is.
+fn deletion(ctx: &JobContext, table: &str) -> String {
+    format!("delete from {table} where id = {}", ctx.id())
 }
 
 const WRITTEN: &str = "'written'";
@@ -43,22 +55,28 @@ async fn on_async_pg(
     match then {
         Then::Wait => probe.pass().await,
         Then::Swallow => drop(conn.batch_execute(&effect(ctx, REFUSED)).await),
+        Then::CompleteIn => ctx.complete_in(conn).await.map_err(JobError::new)?,
+        Then::Delete => conn.batch_execute(&deletion(ctx, "jobs.running")).await.map_err(JobError::new)?,
         _ => {}
     }
     end(then)
 }
 
-fn on_a_thread(
+fn on_a_thread<C: SimpleConnection>(
     then: Then,
     ctx: &JobContext,
     probe: &Probe,
-    conn: &mut impl SimpleConnection,
+    conn: &mut C,
+    complete_in: fn(&JobContext, &mut C) -> Result<(), CompleteError>,
+    running: &str,
 ) -> Result<Outcome, JobError> {
     conn.batch_execute(&effect(ctx, WRITTEN)).map_err(JobError::new)?;
     probe.say(ctx, "written");
     match then {
         Then::Wait => probe.pass_blocking(),
         Then::Swallow => drop(conn.batch_execute(&effect(ctx, REFUSED))),
+        Then::CompleteIn => complete_in(ctx, conn).map_err(JobError::new)?,
+        Then::Delete => conn.batch_execute(&deletion(ctx, running)).map_err(JobError::new)?,
         _ => {}
     }
     end(then)
@@ -66,7 +84,7 @@ fn on_a_thread(
 
 fn end(then: Then) -> Result<Outcome, JobError> {
     match then {
-        Then::Complete | Then::Wait | Then::Swallow => Ok(Outcome::Complete),
+        Then::Complete | Then::Wait | Then::Swallow | Then::CompleteIn | Then::Delete => Ok(Outcome::Complete),
         Then::Snooze => Ok(Outcome::Snooze(Duration::from_secs(3600))),
         Then::Fail => Err(JobError::msg("changed my mind").retry_in(Duration::from_secs(3600))),
         Then::Panic => panic!("dropped the ledger"),
@@ -95,7 +113,7 @@ async fn async_pg_in_time(
 
 #[job(max_attempts = 2, backoff = "fixed(1h)")]
 fn pg(conn: &mut PgConnection, then: Then, ctx: &JobContext, State(probe): State<Probe>) -> Result<Outcome, JobError> {
-    on_a_thread(then, ctx, &probe, conn)
+    on_a_thread(then, ctx, &probe, conn, |ctx, conn| ctx.complete_in(conn), "jobs.running")
 }
 
 #[job(max_attempts = 2, backoff = "fixed(1h)", timeout = "300ms")]
@@ -105,7 +123,7 @@ fn pg_in_time(
     ctx: &JobContext,
     State(probe): State<Probe>,
 ) -> Result<Outcome, JobError> {
-    on_a_thread(then, ctx, &probe, conn)
+    on_a_thread(then, ctx, &probe, conn, |ctx, conn| ctx.complete_in(conn), "jobs.running")
 }
 
 #[job(max_attempts = 2, backoff = "fixed(1h)")]
@@ -115,7 +133,7 @@ fn sqlite(
     ctx: &JobContext,
     State(probe): State<Probe>,
 ) -> Result<Outcome, JobError> {
-    on_a_thread(then, ctx, &probe, conn)
+    on_a_thread(then, ctx, &probe, conn, |ctx, conn| ctx.complete_in(conn), "jobs_job")
 }
 
 #[job(max_attempts = 2, backoff = "fixed(1h)", timeout = "300ms")]
@@ -125,7 +143,7 @@ fn sqlite_in_time(
     ctx: &JobContext,
     State(probe): State<Probe>,
 ) -> Result<Outcome, JobError> {
-    on_a_thread(then, ctx, &probe, conn)
+    on_a_thread(then, ctx, &probe, conn, |ctx, conn| ctx.complete_in(conn), "jobs_job")
 }
 
 /// The same handler on one type of connection, without and with a time limit.
@@ -191,6 +209,15 @@ async fn fails_with(db: Db, kind: Kind, then: Then, failure_kind: FailureKind, m
     assert_eq!(failures[0].kind, failure_kind, "{failures:?}");
     assert!(failures[0].message.contains(message), "{failures:?}");
     assert_eq!(db.effects("written").await, 0, "rolled back");
+}
+
+/// Otherwise it would run again for ever: its finish finds no row, and the rollback brings the row back.
+async fn a_job_that_completes_itself_twice_fails(db: Db, kind: Kind) {
+    fails_with(db, kind, Then::CompleteIn, FailureKind::Error, "its own transaction completes the job").await;
+}
+
+async fn a_job_that_deletes_its_own_row_fails(db: Db, kind: Kind) {
+    fails_with(db, kind, Then::Delete, FailureKind::Error, "changed the row of its own running job").await;
 }
 
 async fn an_error_rolls_back(db: Db, kind: Kind) {
@@ -276,6 +303,8 @@ on!(on_async_pg_connection: postgres, async_pg_kind {
     effects_and_completion_are_committed_together,
     effects_and_a_snooze_are_committed_together,
     an_error_rolls_back,
+    a_job_that_completes_itself_twice_fails,
+    a_job_that_deletes_its_own_row_fails,
     a_panic_rolls_back,
     a_database_error_that_the_handler_swallowed_fails_the_attempt,
     a_timeout_rolls_back,
@@ -287,6 +316,8 @@ on!(on_pg_connection: postgres, pg_kind {
     effects_and_completion_are_committed_together,
     effects_and_a_snooze_are_committed_together,
     an_error_rolls_back,
+    a_job_that_completes_itself_twice_fails,
+    a_job_that_deletes_its_own_row_fails,
     a_panic_rolls_back,
     a_database_error_that_the_handler_swallowed_fails_the_attempt,
     a_timeout_rolls_back,
@@ -299,6 +330,8 @@ on!(on_sqlite_connection: sqlite, sqlite_kind {
     effects_and_completion_are_committed_together,
     effects_and_a_snooze_are_committed_together,
     an_error_rolls_back,
+    a_job_that_completes_itself_twice_fails,
+    a_job_that_deletes_its_own_row_fails,
     a_panic_rolls_back,
     a_database_error_that_the_handler_ignored_fails_only_its_statement,
     a_timeout_rolls_back,
