@@ -25,12 +25,35 @@ impl UnknownQueue {
         }
     }
 
+    /// The known queue that a name was probably meant to be.
+    pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+        nearest(name, known)
+    }
+
     /// What would help if it is a typing error: `did you mean ..?`, or the known queues.
     pub fn hint(&self) -> String {
         let known = self.known.join(", ");
+        if let Some((name, number)) = self.name.split_once(':')
+            && number.parse::<usize>().is_ok()
+        {
+            return format!("if {number} slots are meant, write `{name}={number}`. The program's jobs go to: {known}");
+        }
         match &self.near {
             Some(near) => format!("did you mean `{near}`? The program's jobs go to: {known}"),
             None => format!("the program's jobs go to: {known}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_after_a_colon_is_taken_for_slots() {
+        let hint = |name| UnknownQueue::new(name, &["mail"].into()).hint();
+        assert_eq!(hint("mail:5"), "if 5 slots are meant, write `mail=5`. The program's jobs go to: mail");
+        assert_eq!(hint("tenant:ada"), "the program's jobs go to: mail");
+        assert_eq!(hint("mial"), "did you mean `mail`? The program's jobs go to: mail");
     }
 }

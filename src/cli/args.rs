@@ -13,7 +13,7 @@ use super::command_args::{EnvironmentAction, FreezeArgs, IdArgs, ListArgs, ThawA
 use super::duration;
 use super::exit::{self, CliError};
 use super::logging::LogFormat;
-use super::parse::{name, positive};
+use super::parse::{connections, id, name, positive};
 use super::queues::QueueList;
 
 /// Runs background jobs, and looks after them.
@@ -59,7 +59,7 @@ pub(super) struct RunArgs {
     pub(super) concurrency: Option<usize>,
     /// Connections that transactional handlers may use at once; they wait for each other beyond that
     /// [env: JOBS_CONNECTIONS] [default: as many as jobs at once, 20 at most]
-    #[arg(long, value_name = "N", value_parser = positive, help_heading = "Options of run")]
+    #[arg(long, value_name = "N", value_parser = connections, help_heading = "Options of run")]
     pub(super) connections: Option<usize>,
     /// How often to look for work that no notification announced, such as 500ms [env: JOBS_POLL] [default: 3s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse_positive, help_heading = "Options of run")]
@@ -107,6 +107,7 @@ pub(super) enum Command {
     /// Show one job with its arguments and the failures of its attempts
     Show {
         /// The job
+        #[arg(value_parser = id)]
         id: i64,
     },
     /// Run jobs now that were cancelled or discarded, or that wait for a later time

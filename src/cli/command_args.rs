@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use diesel_jobs_core::JobState;
 
-use super::parse::positive;
+use super::parse::{id, positive};
 
 #[derive(Debug, Args)]
 pub(super) struct ListArgs {
@@ -63,6 +63,6 @@ pub(super) struct SetArgs {
 #[derive(Debug, Args)]
 pub(super) struct IdArgs {
     /// The jobs
-    #[arg(required = true, value_name = "ID")]
+    #[arg(required = true, value_name = "ID", value_parser = id)]
     pub(super) ids: Vec<i64>,
 }

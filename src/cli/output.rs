@@ -40,6 +40,9 @@ pub(super) enum Align {
     Right,
 }
 
+/// The widest cell of a table, in characters.
+const WIDEST: usize = 200;
+
 /// Aligned rows under a row of headers.
 pub(super) struct Table {
     align: Vec<Align>,
@@ -55,7 +58,7 @@ impl Table {
 
     /// Adds a row with as many cells as there are columns.
     pub(super) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().map(|cell| printable(&cell)).collect());
+        self.rows.push(cells.into_iter().map(|cell| cut(printable(&cell))).collect());
     }
 
     /// Returns the text. Each line ends with a newline.
@@ -82,6 +85,14 @@ impl Table {
     }
 }
 
+/// Shortens a cell of a table. A kind or a queue may have any length if plain SQL inserted it.
+fn cut(cell: String) -> String {
+    if cell.chars().count() <= WIDEST {
+        return cell;
+    }
+    cell.chars().take(WIDEST - 2).chain("..".chars()).collect()
+}
+
 /// Returns the time in UTC, to the second.
 pub(super) fn time(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Secs, true).replacen('T', " ", 1)
@@ -92,15 +103,24 @@ pub(super) fn count(number: i64, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Escapes control characters, so that the text stays on one line and cannot move the cursor. Kinds, queues and
-/// messages may come from plain SQL.
+/// Escapes control characters and those that change the direction of writing, so that the text stays on one line and in
+/// its order, and cannot move the cursor. Kinds, queues and messages may come from plain SQL.
 pub(super) fn printable(text: &str) -> String {
-    text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
+    let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let escaped = |c: char| if c.is_control() || turns(c) { c.escape_default().collect() } else { vec![c] };
+    text.chars().flat_map(escaped).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cell_of_any_length_is_cut() {
+        let mut table = Table::new(&[("KIND", Align::Left)]);
+        table.row(["k".repeat(70_000)]);
+        assert_eq!(table.render(), format!("KIND\n{}..\n", "k".repeat(198)));
+    }
 
     #[test]
     fn columns_align_and_lines_have_no_trailing_space() {

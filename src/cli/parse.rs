@@ -7,6 +7,19 @@ pub(super) fn name(text: &str) -> Result<String, String> {
     check_words("the environment", text).map(|()| text.to_owned()).map_err(|problem| format!("{text:?}: {problem}"))
 }
 
+/// Parses a number of connections. No server accepts more than the highest.
+pub(super) fn connections(text: &str) -> Result<usize, String> {
+    match positive(text)? {
+        number if number <= 10_000 => Ok(number),
+        _ => Err(format!("{text:?} is more than 10000 connections")),
+    }
+}
+
+/// Parses the id of a job.
+pub(super) fn id(text: &str) -> Result<i64, String> {
+    text.trim().parse().map_err(|_| format!("{text:?} is not the id of a job: it is a whole number, see `worker list`"))
+}
+
 /// Parses a whole number of at least 1.
 pub(super) fn positive(text: &str) -> Result<usize, String> {
     match text.trim().parse() {

@@ -13,6 +13,9 @@ pub(super) struct QueueEntry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct QueueList(pub(super) Vec<QueueEntry>);
 
+/// Longer names cannot be enqueued to.
+const MOST_BYTES: usize = 200;
+
 impl QueueList {
     /// Parses a list such as `mail=10,default`.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
@@ -24,6 +27,12 @@ impl QueueList {
             };
             if name.is_empty() {
                 return Err(format!("{text:?} has a queue without a name; write mail=10,default=50"));
+            }
+            if name.len() > MOST_BYTES {
+                return Err(format!(
+                    "the name of a queue has at most {MOST_BYTES} bytes, and this one has {}",
+                    name.len()
+                ));
             }
             if entries.iter().any(|entry| entry.name == name) {
                 return Err(format!("queue {name:?} is named twice; write it once, with one number"));
@@ -65,6 +74,7 @@ mod tests {
             ("mail=many", "\"many\" is not"),
             ("mail=-1", "\"-1\" is not"),
             ("mail=1,mail=2", "named twice"),
+            (&"q".repeat(201), "at most 200 bytes"),
         ] {
             let error = QueueList::parse(text).unwrap_err();
             assert!(error.contains(part), "{text:?}: {error}");

@@ -105,7 +105,12 @@ fn unserved_queues(facts: &Facts, stats: &[KindStats], elsewhere: &BTreeSet<&str
         Finding::error(
             "unserved_queue",
             format!("{} in queue `{queue}`, which neither these options nor a live worker serve", that_wait(jobs, "")),
-            format!("serve it: `--queues {queue}`, beside the others, or start a worker that does"),
+            match UnknownQueue::nearest(queue, facts.queues.iter().map(String::as_str)) {
+                Some(near) => format!(
+                    "was `{near}` meant? If not, serve it: `--queues {queue}`, beside the others, or start a worker that does"
+                ),
+                None => format!("serve it: `--queues {queue}`, beside the others, or start a worker that does"),
+            },
         )
     };
     queues.into_iter().map(finding).collect()

@@ -69,6 +69,13 @@ fn a_queue_nobody_serves_is_an_error() {
 }
 
 #[test]
+fn a_typing_error_in_the_name_of_an_unserved_queue_is_recognised() {
+    let help = |queue| examine(&facts(), &[stats(queue, "send", 0, 1)], &[], &[]).remove(0).help;
+    assert!(help("mial").contains("was `mail` meant?"), "{}", help("mial"));
+    assert!(!help("reports").contains("meant"), "{}", help("reports"));
+}
+
+#[test]
 fn a_kind_without_handler_is_an_error_unless_another_worker_serves_its_queue() {
     assert_eq!(codes(&[stats("mail", "old", 0, 1)], &[], &[]), ["unserved_kind"]);
     assert!(codes(&[stats("slow", "old", 0, 1)], &[worker("slow", true)], &[]).is_empty());
