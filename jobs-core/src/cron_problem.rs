@@ -40,7 +40,9 @@ pub(crate) fn problem(expression: &str) -> Option<String> {
         1 if expression.contains('@') => {
             Some(format!("{expression:?} is not one of @hourly, @daily, @weekly, @monthly and @yearly"))
         }
-        count => Some(format!("it has {count} field{} instead of five or six", if count == 1 { "" } else { "s" })),
+        count => {
+            Some(format!("it has {count} field{} instead of five, six or seven", if count == 1 { "" } else { "s" }))
+        }
     }
 }
 
@@ -56,7 +58,7 @@ impl Field {
             None => (part, None),
         };
         if span.is_empty() {
-            return step.map(|step| format!("{name} {part:?} lacks what it steps through; write \"*/{step}\""));
+            return step.map(|step| format!("{name} {part:?} has a step but no range; write \"*/{step}\""));
         }
         if let Some(step) = step {
             if !step.parse::<u32>().is_ok_and(|step| step > 0) {
@@ -120,7 +122,7 @@ mod tests {
             ("0 9-24 * * *", "hour 24 is out of range; write 0 to 23"),
             ("*/0 * * * *", "minute \"*/0\" has the step \"0\"; a step is a whole number from 1"),
             ("5/10 * * * *", "minute \"5/10\" has a step without a range; write \"5-59/10\""),
-            ("every night", "it has 2 fields instead of five or six"),
+            ("every night", "it has 2 fields instead of five, six or seven"),
             ("", "it is empty"),
             ("@dayly", "\"@dayly\" is not one of @hourly, @daily, @weekly, @monthly and @yearly"),
         ] {

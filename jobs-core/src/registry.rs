@@ -51,7 +51,7 @@ pub enum RegistryError {
     /// A handler asks for a connection this database does not have.
     #[error(
         "job `{kind}` ({location}) asks for a `{connection}`, which this worker's database ({database}) does not provide; \
-         run the worker on the other database, or change the parameter"
+         run the worker on a database that provides it, or change the parameter"
     )]
     WrongConnection {
         /// The kind.

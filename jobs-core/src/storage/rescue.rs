@@ -11,21 +11,22 @@ use crate::outcome::Retention;
 /// How the jobs of dead workers are treated.
 #[derive(Clone, Copy, Debug)]
 pub struct RescuePolicy {
-    /// A job whose worker died with it this many times is discarded. The last time it must have been the worker's only
-    /// job.
+    /// A job is discarded at this many counted crashes, if it was its worker's only job at the last one. A crash with
+    /// other jobs present is not counted beyond [`quarantined_at`](Self::quarantined_at).
     pub max_crashes: u16,
     /// How long such a job stays readable.
     pub retention: Retention,
-    /// Also free jobs whose worker is not on the list at all. They arise if a claim runs at the same time as the rescue
-    /// of its worker. This has to read every running job.
+    /// Also free running jobs whose worker has no row (orphans). A job becomes an orphan if a claim runs at the same
+    /// time as the rescue of its worker, if a rescue passes over its locked row, or if its worker deregisters before it
+    /// has finished the job. On PostgreSQL this reads every running job. SQLite frees orphans in every rescue.
     pub orphans: bool,
     /// The worker that rescues. `None` for a caller that has no heartbeat.
     pub rescuer: Option<Rescuer>,
 }
 
-/// What a rescuing worker knows about its own heartbeat. If its own row looks older than that, the clock of the
-/// database has jumped or the database stood still. Then the rows of all other workers look older, too, so no worker is
-/// declared dead.
+/// The newest heartbeat of the rescuing worker. A rescue compares it with that worker's row. If the row looks older
+/// than the heartbeat can be, the database's clock has jumped or the database stood still. Then the rows of all other
+/// workers look too old, too, so no worker is declared dead.
 #[derive(Clone, Copy, Debug)]
 pub struct Rescuer {
     /// Its id.

@@ -1,5 +1,5 @@
-//! Conflicts: a transactional attempt that failed because of another transaction runs again at once, in a new
-//! transaction.
+//! Conflicts: a transactional attempt that failed because of another transaction runs again after a short pause, in a
+//! new transaction.
 //!
 //! Nothing of the failed run was committed, and its error says nothing about the job. So a conflict consumes no
 //! attempt, up to [`RUNS`] runs in a row. After that the attempt ends like any failure: a retry after the kind's

@@ -23,7 +23,8 @@ use rest::WakeOn;
 const FIRST_LOOK: Duration = Duration::from_millis(5);
 /// After being busy for this long, a worker clears its idle flag, so that enqueues do not wake it.
 const BUSY_AFTER: Duration = Duration::from_secs(1);
-/// How long a prefetched job waits here at most, approximately. Then it goes back, so that other workers may claim it.
+/// How long a prefetched job waits here at most, approximately. Then it is released, so that other workers may claim
+/// it.
 const PREFETCHED_AT_MOST: Duration = Duration::from_millis(250);
 /// The contention backoff: the sleep while jobs are due but cannot be claimed, because other workers hold their rows or
 /// the claim limit is reached. It doubles each time, so that many workers do not spend their time on polling.
@@ -53,8 +54,8 @@ struct Fetcher {
     hinted: bool,
     busy_since: Option<Instant>,
     busy_polling: BusyPolling,
-    /// The step of the contention backoff. It grows by one with each poll that finds a due job which the claim before
-    /// did not bring. It falls by two with each claim that brings jobs. So each of many workers finds a suitable pause.
+    /// The step of the contention backoff. A poll that finds a due job after a claim without jobs adds one. A claim
+    /// that brings jobs subtracts two. So the pause of each worker adapts to the contention.
     contention: u32,
     /// Since when every poll has found contention.
     contended_since: Option<Instant>,
@@ -63,7 +64,7 @@ struct Fetcher {
     idle_warning: RateLimitedWarning,
 }
 
-/// Runs until the worker drains. Then the prefetched jobs go back.
+/// Runs until the worker drains. Then the prefetched jobs are released.
 pub(super) async fn run(shared: Arc<Shared>, reporter: Reporter, until_empty: bool) {
     let kinds = shared.registry.kinds().into();
     let mut fetcher = Fetcher {
@@ -91,7 +92,8 @@ pub(super) async fn run(shared: Arc<Shared>, reporter: Reporter, until_empty: bo
 }
 
 impl Fetcher {
-    /// One claim, and the wait that follows from its result.
+    /// One round. It starts runners, releases overdue prefetched jobs, runs a quarantined job if one is due, and
+    /// claims. Then it waits, as the result of the claim requires.
     async fn turn(&mut self) {
         runner::start(&self.shared, &self.reporter);
         self.give_back(PREFETCHED_AT_MOST).await;
@@ -119,7 +121,8 @@ impl Fetcher {
         };
         self.pause = FIRST_PAUSE;
         if std::mem::take(&mut self.hinted) && claimed == 0 {
-            // Another worker has claimed the job, or it is a straggler that claims do not see.
+            // A notification arrived, but the claim brought no job. Either another worker has claimed the job, or it is
+            // a straggler, which claims do not see. So a rescan is requested.
             self.shared.came_back.notify_one();
         }
         let busy_polling = self.busy_polling.after_claim(claimed > 0, Instant::now()) && !self.until_empty;
@@ -164,8 +167,8 @@ impl Fetcher {
             crash_point("claimed");
         }
         for ctx in self.shared.queues.push(self.shared.take(jobs)) {
-            // The claim asked for served queues only. If a storage returns another queue all the same, the job goes
-            // back.
+            // The claim asked for served queues only. If a storage returns another queue all the same, the job is
+            // released.
             self.reporter.report(ctx, Transition::Release).await;
         }
         if number > 0 {
@@ -212,8 +215,9 @@ impl Fetcher {
         }
     }
 
-    /// Gives back the prefetched jobs that have waited this long. Behind a long job they would wait for its end, while
-    /// other workers may have nothing to do. They have not started, so no attempt is consumed.
+    /// Releases all prefetched jobs of each queue in which one of them has waited this long. Behind a long job they
+    /// would wait for its end, while other workers may have nothing to do. They have not started, so no attempt is
+    /// consumed.
     async fn give_back(&self, waited: Duration) {
         for ctx in self.shared.queues.overdue(waited) {
             self.reporter.report(ctx, Transition::Release).await;

@@ -12,14 +12,14 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// A lock that is held for longer than this is logged, once for each job.
 const UNUSUAL: Duration = Duration::from_secs(5);
 
-/// A finish that waits for a lock.
+/// A finish whose row another session has locked.
 struct Waiting {
     report: Report,
     since: Instant,
     logged: bool,
 }
 
-/// All finishes that wait for a lock.
+/// All finishes whose rows other sessions have locked.
 pub(super) struct Locked {
     waiting: Vec<Waiting>,
     pause: Duration,
@@ -36,12 +36,12 @@ impl Locked {
         self.waiting.is_empty()
     }
 
-    /// When to try again; `None` if nothing waits.
+    /// When to try again. `None` if there is no such finish.
     pub(super) fn again(&self) -> Option<Instant> {
         (!self.is_empty()).then_some(self.again)
     }
 
-    /// Adds a finish that waits for a lock.
+    /// Adds a finish whose row another session has locked.
     pub(super) fn add(&mut self, report: Report, since: Instant) {
         if self.is_empty() {
             self.pause = FIRST_PAUSE;

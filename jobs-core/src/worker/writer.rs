@@ -1,8 +1,8 @@
 //! What the completer does with a batch. It writes the batch, however long the database is unreachable. If the database
-//! is reachable but refuses a finish, the writer sets that finish aside, writes the others and tries it again later.
-//! Usually all finishes are refused for a while (a read-only standby, a missing right, a quota). The work of the
-//! handlers must not be undone because of that. A finish that waits for a lock on its row is set aside, too
-//! ([`locked`](super::locked)).
+//! is reachable but refuses a finish, the writer sets that finish aside, writes the others and tries it again later. If
+//! one finish is refused, usually all are, for a while (a read-only standby, a missing right, a quota). The work of the
+//! handlers must not be undone because of that. A finish whose row is locked by another session is set aside, too
+//! ([`locked`](super::locked)). No finish waits for a lock.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -24,13 +24,15 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 /// After this many refusals in a row, no more finishes are tried one by one until a pause is over.
 const IN_A_ROW: u32 = 3;
-/// While this many finishes are set aside, no more are taken in.
+/// While this many refused finishes are set aside, no more finishes are taken in. Finishes whose rows are locked do not
+/// count.
 const MOST_REFUSED: usize = 2 * BATCH;
-/// A finish that was refused this many times, each time after others had been accepted, is itself the cause.
+/// If a finish was refused this many times, each time after others had been accepted, the finish itself is the cause.
 const ALONE: u32 = 5;
-/// Such a finish is discarded after this many leases of time.
+/// The job of such a finish is discarded after this many lease durations.
 const LEASES: u32 = 4;
-/// Any other refused finish is discarded after this many leases of time, even if no other finish came in between.
+/// The job of any other refused finish is discarded after this many lease durations, even if no other finish was
+/// accepted meanwhile.
 const MANY_LEASES: u32 = 40;
 
 /// A finish that was refused.
@@ -45,10 +47,10 @@ struct Refused {
 pub(super) struct Writer {
     shared: Arc<Shared>,
     warning: RateLimitedWarning,
-    /// The finishes that were not tried alone yet come first, because they may be valid.
+    /// The finishes that were not tried alone yet come first, because the database may accept them.
     refused: VecDeque<Refused>,
     locked: Locked,
-    /// How many statements were accepted.
+    /// How many statements the database has accepted.
     accepted: u64,
     pause: Duration,
     /// When the refused finishes are tried again.
@@ -63,7 +65,7 @@ impl Writer {
         Self { shared, warning, refused, locked, accepted: 0, pause: FIRST_PAUSE, again, refused_in_a_row: 0 }
     }
 
-    /// Whether more finishes may be taken in.
+    /// Whether more finishes may be taken in. Only refused finishes count, not those whose rows are locked.
     pub(super) fn has_room(&self) -> bool {
         self.refused.len() < MOST_REFUSED
     }
@@ -181,9 +183,9 @@ impl Writer {
         self.refused.extend(refused);
     }
 
-    /// Writes these finishes as soon as the database is reachable. Meanwhile the heartbeat keeps the leases. If it
-    /// cannot, the leases are lost and the finishes change nothing. Returns the finishes whose rows another session has
-    /// locked. An error is a refusal.
+    /// Writes these finishes as soon as the database is reachable. Meanwhile the heartbeat keeps the leases. If the
+    /// heartbeat fails, the leases are lost and the finishes change nothing. Returns the finishes whose rows another
+    /// session has locked. An error means that the database has refused the batch.
     async fn finish(&mut self, reports: &[Report]) -> StorageResult<Vec<Report>> {
         let finish = |report: &Report| Finish { lease: report.ctx.lease(), transition: report.transition.clone() };
         let batch: Vec<Finish> = reports.iter().map(finish).collect();
@@ -213,7 +215,7 @@ impl Writer {
     }
 
     /// The leases that still stand although their jobs were not moved: another session has locked their rows. If the
-    /// database does not answer, all of them may stand. The next try finds out.
+    /// database does not answer, returns the leases of all jobs that were not moved. The next try finds out.
     async fn standing(&self, batch: &[Finish], moved: &[JobId]) -> HashSet<Lease> {
         if moved.len() == batch.len() {
             return HashSet::new();

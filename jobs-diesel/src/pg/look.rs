@@ -1,4 +1,5 @@
-//! `claim`, `next_due` and `rescan` of PostgreSQL. Each reads where [`Levels`] says, and reports what it saw.
+//! `claim`, `next_due` and `rescan` of PostgreSQL. Each makes a plan from [`Levels`], reads where the plan says, and
+//! records in `Levels` what it found.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -64,7 +65,8 @@ impl PgStorage {
         self.claim_by(&plan, claim).await
     }
 
-    /// If this brings nothing, there may still be jobs.
+    /// Claims with the shorter statement. Returns no jobs if that statement does not apply here, or if it found none.
+    /// Other jobs may be due in both cases, so the ordinary claim must follow.
     async fn claim_few(&self, plan: &Plan, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
         let Some(query) = ClaimFewQuery::new(claim, plan) else { return Ok(Vec::new()) };
         let (asked, durable) = (Instant::now(), self.outage.is_recent());
@@ -130,7 +132,8 @@ impl PgStorage {
         Ok(if blind { Some(due.map_or(NEXT_QUEUES, |due| due.min(NEXT_QUEUES))) } else { due })
     }
 
-    /// Asks which queues have jobs, if the query is known to be fast. Returns `None` if it did not ask.
+    /// Returns the queues that have jobs. After three slow answers in a row it does not ask for a while, and returns
+    /// `None`.
     async fn live(&self, claim: &Claim) -> StorageResult<Option<HashSet<String>>> {
         let asked = Instant::now();
         if !self.levels(claim.worker, |levels| levels.many.asks(asked)) {

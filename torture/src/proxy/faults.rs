@@ -1,4 +1,6 @@
-//! The faults that a test sets in a running proxy, and how often each occurred.
+//! The faults that a test sets in a running proxy, and how often each of them occurred.
+//!
+//! A *unit* is what the server answers with one reply: the statements up to a sync, or one simple query.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,52 +20,58 @@ pub enum Direction {
     ToClient,
 }
 
-/// The faults that apply to all connections.
+/// The faults that apply to all connections, as long as they are set.
 #[derive(Clone, Debug, Default)]
 pub struct Weather {
-    /// Each message is delayed for so long, in either direction.
+    /// The delay of each message, in both directions.
     pub delay: Duration,
-    /// Nothing reaches the server.
+    /// Messages to the server are held back.
     pub hole_to_server: bool,
-    /// Nothing reaches the clients.
+    /// Messages to the clients are held back.
     pub hole_to_client: bool,
-    /// Notifications are dropped. Everything else arrives.
+    /// Notifications are dropped. All other messages arrive.
     pub mute: bool,
 }
 
-/// What is dropped.
+/// Which message is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// The statement: the server never receives it.
+    /// The request: the server never receives the unit.
     There,
-    /// The reply: the server has executed the statement.
+    /// The whole reply: the server has executed the unit.
     Back,
-    /// The end of the reply, which confirms the commit. The rows before it arrive.
+    /// The last message of the reply, which confirms the commit. The rows before it arrive.
     LastWord,
 }
 
-/// Drops some statements, or the replies to them, and closes their connections.
+/// A rule that drops some requests, or the replies to them. Each time it also closes the connection.
 #[derive(Debug)]
 pub struct Losses {
+    /// A unit matches if the SQL of one of its statements contains this text.
     needle: String,
     way: Way,
+    /// One in this many matching units is dropped.
     every: usize,
+    /// How many more are dropped at most.
     left: AtomicUsize,
+    /// How many units have matched so far.
     seen: AtomicUsize,
+    /// How many were dropped so far.
     lost: AtomicUsize,
 }
 
 impl Losses {
-    /// How many were dropped so far.
+    /// Returns how many were dropped so far.
     pub fn count(&self) -> usize {
         self.lost.load(Ordering::Acquire)
     }
 
-    /// Stops dropping.
+    /// Ends the rule: nothing more is dropped.
     pub fn end(&self) {
         self.left.store(0, Ordering::Release);
     }
 
+    /// Whether this unit, or the reply to it, must be dropped now. Counts the unit.
     fn strikes(&self, way: Way, unit: &[Arc<str>]) -> bool {
         if self.way != way
             || !names(&self.needle, unit)
@@ -78,22 +86,26 @@ impl Losses {
     }
 }
 
-/// Statements that are held back on their way to the server, until they are released.
+/// A rule that holds back units on their way to the server, until the test releases them.
 #[derive(Debug)]
 pub struct Held {
+    /// A unit matches if the SQL of one of its statements contains this text.
     needle: String,
+    /// How many units were held back so far.
     caught: AtomicUsize,
+    /// Notified when a unit is held back.
     changed: Notify,
+    /// Whether the units were released.
     open: watch::Sender<bool>,
 }
 
 impl Held {
-    /// How many were held back so far.
+    /// Returns how many units were held back so far.
     pub fn count(&self) -> usize {
         self.caught.load(Ordering::Acquire)
     }
 
-    /// Waits until one is held back.
+    /// Waits until at least one unit was held back.
     pub async fn caught(&self) {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
@@ -105,22 +117,25 @@ impl Held {
         }
     }
 
-    /// Lets the held statements through, and all later ones.
+    /// Sends the held units to the server. Later units are not held back.
     pub fn release(&self) {
         self.open.send_replace(true);
     }
 }
 
-/// Statements whose text is changed on their way to the server.
+/// A rule that changes the text of statements on their way to the server.
 #[derive(Debug)]
 pub struct Reworded {
+    /// The text that is replaced.
     from: String,
+    /// The text that replaces it.
     to: String,
+    /// How many messages were changed so far.
     count: AtomicUsize,
 }
 
 impl Reworded {
-    /// How many were changed so far.
+    /// Returns how many messages were changed so far.
     pub fn count(&self) -> usize {
         self.count.load(Ordering::Acquire)
     }
@@ -130,10 +145,12 @@ impl Reworded {
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     weather: watch::Sender<Weather>,
+    /// How often the test has closed all connections. Each connection watches this number and ends when it changes.
     cuts: watch::Sender<usize>,
     lost: Mutex<Vec<Arc<Losses>>>,
     held: Mutex<Vec<Arc<Held>>>,
     reworded: Mutex<Vec<Arc<Reworded>>>,
+    /// How many errors the server has sent, plus how many connections it has not accepted.
     contention: AtomicUsize,
 }
 
@@ -141,6 +158,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Whether the SQL of one of these statements contains the text.
 fn names(needle: &str, unit: &[Arc<str>]) -> bool {
     unit.iter().any(|sql| sql.contains(needle))
 }
@@ -154,15 +172,17 @@ impl Faults {
         &self.cuts
     }
 
-    /// Counts an error of the server, or a connection that it did not accept.
+    /// Counts an error that the server has sent, or a connection that it did not accept.
     pub(crate) fn refused(&self) {
         self.contention.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Returns how many errors the server has sent, plus how many connections it has not accepted.
     pub(crate) fn times_in_vain(&self) -> usize {
         self.contention.load(Ordering::Relaxed)
     }
 
+    /// Drops every `every`th unit that contains `needle`, or the reply to it, at most `times` times.
     pub(crate) fn lose(&self, way: Way, needle: &str, every: usize, times: usize) -> Arc<Losses> {
         let rule = Arc::new(Losses {
             needle: needle.to_owned(),
@@ -176,6 +196,7 @@ impl Faults {
         rule
     }
 
+    /// Holds back the units that contain `needle`.
     pub(crate) fn hold(&self, needle: &str) -> Arc<Held> {
         let rule = Arc::new(Held {
             needle: needle.to_owned(),
@@ -187,13 +208,14 @@ impl Faults {
         rule
     }
 
+    /// Replaces `from` by `to` in every message that carries SQL.
     pub(crate) fn reword(&self, from: &str, to: &str) -> Arc<Reworded> {
         let rule = Arc::new(Reworded { from: from.to_owned(), to: to.to_owned(), count: 0.into() });
         lock(&self.reworded).push(rule.clone());
         rule
     }
 
-    /// Returns the message with all replacements made.
+    /// Returns the message after all replacements.
     pub(crate) fn worded(&self, mut frame: Frame) -> Frame {
         for rule in lock(&self.reworded).iter() {
             if let Some(reworded) = frame.reworded(&rule.from, &rule.to) {
@@ -204,19 +226,20 @@ impl Faults {
         frame
     }
 
-    /// Whether the reply to this unit might be dropped. If so, the reply is kept together until its end.
+    /// Whether a rule may drop the reply to this unit. If so, the proxy stores the reply until its end has arrived,
+    /// because only the end shows whether the rule applies.
     pub(crate) fn concerns(&self, unit: &[Arc<str>]) -> bool {
         lock(&self.lost)
             .iter()
             .any(|rule| rule.way != Way::There && rule.left.load(Ordering::Acquire) > 0 && names(&rule.needle, unit))
     }
 
-    /// Whether this unit, or the reply to it, is dropped now.
+    /// Whether this unit, or the reply to it, must be dropped now.
     pub(crate) fn strike(&self, way: Way, unit: &[Arc<str>]) -> bool {
         lock(&self.lost).iter().any(|rule| rule.strikes(way, unit))
     }
 
-    /// Waits until the unit may arrive at the server.
+    /// Waits while a rule holds the unit back.
     pub(crate) async fn pass(&self, unit: &Unit) {
         let held = lock(&self.held).iter().find(|rule| !*rule.open.borrow() && names(&rule.needle, unit)).cloned();
         if let Some(rule) = held {
@@ -226,7 +249,7 @@ impl Faults {
         }
     }
 
-    /// Waits for the delay of all connections, and while this direction is blocked.
+    /// Waits for the delay of the [`Weather`], and then while messages in this direction are held back.
     pub(crate) async fn wait(&self, direction: Direction) {
         let delay = self.weather.borrow().delay;
         if !delay.is_zero() {

@@ -1,8 +1,9 @@
-//! Unknown commit: the server commits and the reply is lost, on all four paths that commit: enqueue, claim, finish, and
-//! the transaction of a handler. Or the statement is lost on its way to the server, which the client cannot
-//! distinguish.
+//! Unknown commit: the server commits and the reply is lost. This is done on four paths: enqueue, claim, finish, and
+//! the transaction of a handler. On two of them, finish and transaction, some requests are lost on their way to the
+//! server, too. The client cannot distinguish a lost request from a lost reply.
 //!
-//! What was committed is kept, and happens once. What was not committed happens nevertheless.
+//! What was committed is kept and takes effect once. A finish or a transaction that was not committed is repeated until
+//! it is committed.
 
 use std::time::Duration;
 
@@ -49,7 +50,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let ledger = application.ledger();
     let drained = arena.at_rest(REST).await?;
     let mut run = Run::judge(arena, &ledger, Promise::default()).await?;
-    run.load = format!("{}, {WORKERS} workers, four paths, both ways", run.load);
+    run.load = format!("{}, {WORKERS} workers, replies lost on four paths and requests on two", run.load);
     run.faults = paths.iter().map(|(_, lost)| lost.count()).sum();
     run.expect(drained, || format!("not drained after {REST:?}"));
     for (path, lost) in &paths {

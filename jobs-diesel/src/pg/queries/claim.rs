@@ -1,35 +1,38 @@
-//! `claim`: leases the best due jobs of the wanted queues, with one statement that is one transaction.
+//! `claim`: leases the best due jobs of the wanted queues, with one statement that is one transaction. The *best* job
+//! of a queue is the one with the highest priority, then the earliest `run_at`, then the lowest id. A job is *at risk*
+//! if it was in a crash before, or if its next attempt is its last one.
 //!
 //! - It reads level by level (a level is one priority of one queue). So jobs that are scheduled for later in a high
 //!   level cost one index entry, and not one entry each. It stops at the wanted number of rows. At most one row more is
 //!   locked, because the window function reads one row ahead.
 //! - It starts each level at its scan floor ([`levels`](crate::pg::levels)), so that entries of jobs that were deleted
-//!   long ago cost nothing.
+//!   long ago cost nothing. Shortly after a full claim it starts at the last job of that claim.
 //! - `= any(array(..))` and not `in (..)`: the subselect then runs once under every plan, so its limit holds.
 //! - `for update skip locked`: rows that other claims have locked are passed over, and this statement never waits.
 //!   `for no key update` would be too weak: it is compatible with a `for key share`, and the delete would then wait for
 //!   that lock. No foreign key can take such a lock here.
 //! - Before that, rows are passed over whose `xmax` is a transaction that has not ended in this statement's snapshot.
 //!   `skip locked` asks the lock manager about each such row, and many claims contend for the lock manager. If a lock
-//!   was released, this is seen at once. In some cases `xmax` cannot tell (a group of lockers, the epoch of `xid8`).
-//!   Such rows are tried by a claim that bypasses the claim limit, and by the claim after a [`rescan`](super::rescan)
-//!   that found the same job for the second time.
-//! - Beyond the free slots it goes on only up to the first job that must not be prefetched ([`Wanted::prefetch`]).
+//!   was released, this is seen at once. In two cases `xmax` cannot tell: it may be a MultiXact, and it lacks the epoch
+//!   of an `xid8`. Such rows are tried by a claim that bypasses the claim limit, and by the claim after a
+//!   [`rescan`](super::rescan) that found the same job for the second time.
+//! - Beyond the free slots it claims only up to the first job at risk, which must not be prefetched
+//!   ([`Wanted::prefetch`]).
 //! - The commit does not wait for the disk (`synchronous_commit`). If a crash of the database loses a claim, its job is
 //!   available again, and the lease refuses the later writes of its worker. `set_config` inside the statement saves the
 //!   round trips of a `set local`. After an [`outage`](crate::pg::outage) the commit waits for the disk.
 //!
-//! Other variants were measured without other load, on one connection, with 500 jobs per claim. The unit is jobs per
-//! second of the server's processor time (medians of 60 claims, variants in turns). "What we tried" in PERFORMANCE.md
-//! has more.
+//! Variants were measured without other load, on one connection, with 500 jobs per claim. The unit is jobs per second
+//! of the server's processor time (medians of 60 claims, variants in turns). The base is this statement as it was then:
+//! it returned thirteen columns, now it returns nine. "What we tried" in PERFORMANCE.md has more.
 //!
 //! | claim | jobs/s |
 //! |---|---|
 //! | raw SQL, one level, returns three columns | 181,000 |
-//! | this statement, returns thirteen columns instead of nine | 146,000 |
-//! | this statement, returns three columns | 173,000 |
-//! | this statement without the window that finds jobs at risk | 158,000 |
-//! | this statement, returns arrays | 131,000 |
+//! | the base | 146,000 |
+//! | the base, but returns three columns | 173,000 |
+//! | the base without the window that finds jobs at risk | 158,000 |
+//! | the base, but returns arrays | 131,000 |
 
 use chrono::{DateTime, Utc};
 use diesel::pg::Pg;
@@ -202,7 +205,8 @@ impl ClaimedRow {
     }
 }
 
-/// Sorts the jobs, best first, because `returning` does not guarantee an order.
+/// Sorts the jobs, best first: by priority, highest first, then by `run_at`, then by id. `returning` does not guarantee
+/// an order.
 pub(crate) fn sort(jobs: &mut [ClaimedJob]) {
     jobs.sort_unstable_by_key(|job| (std::cmp::Reverse(job.priority), job.run_at, job.lease.job));
 }

@@ -1,8 +1,8 @@
 //! `rescue`: frees the jobs of workers whose lease ran out, with one statement.
 //!
 //! It deletes the worker's row and its running rows together. So a worker that comes back is not registered any more,
-//! and its leases are refused. It can also free running rows whose worker has no row at all. They arise if a claim runs
-//! at the same time as the rescue of its worker.
+//! and its leases are refused. It can also free running rows whose worker has no row at all: see
+//! [`RescuePolicy::orphans`](diesel_jobs_core::storage::RescuePolicy::orphans).
 //!
 //! Rows that another session has locked are passed over. The result contains whether there are such rows, and the next
 //! rescue searches for them.

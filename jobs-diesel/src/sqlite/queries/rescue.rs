@@ -1,8 +1,7 @@
 //! `rescue`: frees the jobs of workers whose lease ran out.
 //!
 //! It first deletes the worker's row. So a worker that comes back is not registered any more, and its leases are
-//! refused. It also frees running jobs whose worker has no row at all: that worker has deregistered without finishing
-//! them.
+//! refused. Every rescue also frees running jobs whose worker has no row at all: see [`RescuePolicy::orphans`].
 //!
 //! If a worker had several jobs, it is unknown which of them caused the crash. So a job is discarded for its crashes
 //! only if it was the only job of its worker.
@@ -40,9 +39,9 @@ pub(crate) fn is_needed(conn: &mut SqliteConnection) -> QueryResult<bool> {
     Ok(diesel::select(exists(dead())).get_result(conn)? || diesel::select(exists(orphans())).get_result(conn)?)
 }
 
-/// Whether the rescuer's own row looks older than it can be. Then the clock has jumped or this machine was asleep, and
-/// no worker is declared dead. A newer heartbeat than the one that the rescuer knows is no such sign, because a rescue
-/// takes a while here.
+/// Whether the rescuer's own row is missing or looks older than it can be. Then the clock has jumped or this machine
+/// was asleep, and no worker is declared dead. The row may hold a newer heartbeat than `rescuer.beat`: a rescue tries
+/// for seconds to get the write lock, and heartbeats are stored meanwhile.
 fn holds_off(conn: &mut SqliteConnection, policy: RescuePolicy) -> QueryResult<bool> {
     let Some(rescuer) = policy.rescuer else { return Ok(false) };
     let own = jobs_worker::table
