@@ -134,6 +134,13 @@ pub(crate) fn long_attempt(ctx: &JobContext, running: Duration, usual: Option<Du
          its handler hangs, `worker cancel {id}` ends it, and `timeout` on its `#[job]` or `--timeout` on the worker ends the next");
 }
 
+pub(crate) fn slot_kept(job: &ClaimedJob) {
+    let ClaimedJob { lease, kind, queue, .. } = job;
+    warn!(target: "diesel_jobs", { job.id = lease.job.0, job.kind = %kind, job.queue = %queue },
+        "job {}: the attempt has ended, but its handler `{kind}` goes on and keeps a slot of queue `{queue}` until it returns; if all slots \
+         are kept, nothing runs there. Make the handler end by its `timeout`, or restart the worker", lease.job);
+}
+
 pub(crate) fn unknown_commit(id: JobId, problem: &StorageError) {
     warn!(target: "diesel_jobs", { job.id = id.0 }, "job {id}: the database failed around the commit ({problem}); the lease decides what holds");
 }

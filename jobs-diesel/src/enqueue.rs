@@ -52,9 +52,9 @@ pub trait CompleteIn {
     /// together or not at all. Fails with [`CompleteError::LeaseLost`] if the attempt may no longer finish the job. Let
     /// this error roll the transaction back.
     ///
-    /// End the transaction before the handler returns, with a commit or a rollback. `PREPARE TRANSACTION` is not
-    /// supported: the worker would regard the job as not completed, and no statement could move the job before the
-    /// prepared transaction ends.
+    /// End the transaction before the handler returns, with a commit or a rollback. On PostgreSQL it may also end with
+    /// `PREPARE TRANSACTION`: the job stays `running` until `COMMIT PREPARED` completes it or `ROLLBACK PREPARED` fails
+    /// the attempt.
     fn complete_in<'c, C, M>(&self, conn: &'c mut C) -> C::Output<'c, (), CompleteError>
     where
         C: Executor<M> + 'c;

@@ -56,6 +56,9 @@ impl Executor {
         let started = Instant::now();
         ctx.start(started);
         let (ended, slot) = attempt::run(&self.shared, registration, &ctx, slot).await;
+        if slot.is_none() && !self.is_draining() {
+            telemetry::slot_kept(ctx.claimed());
+        }
         self.conclude(registration, ctx, ended, started.elapsed()).await;
         slot
     }

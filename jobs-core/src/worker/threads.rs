@@ -195,6 +195,9 @@ async fn abandon(executor: &Executor, work: &Work, thread: JoinHandle<Freed>, ov
     thread.abort();
     let freed = tokio::time::timeout(attempt::last_moment(&over), thread).await;
     let ran = work.ctx.running().unwrap_or_default();
+    if freed.is_err() && !executor.is_draining() {
+        telemetry::slot_kept(work.ctx.claimed());
+    }
     work.conclude(executor, over, ran).await;
     let (slot, next) = freed.ok()?.ok()?;
     slot.queue().prefetch.ran(ran);

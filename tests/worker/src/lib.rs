@@ -24,6 +24,12 @@ pub async fn crash() {
     std::process::abort();
 }
 
+/// A plain function that outlives its timeout.
+#[job(timeout = "200ms", max_attempts = 1)]
+pub fn outlive(millis: u64) {
+    std::thread::sleep(Duration::from_millis(millis));
+}
+
 /// A job for workers that must not claim the other jobs.
 #[job(queue = "aside")]
 pub async fn idle() {}

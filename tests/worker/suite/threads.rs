@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use diesel_jobs::{FailureKind, JobContext, JobId, JobState, State, job};
-use support::{Db, Probe, Running, registry};
+use support::{Db, Probe, Process, Running, registry};
+use worker_app::Outlive;
 
 #[job]
 fn short(ctx: &JobContext, State(probe): State<Probe>) {
@@ -77,6 +78,18 @@ async fn a_job_after_many_on_its_thread_is_given_back_at_the_end_of_the_grace_pe
     assert_eq!((record.state, record.attempt), (JobState::Available, 0));
 }
 
+async fn a_slot_that_a_function_keeps_after_its_timeout_is_logged(db: Db) {
+    let id = db.enqueue(Outlive { millis: 3000 }).await;
+    let mut worker = Process::worker(env!("CARGO_BIN_EXE_worker-app"), db.url(), ["run", "--concurrency", "1"]);
+    db.await_state(id, JobState::Discarded).await;
+    worker.signal("TERM");
+    let ended = worker.ended(Duration::from_secs(20));
+    let kept = format!(
+        "job {id}: the attempt has ended, but its handler `outlive` goes on and keeps a slot of queue `default`"
+    );
+    assert!(ended.stderr.contains(&kept), "{}", ended.stderr);
+}
+
 /// The next prefetched job runs whatever it is, with what it needs.
 async fn failures_and_other_handlers_do_not_stop_the_jobs_after_them(db: Db) {
     let mut ids = Vec::new();
@@ -105,5 +118,6 @@ async fn failures_and_other_handlers_do_not_stop_the_jobs_after_them(db: Db) {
 support::on_each_database! {
     a_job_after_many_on_its_thread_is_ended_by_its_timeout_and_keeps_the_slot,
     a_job_after_many_on_its_thread_is_given_back_at_the_end_of_the_grace_period,
+    a_slot_that_a_function_keeps_after_its_timeout_is_logged,
     failures_and_other_handlers_do_not_stop_the_jobs_after_them,
 }
