@@ -80,7 +80,7 @@ async fn a_job_after_many_on_its_thread_is_given_back_at_the_end_of_the_grace_pe
 
 async fn a_slot_that_a_function_keeps_after_its_timeout_is_logged(db: Db) {
     let id = db.enqueue(Outlive { millis: 3000 }).await;
-    let mut worker = Process::worker(env!("CARGO_BIN_EXE_worker-app"), db.url(), ["run", "--concurrency", "1"]);
+    let worker = Process::worker(env!("CARGO_BIN_EXE_worker-app"), db.url(), ["run", "--concurrency", "1"]);
     db.await_state(id, JobState::Discarded).await;
     worker.signal("TERM");
     let ended = worker.ended(Duration::from_secs(20));
