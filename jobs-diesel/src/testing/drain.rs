@@ -4,15 +4,16 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
-
-use super::report::{DrainReport, RanJob, StillWaiting};
-use super::store::{AsTestConnection, TestConnection, Waiting};
 use diesel_jobs_core::storage::StorageResult;
 use diesel_jobs_core::testing::calls as panics;
 use diesel_jobs_core::{
     Attempt, Failure, FailureKind, Finish, Job, JobContext, JobId, JobRecord, Registration, Registry, Retention,
     States, StorageError, Transition, WorkerId, decide,
 };
+
+use super::report::{DrainReport, RanJob, StillWaiting};
+use super::store::{AsTestConnection, TestConnection};
+use super::waiting::Waiting;
 
 /// A drain runs at most this many attempts, unless another limit is set. A job that always snoozes would never end.
 const LIMIT: usize = 10_000;

@@ -3,11 +3,11 @@
 use std::ops::Deref;
 
 use chrono::{DateTime, Utc};
+use diesel_jobs_core::storage::StorageResult;
+use diesel_jobs_core::{Job, JobId, JobRecord, StorageError};
 use serde::de::DeserializeOwned;
 
 use super::store::{AsTestConnection, TestConnection};
-use diesel_jobs_core::storage::StorageResult;
-use diesel_jobs_core::{Job, JobId, JobRecord, StorageError};
 
 /// A waiting job.
 #[derive(Clone, Debug)]

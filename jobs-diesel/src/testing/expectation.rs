@@ -6,10 +6,11 @@ use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use diesel_jobs_core::storage::StorageResult;
+use diesel_jobs_core::{Job, JobRecord};
 use serde::de::DeserializeOwned;
 
-use super::store::{TestConnection, Waiting};
-use diesel_jobs_core::{Job, JobRecord};
+use super::waiting::Waiting;
 
 /// How many jobs a message describes.
 const SHOWN: usize = 3;
@@ -217,9 +218,9 @@ impl<J: Job + DeserializeOwned> Expectation<'_, J> {
         Err(text)
     }
 
-    /// Checks the jobs that a connection sees. Panics if the expectation does not hold, or if the database fails.
-    pub(super) async fn check<C: TestConnection>(self, conn: &mut C) {
-        let judged = match conn.waiting().await {
+    /// Panics if these jobs are not as expected, or if the database failed.
+    pub(super) fn verify(self, waiting: StorageResult<Waiting>) {
+        let judged = match waiting {
             Ok(waiting) => self.judge(&waiting),
             Err(problem) => Err(format!("{}: the waiting jobs cannot be read: {problem}", self.location)),
         };

@@ -19,6 +19,7 @@ mod sqlite;
 #[cfg(feature = "sqlite")]
 mod sqlite_async;
 mod store;
+mod waiting;
 
 #[doc(hidden)]
 pub use expectation::differs;
@@ -29,7 +30,8 @@ pub use {
     expectation::{Expectation, FieldDifference, RunIn},
     perform::{Perform, perform},
     report::{DrainReport, RanJob, StillWaiting},
-    store::{AsTestConnection, TestConnection, Waiting},
+    store::{AsTestConnection, TestConnection},
+    waiting::Waiting,
 };
 
 use diesel_jobs_core::JobError;

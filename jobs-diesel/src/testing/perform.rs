@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-
-use super::store::{AsTestConnection, TestConnection};
 use diesel_jobs_core::testing::calls as panics;
 use diesel_jobs_core::{
     ClaimedJob, Handled, IntoNewJob, JobContext, JobError, JobId, Lease, Registered, Registry, States, WorkerId,
 };
+
+use super::store::{AsTestConnection, TestConnection};
 
 /// One attempt of a job that is not stored. See [`perform`].
 #[must_use = "call `on`"]

@@ -1,9 +1,9 @@
 //! What a drain did.
 
-use diesel_jobs_core::{Job, JobId, JobRecord, Transition};
 use std::fmt;
 
 use chrono::{DateTime, Utc};
+use diesel_jobs_core::{Job, JobId, JobRecord, Transition};
 
 /// What a [`drain`](super::drain) ran, in order, and what still waits. Its `Display` has a line for each.
 #[derive(Clone, Debug, Default)]

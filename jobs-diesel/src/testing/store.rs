@@ -3,31 +3,13 @@
 use std::any::TypeId;
 
 use async_trait::async_trait;
-use chrono::{DateTime, Utc};
+use diesel_jobs_core::storage::StorageResult;
+use diesel_jobs_core::{ClaimedJob, Finish, Handled, Handler, Job, JobContext, JobId, WorkerId};
 use futures_util::future::BoxFuture;
-
 use serde::de::DeserializeOwned;
 
 use super::expectation::Expectation;
-use diesel_jobs_core::storage::StorageResult;
-use diesel_jobs_core::{ClaimedJob, Finish, Handled, Handler, Job, JobContext, JobId, JobRecord, WorkerId};
-
-/// The jobs that wait in a database.
-#[derive(Default)]
-pub struct Waiting {
-    /// Those that no worker has claimed, in the order in which one worker would claim them if all were due: by priority,
-    /// then by time, then by id.
-    pub jobs: Vec<JobRecord>,
-    /// The database's time. Inside a transaction it goes on, too.
-    pub now: DateTime<Utc>,
-}
-
-impl std::fmt::Debug for Waiting {
-    // Arguments may be secrets, so the jobs are only counted.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} waiting jobs at {}", self.jobs.len(), self.now)
-    }
-}
+use super::waiting::Waiting;
 
 /// A connection of a test. Everything that the kit does goes through it, inside whatever transaction it is in.
 /// Implemented for the types of connection that can enqueue.
@@ -66,7 +48,7 @@ pub trait TestConnection: Send + Sized + 'static {
     where
         J: Job + DeserializeOwned + Send + 'c,
     {
-        Self::answer(Box::pin(expectation.check(self)))
+        Self::answer(Box::pin(async move { expectation.verify(self.waiting().await) }))
     }
 }
 
