@@ -213,6 +213,16 @@ on!(sqlite, _ = (), database::sqlite(), [], diesel::RunQueryDsl, WriteSqlite, Wr
 on!(sqlite_async, _ = (), database::sqlite_async().await, [.await], diesel_async::RunQueryDsl, WriteSqlite, WriteAsync);
 
 #[test]
+fn a_job_of_a_later_version_is_left() {
+    use diesel::connection::SimpleConnection as _;
+    let mut conn = database::sqlite();
+    Snooze.enqueue(&mut conn).unwrap();
+    conn.batch_execute("update jobs_job set flags = 1 << 20").unwrap();
+    let report = drain(&mut conn).run().unwrap();
+    assert!(report.ran.is_empty() && report.waiting[0].why == "it uses a feature of a later version", "{report}");
+}
+
+#[test]
 fn failure_kinds_of_panics_are_stored() {
     let mut conn = database::sqlite();
     PanicAtOnce.enqueue(&mut conn).unwrap();

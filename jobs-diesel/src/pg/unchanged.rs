@@ -1,8 +1,10 @@
 //! Whether a rescan may be skipped. A rescan reads all entries below the scan floors. With millions of waiting jobs of
 //! unknown kinds, that takes seconds. If nothing in the table has changed, it finds as little as the rescan before.
 //!
-//! The server counts the changes of each table, but publishes the counts seconds later. It does not count a row that
-//! was only locked. So rescans are skipped only for a limited time, and never if jobs are known to have come back.
+//! The server counts the changes of each table, but publishes the counts up to ten seconds later. Before version 15, an
+//! idle session kept its counts until its next statement, so rescans are never skipped there. The server does not count
+//! a row that was only locked. So rescans are skipped only for a limited time, and never if jobs are known to have come
+//! back.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};

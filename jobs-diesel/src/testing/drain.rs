@@ -8,7 +8,7 @@ use diesel_jobs_core::storage::StorageResult;
 use diesel_jobs_core::testing::calls as panics;
 use diesel_jobs_core::{
     Attempt, Failure, FailureKind, Finish, Job, JobContext, JobId, JobRecord, Registration, Registry, Retention,
-    States, StorageError, Transition, WorkerId, decide,
+    States, StorageError, Transition, WorkerId, decide, flags,
 };
 
 use super::report::{DrainReport, RanJob, StillWaiting};
@@ -17,7 +17,7 @@ use super::waiting::Waiting;
 
 /// A drain runs at most this many attempts, unless another limit is set. A job that always snoozes would never end.
 const LIMIT: usize = 10_000;
-/// Backoffs have no jitter in a test.
+/// Backoffs with jitter always take this part of their bound, so that tests can be repeated.
 const JITTER: f64 = 0.5;
 
 /// Runs the jobs that a connection sees. See [`drain`].
@@ -184,6 +184,9 @@ impl Plan {
         }
         if !self.queues.is_empty() && !self.queues.contains(&job.queue) {
             return Some("its queue was not asked for".to_owned());
+        }
+        if !flags::are_known(job.flags) {
+            return Some("it uses a feature of a later version".to_owned());
         }
         registry.get(&job.kind).is_none().then(|| "this program has no handler for its kind".to_owned())
     }

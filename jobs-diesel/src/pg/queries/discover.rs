@@ -19,7 +19,7 @@ use crate::pg::native::{native_query, sql};
 /// The number of changes of `jobs.ready` that the server has counted. Changes that were rolled back count, too, because
 /// a claim that was rolled back makes its jobs available again. Null if the server does not count.
 const CHANGES: &str =
-    "case when current_setting('track_counts')::boolean then pg_stat_get_tuples_inserted('jobs.ready'::regclass)
+    "case when current_setting('track_counts')::boolean and current_setting('server_version_num')::integer >= 150000 then pg_stat_get_tuples_inserted('jobs.ready'::regclass)
     + pg_stat_get_tuples_updated('jobs.ready'::regclass) + pg_stat_get_tuples_deleted('jobs.ready'::regclass) end";
 
 pub(crate) struct DiscoverQuery<'a> {
