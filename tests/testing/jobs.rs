@@ -45,6 +45,20 @@ pub(crate) fn snooze() -> Outcome {
     Outcome::Snooze(Duration::from_secs(60))
 }
 
+#[job]
+pub(crate) fn complete_twice(conn: &mut SqliteConnection, ctx: &JobContext) -> Result<(), diesel_jobs::CompleteError> {
+    ctx.complete_in(conn)
+}
+
+fn broken_backoff(_: u16) -> Duration {
+    panic!("no backoff")
+}
+
+#[job(backoff = broken_backoff)]
+pub(crate) fn fail_with_a_broken_backoff() -> Result<(), JobError> {
+    Err(JobError::msg("fails"))
+}
+
 #[job(max_attempts = 1)]
 pub(crate) fn panic_at_once() {
     panic!("at once");

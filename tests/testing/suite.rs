@@ -222,6 +222,18 @@ fn a_job_of_a_later_version_is_left() {
     assert!(report.ran.is_empty() && report.waiting[0].why == "it uses a feature of a later version", "{report}");
 }
 
+/// As a worker does it.
+#[test]
+fn a_backoff_that_panics_retries_and_a_job_that_completes_itself_twice_is_refused() {
+    let mut conn = database::sqlite();
+    FailWithABrokenBackoff.enqueue(&mut conn).unwrap();
+    let report = drain(&mut conn).run().unwrap();
+    assert!(report.to_string().contains("attempt 1: failed, retried in 60s: panicked at"), "{report}");
+    CompleteTwice.enqueue(&mut conn).unwrap();
+    let refused = drain(&mut conn).run().unwrap_err().to_string();
+    assert!(refused.contains("`complete_twice` called complete_in"), "{refused}");
+}
+
 #[test]
 fn failure_kinds_of_panics_are_stored() {
     let mut conn = database::sqlite();

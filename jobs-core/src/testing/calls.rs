@@ -4,7 +4,7 @@ use futures_util::future::BoxFuture;
 
 use crate::context::JobContext;
 use crate::error::JobError;
-use crate::outcome::Handled;
+use crate::outcome::{Attempt, Handled, Transition};
 use crate::panics;
 
 /// Makes errors of panics name their place.
@@ -12,9 +12,9 @@ pub fn install_hook() {
     panics::install_hook();
 }
 
-/// Calls a function that may panic. A panic is an error.
-pub fn caught_call<T>(call: impl FnOnce() -> T) -> Result<T, JobError> {
-    panics::caught_call(call)
+/// What becomes of a job, as the worker decides it.
+pub fn decided(attempt: Attempt<'_>, handled: Handled, jitter: f64) -> Transition {
+    panics::decided(attempt, handled, jitter)
 }
 
 /// Runs a handler's future here. A panic is an error.

@@ -1,14 +1,11 @@
 //! The conclusion of an attempt: which transition follows from its end, and whether the job may be gone already. It
 //! writes nothing and waits for nothing.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Duration;
-
 use super::attempt::Ended;
 use crate::context::JobContext;
 use crate::error::{FailureKind, JobError};
 use crate::handler::Registration;
-use crate::outcome::{Attempt, Handled, Retention, Transition, decide};
+use crate::outcome::{Attempt, Handled, Retention, Transition};
 use crate::panics;
 use crate::storage::Transacted;
 
@@ -103,11 +100,6 @@ impl Circumstances<'_> {
             options: &self.registration.options,
             retention: self.retention,
         };
-        // A custom backoff is user code. If it panics, the worker must still finish the lease.
-        let decided = catch_unwind(AssertUnwindSafe(|| decide(attempt, handled, rand::random())));
-        decided.unwrap_or_else(|payload| {
-            let error = panics::described(payload).retry_in(Duration::from_secs(60));
-            decide(attempt, Err(error), 0.0)
-        })
+        panics::decided(attempt, handled, rand::random())
     }
 }

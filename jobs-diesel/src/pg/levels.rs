@@ -142,7 +142,8 @@ impl Levels {
             let Some(lowest) = lowest_rank(levels, MOST_LEVELS) else { continue };
             for scan in &mut plan.scans[range.clone()] {
                 // Claims do not read these levels at all, so the rescan reads them up to now.
-                if scan.level().is_some_and(|priority| levels[&priority].rank(priority) < lowest) {
+                let rank = scan.level().and_then(|priority| Some(levels.get(&priority)?.rank(priority)));
+                if rank.is_some_and(|rank| rank < lowest) {
                     scan.floor = scan.floor.max(self.clock);
                 }
             }

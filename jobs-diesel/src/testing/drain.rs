@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use diesel_jobs_core::storage::StorageResult;
-use diesel_jobs_core::testing::calls as panics;
+use diesel_jobs_core::testing::calls;
 use diesel_jobs_core::{
-    Attempt, Failure, FailureKind, Finish, Job, JobContext, JobId, JobRecord, Registration, Registry, Retention,
-    States, StorageError, Transition, WorkerId, decide, flags,
+    Attempt, Failure, Finish, Job, JobContext, JobId, JobRecord, Registration, Registry, Retention, States,
+    StorageError, Transition, WorkerId, flags,
 };
 
 use super::report::{DrainReport, RanJob, StillWaiting};
@@ -135,7 +135,7 @@ impl<'c, C: TestConnection> Drain<'c, C> {
 
 impl Plan {
     async fn run<C: TestConnection>(mut self, conn: &mut C) -> StorageResult<DrainReport> {
-        panics::install_hook();
+        calls::install_hook();
         let registry = self.registry.take().unwrap_or_else(Registry::linked);
         let (states, worker) = (Arc::new(std::mem::take(&mut self.states)), WorkerId::generate());
         let (mut report, mut skipped, mut done) = (DrainReport::default(), TimeDelta::zero(), HashSet::new());
@@ -164,6 +164,13 @@ impl Plan {
             let Some(job) = conn.start(next.id, worker).await? else { continue };
             let ctx = JobContext::for_test(job, states.clone(), now + skipped);
             let transition = attempt(conn, registration, &ctx).await;
+            if registration.connection.is_some() && ctx.is_completed_in() {
+                return Err(StorageError::Config(format!(
+                    "job {} of kind `{}` called complete_in, but its own transaction completes it: a worker fails such an attempt",
+                    ctx.id(),
+                    ctx.kind()
+                )));
+            }
             report.ran.push(RanJob::new(&ctx, &transition));
             if !conn.finish(Finish { lease: ctx.lease(), transition }).await? && !ctx.is_completed_in() {
                 let problem = format!("job {} of kind `{}` is gone after its attempt", ctx.id(), ctx.kind());
@@ -223,11 +230,7 @@ async fn attempt<C: TestConnection>(conn: &mut C, registration: &Registration, c
         options: &registration.options,
         retention: Retention::default(),
     };
-    // A custom backoff is user code and may panic.
-    panics::caught_call(|| decide(attempt, handled, JITTER)).unwrap_or_else(|error| Transition::Discard {
-        failure: Failure::new(FailureKind::Panic, &error.to_string()),
-        keep: diesel_jobs_core::Keep::Forever,
-    })
+    calls::decided(attempt, handled, JITTER)
 }
 
 impl RanJob {

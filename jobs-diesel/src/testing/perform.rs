@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use diesel_jobs_core::testing::calls as panics;
+use diesel_jobs_core::testing::calls;
 use diesel_jobs_core::{
     ClaimedJob, Handled, IntoNewJob, JobContext, JobError, JobId, Lease, Registered, Registry, States, WorkerId,
 };
@@ -66,7 +66,7 @@ impl<J: Registered + IntoNewJob> Perform<J> {
     }
 
     fn prepare<C: TestConnection>(self) -> Result<JobContext, JobError> {
-        panics::install_hook();
+        calls::install_hook();
         Registry::new().with::<J>().check(&self.states, C::provides, "this connection").map_err(JobError::new)?;
         let new = self.job.into_new_job().map_err(JobError::new)?;
         let job = ClaimedJob {
