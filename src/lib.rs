@@ -7,6 +7,8 @@
 mod guide {
     #[doc = include_str!("../docs/guide/changing.md")]
     mod changing {}
+    #[doc = include_str!("../docs/guide/enqueueing.md")]
+    mod enqueueing {}
     #[doc = include_str!("../docs/guide/getting-started.md")]
     mod getting_started {}
     #[doc = include_str!("../docs/guide/handlers.md")]
@@ -33,28 +35,35 @@ pub mod testing;
 
 pub use diesel_jobs_core::{
     AttemptError, Backoff, CatchUp, Failure, FailureKind, Freeze, Handle, HandleBlocking, HandleBlockingIn, HandleIn,
-    Handled, Installation, IntoNewJob, InvalidJob, InvalidSchedule, Job, JobBuilder, JobContext, JobError, JobId,
-    JobOptions, JobRecord, JobState, KindStats, Lease, NewJob, NoRuntime, Outcome, Registered, Registration, Registry,
-    RegistryError, ResultExt, Retain, Retention, RunAt, Schedule, State, StorageError, TestContext, UnknownQueue,
-    Worker, WorkerBuilder, WorkerError, WorkerHandle, WorkerId, WorkerRecord, WorkerStats, storage,
+    Handled, Installation, IntoInstant, IntoNewJob, InvalidJob, InvalidSchedule, Job, JobBuilder, JobContext, JobEnd,
+    JobError, JobId, JobOptions, JobOutput, JobRecord, JobState, KindStats, Lease, NewJob, NoRuntime, Outcome, Output,
+    Registered, Registration, Registry, RegistryError, ResultExt, Retain, Retention, RunAt, Schedule, State,
+    StorageError, TestContext, UnknownQueue, UntilEmpty, WaitError, Worker, WorkerBuilder, WorkerError, WorkerHandle,
+    WorkerId, WorkerRecord, WorkerStats, storage,
 };
 pub use diesel_jobs_macros::{Job, job};
 pub use diesel_jobs_storage::{
-    Backend, CompleteError, CompleteIn, Database, Enqueue, EnqueueError, Executor, MigrateError, enqueue_all, job_view,
-    migrate, migrations,
+    Backend, ColumnArgument, CompleteError, CompleteIn, Database, Enqueue, EnqueueConnection, EnqueueEach,
+    EnqueueError, InsertEach, IntoColumn, JobColumns, MigrateError, OutputError, enqueue_all, job_view, migrate,
+    migrations, output,
 };
 
-/// What the macros' output names. Not for people: it changes without notice.
+/// The items that the macros' output uses. Do not use them: they change without notice.
 #[doc(hidden)]
 pub mod __private {
     #[cfg(feature = "cli")]
     pub use crate::cli::log_as_worker;
-    pub use diesel_jobs_core::__private::{Argument, BoxFuture, NoArguments, decode, handle, inventory};
+    pub use diesel_jobs_core::__private::{
+        Argument, BoxFuture, CloneArgument, DebugArgument, NoArguments, PartialEqArgument, Redacted, decode, handle,
+        inventory,
+    };
     pub use diesel_jobs_core::{
         AnyConnection, Backoff, CatchUp, Handle, HandleBlocking, HandleBlockingIn, HandleIn, Handled, Handler,
-        IntoHandled, Job, JobContext, JobError, JobOptions, Registered, Registration, Retain, ScheduleSpec, State,
-        TypeKey,
+        IntoHandled, Job, JobContext, JobError, JobId, JobOptions, Registered, Registration, Retain, ReturnsOutput,
+        ScheduleSpec, State, TypeKey,
     };
-    pub use diesel_jobs_storage::{AsyncJobConnection, BlockingJobConnection};
+    pub use diesel_jobs_storage::{
+        AsyncJobConnection, BlockingJobConnection, EnqueueConnection, IntoColumn, JobColumns, OutputError,
+    };
     pub use serde;
 }

@@ -1,9 +1,9 @@
-//! The macro that writes a worker's `main`.
+//! The macro that generates a worker's `main`.
 
-/// Makes a binary the bundled worker: writes its `main`, with the whole command line of [`cli`](crate::cli).
+/// Generates the `main` of a worker binary, with the whole command line of [`cli`](crate::cli).
 ///
-/// Name the crate that holds the jobs. The linker leaves out a crate that a binary never names, and its jobs with it;
-/// this is what makes them run. Further crates with jobs are named beside it by `use other_app as _;`.
+/// Name the crate that contains the jobs. The linker drops a crate that the binary does not reference, and its jobs
+/// with it. If other crates contain jobs, add `use other_app as _;` for each.
 ///
 /// ```
 /// # extern crate core as my_app;
@@ -11,8 +11,8 @@
 /// diesel_jobs::worker!(my_app);
 /// ```
 ///
-/// A worker that needs state, queues or limits of its own gets an `async fn` from `diesel_jobs::WorkerBuilder` to
-/// `Result<diesel_jobs::WorkerBuilder, E>`, where `E` is any error:
+/// If the worker needs state, queues or limits of its own, name a set-up function. It is an `async fn` from
+/// `diesel_jobs::WorkerBuilder` to `Result<diesel_jobs::WorkerBuilder, E>`, where `E` is any error:
 ///
 /// ```
 /// # extern crate self as my_app;
@@ -26,7 +26,8 @@
 /// # fn main() {}
 /// ```
 ///
-/// Jobs that stand in the binary itself need no name: `diesel_jobs::worker!()`, or `diesel_jobs::worker!(setup = setup_worker)`.
+/// If the binary itself contains the jobs, omit the crate: `diesel_jobs::worker!()`, or `diesel_jobs::worker!(setup =
+/// setup_worker)`.
 #[macro_export]
 macro_rules! worker {
     () => {

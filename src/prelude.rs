@@ -1,6 +1,6 @@
 //! What a module with jobs in it needs: `use diesel_jobs::prelude::*;`
 
 pub use crate::{
-    CompleteIn, Enqueue, Handle, HandleBlocking, HandleBlockingIn, HandleIn, Job, JobContext, JobError, Outcome,
-    ResultExt, State, job,
+    CompleteIn, Enqueue, EnqueueEach, Handle, HandleBlocking, HandleBlockingIn, HandleIn, Job, JobContext, JobError,
+    Outcome, ResultExt, State, job,
 };

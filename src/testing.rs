@@ -38,8 +38,8 @@
 #[doc(hidden)]
 pub use diesel_jobs_storage::testing::differs;
 pub use diesel_jobs_storage::testing::{
-    AsTestConnection, Drain, DrainReport, Enqueued, Expectation, FieldDifference, Perform, RanJob, RunIn, StillWaiting,
-    TestConnection, TestDatabase, TestDatabaseBuilder, Waiting, drain, enqueued, perform,
+    Among, AsTestConnection, Drain, DrainReport, Enqueued, Expectation, FieldDifference, Perform, RanJob, RunIn,
+    StillWaiting, TestConnection, TestDatabase, TestDatabaseBuilder, Waiting, drain, enqueued, perform,
 };
 
 /// Asserts that a connection has enqueued a job. It reads the jobs that wait, inside the connection's transaction.

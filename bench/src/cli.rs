@@ -25,6 +25,8 @@ pub(crate) enum Measure {
     Enqueue,
     /// Many jobs in one call
     Bulk,
+    /// A job for each row of a query
+    Each,
     /// Jobs enqueued before the worker starts: how fast they are claimed, run and finished
     Drain,
     /// How long an idle worker takes to begin a job
@@ -43,6 +45,8 @@ pub(crate) enum Measure {
     Memory,
     /// Enqueue, bulk, drain and latency on the embedded store
     Sqlite,
+    /// The testing kit's drain
+    Kit,
     /// Queues as blog posts teach to write them, beside ours
     Homemade,
     /// pgbench's transactions while the same server carries jobs

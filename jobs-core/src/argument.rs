@@ -1,7 +1,8 @@
-//! How the arguments of a `#[job]` function become JSON fields and come back. What the macro's output calls.
+//! Encodes and decodes the arguments of a `#[job]` function as JSON fields. The macro's output calls these functions.
 //!
-//! Written out here, rather than left to serde's derives on the generated struct, for the sake of the error: an argument
-//! that cannot be stored fails one bound, [`Argument`], once and at the user's type, instead of four of serde's.
+//! The generated struct could use serde's derives instead. But then an argument that cannot be stored would violate
+//! four bounds of serde. Now it violates one bound, [`Argument`], and the compiler reports it once, at the argument's
+//! type.
 
 use std::fmt;
 
@@ -17,7 +18,7 @@ use crate::handler::Handle;
 use crate::job::Job;
 use crate::outcome::Handled;
 
-/// A value that a job can carry.
+/// A value that can be an argument of a job.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an argument of a job",
     label = "cannot be stored as JSON",
@@ -25,7 +26,7 @@ use crate::outcome::Handled;
     note = "a value that belongs to the worker, such as a client or a pool, is taken as `State<T>`"
 )]
 pub trait Argument: Sized {
-    /// Writes the argument as one field.
+    /// Writes the argument as a field.
     fn write<S: SerializeStruct>(&self, name: &'static str, fields: &mut S) -> Result<(), S::Error>;
 
     /// Reads the value that follows the key `name`.
@@ -35,7 +36,7 @@ pub trait Argument: Sized {
         fields: &mut A,
     ) -> Result<(), A::Error>;
 
-    /// The value read, or what an absent field means: `None` for an `Option`, an error for anything else.
+    /// Returns the value that was read. A missing field is `None` for an `Option`, and an error for all other types.
     fn take<E: de::Error>(slot: Option<Self>, name: &'static str) -> Result<Self, E>;
 }
 
@@ -67,7 +68,7 @@ impl<T: Serialize + DeserializeOwned> Argument for T {
     }
 }
 
-/// A field that is not there: an `Option` reads it as `None`, everything else as a missing field.
+/// A missing field. An `Option` decodes it as `None`. All other types report the missing field.
 struct Absent<E> {
     name: &'static str,
     error: std::marker::PhantomData<E>,
@@ -90,8 +91,8 @@ impl<'de, E: de::Error> Deserializer<'de> for Absent<E> {
     }
 }
 
-/// What a job without arguments decodes: `{}`, as plain SQL and schedules write it, or `null`. Fields that an older
-/// version of the job wrote are ignored, as they are for jobs with arguments.
+/// The arguments of a job without arguments: `{}`, as SQL and schedules write it, or `null`. Fields that an older
+/// version of the job has written are ignored, as for jobs with arguments.
 #[derive(Clone, Copy, Debug)]
 pub struct NoArguments;
 
@@ -117,7 +118,7 @@ impl<'de> Visitor<'de> for NoArguments {
     }
 }
 
-/// Runs a job of the long form.
+/// Decodes a job whose handler is an `impl Handle`, and runs it.
 pub fn handle<J: Handle>(
     ctx: JobContext,
     decode: fn(&JobContext) -> Result<J, JobError>,
@@ -125,7 +126,7 @@ pub fn handle<J: Handle>(
     Box::pin(async move { decode(&ctx)?.handle(ctx).await })
 }
 
-/// Decodes a job. Bound by `Job` and not by serde's traits: where those are missing, `impl Job` has said so.
+/// Decodes a job. The bound is `Job` and not serde's traits: if those are missing, the error of `impl Job` is enough.
 pub fn decode<J: Job>(ctx: &JobContext) -> Result<J, JobError> {
     ctx.decode()
 }

@@ -1,4 +1,4 @@
-//! What a running handler knows about its job.
+//! The context of a running job, which handlers receive.
 
 use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use chrono::{DateTime, Utc};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{FailureKind, JobError};
-use crate::job::JobId;
+use crate::job_id::JobId;
 use crate::lease::{ClaimedJob, Lease};
 use crate::outcome::{Finish, Keep, Retention, Transition};
 use crate::stop::Stop;
@@ -33,7 +33,7 @@ impl TypeKey {
     }
 }
 
-/// Takes a value that the worker was given with `WorkerBuilder::state` as a parameter of a job.
+/// As a parameter of a job: a clone of the value that `WorkerBuilder::state` gave to the worker.
 ///
 /// ```text
 /// #[job]
@@ -42,20 +42,20 @@ impl TypeKey {
 #[derive(Clone, Copy, Debug)]
 pub struct State<T>(pub T);
 
-/// The values handlers share, one per type.
+/// The values that all handlers share, one per type.
 #[derive(Clone, Default)]
-pub struct States(HashMap<TypeId, Given>);
+pub struct States(HashMap<TypeId, SharedValue>);
 
 #[derive(Clone)]
-struct Given {
+struct SharedValue {
     type_name: &'static str,
     value: Arc<dyn Any + Send + Sync>,
 }
 
 impl States {
-    /// Adds or replaces the value of its type.
+    /// Adds a value. Replaces an earlier value of the same type.
     pub fn insert<T: Send + Sync + 'static>(&mut self, value: T) {
-        self.0.insert(TypeId::of::<T>(), Given { type_name: type_name::<T>(), value: Arc::new(value) });
+        self.0.insert(TypeId::of::<T>(), SharedValue { type_name: type_name::<T>(), value: Arc::new(value) });
     }
 
     /// The value of this type.
@@ -63,7 +63,7 @@ impl States {
         self.0.get(&TypeId::of::<T>())?.value.downcast_ref()
     }
 
-    /// Whether a value of this type is there.
+    /// Whether there is a value of this type.
     pub fn contains(&self, key: TypeKey) -> bool {
         self.0.contains_key(&key.id)
     }
@@ -76,7 +76,7 @@ impl States {
     }
 }
 
-/// The job at hand. Cheap to clone; a handler takes it by value or by reference.
+/// The running job. It is cheap to clone. A handler takes it by value or by reference.
 #[derive(Clone)]
 pub struct JobContext(Arc<Inner>);
 
@@ -90,12 +90,12 @@ struct Inner {
     completed_in: AtomicBool,
     /// When the handler was called.
     started: OnceLock<Instant>,
-    /// That it takes unusually long was said.
+    /// It was logged that the attempt takes unusually long.
     long: AtomicBool,
 }
 
 impl JobContext {
-    /// The context of a claimed job. Workers make it; tests of handlers may too.
+    /// The context of a claimed job. Workers make one for each attempt. Tests of handlers may make one, too.
     pub fn new(job: ClaimedJob, token: CancellationToken, states: Arc<States>) -> Self {
         Self::with(job, Stop::by(token), states, Keep::For(Retention::default().completed), None)
     }
@@ -107,9 +107,9 @@ impl JobContext {
         Self::with(job, Stop::default(), states, Keep::For(Retention::default().completed), Some(now))
     }
 
-    /// Like [`new`](Self::new), for a kind whose completed jobs are kept otherwise.
-    pub(crate) fn keeping(job: ClaimedJob, states: Arc<States>, keep: Keep) -> Self {
-        Self::with(job, Stop::default(), states, keep, None)
+    /// Like [`new`](Self::new), with the time for which the completed job is kept, and the time that a test has set.
+    pub(crate) fn with_keep(job: ClaimedJob, states: Arc<States>, keep: Keep, now: Option<DateTime<Utc>>) -> Self {
+        Self::with(job, Stop::default(), states, keep, now)
     }
 
     fn with(job: ClaimedJob, stop: Stop, states: Arc<States>, keep: Keep, now: Option<DateTime<Utc>>) -> Self {
@@ -125,7 +125,7 @@ impl JobContext {
         }))
     }
 
-    /// The job's id, the same over all its attempts.
+    /// The job's id. It is the same in all attempts.
     pub fn id(&self) -> JobId {
         self.0.job.lease.job
     }
@@ -135,17 +135,17 @@ impl JobContext {
         &self.0.job.kind
     }
 
-    /// The queue it was taken from.
+    /// The job's queue.
     pub fn queue(&self) -> &str {
         &self.0.job.queue
     }
 
-    /// Which attempt this is, from 1. Snoozes and graceful shutdowns do not count.
+    /// The number of this attempt, from 1. Runs that ended with a snooze or a graceful stop are not counted.
     pub fn attempt(&self) -> u16 {
         self.0.job.attempt
     }
 
-    /// Attempts before the job is discarded.
+    /// After this many failed attempts the job is discarded.
     pub fn max_attempts(&self) -> u16 {
         self.0.job.max_attempts
     }
@@ -155,7 +155,7 @@ impl JobContext {
         self.0.job.enqueued_at
     }
 
-    /// When it was due.
+    /// When the job was due.
     pub fn run_at(&self) -> DateTime<Utc> {
         self.0.job.run_at
     }
@@ -170,15 +170,15 @@ impl JobContext {
         self.0.now.unwrap_or_else(Utc::now)
     }
 
-    /// A key for outside systems that ignore repetitions: the same over all attempts of this job, retries by operators
-    /// included, different for every other. Ids come again, in another database behind the same outside system, after a
-    /// restore or in a schema made anew; so the time of the enqueue, in microseconds, is part of it.
+    /// An idempotency key for other systems. It is the same in all attempts of this job, also after an operator's
+    /// retry, and different for every other job. The key contains the time of the enqueue in microseconds, because
+    /// another database, a restored one or a new schema may assign the same id again.
     pub fn idempotency_key(&self) -> String {
         format!("job-{}-{}", self.id(), self.enqueued_at().timestamp_micros())
     }
 
-    /// A number that grows with every lease of this job: an outside system that keeps the largest number seen and
-    /// refuses smaller ones is safe from attempts that lost their lease.
+    /// A number that grows with each lease of this job. If another system stores the largest number and refuses smaller
+    /// ones, an attempt that has lost its lease cannot write to it.
     pub fn fencing_token(&self) -> i32 {
         self.0.job.lease.number
     }
@@ -193,14 +193,14 @@ impl JobContext {
         self.0.stop.is_asked()
     }
 
-    /// The token behind [`cancelled`](Self::cancelled), to hand on.
+    /// The token of [`cancelled`](Self::cancelled), for other functions and tasks.
     pub fn cancellation_token(&self) -> CancellationToken {
         self.0.stop.token().clone()
     }
 
-    /// The handler is called now.
+    /// Records that the handler is called now.
     pub(crate) fn start(&self, now: Instant) {
-        // Only once: each lease has a context of its own.
+        // It is set only once, because each lease has its own context.
         let _ = self.0.started.set(now);
     }
 
@@ -209,8 +209,8 @@ impl JobContext {
         self.0.started.get().map(Instant::elapsed)
     }
 
-    /// Whether this is the first time that the attempt is called long.
-    pub(crate) fn call_long(&self) -> bool {
+    /// Marks the attempt as logged for its long time. Returns `true` at the first call.
+    pub(crate) fn mark_long(&self) -> bool {
         !self.0.long.swap(true, Ordering::Relaxed)
     }
 

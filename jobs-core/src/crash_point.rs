@@ -1,8 +1,8 @@
-//! Places at which a test has the process die without a word, as a power failure would have it. They are compiled out
-//! unless the feature `crash-points` is on, and then do nothing unless `JOBS_CRASH_AT` names one: `start`, or `start:3`
-//! for the third time somebody comes there.
+//! Crash points: places at which a test can make the process abort without any clean-up, as in a power failure. Without
+//! the feature `crash-points` they are empty. With it, the variable `JOBS_CRASH_AT` selects one: `start`, or `start:3`
+//! for the third time that the process reaches it.
 
-/// Ends the process here, if it was told to.
+/// Aborts the process here, if `JOBS_CRASH_AT` selects this point.
 #[cfg(feature = "crash-points")]
 pub fn crash_point(name: &str) {
     if is_due(name) {
@@ -10,7 +10,7 @@ pub fn crash_point(name: &str) {
     }
 }
 
-/// Ends the process within the next milliseconds, if it was told to: while what follows is under way, or just before or after.
+/// Aborts the process within 5 ms, if `JOBS_CRASH_AT` selects this point: before, during or after the next step.
 #[cfg(feature = "crash-points")]
 pub fn crash_soon(name: &str) {
     if is_due(name) {
@@ -35,12 +35,12 @@ fn is_due(name: &str) -> bool {
     planned == name && left.fetch_sub(1, Ordering::AcqRel) == 1
 }
 
-/// Nothing: the feature `crash-points` is off.
+/// Does nothing, because the feature `crash-points` is off.
 #[cfg(not(feature = "crash-points"))]
 #[inline(always)]
 pub const fn crash_point(_name: &str) {}
 
-/// Nothing: the feature `crash-points` is off.
+/// Does nothing, because the feature `crash-points` is off.
 #[cfg(not(feature = "crash-points"))]
 #[inline(always)]
 pub const fn crash_soon(_name: &str) {}

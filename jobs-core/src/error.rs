@@ -1,4 +1,7 @@
-//! What goes wrong in a handler ([`JobError`]), and how a failure is recorded ([`Failure`]).
+//! The error of a handler ([`JobError`]), and the failure that is stored for it ([`Failure`]).
+
+#[cfg(feature = "eyre")]
+mod eyre;
 
 use std::fmt;
 use std::time::Duration;
@@ -17,13 +20,13 @@ pub enum FailureKind {
     Error,
     /// The handler panicked.
     Panic,
-    /// The attempt took longer than its kind's `timeout`.
+    /// The attempt took longer than the `timeout` of its kind, or than the worker's if the kind has none.
     Timeout,
-    /// The stored arguments do not fit the kind's type.
+    /// The stored arguments cannot be decoded as the kind's type.
     Undecodable,
-    /// The worker process died with the job.
+    /// The worker died while it held the job.
     Crash,
-    /// The handler or an operator cancelled the job; the text is the reason.
+    /// The handler or an operator cancelled the job. The text is the reason.
     Cancelled,
 }
 
@@ -44,7 +47,7 @@ impl FailureKind {
         }
     }
 
-    /// The kind of this name; an unknown one (written by a newer version) reads as `Error`.
+    /// Returns the kind with this name. A newer version may have stored an unknown name: it is read as `Error`.
     pub fn parse(name: &str) -> Self {
         Self::ALL.into_iter().find(|kind| kind.as_str() == name).unwrap_or(Self::Error)
     }
@@ -56,7 +59,7 @@ impl fmt::Display for FailureKind {
     }
 }
 
-/// A failure as it is stored: bounded, and free of what databases refuse.
+/// A failure as it is stored. Its length is limited, and it contains no character that a database refuses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// How the attempt failed.
@@ -66,8 +69,8 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Replaces NUL, which neither PostgreSQL's text nor jsonb takes, and cuts what is too long: a failure that
-    /// cannot be stored would leave its job running for ever.
+    /// Replaces NUL, which PostgreSQL refuses in `text` and in `jsonb`, and cuts a message that is too long. If a
+    /// failure could not be stored, its job would stay `running` for ever.
     pub fn new(kind: FailureKind, message: &str) -> Self {
         let mut message = message.replace('\0', "\u{2400}");
         if message.len() > MAX_FAILURE_BYTES {
@@ -79,7 +82,7 @@ impl Failure {
     }
 }
 
-/// What a failed attempt asks for.
+/// What should follow a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Backoff,
@@ -87,16 +90,17 @@ enum Next {
     Never,
 }
 
-/// An error of a handler, with a word on what should follow. Any other error follows the job's backoff.
+/// An error of a handler that can also say what should follow: a retry after a given time, or no retry. Without that,
+/// and after any other error, the job waits for its backoff.
 ///
 /// ```
 /// use diesel_jobs_core::{JobError, ResultExt};
 /// use std::time::Duration;
 ///
 /// fn charge(answer: Result<(), std::io::Error>) -> Result<(), JobError> {
-///     // The card is gone: no further attempt will help.
+///     // The card was revoked. Another attempt would fail, too.
 ///     answer.fatal()?;
-///     // The bank asks us to come back.
+///     // The bank is closed. Try again in an hour.
 ///     Err(JobError::msg("bank closed").retry_in(Duration::from_secs(3600)))
 /// }
 /// # assert!(!charge(Ok(())).unwrap_err().is_fatal());
@@ -108,8 +112,8 @@ pub struct JobError {
 }
 
 impl JobError {
-    /// Wraps an error, to be retried after the job's backoff: any `std::error::Error`, an `anyhow::Error` or a
-    /// `Box<dyn Error + Send + Sync>`.
+    /// Wraps any `std::error::Error`, an `anyhow::Error` or a `Box<dyn Error + Send + Sync>`. The job is retried after
+    /// its backoff.
     pub fn new<M>(error: impl IntoJobError<M>) -> Self {
         error.into_job_error()
     }
@@ -119,7 +123,8 @@ impl JobError {
         Self::of_kind(FailureKind::Error, anyhow::Error::msg(message))
     }
 
-    /// Retries after `delay` instead of the job's backoff. Attempts still count.
+    /// Retries after `delay` instead of the job's backoff. The attempt is consumed, so a job without attempts left is
+    /// discarded.
     pub fn retry_in(mut self, delay: Duration) -> Self {
         self.next = Next::In(delay);
         self
@@ -131,19 +136,20 @@ impl JobError {
         self
     }
 
-    /// Whether the handler said what should follow: neither is guessed nor tried again at once what somebody decided.
+    /// Whether the handler has called [`retry_in`](Self::retry_in) or [`fatal`](Self::fatal). Then the same attempt
+    /// does not run again after a conflict.
     #[doc(hidden)]
-    pub fn has_a_word(&self) -> bool {
+    pub fn says_what_follows(&self) -> bool {
         self.next != Next::Backoff
     }
 
-    /// The error and what caused it, outermost first.
+    /// The error and its causes, outermost first.
     #[doc(hidden)]
     pub fn causes(&self) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
         self.source.chain()
     }
 
-    /// Adds what is known about it, before the error itself.
+    /// Adds a note, which is printed before the error itself.
     #[doc(hidden)]
     pub fn noted(self, note: impl fmt::Display + fmt::Debug + Send + Sync + 'static) -> Self {
         Self { source: self.source.context(note), ..self }
@@ -154,7 +160,7 @@ impl JobError {
         self.next == Next::Never
     }
 
-    /// The wait asked for, if any.
+    /// The time of [`retry_in`](Self::retry_in), if it was called.
     pub(crate) fn delay(&self) -> Option<Duration> {
         match self.next {
             Next::In(delay) => Some(delay),
@@ -164,6 +170,13 @@ impl JobError {
 
     pub(crate) fn of_kind(kind: FailureKind, source: anyhow::Error) -> Self {
         Self { source, kind, next: Next::Backoff }
+    }
+
+    /// The same error with another text. The causes become a part of the text.
+    pub(crate) fn reworded(self, reword: impl FnOnce(&mut String)) -> Self {
+        let mut text = format!("{:#}", self.source);
+        reword(&mut text);
+        Self { source: anyhow::Error::msg(text), ..self }
     }
 
     /// The failure as it is stored: the error and its causes on one line.
@@ -192,15 +205,17 @@ impl std::error::Error for JobError {
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The errors a handler may return. `M` is inferred: without it the impl for `Box<dyn Error + Send + Sync>` would overlap
-/// the other one, because `anyhow` might learn to convert from it.
+/// The errors that a handler may return. The compiler infers `M`. Without `M` the two implementations would overlap,
+/// because a later version of `anyhow` might convert from `Box<dyn Error + Send + Sync>`.
 #[diagnostic::on_unimplemented(
     message = "a job cannot fail with `{Self}`",
-    note = "an error is a `std::error::Error + Send + Sync + 'static`, `anyhow::Error`, `Box<dyn Error + Send + Sync>` or `JobError`"
+    note = "an error is a `std::error::Error + Send + Sync + 'static`, `anyhow::Error`, `Box<dyn Error + Send + Sync>`, `JobError`, or an \
+            `eyre::Report` (feature `eyre`)"
 )]
 pub trait IntoJobError<M> {
-    /// Brings the error to its common form. A `JobError` inside keeps what it says about the next attempt, except where
-    /// an `anyhow::Error` holds it and went into a box: `anyhow` hides its type there.
+    /// Converts the error. A `JobError` inside it keeps its [`retry_in`](JobError::retry_in) or
+    /// [`fatal`](JobError::fatal). There is one exception: an `anyhow::Error` that was converted to a box hides the
+    /// type.
     fn into_job_error(self) -> JobError;
 }
 
@@ -228,7 +243,7 @@ impl IntoJobError<Boxed> for BoxError {
     }
 }
 
-/// Says on a `Result` what should follow its error. `M` is inferred.
+/// Sets on a `Result` what should follow its error. The compiler infers `M`.
 pub trait ResultExt<T, M> {
     /// See [`JobError::fatal`].
     fn fatal(self) -> Result<T, JobError>;
@@ -246,8 +261,8 @@ impl<T, E: IntoJobError<M>, M> ResultExt<T, M> for Result<T, E> {
     }
 }
 
-/// `Debug` as `Display`: a `main` that returns a `Result` prints its error by `Debug`, and what these errors say is meant
-/// for whoever reads it there.
+/// Implements `Debug` like `Display`. A `main` that returns a `Result` prints its error with `Debug`, and the texts of
+/// these errors are written for the reader of that output.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! debug_as_display {
@@ -260,7 +275,8 @@ macro_rules! debug_as_display {
     )+};
 }
 
-/// Nothing drives futures that wait for time, sockets or threads. Without this check the first of them panics.
+/// No Tokio runtime is running. Without this check, the first future that waits for a timer, a socket or a thread would
+/// panic.
 #[derive(thiserror::Error)]
 #[error(
     "no tokio runtime is running here, and the worker and its database connections need one: write `#[tokio::main]` above \

@@ -1,10 +1,10 @@
-//! Flags of stored jobs and schedules: the features of a later version that a row uses, a bit each.
+//! Flags of stored jobs and schedules: one bit for each feature of a later version that a row uses.
 //!
-//! Programs of two versions work on one database while a new one is deployed. A row with a flag that a program does not know
-//! has columns or rules that it does not know either: it neither claims nor moves nor deletes such a row, and leaves it to
-//! the newer program.
+//! During a deployment, programs of two versions use the same database. A row with an unknown flag may use columns or
+//! rules that this program does not know. So this program does not claim, move or delete such a row. The newer program
+//! does.
 
-/// The flags that this version knows: none yet.
+/// The flags that this version knows. There are none yet.
 pub const KNOWN: i32 = 0;
 
 /// Whether this version knows all of these flags.

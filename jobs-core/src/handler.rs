@@ -1,4 +1,4 @@
-//! Handlers without their types: what a registration holds and what the executor calls.
+//! Registrations of handlers, with the types of jobs erased. The executor calls handlers through them.
 
 use std::any::Any;
 use std::fmt;
@@ -12,19 +12,19 @@ use crate::job_options::JobOptions;
 use crate::outcome::Handled;
 use crate::schedule::ScheduleSpec;
 
-/// A database connection whose type only the storage and the handler know.
+/// A database connection with its type erased. The storage and the handler know the type.
 pub type AnyConnection<'c> = &'c mut (dyn Any + Send);
 
-/// A handler of any shape. Plain function pointers: registrations are constants.
+/// A handler, as a function pointer, because registrations are constants.
 #[derive(Clone, Copy)]
 pub enum Handler {
     /// An `async fn`, run on the runtime.
     Async(fn(JobContext) -> BoxFuture<'static, Handled>),
     /// A plain `fn`, run on the blocking pool.
     Blocking(fn(JobContext) -> Handled),
-    /// An `async fn` that asks for the connection: runs inside the transaction that finishes the job.
+    /// An `async fn` that takes the connection. It runs inside the transaction that finishes the job.
     AsyncTransactional(for<'c> fn(AnyConnection<'c>, JobContext) -> BoxFuture<'c, Handled>),
-    /// A plain `fn` that asks for the connection.
+    /// A plain `fn` that takes the connection. It runs inside the transaction that finishes the job.
     BlockingTransactional(fn(AnyConnection<'_>, JobContext) -> Handled),
 }
 
@@ -39,8 +39,8 @@ impl fmt::Debug for Handler {
     }
 }
 
-/// The long form of a job: a struct with `#[derive(Job)]` and this. Jobs that block or want the transaction's connection say so in
-/// `#[job(..)]`, and have [`HandleBlocking`], [`HandleIn`] or [`HandleBlockingIn`] instead.
+/// The handler of a type with `#[derive(Job)]`. A type with the options `blocking` or `connection` in `#[job(..)]`
+/// implements [`HandleBlocking`], [`HandleIn`] or [`HandleBlockingIn`] instead.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no handler",
     label = "needs `impl Handle for {Self}`",
@@ -51,7 +51,7 @@ pub trait Handle: Job {
     fn handle(self, ctx: JobContext) -> impl Future<Output = Handled> + Send;
 }
 
-/// A job with `#[job(blocking = true)]`: its handler is a plain function, which may block its thread.
+/// The handler of a type with `#[job(blocking = true)]`: a plain function, which may block its thread.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no handler that may block",
     label = "needs `impl HandleBlocking for {Self}`",
@@ -62,7 +62,7 @@ pub trait HandleBlocking: Job {
     fn handle(self, ctx: JobContext) -> Handled;
 }
 
-/// A job with `#[job(connection = C)]`: its handler runs inside the transaction that finishes the job.
+/// The handler of a type with `#[job(connection = C)]`. It runs inside the transaction that finishes the job.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no handler that takes a `{C}`",
     label = "needs `impl HandleIn<{C}> for {Self}`",
@@ -73,7 +73,8 @@ pub trait HandleIn<C>: Job {
     fn handle(self, conn: &mut C, ctx: JobContext) -> impl Future<Output = Handled> + Send;
 }
 
-/// A job with `#[job(blocking = true, connection = C)]`: both.
+/// The handler of a type with `#[job(blocking = true, connection = C)]`: a plain function, which may block its thread
+/// and runs inside the transaction that finishes the job.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no handler that takes a `{C}` and may block",
     label = "needs `impl HandleBlockingIn<{C}> for {Self}`",
@@ -84,28 +85,28 @@ pub trait HandleBlockingIn<C>: Job {
     fn handle(self, conn: &mut C, ctx: JobContext) -> Handled;
 }
 
-/// Everything a worker knows about a kind of job. Made by the macros.
+/// What a worker knows about a kind of job. The macros generate it.
 #[derive(Clone, Copy, Debug)]
 pub struct Registration {
     /// The kind.
     pub kind: &'static str,
     /// The path of the type.
     pub type_name: &'static str,
-    /// Where it was written, `file:line`.
+    /// Its place in the source code, `file:line`.
     pub location: &'static str,
     /// The kind's defaults.
     pub options: JobOptions,
-    /// What runs it.
+    /// The handler.
     pub handler: Handler,
-    /// When it runs by itself, if it does.
+    /// The schedule, if the kind has one.
     pub schedule: Option<ScheduleSpec>,
-    /// The `State<T>`s it takes.
+    /// The types of the handler's `State<T>` parameters.
     pub states: &'static [fn() -> TypeKey],
-    /// The connection it asks for, if it is transactional.
+    /// The type of the connection that a transactional handler takes.
     pub connection: Option<fn() -> TypeKey>,
 }
 
-/// A job type that knows its registration. Implemented by the macros.
+/// A job type with a registration. The macros implement it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no handler",
     note = "`#[job]` on a function and `#[derive(Job)]` with `impl Handle` (or `HandleBlocking`, `HandleIn`, `HandleBlockingIn`) make one"

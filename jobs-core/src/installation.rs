@@ -1,8 +1,8 @@
 //! What is stored about the database as a whole: the environment it belongs to, and whether it is frozen.
 //!
-//! Both travel with a dump or a copy of the file, which is what they are for. A copy cannot be told from its original by the
-//! database itself: a clone from a template, an upgrade, a promoted replica and a restore all change or keep an identifier as they
-//! like, and all of them are legitimate. So the operator names the environment once, and the name is what is compared.
+//! A dump and a copy of the file contain both. That is their purpose: workers must not run the jobs of a copy. An
+//! automatic identifier cannot distinguish a copy from its original. Clones, upgrades, failovers and restores may
+//! change or keep it, and they are legitimate. So the operator names the environment, and workers compare the name.
 
 use std::fmt;
 
@@ -17,22 +17,22 @@ const LONGEST: usize = 500;
 /// What holds for all workers of a database.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Installation {
-    /// The environment that it belongs to. `None`: nobody has named one, and any worker may serve it.
+    /// The environment that the database belongs to. `None` if it has no name; then any worker may serve it.
     pub environment: Option<String>,
-    /// Set while no worker may claim anything.
+    /// The freeze, while the database is frozen.
     pub frozen: Option<Freeze>,
     /// Whether the server is a standby, which takes no writes.
     pub standby: bool,
 }
 
-/// Since when, by whom and why nothing is claimed.
+/// A freeze: since when, by whom and why no job is claimed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Freeze {
     /// Since when.
     pub at: DateTime<Utc>,
-    /// Who did it.
+    /// Who froze the database.
     pub by: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
@@ -44,30 +44,30 @@ impl fmt::Display for Freeze {
 }
 
 impl Installation {
-    /// Whether a worker of this environment may serve it. Where the database has a name the worker must give the same: a copy of
-    /// production is most dangerous to those who never thought of a name. Where it has none any worker may, so that
-    /// programs can be given their name before the database is.
+    /// Fails unless a worker of this environment may serve the database. If the database has a name, the worker must
+    /// have the same name. A worker without a name is refused, too, because it may run on a copy of production. If the
+    /// database has no name, any worker may serve it, so that the workers can be named before the database.
     pub fn admit(&self, worker: Option<&str>) -> Result<(), StorageError> {
         let Some(environment) = self.environment.as_deref() else { return Ok(()) };
         let problem = match worker {
             Some(worker) if worker == environment => return Ok(()),
             Some(worker) => format!(
                 "this database belongs to the environment `{environment}`, and this worker to `{worker}`: it has claimed nothing. \
-                 If the database is the wrong one, mend DATABASE_URL. If it is a copy that shall belong to `{worker}`, run \
-                 `worker environment set {worker} --cancel-jobs`, which ends the jobs that came with it (`--keep-jobs` runs them here)"
+                 If the database is the wrong one, correct DATABASE_URL. If it is a copy that should belong to `{worker}`, run \
+                 `worker environment set {worker} --cancel-jobs`, which cancels the jobs in the copy (`--keep-jobs` runs them here)"
             ),
             None => format!(
                 "this database belongs to the environment `{environment}`, and this worker names none: it has claimed nothing. If it \
-                 is a worker of `{environment}`, say so: JOBS_ENVIRONMENT={environment} (or `--environment`, or `.environment(..)`). If \
-                 the database is a copy, give the worker a name of its own, `staging` say, and run \
-                 `worker environment set staging --cancel-jobs`, which ends the jobs that came with it"
+                 is a worker of `{environment}`, set JOBS_ENVIRONMENT={environment} (or `--environment`, or `.environment(..)`). If \
+                 the database is a copy, give the worker another name, for example `staging`, and run \
+                 `worker environment set staging --cancel-jobs`, which cancels the jobs in the copy"
             ),
         };
         Err(StorageError::Environment(problem))
     }
 }
 
-/// Whether text can be stored as a name or a reason, and read in one line.
+/// Fails unless the text can be stored as a name or a reason: one line, not empty, of limited length.
 pub fn check_words(what: &str, text: &str) -> Result<(), String> {
     if text.trim().is_empty() {
         return Err(format!("{what} must not be empty"));

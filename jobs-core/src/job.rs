@@ -1,41 +1,18 @@
-//! A job before it is stored: its kind, its arguments and the defaults of its kind.
+//! The trait of job types: the kind, the arguments and the defaults of the kind.
 
-use std::fmt;
 use std::time::Duration;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
+use crate::instant::IntoInstant;
 use crate::job_options::JobOptions;
 use crate::new_job::{IntoNewJob, InvalidJob, JobBuilder, NewJob};
 
-/// Identifies a job for life, through every state and retry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct JobId(pub i64);
-
-impl fmt::Display for JobId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl From<i64> for JobId {
-    fn from(id: i64) -> Self {
-        Self(id)
-    }
-}
-
-impl From<JobId> for i64 {
-    fn from(id: JobId) -> Self {
-        id.0
-    }
-}
-
 /// The typed arguments of one kind of job.
 ///
-/// `#[job]` on a function and `#[derive(Job)]` on a struct implement it. The provided methods start a builder
-/// that overrides the kind's defaults for one job:
+/// `#[job]` on a function and `#[derive(Job)]` on a type implement it. The provided methods return a builder that
+/// overrides the kind's defaults for one job:
 ///
 /// ```
 /// # use diesel_jobs_core::{IntoNewJob, Job, JobOptions};
@@ -53,13 +30,14 @@ impl From<JobId> for i64 {
 /// # Ok::<_, diesel_jobs_core::InvalidJob>(())
 /// ```
 pub trait Job: Serialize + DeserializeOwned + Send + 'static {
-    /// The name stored with every job of this kind. Changing it orphans the jobs already stored.
+    /// The name that is stored with every job of this kind. If you change it, no worker of the new program runs the
+    /// jobs that are stored already.
     const KIND: &'static str;
 
-    /// What holds for jobs of this kind unless a single job says otherwise.
+    /// The options of jobs of this kind. A single job may override some of them.
     const OPTIONS: JobOptions = JobOptions::new();
 
-    /// Runs the job no sooner than `delay` from now, by the database's clock. Default: at once.
+    /// Makes the job due after `delay`, by the database's clock. Default: at once.
     fn delay(self, delay: Duration) -> JobBuilder
     where
         Self: Sized,
@@ -67,15 +45,16 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
         JobBuilder::new(self).delay(delay)
     }
 
-    /// Runs the job no sooner than `at`. A time in the past means at once.
-    fn run_at(self, at: chrono::DateTime<chrono::Utc>) -> JobBuilder
+    /// Makes the job due at `at`. A time in the past means at once.
+    fn run_at(self, at: impl IntoInstant) -> JobBuilder
     where
         Self: Sized,
     {
         JobBuilder::new(self).run_at(at)
     }
 
-    /// Higher runs first; jobs of equal priority run in the order of `run_at`. Default: the kind's, else 0.
+    /// Sets the priority. Jobs with a higher priority run first. Jobs of equal priority run in the order of `run_at`.
+    /// Default: the kind's, else 0.
     fn priority(self, priority: i16) -> JobBuilder
     where
         Self: Sized,
@@ -83,7 +62,7 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
         JobBuilder::new(self).priority(priority)
     }
 
-    /// Puts the job into another queue than its kind's.
+    /// Sets the queue. Default: the kind's, else `default`.
     fn queue(self, queue: impl Into<String>) -> JobBuilder
     where
         Self: Sized,
@@ -91,7 +70,7 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
         JobBuilder::new(self).queue(queue)
     }
 
-    /// How often the job may be attempted, the first attempt included. Default: the kind's, else 25.
+    /// Sets how many attempts the job has, including the first. Default: the kind's, else 25.
     fn max_attempts(self, max_attempts: u16) -> JobBuilder
     where
         Self: Sized,
@@ -99,7 +78,7 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
         JobBuilder::new(self).max_attempts(max_attempts)
     }
 
-    /// Labels for people and their queries; the worker does not read them. Default: none.
+    /// Sets labels for your own queries. The worker does not read them. Default: none.
     fn tags<T: Into<String>>(self, tags: impl IntoIterator<Item = T>) -> JobBuilder
     where
         Self: Sized,
@@ -125,4 +104,9 @@ impl JobBuilder {
     pub fn new<J: Job>(job: J) -> Self {
         Self::of(J::KIND, J::OPTIONS, &job)
     }
+}
+/// A job with the defaults of its kind and no arguments. The statement that enqueues it provides them.
+#[doc(hidden)]
+pub fn without_arguments<J: Job>() -> JobBuilder {
+    JobBuilder::of(J::KIND, J::OPTIONS, &serde_json::Map::new())
 }

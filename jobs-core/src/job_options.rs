@@ -1,10 +1,10 @@
-//! What holds for all jobs of a kind.
+//! The options of a kind.
 
 use std::time::Duration;
 
 use crate::retry::Backoff;
 
-/// What holds for all jobs of a kind unless a single job overrides it.
+/// The options of all jobs of a kind. A single job may override some of them.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct JobOptions {
@@ -12,14 +12,16 @@ pub struct JobOptions {
     pub queue: &'static str,
     /// Higher runs first. Default: 0.
     pub priority: i16,
-    /// Attempts before the job is discarded, the first included. Default: 25.
+    /// How many attempts a job has, including the first. Default: 25.
     pub max_attempts: u16,
-    /// How long one attempt may take. Default: unlimited.
+    /// The time limit of one attempt. Default: the worker's `timeout`, or unlimited.
     pub timeout: Option<Duration>,
     /// How long a failed job waits. Default: exponential with full jitter.
     pub backoff: Backoff,
     /// How long completed jobs are kept. Default: the worker's, 24 hours.
     pub retain: Retain,
+    /// The arguments whose values appear in no log, error or page. Default: none.
+    pub secrets: &'static [&'static str],
 }
 
 impl JobOptions {
@@ -32,6 +34,7 @@ impl JobOptions {
             timeout: None,
             backoff: Backoff::DEFAULT,
             retain: Retain::Default,
+            secrets: &[],
         }
     }
 
@@ -47,13 +50,13 @@ impl JobOptions {
         self
     }
 
-    /// Sets how many attempts a job has, the first included.
+    /// Sets how many attempts a job has, including the first.
     pub const fn max_attempts(mut self, max_attempts: u16) -> Self {
         self.max_attempts = max_attempts;
         self
     }
 
-    /// Sets how long one attempt may take.
+    /// Sets the time limit of one attempt.
     pub const fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
@@ -70,6 +73,12 @@ impl JobOptions {
         self.retain = retain;
         self
     }
+
+    /// Names the arguments whose values appear in no log, error or page.
+    pub const fn secrets(mut self, secrets: &'static [&'static str]) -> Self {
+        self.secrets = secrets;
+        self
+    }
 }
 
 impl Default for JobOptions {
@@ -78,18 +87,18 @@ impl Default for JobOptions {
     }
 }
 
-/// How long a *completed* job of a kind stays readable. Cancelled and discarded jobs are always kept for the
-/// worker's retention, because somebody may have to look at them.
+/// How long a *completed* job of a kind stays readable. Cancelled and discarded jobs are always kept for the worker's
+/// retention, so that an operator can examine them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Retain {
-    /// As long as the worker's settings say: 24 hours unless configured.
+    /// The worker's retention of completed jobs, 24 hours by default.
     #[default]
     Default,
-    /// Not at all: the row is gone with the completion.
+    /// Not at all: the row is deleted at the completion.
     None,
     /// For this long after the completion.
     For(Duration),
-    /// Until somebody deletes it.
+    /// Until an operator deletes it.
     Forever,
 }

@@ -1,4 +1,4 @@
-//! The right to work on a job, and what a worker gets with it.
+//! The lease, which is a worker's right to a running job, and the job that a claim returns with it.
 
 use std::fmt;
 
@@ -6,15 +6,16 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::job::JobId;
+use crate::job_id::JobId;
 
-/// One start of one worker process. A process that loses its registration goes on under a new id.
+/// The id of a worker. Each start of a process has a new one. A process that was declared dead continues under a new
+/// id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct WorkerId(pub Uuid);
 
 impl WorkerId {
-    /// A new id; ids made later sort later.
+    /// Makes a new id. Later ids sort after earlier ones.
     pub fn generate() -> Self {
         Self(Uuid::now_v7())
     }
@@ -26,17 +27,17 @@ impl fmt::Display for WorkerId {
     }
 }
 
-/// The right to finish one attempt. Every write that moves a job out of `running` names it and must find it.
+/// A worker's right to finish one attempt. Every finish names the lease, and changes nothing if the lease is lost.
 ///
-/// `number` grows with each lease ever granted on the job and never falls, also where the attempt is given back
-/// (snooze, graceful shutdown); so two leases of a job are never equal, even of the same worker at the same attempt.
+/// Each claim of the job increases `number`, and nothing decreases it. A snooze or a release decreases only the
+/// attempt. So two leases of a job are never equal, even of the same worker at the same attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Lease {
     /// The job.
     pub job: JobId,
-    /// The fencing token: larger than that of every earlier lease of this job.
+    /// The fencing token. It is larger than that of every earlier lease of this job.
     pub number: i32,
-    /// Who holds it.
+    /// The worker that holds it.
     pub worker: WorkerId,
 }
 
@@ -46,22 +47,22 @@ impl fmt::Display for Lease {
     }
 }
 
-/// A job as a claim hands it out.
+/// A job as a claim returns it.
 #[derive(Clone)]
 pub struct ClaimedJob {
-    /// The right to finish it.
+    /// The lease under which the attempt runs.
     pub lease: Lease,
-    /// The kind, which finds the handler.
+    /// The kind. It selects the handler.
     pub kind: String,
-    /// The queue it was taken from.
+    /// The queue.
     pub queue: String,
     /// Its priority.
     pub priority: i16,
     /// The arguments, as the bytes of their JSON text.
     pub args: Vec<u8>,
-    /// Which attempt this is, from 1; counted at the claim.
+    /// The number of this attempt, from 1. The claim has counted it.
     pub attempt: u16,
-    /// Attempts before it is discarded.
+    /// How many attempts the job has.
     pub max_attempts: u16,
     /// When it was due.
     pub run_at: DateTime<Utc>,
@@ -72,7 +73,7 @@ pub struct ClaimedJob {
 }
 
 impl fmt::Debug for ClaimedJob {
-    // Arguments may hold personal data or secrets: they never appear in debug output.
+    // Arguments may contain personal data or secrets, so they are left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClaimedJob")
             .field("lease", &self.lease)

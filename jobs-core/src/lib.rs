@@ -1,15 +1,19 @@
-//! The heart of `diesel-jobs`: the nouns, the port to a database, and the worker that runs between them. It knows no
-//! database. Depend on the crate `diesel-jobs`, which re-exports what applications need.
+//! The core of `diesel-jobs`: the plain types (job, lease, outcome, ..), the storage interface and the worker. It
+//! contains no database code. Depend on the crate `diesel-jobs`, which re-exports what applications need.
 
 mod argument;
+mod argument_traits;
 mod context;
 mod crash_point;
 mod cron_problem;
+mod decision;
 mod error;
 pub mod flags;
 mod handler;
 pub mod installation;
+mod instant;
 mod job;
+mod job_id;
 mod job_options;
 mod lease;
 mod maintenance;
@@ -17,11 +21,14 @@ mod missing_state;
 mod nearest;
 mod new_job;
 mod outcome;
+mod output;
 mod panics;
 mod record;
 mod registry;
 mod retry;
+mod returned;
 mod schedule;
+pub mod secrets;
 mod state;
 mod stop;
 pub mod storage;
@@ -34,6 +41,7 @@ mod testing;
 pub mod testing;
 mod undecodable;
 mod unknown_queue;
+mod wait;
 mod worker;
 
 pub use context::{JobContext, State, States, TypeKey};
@@ -42,24 +50,30 @@ pub use handler::{
     AnyConnection, Handle, HandleBlocking, HandleBlockingIn, HandleIn, Handler, Registered, Registration,
 };
 pub use installation::{Freeze, Installation};
-pub use job::{Job, JobId};
+pub use instant::IntoInstant;
+pub use job::{Job, without_arguments};
+pub use job_id::JobId;
 pub use job_options::{JobOptions, Retain};
 pub use lease::{ClaimedJob, Lease, WorkerId};
 pub use new_job::{IntoNewJob, InvalidJob, JobBuilder, MAX_ARGS_BYTES, NewJob, RunAt};
-pub use outcome::{Attempt, Finish, Handled, IntoHandled, Keep, Outcome, Retention, Transition, decide};
-pub use record::{AttemptError, DeadLetter, DeadLetters, JobRecord, KindStats, WorkerRecord};
+pub use outcome::{Attempt, Finish, Handled, Keep, Outcome, Retention, Transition, decide};
+pub use output::{MAX_OUTPUT_BYTES, Output};
+pub use record::{AttemptError, DeadLetter, DeadLetters, JobEnd, JobRecord, KindStats, WorkerRecord};
 pub use registry::{Registry, RegistryError};
 pub use retry::Backoff;
+pub use returned::{IntoHandled, JobOutput, ReadAs, ReturnsOutput};
 pub use schedule::{CatchUp, Due, InvalidSchedule, MISSED_AFTER, Schedule, ScheduleSpec};
 pub use state::{JobState, UnknownState};
 pub use storage_error::StorageError;
 pub use testing::TestContext;
 pub use unknown_queue::UnknownQueue;
-pub use worker::{Worker, WorkerBuilder, WorkerError, WorkerHandle, WorkerStats};
+pub use wait::{WaitError, wait};
+pub use worker::{UntilEmpty, Worker, WorkerBuilder, WorkerError, WorkerHandle, WorkerStats};
 
 #[doc(hidden)]
 pub mod __private {
     pub use crate::argument::{Argument, NoArguments, decode, handle};
+    pub use crate::argument_traits::{CloneArgument, DebugArgument, PartialEqArgument, Redacted};
     pub use crate::crash_point::{crash_point, crash_soon};
     pub use futures_util::future::BoxFuture;
     pub use inventory;

@@ -1,6 +1,6 @@
-//! What is said about a state that a worker lacks: what it was given, and what was probably meant.
+//! The error text for a state that a worker does not have: the states that it has, and the probable correction.
 
-/// What was given, and what to write.
+/// Returns the states that the worker has, and the advice.
 pub(crate) fn explain(taken: &str, given: &[&'static str]) -> (String, String) {
     let near = given.iter().find_map(|given| near_miss(taken, given));
     let advice = near.unwrap_or_else(|| {
@@ -16,7 +16,8 @@ pub(crate) fn explain(taken: &str, given: &[&'static str]) -> (String, String) {
     (given, advice)
 }
 
-/// The same type behind a pointer or a reference, or another one of the same name.
+/// Returns advice if the two are the same type apart from a pointer or a reference, or different types with the same
+/// name.
 fn near_miss(taken: &str, given: &str) -> Option<String> {
     if wraps(given, taken) {
         return Some(format!("take State<{}> instead, or give the {} itself", short(given), short(taken)));
@@ -33,7 +34,7 @@ fn wraps(outer: &str, inner: &str) -> bool {
     inside == Some(inner) || outer.strip_prefix("&mut ").or_else(|| outer.strip_prefix('&')) == Some(inner)
 }
 
-/// The name without the modules it stands in.
+/// Returns the name without its module path.
 fn short(name: &str) -> String {
     let mut short = String::new();
     for part in name.split_inclusive(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')) {

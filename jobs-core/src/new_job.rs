@@ -1,4 +1,4 @@
-//! A job ready to be stored, and the builder that makes one out of typed arguments.
+//! A job that can be stored, and the builder that makes one from typed arguments.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -6,36 +6,37 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
+use crate::instant::IntoInstant;
 use crate::job_options::JobOptions;
 
 /// The largest encoded arguments accepted, in bytes: 256 KiB.
 pub const MAX_ARGS_BYTES: usize = 256 * 1024;
 /// The longest kind, queue or tag accepted, in bytes.
 const MAX_NAME_BYTES: usize = 200;
-/// The most tags one job may carry.
+/// The largest number of tags of one job.
 const MAX_TAGS: usize = 32;
-/// The farthest a job may be scheduled ahead: a hundred years.
+/// The longest time from now until a job is due: a hundred years.
 const MAX_DELAY: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
 
 /// When a job may start, by the database's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunAt {
-    /// As soon as the enqueueing transaction commits.
+    /// As soon as the transaction that enqueues it has committed.
     Now,
-    /// This long after the enqueue.
+    /// This time after the enqueue.
     After(Duration),
-    /// At this instant; if it has passed, at once.
+    /// At this time. A time in the past means at once.
     At(DateTime<Utc>),
-    /// As if it had been enqueued before this instant, also if that has passed. For the jobs of ticks: their `run_at` is the
-    /// tick's time, however late the tick is processed. Claims look there only after a rescan.
+    /// Stores this time as `run_at`, even if it has passed. The jobs of ticks use it: their `run_at` is the time of the
+    /// tick, however late the tick is processed. Claims may find such a job only after a rescan.
     Exactly(DateTime<Utc>),
 }
 
-/// One job, encoded and checked, as a storage takes it.
+/// One job with encoded arguments, as a storage inserts it.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NewJob {
-    /// The kind, which finds the handler.
+    /// The kind. It selects the handler.
     pub kind: Cow<'static, str>,
     /// The queue.
     pub queue: Cow<'static, str>,
@@ -43,11 +44,11 @@ pub struct NewJob {
     pub priority: i16,
     /// When it may start.
     pub run_at: RunAt,
-    /// Attempts before it is discarded; at least 1.
+    /// How many attempts the job has, at least 1.
     pub max_attempts: u16,
     /// The arguments as JSON text.
     pub args: String,
-    /// Labels for people.
+    /// Labels for queries of the application.
     pub tags: Vec<String>,
 }
 
@@ -64,7 +65,7 @@ pub enum Column<'a> {
 }
 
 impl std::fmt::Debug for NewJob {
-    // Arguments may hold personal data or secrets: they never appear in debug output.
+    // Arguments may contain personal data or secrets, so only their size is printed.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("NewJob")
             .field("kind", &self.kind)
@@ -78,16 +79,16 @@ impl std::fmt::Debug for NewJob {
     }
 }
 
-/// Why a job was refused before anything was sent to the database. The user's transaction is untouched.
+/// Why a job was refused before anything was sent to the database. The caller's transaction is unchanged.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidJob {
-    /// The arguments have no JSON form.
+    /// The arguments cannot be encoded as JSON.
     #[error("job `{kind}`: its arguments cannot be written as JSON: {source}")]
     Encode {
         /// The kind of the job.
         kind: String,
-        /// What serde objected to.
+        /// The error of serde.
         source: serde_json::Error,
     },
     /// The encoded arguments are too large.
@@ -112,7 +113,7 @@ pub enum InvalidJob {
         /// What is wrong with it.
         problem: &'static str,
     },
-    /// `max_attempts` of 0 would never run.
+    /// `max_attempts` is 0 or too large. A job with 0 attempts would never run.
     #[error("job `{kind}`: max_attempts must be from 1 to {}, not {given}", i16::MAX)]
     MaxAttempts {
         /// The kind of the job.
@@ -128,7 +129,7 @@ pub enum InvalidJob {
         /// How many were given.
         given: usize,
     },
-    /// The start lies too far ahead.
+    /// The job would be due too far in the future.
     #[error("job `{kind}`: it would start more than a hundred years from now")]
     TooFarAhead {
         /// The kind of the job.
@@ -142,7 +143,7 @@ impl NewJob {
     /// How many [`columns`](Self::columns) there are.
     pub const COLUMNS: usize = 5;
 
-    /// A job from its raw parts, for callers that have no Rust type for it; `args` must be JSON text.
+    /// A job with this kind and these arguments, for callers without a Rust type for it. `args` must be JSON text.
     pub fn raw(kind: impl Into<Cow<'static, str>>, args: impl Into<String>) -> Self {
         Self {
             kind: kind.into(),
@@ -155,8 +156,8 @@ impl NewJob {
         }
     }
 
-    /// What is stored of the job besides its arguments and its time: the columns and their values, in a fixed order. A
-    /// new option of a job is added here, and every storage that inserts value by value stores it.
+    /// The stored columns and their values, in a fixed order, without the arguments and the time. To add an option of a
+    /// job, add its column here. SQLite inserts all of these columns and needs no further code.
     pub fn columns(&self) -> [(&'static str, Column<'_>); Self::COLUMNS] {
         [
             ("kind", Column::Text(&self.kind)),
@@ -167,12 +168,12 @@ impl NewJob {
         ]
     }
 
-    /// Whether the jobs differ in their arguments at most.
+    /// Whether the jobs are equal in everything except their arguments.
     pub fn is_like(&self, other: &Self) -> bool {
         self.run_at == other.run_at && self.columns() == other.columns()
     }
 
-    /// Refuses what no storage could keep, so that no statement fails inside the user's transaction.
+    /// Refuses what no storage could store, so that no statement fails inside the caller's transaction.
     pub fn validate(&self) -> Result<(), InvalidJob> {
         let kind = || self.kind.to_string();
         check_name(&self.kind, "kind", &self.kind)?;
@@ -207,7 +208,7 @@ fn check_name(kind: &str, what: &'static str, value: &str) -> Result<(), Invalid
     } else if value.len() > MAX_NAME_BYTES {
         "is longer than 200 bytes"
     } else if value.contains('\0') {
-        "holds a NUL character, which no database stores"
+        "contains a NUL character, which databases do not store"
     } else {
         return Ok(());
     };
@@ -216,7 +217,7 @@ fn check_name(kind: &str, what: &'static str, value: &str) -> Result<(), Invalid
     Err(InvalidJob::Name { kind: kind.escape_debug().to_string(), what, value, problem })
 }
 
-/// Whatever can be enqueued: a job value, a [`JobBuilder`], or a [`NewJob`].
+/// A value that can be enqueued: a job value, a [`JobBuilder`] or a [`NewJob`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a job and cannot be enqueued",
     label = "not a job",
@@ -235,7 +236,7 @@ impl IntoNewJob for NewJob {
 
 /// One job with some of its kind's defaults overridden. Made by the methods of [`Job`](crate::Job).
 ///
-/// It does not name the job's type any more, so that jobs of several kinds fit into one `Vec` for `enqueue_all`:
+/// Its type does not contain the job's type. So jobs of several kinds fit into one `Vec` for `enqueue_all`:
 /// `vec![SendWelcome { user_id: 1 }.into(), Reindex.priority(-5)]`.
 #[derive(Debug)]
 #[must_use = "a job does nothing until it is enqueued"]
@@ -269,8 +270,8 @@ impl JobBuilder {
     }
 
     /// See [`Job::run_at`](crate::Job::run_at).
-    pub fn run_at(mut self, at: DateTime<Utc>) -> Self {
-        self.job.run_at = RunAt::At(at);
+    pub fn run_at(mut self, at: impl IntoInstant) -> Self {
+        self.job.run_at = RunAt::At(at.into_instant());
         self
     }
 

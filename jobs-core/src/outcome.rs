@@ -1,77 +1,42 @@
-//! What a handler may answer, how an attempt may end, and the pure decision what becomes of the job.
+//! What a handler may return, how an attempt may end, and the pure function that decides on the job's transition.
 
 use std::time::Duration;
 
-use crate::error::{Failure, FailureKind, IntoJobError, JobError};
+use crate::error::{Failure, FailureKind, JobError};
 use crate::job_options::{JobOptions, Retain};
 use crate::lease::Lease;
+use crate::output::Output;
 use crate::retry;
 
-/// What a handler answers when nothing failed.
+/// What a handler returns if it did not fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// Done.
+    /// The job is completed.
     Complete,
-    /// Not yet: run again after this long. Consumes no attempt.
+    /// The job is completed, with an output. Handlers that return `Result<T, E>` get it from their `T`.
+    CompleteWith(Output),
+    /// The job runs again after this time. No attempt is consumed.
     Snooze(Duration),
-    /// Not any more: end as `cancelled` with this reason.
+    /// The job is no longer needed. It ends as `cancelled` with this reason.
     Cancel(String),
 }
 
-/// What every handler comes down to.
+/// The common form of what handlers return.
 pub type Handled = Result<Outcome, JobError>;
-
-/// The return types a handler may have. `M` is inferred; see [`IntoJobError`](crate::error::IntoJobError).
-#[diagnostic::on_unimplemented(
-    message = "a job cannot return `{Self}`",
-    label = "not a job's return type",
-    note = "return `()`, `Outcome`, `Result<(), E>` or `Result<Outcome, E>`",
-    note = "where `E` is a `std::error::Error + Send + Sync + 'static`, `anyhow::Error`, `Box<dyn Error + Send + Sync>` or `JobError`"
-)]
-pub trait IntoHandled<M> {
-    /// Brings the answer to its common form.
-    fn into_handled(self) -> Handled;
-}
-
-impl IntoHandled<()> for () {
-    fn into_handled(self) -> Handled {
-        Ok(Outcome::Complete)
-    }
-}
-
-impl IntoHandled<()> for Outcome {
-    fn into_handled(self) -> Handled {
-        Ok(self)
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<E: IntoJobError<M>, M> IntoHandled<M> for Result<(), E> {
-    fn into_handled(self) -> Handled {
-        self.map(|()| Outcome::Complete).map_err(E::into_job_error)
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<E: IntoJobError<M>, M> IntoHandled<M> for Result<Outcome, E> {
-    fn into_handled(self) -> Handled {
-        self.map_err(E::into_job_error)
-    }
-}
 
 /// How long a finished job stays readable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Keep {
-    /// Its row goes with the completion.
+    /// Its row is deleted at the completion.
     Nothing,
     /// For this long.
     For(Duration),
-    /// Until somebody deletes it.
+    /// Until an operator deletes it.
     Forever,
 }
 
-/// How long finished jobs stay readable where their kind does not say otherwise.
+/// How long finished jobs stay readable. The `retain` of a kind overrides it for completed jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     /// Completed jobs. Default: 24 hours.
@@ -103,25 +68,28 @@ impl Retain {
     }
 }
 
-/// Where a job under a lease goes.
+/// How a finish changes a running job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transition {
-    /// `running` → `completed`, or gone.
+    /// `running` → `completed`, or deleted if it is not kept.
     Complete(Keep),
-    /// `running` → `available` after `delay`, with the failure recorded.
+    /// `running` → `completed`, with the output stored.
+    CompleteWith(Keep, Output),
+    /// `running` → `retrying`, and `available` after `delay`. The failure is recorded.
     Retry {
         /// How long it waits.
         delay: Duration,
         /// What failed.
         failure: Failure,
     },
-    /// `running` → `available` after this long; the attempt is not consumed.
+    /// `running` → `scheduled` (or `retrying`, if it has failed before), and `available` after this time. The attempt
+    /// is not consumed.
     Snooze(Duration),
-    /// `running` → `available` at its old place; the attempt is not consumed.
+    /// `running` → `available`, with its old `run_at`. The attempt is not consumed.
     Release,
     /// `running` → `cancelled`, with the reason recorded.
     Cancel {
-        /// Why, in the handler's words.
+        /// The reason that the handler gave.
         reason: Failure,
         /// How long it stays readable.
         keep: Keep,
@@ -136,10 +104,10 @@ pub enum Transition {
 }
 
 impl Transition {
-    /// The verb, as logs and metrics name it.
-    pub const fn verb(&self) -> &'static str {
+    /// The name of the transition in the log.
+    pub const fn name(&self) -> &'static str {
         match self {
-            Self::Complete(_) => "complete",
+            Self::Complete(_) | Self::CompleteWith(..) => "complete",
             Self::Retry { .. } => "retry",
             Self::Snooze(_) => "snooze",
             Self::Release => "release",
@@ -148,31 +116,54 @@ impl Transition {
         }
     }
 
+    /// The same transition without its output.
+    pub fn without_output(&self) -> Self {
+        match self {
+            Self::CompleteWith(keep, _) => Self::Complete(*keep),
+            other => other.clone(),
+        }
+    }
+
+    /// The output that it stores, if any. A job that is not kept has none.
+    pub const fn output(&self) -> Option<&Output> {
+        match self {
+            Self::CompleteWith(Keep::For(_) | Keep::Forever, output) => Some(output),
+            _ => None,
+        }
+    }
+
     /// The failure or reason it records, if any.
     pub const fn failure(&self) -> Option<&Failure> {
         match self {
             Self::Retry { failure, .. } | Self::Discard { failure, .. } => Some(failure),
             Self::Cancel { reason, .. } => Some(reason),
-            Self::Complete(_) | Self::Snooze(_) | Self::Release => None,
+            Self::Complete(_) | Self::CompleteWith(..) | Self::Snooze(_) | Self::Release => None,
         }
     }
 }
 
-/// One fenced write: the lease that asks for it, and where the job goes.
+/// One fenced write: the lease that it names, and the transition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finish {
-    /// The right to do it.
+    /// The lease. If it is lost, the finish changes nothing.
     pub lease: Lease,
-    /// Where the job goes.
+    /// How the job changes.
     pub transition: Transition,
 }
 
-/// What the decision needs to know about a job.
+impl Finish {
+    /// The same finish without its output.
+    pub fn without_output(&self) -> Self {
+        Self { lease: self.lease, transition: self.transition.without_output() }
+    }
+}
+
+/// The input of [`decide`], besides the handler's return value.
 #[derive(Clone, Copy, Debug)]
 pub struct Attempt<'a> {
     /// Which attempt ended, from 1.
     pub attempt: u16,
-    /// Attempts the job has.
+    /// How many attempts the job has.
     pub max_attempts: u16,
     /// The kind's options.
     pub options: &'a JobOptions,
@@ -180,7 +171,7 @@ pub struct Attempt<'a> {
     pub retention: Retention,
 }
 
-/// What becomes of a job whose attempt ended like this; `jitter` is from 0 up to but without 1.
+/// Decides which transition follows the end of an attempt. `jitter` is at least 0 and less than 1.
 ///
 /// ```
 /// # use diesel_jobs_core::{Attempt, JobError, JobOptions, Outcome, Retention, Transition, decide};
@@ -194,6 +185,11 @@ pub fn decide(attempt: Attempt<'_>, handled: Handled, jitter: f64) -> Transition
     let failed = Keep::For(attempt.retention.failed);
     match handled {
         Ok(Outcome::Complete) => Transition::Complete(attempt.options.retain.keep(attempt.retention)),
+        Ok(Outcome::CompleteWith(output)) => match attempt.options.retain.keep(attempt.retention) {
+            Keep::Nothing => Transition::Complete(Keep::Nothing),
+            keep if output.is_null() => Transition::Complete(keep),
+            keep => Transition::CompleteWith(keep, output),
+        },
         Ok(Outcome::Snooze(delay)) => Transition::Snooze(delay),
         Ok(Outcome::Cancel(reason)) => {
             Transition::Cancel { reason: Failure::new(FailureKind::Cancelled, &reason), keep: failed }
@@ -270,6 +266,20 @@ mod tests {
             matches!(decided(5, 25), Transition::Discard { failure, .. } if failure.kind == FailureKind::Undecodable)
         );
         assert!(matches!(decided(2, 2), Transition::Discard { .. }), "a job's own limit holds, too");
+    }
+
+    #[test]
+    fn an_output_is_stored_if_there_is_one_and_its_job_is_kept() {
+        let stored = |value: serde_json::Value, retain| {
+            let options = options().retain(retain);
+            let attempt = Attempt { attempt: 1, max_attempts: 3, options: &options, retention: Retention::default() };
+            let transition = decide(attempt, Ok(Outcome::CompleteWith(Output::new(&value))), 0.5);
+            transition.output().and_then(|output| output.read().unwrap())
+        };
+        let value = serde_json::json!({ "pages": 7 });
+        assert_eq!(stored(value.clone(), Retain::Forever), Some(value.clone()));
+        assert_eq!(stored(value, Retain::None), None);
+        assert_eq!(stored(serde_json::Value::Null, Retain::Forever), None);
     }
 
     #[test]

@@ -4,12 +4,11 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::panic::AssertUnwindSafe;
 use std::sync::Once;
-use std::time::Duration;
 
 use futures_util::FutureExt as _;
 
 use crate::error::{FailureKind, JobError};
-use crate::outcome::{Attempt, Handled, Transition, decide};
+use crate::outcome::Handled;
 
 thread_local! {
     static LOCATION: RefCell<Option<String>> = const { RefCell::new(None) };
@@ -40,13 +39,6 @@ pub(crate) fn caught_blocking(handler: impl FnOnce() -> Handled) -> Handled {
 /// Calls a function that may panic. A panic becomes an error.
 pub(crate) fn caught_call<T>(call: impl FnOnce() -> T) -> Result<T, JobError> {
     std::panic::catch_unwind(AssertUnwindSafe(call)).map_err(described)
-}
-
-/// What becomes of a job, see [`decide`]. A custom backoff is user code. If it panics, the attempt must be finished
-/// nevertheless.
-pub(crate) fn decided(attempt: Attempt<'_>, handled: Handled, jitter: f64) -> Transition {
-    caught_call(|| decide(attempt, handled, jitter))
-        .unwrap_or_else(|error| decide(attempt, Err(error.retry_in(Duration::from_secs(60))), 0.0))
 }
 
 /// The error for a panic's payload. Only the thread that panicked knows the location.

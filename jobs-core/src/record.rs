@@ -1,11 +1,12 @@
-//! A job as people look at it: what the view `jobs.job` and the command line show.
+//! Jobs, failures and workers as the view `jobs.job` and the command line show them.
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use crate::error::FailureKind;
-use crate::job::JobId;
+use crate::job_id::JobId;
 use crate::lease::WorkerId;
+use crate::output::Output;
 use crate::state::JobState;
 
 /// One row of the view `jobs.job`.
@@ -21,11 +22,11 @@ pub struct JobRecord {
     pub state: JobState,
     /// Higher runs first.
     pub priority: i16,
-    /// Attempts so far.
+    /// The number of attempts so far.
     pub attempt: u16,
-    /// Attempts before it is discarded.
+    /// How many attempts the job has.
     pub max_attempts: u16,
-    /// How often its worker died with it.
+    /// The number of its counted crashes.
     pub crashes: u16,
     /// When it is or was due.
     pub run_at: DateTime<Utc>,
@@ -35,16 +36,35 @@ pub struct JobRecord {
     pub claimed_at: Option<DateTime<Utc>>,
     /// When it ended.
     pub finished_at: Option<DateTime<Utc>>,
-    /// Who holds or held the newest lease.
+    /// The worker that holds or held the newest lease.
     pub worker: Option<WorkerId>,
     /// Labels.
     pub tags: Vec<String>,
     /// The arguments, as JSON text.
     pub args: String,
-    /// The newest failure, in words.
+    /// The text of the newest failure.
     pub last_error: Option<String>,
-    /// The features of later versions that it uses, see [`flags`](crate::flags).
+    /// The features of later versions that the job uses, see [`flags`](crate::flags).
     pub flags: i32,
+}
+
+/// How far a job is, and what it left if it has ended.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct JobEnd {
+    /// The state.
+    pub state: JobState,
+    /// The newest failure, in words.
+    pub error: Option<String>,
+    /// The output of a completed job, if it has one.
+    pub output: Option<Output>,
+}
+
+impl JobEnd {
+    /// As a storage has read it.
+    pub fn new(state: JobState, error: Option<String>, output: Option<Output>) -> Self {
+        Self { state, error, output }
+    }
 }
 
 /// The most failures that are kept per job. A new one replaces the oldest.
@@ -59,15 +79,15 @@ pub struct AttemptError {
     pub kind: FailureKind,
     /// What happened.
     pub message: String,
-    /// Who had claimed it; `None` if nobody had.
+    /// The worker that had claimed the job. `None` if the job was cancelled before its first claim.
     pub worker: Option<WorkerId>,
-    /// When it was claimed.
+    /// When the attempt was claimed.
     pub started_at: Option<DateTime<Utc>>,
     /// When it failed.
     pub at: DateTime<Utc>,
 }
 
-/// How many jobs of one queue and kind stand in each state.
+/// How many jobs of one queue and kind are in each state.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct KindStats {
     /// The queue.
@@ -76,7 +96,7 @@ pub struct KindStats {
     pub kind: String,
     /// Waiting and due.
     pub available: i64,
-    /// Waiting for their time, never failed.
+    /// Waiting for their time, without a failed attempt.
     pub scheduled: i64,
     /// Waiting for their time after a failed attempt.
     pub retrying: i64,
@@ -92,7 +112,7 @@ pub struct KindStats {
     pub oldest_wait_seconds: Option<f64>,
 }
 
-/// A worker process as the others see it.
+/// A worker, as it is stored in the database.
 #[derive(Clone, Debug, Serialize)]
 pub struct WorkerRecord {
     /// The id of this start.
@@ -105,13 +125,13 @@ pub struct WorkerRecord {
     pub queues: Vec<String>,
     /// When it started.
     pub started_at: DateTime<Utc>,
-    /// When it last showed that it is alive.
+    /// The time of its last heartbeat.
     pub heartbeat_at: DateTime<Utc>,
-    /// Whether its lease is still good.
+    /// Whether its lease time since the last heartbeat is not over.
     pub alive: bool,
 }
 
-/// Rows that the database refused to move on, and that were set apart so that all others go on.
+/// The dead letters: rows that the database refused to move. They were set apart so that all other jobs can be moved.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct DeadLetters {
     /// How many there are.
@@ -120,16 +140,16 @@ pub struct DeadLetters {
     pub newest: Option<DeadLetter>,
 }
 
-/// One of them.
+/// One dead letter.
 #[derive(Clone, Debug, Serialize)]
 pub struct DeadLetter {
-    /// Its number among them.
+    /// The number of the dead letter.
     pub number: i64,
     /// The job's id.
     pub id: JobId,
-    /// The job's kind; a long one is cut.
+    /// The job's kind. A long kind is cut.
     pub kind: String,
-    /// Its queue, cut likewise.
+    /// The job's queue. A long queue is cut.
     pub queue: String,
     /// Why it could not be moved.
     pub reason: String,

@@ -1,4 +1,4 @@
-//! Which handler serves which kind.
+//! The registry: the handler of each kind.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use crate::handler::{Registered, Registration};
 use crate::missing_state;
 use crate::schedule::{InvalidSchedule, Schedule};
 
-/// The kinds a worker can run.
+/// The kinds that a worker can run.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     kinds: BTreeMap<&'static str, Registration>,
@@ -24,17 +24,17 @@ pub enum RegistryError {
          `use my_app as _;` (which `diesel_jobs::worker!(my_app)` does), or the linker leaves it out"
     )]
     Empty,
-    /// Two handlers for one kind.
+    /// Two handlers are registered for one kind.
     #[error("job kind `{kind}` is registered twice: {first} and {second}; give one of them `kind = \"...\"`")]
     Duplicate {
         /// The kind.
         kind: &'static str,
-        /// The first, with its place.
+        /// The first handler, with its location.
         first: String,
-        /// The second, with its place.
+        /// The second handler, with its location.
         second: String,
     },
-    /// A handler takes a state the worker does not have.
+    /// A handler takes a state that the worker does not have.
     #[error("job `{kind}` ({location}) takes State<{state}>, which this worker was not given ({given}); {advice}")]
     MissingState {
         /// The kind.
@@ -43,12 +43,12 @@ pub enum RegistryError {
         location: &'static str,
         /// The type.
         state: &'static str,
-        /// What it was given.
+        /// The states that the worker has.
         given: String,
-        /// What to write.
+        /// How to correct it.
         advice: String,
     },
-    /// A handler asks for a connection this database does not have.
+    /// A handler takes a connection that this database does not provide.
     #[error(
         "job `{kind}` ({location}) asks for a `{connection}`, which this worker's database ({database}) does not provide; \
          run the worker on a database that provides it, or change the parameter"
@@ -78,12 +78,12 @@ pub enum RegistryError {
 crate::debug_as_display!(RegistryError);
 
 impl Registry {
-    /// An empty registry, to be filled with [`with`](Self::with).
+    /// An empty registry. Add job types with [`with`](Self::with).
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// All jobs linked into this program.
+    /// All jobs that are linked into this program.
     pub fn linked() -> Self {
         let mut registry = Self::new();
         for registration in inventory::iter::<Registration> {
@@ -98,7 +98,7 @@ impl Registry {
         self
     }
 
-    /// Adds a registration; a second one for the same kind is reported by [`check`](Self::check).
+    /// Adds a registration. [`check`](Self::check) reports a second one for the same kind.
     pub fn insert(&mut self, registration: Registration) {
         if let Some(first) = self.kinds.insert(registration.kind, registration) {
             self.duplicates.push((first, registration));
@@ -120,12 +120,12 @@ impl Registry {
         self.kinds.keys().map(|kind| (*kind).to_owned()).collect()
     }
 
-    /// The queues the registered kinds go to unless a job says otherwise, sorted.
+    /// The default queues of the registered kinds, sorted.
     pub fn queues(&self) -> BTreeSet<&'static str> {
         self.iter().map(|registration| registration.options.queue).collect()
     }
 
-    /// Refuses what would fail only when the first job arrives.
+    /// Reports errors that would otherwise appear only when a job runs.
     pub fn check(
         &self,
         states: &States,

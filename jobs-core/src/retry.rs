@@ -1,4 +1,4 @@
-//! How long a failed job waits. Pure: the attempt and the jitter are arguments.
+//! How long a failed job waits for its next attempt. The functions are pure: the attempt and the jitter are arguments.
 
 use std::time::Duration;
 
@@ -6,25 +6,26 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Backoff {
-    /// A random time between nothing and `base * 2^(attempt - 1)`, at most `cap` (*full jitter*: jobs that failed
-    /// together do not come back together).
+    /// A random time between zero and `base * 2^(attempt - 1)`, at most `cap` (*full jitter*). It is random so that
+    /// jobs that failed at the same time do not retry at the same time.
     Exponential {
-        /// The upper end after the first attempt.
+        /// The upper bound after the first attempt.
         base: Duration,
-        /// The upper end of all waits.
+        /// The upper bound after any attempt.
         cap: Duration,
     },
     /// The same time after each attempt.
     Fixed(Duration),
-    /// Whatever the function answers for the attempt that just failed, from 1.
+    /// The time that the function returns for the attempt that failed, from 1.
     Custom(fn(attempt: u16) -> Duration),
 }
 
 impl Backoff {
-    /// Exponential with full jitter: up to 2 s after the first attempt, doubling, at most an hour.
+    /// Exponential with full jitter: up to 2 s after the first attempt. The bound doubles with each attempt, up to an
+    /// hour.
     pub const DEFAULT: Self = Self::Exponential { base: Duration::from_secs(2), cap: Duration::from_secs(3600) };
 
-    /// The wait after attempt number `attempt` (from 1) failed; `jitter` is from 0 up to but without 1.
+    /// The wait after the failure of attempt number `attempt`, from 1. `jitter` is at least 0 and less than 1.
     ///
     /// ```
     /// # use diesel_jobs_core::Backoff;
@@ -48,12 +49,13 @@ impl Backoff {
     }
 }
 
-/// Attempts of a job whose arguments this program cannot decode. Not one: while a new version is rolled out, workers of the
-/// older one meet arguments that only newer ones can read, and a version that cannot read older ones is rolled back. Not as
-/// many as others have: what nobody can read needs a person, who is told sooner.
+/// The largest number of attempts of an undecodable job. It is more than one: during a rollout or a rollback, a worker
+/// of the other version may be able to decode the arguments. It is less than for other jobs: if no version can decode
+/// them, the job is discarded sooner, so that an operator learns of it sooner.
 pub(crate) const UNDECODABLE_ATTEMPTS: u16 = 5;
 
-/// The wait after such an attempt, from 1. Together they outlast a deployment and its roll-back.
+/// The wait after attempt number `attempt` of an undecodable job, from 1. All waits together are longer than a
+/// deployment and its rollback.
 pub(crate) fn undecodable_wait(attempt: u16, jitter: f64) -> Duration {
     let seconds = match attempt {
         0 | 1 => 15,
@@ -61,7 +63,7 @@ pub(crate) fn undecodable_wait(attempt: u16, jitter: f64) -> Duration {
         3 => 600,
         _ => 3600,
     };
-    // Jobs that failed together do not come back together.
+    // Jobs that failed at the same time do not retry at the same time.
     Duration::from_secs(seconds).mul_f64(0.75 + jitter.clamp(0.0, 1.0) / 4.0)
 }
 

@@ -1,10 +1,12 @@
-//! Cron schedules: which ticks are due, and what becomes of those nobody was there for. Pure: `now` is an argument.
+//! Cron schedules: which ticks are due, and which missed ticks are enqueued. The functions are pure: `now` is an
+//! argument.
 //!
-//! Daylight saving, by the wall clock of the schedule's zone:
+//! Daylight saving, by the clock of the schedule's time zone:
 //!
-//! - A schedule with fixed times whose time does not exist on a day (spring) runs once, at the first instant after the gap.
-//! - A schedule with fixed times whose time exists twice (autumn) runs once, the first time.
-//! - A schedule with `*` or a step in its seconds, minutes or hours follows the clock: nothing in the gap, both passes of a repeated hour.
+//! - A schedule with fixed times ticks once if its time does not exist on a day, at the first instant after the gap.
+//! - It also ticks once if its time exists twice, at the first of the two.
+//! - A schedule with `*` or a step in its seconds, minutes or hours follows the clock. It does not tick in the gap, and
+//!   it ticks in both passes of a repeated hour.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,27 +19,27 @@ use croner::parser::{CronParser, Seconds};
 
 use crate::cron_problem;
 
-/// The most ticks one look enqueues under `catch_up = "all"`; the next look goes on from there.
-const MAX_TICKS_PER_LOOK: usize = 1000;
+/// With `catch_up = "all"`, one check of a schedule enqueues at most this many ticks. The next check continues.
+const MAX_TICKS_PER_CHECK: usize = 1000;
 
-/// A tick nobody looked at for this long counts as missed.
+/// A tick that no worker has processed for this long is missed.
 pub const MISSED_AFTER: Duration = Duration::from_secs(60);
 
-/// What becomes of ticks that passed while no worker was up.
+/// The rule for missed ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CatchUp {
-    /// Nothing; the schedule goes on with the next tick. The default.
+    /// They are dropped. The default.
     #[default]
     Skip,
-    /// The latest of them runs once.
+    /// The latest one is enqueued.
     Last,
-    /// Every one of them runs.
+    /// Every one is enqueued.
     All,
 }
 
 impl CatchUp {
-    /// The name as stored and as written in the attribute.
+    /// The name, as in the attribute and in the database.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Skip => "skip",
@@ -67,11 +69,11 @@ impl FromStr for CatchUp {
 /// A schedule as code declares it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScheduleSpec {
-    /// Five fields, or six with seconds first: `0 0 2 * * *` is every night at two.
+    /// Five fields, or six with seconds first, or seven with a year: `0 0 2 * * *` is every night at two.
     pub expression: &'static str,
     /// An IANA name. Default: `UTC`.
     pub timezone: &'static str,
-    /// What becomes of missed ticks.
+    /// The rule for missed ticks.
     pub catch_up: CatchUp,
 }
 
@@ -84,42 +86,42 @@ pub enum InvalidSchedule {
         "cron expression {expression:?}: {problem}; the form is `sec min hour day month weekday`, such as \"0 0 2 * * *\" for every night at two"
     )]
     Expression {
-        /// As given.
+        /// The expression.
         expression: String,
         /// Which field, and what is wrong with it.
         problem: String,
     },
-    /// It parses, but no such day exists.
+    /// The expression parses, but there is no such time.
     #[error("cron expression {0:?} never fires")]
     NeverFires(String),
-    /// No such zone.
+    /// There is no such time zone.
     #[error("unknown time zone {0:?}; write an IANA name such as \"Europe/Paris\" or \"UTC\"")]
     Timezone(String),
-    /// No such way of catching up.
+    /// There is no such rule for missed ticks.
     #[error("unknown catch_up {0:?}; write \"skip\", \"last\" or \"all\"")]
     CatchUp(String),
 }
 
 crate::debug_as_display!(InvalidSchedule);
 
-/// A schedule that is known to fire.
+/// A parsed schedule that has at least one tick.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     cron: Cron,
     zone: Tz,
 }
 
-/// What a look at a schedule decides.
+/// The result of one check of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Due {
     /// Ticks to enqueue, oldest first.
     pub ticks: Vec<DateTime<Utc>>,
-    /// Where the schedule stands afterwards.
+    /// The new `last_tick` of the schedule.
     pub last_tick: DateTime<Utc>,
 }
 
 impl Schedule {
-    /// Reads an expression and a zone.
+    /// Parses an expression and a time zone.
     ///
     /// ```
     /// # use diesel_jobs_core::{Schedule, InvalidSchedule};
@@ -136,24 +138,25 @@ impl Schedule {
             InvalidSchedule::Expression { expression: expression.to_owned(), problem }
         })?;
         let schedule = Self { cron, zone };
-        // A fixed start: whether an expression ever fires must not depend on when it is asked.
+        // The start is fixed, so that the result does not depend on the time of the check.
         match schedule.next_after(DateTime::UNIX_EPOCH) {
             Some(_) => Ok(schedule),
             None => Err(InvalidSchedule::NeverFires(expression.to_owned())),
         }
     }
 
-    /// The first tick after `instant`, or `None` when no further one exists.
+    /// The first tick after `instant`. `None` if there is no later tick.
     pub fn next_after(&self, instant: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let next = self.cron.find_next_occurrence(&instant.with_timezone(&self.zone), false).ok()?;
         Some(next.with_timezone(&Utc))
     }
 
-    /// The ticks after `last_tick` up to `now` that are to be enqueued.
+    /// The ticks after `last_tick` and up to `now` that must be enqueued.
     pub fn due(&self, last_tick: DateTime<Utc>, now: DateTime<Utc>, catch_up: CatchUp) -> Due {
         let fresh = |tick: &DateTime<Utc>| (now - *tick).to_std().unwrap_or_default() <= MISSED_AFTER;
         let mut ticks = Vec::new();
-        // Under `skip` and `last` nothing older than the newest tick matters, so a long outage costs no walk through it.
+        // With `skip` and `last`, older ticks are not needed. So the search need not begin at the start of a long
+        // outage.
         let mut at = match catch_up {
             CatchUp::All => last_tick,
             CatchUp::Skip => last_tick.max(now - MISSED_AFTER - Duration::from_secs(1)),
@@ -161,7 +164,7 @@ impl Schedule {
                 last_tick.max(self.newest_up_to(now).map_or(last_tick, |tick| tick - Duration::from_secs(1)))
             }
         };
-        while let Some(tick) = self.next_after(at).filter(|tick| *tick <= now && ticks.len() < MAX_TICKS_PER_LOOK) {
+        while let Some(tick) = self.next_after(at).filter(|tick| *tick <= now && ticks.len() < MAX_TICKS_PER_CHECK) {
             if catch_up != CatchUp::Skip || fresh(&tick) {
                 ticks.push(tick);
             }

@@ -1,11 +1,12 @@
-//! The states of a job. A job's state is the table it stands in; each has one way in and few ways out.
+//! The states of a job. On PostgreSQL the state follows from the table of the job's row, from `run_at` and from the
+//! attempt. SQLite has a column.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Where a job is in its life.
+/// The state of a job.
 ///
 /// ```text
 ///            claim                finish
@@ -18,19 +19,22 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum JobState {
-    /// Due, and waits for a worker. Left by a claim or by an operator's cancel.
+    /// Due, and waits for a worker. Ends with a claim, or when an operator cancels the job.
     Available,
-    /// Waits for its `run_at` and has never failed. Becomes available when the time comes, which no row has to say.
+    /// Waits for its `run_at`, and no attempt has failed. Becomes available at that time, without an update of the row.
     Scheduled,
-    /// Waits for its `run_at` after a failed attempt. Becomes available when the time comes.
+    /// Waits for its `run_at` after a failed attempt. Becomes available at that time.
     Retrying,
-    /// Under a worker's lease. Left by that lease's finish, or by a rescue when its worker is dead.
+    /// Is leased by a worker. Ends with the finish of that lease, with a rescue if the worker is dead, or when an
+    /// operator cancels the job.
     Running,
-    /// Ended well. Left only by the pruner.
+    /// Succeeded. The pruner deletes the job after its retention.
     Completed,
-    /// Ended by its own handler or by an operator before it succeeded. Left by the pruner or an operator's retry.
+    /// Was cancelled by its handler or by an operator. An operator can retry it. The pruner deletes it after its
+    /// retention.
     Cancelled,
-    /// Failed for good: attempts used up, a fatal error, or too many crashes. Left by the pruner or an operator's retry.
+    /// Failed permanently: no attempt left, a fatal error, or too many crashes. An operator can retry it. The pruner
+    /// deletes it after its retention.
     Discarded,
 }
 
@@ -46,7 +50,7 @@ impl JobState {
         Self::Discarded,
     ];
 
-    /// The name people and the view `jobs.job` use.
+    /// The name of the state, as in the view `jobs.job`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Available => "available",
@@ -59,7 +63,7 @@ impl JobState {
         }
     }
 
-    /// Whether the job waits, for a worker or for its time.
+    /// Whether the job waits for a worker or for its time.
     pub const fn is_waiting(self) -> bool {
         matches!(self, Self::Available | Self::Scheduled | Self::Retrying)
     }
@@ -82,7 +86,7 @@ impl fmt::Display for JobState {
     }
 }
 
-/// A word that names no state.
+/// A text that is not the name of a state.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error(
     "{0:?} is not a job state; write one of available, scheduled, retrying, running, completed, cancelled, discarded"

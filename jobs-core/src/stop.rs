@@ -1,5 +1,5 @@
-//! The word to an attempt that it should stop. Most attempts never hear it and never listen: the token that can be waited
-//! on is made when somebody does.
+//! The request to an attempt to stop. Most attempts never wait for such a request. So the token on which they can wait
+//! is made at its first use.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -14,14 +14,14 @@ pub(crate) struct Stop {
 }
 
 impl Stop {
-    /// Somebody else's token.
+    /// Uses the caller's token.
     pub(crate) fn by(token: CancellationToken) -> Self {
         Self { token: token.into(), ..Self::default() }
     }
 
     pub(crate) fn ask(&self) {
         self.asked.store(true, Ordering::Relaxed);
-        // Pairs with the one below: either this sees the token, or who made the token sees the flag.
+        // Pairs with the fence in `token`: either this thread sees the token, or the thread that made it sees the flag.
         fence(Ordering::SeqCst);
         if let Some(token) = self.token.get() {
             token.cancel();
@@ -41,7 +41,7 @@ impl Stop {
         self.asked.load(Ordering::Acquire) || self.token.get().is_some_and(CancellationToken::is_cancelled)
     }
 
-    /// Asks, because the lease is lost.
+    /// Asks the attempt to stop, because its lease is lost.
     pub(crate) fn lose(&self) {
         self.lost.store(true, Ordering::Release);
         self.ask();
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_listens_hears_it_however_late() {
+    fn a_token_is_cancelled_whether_it_is_made_before_or_after_the_request() {
         let stop = Stop::default();
         let early = stop.token().clone();
         assert!(!stop.is_asked() && !early.is_cancelled());
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_and_the_word_at_the_same_moment_do_not_miss_each_other() {
+    fn a_token_that_is_made_during_the_request_is_cancelled() {
         for _ in 0..2000 {
             let stop = Stop::default();
             let token = std::thread::scope(|scope| {

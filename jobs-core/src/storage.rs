@@ -1,5 +1,5 @@
-//! The storage port: the verbs that the worker needs from a database. Each runs in a span with its name and its
-//! duration.
+//! The storage interface: the operations that the worker needs from a database. Each runs in a span with its name and
+//! its duration.
 
 mod claim;
 pub(crate) mod instrumented;
@@ -17,10 +17,10 @@ use chrono::{DateTime, Utc};
 
 use crate::storage_error::StorageError;
 
-// The types that the verbs take and return, so that the author of a storage needs no other module.
+// The types that the operations take and return. The implementation of a storage needs no other module.
 pub use crate::handler::AnyConnection;
 pub use crate::installation::{Freeze, Installation};
-pub use crate::job::JobId;
+pub use crate::job_id::JobId;
 pub use crate::lease::{ClaimedJob, Lease, WorkerId};
 pub use crate::new_job::{Column, NewJob};
 pub use crate::outcome::{Finish, Keep, Retention, Transition};
@@ -29,13 +29,13 @@ pub use claim::{Claim, Wanted};
 pub use notifications::Notifications;
 pub use operator::{CANCELLED, CANCELLED_WITH_ALL, JobFilter, Operated, Operator};
 pub use rescue::{
-    CRASHED_TOO_OFTEN, Crashed, NO_ATTEMPT_LEFT, QUARANTINED_COUNTS, RUNS_ALONE, RescuePolicy, Rescued, Rescuer,
-    Verdict, WORKERS_FOR_A_QUARANTINED_JOB, quarantined_at_once,
+    CRASHED_TOO_OFTEN, Crashed, NO_ATTEMPT_LEFT, QUARANTINED_COUNTS, RUNS_ALONE, RescueDecision, RescuePolicy, Rescued,
+    Rescuer, WORKERS_FOR_A_QUARANTINED_JOB, quarantined_at_once,
 };
 pub use schedules::{DeclaredSchedule, Schedules, StoredSchedule};
 pub use transaction::{AsyncBody, BlockingBody, Body, Transacted, Transaction};
 
-/// The result of a storage verb.
+/// The result of an operation of the storage.
 pub type StorageResult<T> = Result<T, StorageError>;
 
 /// A worker process. It is registered at its start and kept alive by heartbeats.
@@ -49,17 +49,18 @@ pub struct WorkerInfo {
     pub pid: u32,
     /// The queues it serves.
     pub queues: Vec<String>,
-    /// How long after its last heartbeat its jobs may be given to others.
+    /// How long after its last heartbeat a rescue may make its jobs available again.
     pub lease: Duration,
 }
 
 /// Why a rescan is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RescanReason {
-    /// It is time for one. A storage that knows that it would find nothing may skip it.
+    /// A regular rescan. A storage may skip it if it knows that it would find nothing.
     Routine,
-    /// Jobs are known to have come back, or a hint led to an empty claim.
-    CameBack,
+    /// Jobs were rescued, released or enqueued with an earlier `run_at`, or a notification was followed by a claim
+    /// without jobs. A storage must not skip it.
+    Requested,
 }
 
 /// The result of a rescan.
@@ -67,13 +68,13 @@ pub enum RescanReason {
 pub enum Rescanned {
     /// There was no straggler.
     Nothing,
-    /// There were stragglers, and claims see them now.
+    /// There were stragglers. Claims find them now.
     Found,
     /// Too many workers rescan at the moment, so it is unknown whether there are stragglers.
     Refused,
 }
 
-/// What the database answers to a heartbeat.
+/// The database's reply to a heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Beat {
     /// The database's time.
@@ -96,17 +97,17 @@ pub trait Storage: Schedules + Notifications + 'static {
     /// The name of the database, for messages.
     fn name(&self) -> &'static str;
 
-    /// Whether transactional handlers may ask for this connection type.
+    /// Whether transactional handlers may take this connection type.
     fn provides(&self, connection: TypeId) -> bool;
 
     /// Fails unless this program can serve the schema: its own version, or a later version that allows this program.
-    /// Returns what holds for all workers of this database: its environment, and whether it is frozen.
+    /// Returns the environment of the database, and whether the database is frozen.
     ///
     /// While the database is frozen, [`claim`](Self::claim), [`next_due`](Self::next_due), [`tick`](Schedules::tick)
-    /// and [`prune`](Self::prune) find nothing to do. Everything else goes on.
+    /// and [`prune`](Self::prune) find nothing to do. All other operations work as usual.
     async fn check_schema(&self) -> StorageResult<Installation>;
 
-    /// Registers the worker. Its heartbeat starts now.
+    /// Registers the worker. The time of its first heartbeat is now.
     async fn register(&self, worker: &WorkerInfo) -> StorageResult<()>;
 
     /// Removes the worker from the list. Its leases must be finished or released before that.
@@ -115,40 +116,40 @@ pub trait Storage: Schedules + Notifications + 'static {
     /// Opens the worker's connection for heartbeats, on the calling runtime.
     async fn open_heartbeat(&self, worker: WorkerId) -> StorageResult<Box<dyn Heartbeat>>;
 
-    /// Claims due jobs, at most as many as wanted, best first. Each job's attempt and lease number grow by one.
-    /// Quarantined jobs are left out. Returns none while too many other workers claim (the claim limit). Then
-    /// [`next_due`](Self::next_due) still tells that something is due.
+    /// Claims due jobs, at most as many as wanted, in the order of priority and `run_at`. It increases the attempt and
+    /// the lease number of each job by one. It does not claim quarantined jobs. Returns no jobs while the claim limit
+    /// is reached. [`next_due`](Self::next_due) still returns zero if a job is due.
     ///
-    /// If a [quarantined](Claim::quarantined) job is asked for, claims the best one that is due. Its kind must be one
-    /// of these, and its queue must have a slot for it. Returns none if [enough](quarantined_at_once) quarantined jobs
-    /// are running that were claimed within the last two minutes.
+    /// If [`only_quarantined`](Claim::only_quarantined) is set, claims the first due quarantined job of these kinds
+    /// whose queue has a free slot. Returns no job while the [limit](quarantined_at_once) is reached. The limit counts
+    /// running quarantined jobs that were claimed within the last two minutes.
     async fn claim(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>>;
 
-    /// How long until the earliest waiting job of these queues and kinds is due, not counting quarantined jobs. `None`
-    /// if no such job waits, or none becomes due `within` this time: a storage need not look farther ahead.
+    /// Returns the time until the first waiting job of these queues and kinds is due, without quarantined jobs. Returns
+    /// `None` if no such job waits. It may also return `None` if none becomes due `within` this time.
     async fn next_due(&self, claim: &Claim, within: Duration) -> StorageResult<Option<Duration>>;
 
-    /// Looks for stragglers: jobs that [`claim`](Self::claim) and [`next_due`](Self::next_due) do not see, because they
-    /// came to places that the storage regards as empty. After the rescan both see them. It runs in parallel with both
-    /// and may take long. A storage whose claims see all jobs has nothing to do here.
+    /// Searches for stragglers: jobs that [`claim`](Self::claim) and [`next_due`](Self::next_due) do not find, because
+    /// they appeared below a scan floor. After the rescan both find them. A rescan runs in parallel with both and may
+    /// take long. If the claims of a storage always find all jobs, it does nothing here.
     async fn rescan(&self, claim: &Claim, reason: RescanReason) -> StorageResult<Rescanned>;
 
     /// Applies transitions in one transaction. It applies each only if its lease still stands and no other session has
-    /// locked its row, so it never waits for a lock. Returns the jobs that were moved. The others have lost their
-    /// lease, or their row is locked: [`leases`](Self::leases) tells which.
+    /// locked its row, so it never waits for a lock. Returns the jobs that were moved. All others have lost their
+    /// lease, or their rows are locked. [`leases`](Self::leases) distinguishes the two.
     async fn finish(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>>;
 
-    /// The leases of this worker that stand, as job and lease number. If `among` is given, leases of other jobs may be
-    /// left out.
+    /// Returns the leases of this worker that stand, as job and lease number. If `among` is given, it may leave out the
+    /// leases of other jobs.
     async fn leases(&self, worker: WorkerId, among: Option<&[JobId]>) -> StorageResult<Vec<(JobId, i32)>>;
 
     /// Runs a handler inside the transaction that finishes its job.
     async fn transact(&self, transaction: Transaction) -> Transacted;
 
-    /// Frees the jobs of workers whose lease ran out, and counts a crash on each. If several jobs were with one worker,
-    /// it is unknown which of them caused the crash. Such jobs are quarantined at most, not discarded.
+    /// Makes the jobs of workers whose lease ran out available again, and counts a crash on each, as
+    /// [`RescuePolicy::decide`] says.
     async fn rescue(&self, policy: RescuePolicy) -> StorageResult<Rescued>;
 
-    /// Deletes finished jobs whose retention is over, at most `limit`. Returns how many.
+    /// Deletes ended jobs whose retention is over, at most `limit`. Returns how many.
     async fn prune(&self, limit: usize) -> StorageResult<usize>;
 }

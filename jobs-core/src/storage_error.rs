@@ -1,24 +1,26 @@
-//! What a storage could not do.
+//! The errors of a storage.
 
 use crate::debug_as_display;
 use crate::error::NoRuntime;
 
 debug_as_display!(StorageError);
 
-/// What a storage could not do.
+/// Why an operation of a storage failed.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum StorageError {
-    /// The database cannot be reached or broke off; trying again may help. What it said is part of the text, and not a source.
+    /// The database cannot be reached, or the connection was lost. A retry may succeed. The text contains the
+    /// database's message. The error has no `source()`.
     #[error("the database is unavailable: {0}")]
     Unavailable(Box<dyn std::error::Error + Send + Sync>),
-    /// The database was reached and refused; trying the same again will not help. What it said is part of the text, and not a source.
+    /// The database refused the statement. The same statement would be refused again. The text contains the database's
+    /// message. The error has no `source()`.
     #[error("the database refused: {0}")]
     Refused(Box<dyn std::error::Error + Send + Sync>),
     /// The schema is missing, older or newer than this program.
     #[error("{0}")]
     Schema(String),
-    /// The database belongs to another environment than the worker, as a restored or cloned one does.
+    /// The database belongs to another environment than the worker. It may be a restored or cloned database.
     #[error("{0}")]
     Environment(String),
     /// The URL or a setting is not understood.
@@ -33,7 +35,7 @@ impl From<NoRuntime> for StorageError {
 }
 
 impl StorageError {
-    /// Whether the same call may succeed later without anybody changing anything.
+    /// Whether the same call may succeed later without any change.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Unavailable(_))
     }

@@ -1,5 +1,6 @@
-//! Every span and event of the worker, in one place, so that names and fields stay the same: `job.*` for the job at
-//! hand, `worker.*` for the process, units in the names. Arguments never appear.
+//! All spans and events of the worker, in one file, so that their names and fields stay consistent. Fields `job.*`
+//! describe the job, and fields `worker.*` the process. Names of quantities contain the unit. No field contains
+//! arguments of jobs.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -9,7 +10,7 @@ use tracing::{Instrument as _, Span, debug, debug_span, error, info, info_span, 
 
 use crate::context::JobContext;
 use crate::installation::{Freeze, Installation};
-use crate::job::JobId;
+use crate::job_id::JobId;
 use crate::lease::{ClaimedJob, Lease, WorkerId};
 use crate::outcome::Transition;
 use crate::storage::{Rescued, WorkerInfo};
@@ -28,10 +29,10 @@ pub(crate) fn job_span(job: &ClaimedJob) -> Span {
     )
 }
 
-/// Runs a verb of the storage in a span of its own, which in the end has the time that it took. Where nobody listens it costs a look
-/// at a flag.
-pub(crate) async fn timed<T>(verb: &'static str, work: impl Future<Output = T>) -> T {
-    let span = debug_span!(target: "diesel_jobs", "storage", storage.verb = verb, storage.ms = Empty);
+/// Runs an operation of the storage in its own span, and records its duration in the span. If no subscriber is
+/// interested, this costs only the check of a flag.
+pub(crate) async fn timed<T>(operation: &'static str, work: impl Future<Output = T>) -> T {
+    let span = debug_span!(target: "diesel_jobs", "storage", storage.operation = operation, storage.ms = Empty);
     if span.is_disabled() {
         return work.await;
     }
@@ -45,15 +46,15 @@ pub(crate) fn worker_started(info: &WorkerInfo, queues: &str) {
     info!(target: "diesel_jobs", { worker.id = %info.id, worker.pid = info.pid, worker.queues = queues }, "worker started");
 }
 
-/// What a worker that starts says about the database.
+/// Logs the freeze of the database, or that it has no environment, when a worker starts.
 pub(crate) fn installation(found: &Installation, environment: Option<&str>) {
     if let Some(freeze) = &found.frozen {
         frozen(freeze);
     }
     if let (None, Some(name)) = (&found.environment, environment) {
         warn!(
-            target: "diesel_jobs", { worker.environment = name }, "this worker belongs to the environment `{name}`, and the database has no name: a copy of it would be served elsewhere, \
-             too. `worker environment set {name}` names it");
+            target: "diesel_jobs", { worker.environment = name }, "this worker belongs to the environment `{name}`, and the database has no name. So workers of any environment would also \
+             run the jobs of a copy. `worker environment set {name}` names the database");
     }
 }
 
@@ -71,15 +72,15 @@ pub(crate) fn unknown_queue(queue: &UnknownQueue, kinds: &[String]) {
     let (name, hint, kinds) = (&queue.name, queue.hint(), kinds.join(", "));
     warn!(
         target: "diesel_jobs", { worker.queue = name }, "queue `{name}` is served, and no job of this program goes there by default; {hint}. Jobs of these kinds run there if \
-         they name it when they are enqueued: {kinds}. If it is meant, say so: `.declare_queue({name:?})`");
+         the enqueue names this queue: {kinds}. If the name is right, declare it: `.declare_queue({name:?})`");
 }
 
 pub(crate) fn worker_draining(in_flight: usize, grace: Duration) {
     info!(target: "diesel_jobs", { worker.in_flight = in_flight, worker.grace_seconds = grace.as_secs_f64() }, "worker stops claiming and drains");
 }
 
-pub(crate) fn worker_gives_back(in_flight: usize) {
-    warn!(target: "diesel_jobs", { worker.in_flight = in_flight }, "grace period is over: unfinished jobs are given back");
+pub(crate) fn grace_period_over(in_flight: usize) {
+    warn!(target: "diesel_jobs", { worker.in_flight = in_flight }, "the grace period is over: unfinished jobs are released");
 }
 
 pub(crate) fn worker_stopped() {
@@ -87,37 +88,45 @@ pub(crate) fn worker_stopped() {
 }
 
 pub(crate) fn finished(kind: &str, lease: &Lease, transition: &Transition, ran: Duration) {
-    let (id, verb, ms) = (lease.job.0, transition.verb(), ran.as_secs_f64() * 1e3);
+    let (id, name, ms) = (lease.job.0, transition.name(), ran.as_secs_f64() * 1e3);
     match transition {
         Transition::Retry { delay, failure } => {
             warn!(target: "diesel_jobs", { job.id = id, job.kind = kind, job.run_ms = ms, job.retry_seconds = delay.as_secs_f64(), error.kind = %failure.kind }, "job {id} failed and will be retried: {}", failure.message);
         }
         Transition::Discard { failure, .. } => {
-            error!(target: "diesel_jobs", { job.id = id, job.kind = kind, job.run_ms = ms, error.kind = %failure.kind }, "job {id} failed for good and was discarded: {}", failure.message);
+            error!(target: "diesel_jobs", { job.id = id, job.kind = kind, job.run_ms = ms, error.kind = %failure.kind }, "job {id} failed permanently and was discarded: {}", failure.message);
         }
-        Transition::Complete(_) | Transition::Snooze(_) | Transition::Release | Transition::Cancel { .. } => {
-            debug!(target: "diesel_jobs", { job.id = id, job.kind = kind, job.run_ms = ms, job.transition = verb }, "job {id}: {verb}");
+        Transition::CompleteWith(_, output) if output.note().is_some() => {
+            let note = output.note().unwrap_or_default();
+            warn!(target: "diesel_jobs", { job.id = id, job.kind = kind, job.run_ms = ms, job.transition = name }, "job {id} completed, but its output was not stored: {note}");
+        }
+        Transition::Complete(_)
+        | Transition::CompleteWith(..)
+        | Transition::Snooze(_)
+        | Transition::Release
+        | Transition::Cancel { .. } => {
+            debug!(target: "diesel_jobs", { job.id = id, job.kind = kind, job.run_ms = ms, job.transition = name }, "job {id}: {name}");
         }
     }
 }
 
-pub(crate) fn lease_lost(lease: &Lease, kind: &str, verb: &str) {
+pub(crate) fn lease_lost(lease: &Lease, kind: &str, refused: &str) {
     warn!(
         target: "diesel_jobs", { job.id = lease.job.0,
         job.kind = kind,
-        job.lease = lease.number }, "job {}: the attempt lost its lease, its `{verb}` was refused",
+        job.lease = lease.number }, "job {}: the attempt lost its lease, its `{refused}` was refused",
         lease.job);
 }
 
-pub(crate) fn row_locked(ctx: &JobContext, verb: &str, since: Duration) {
+pub(crate) fn row_locked(ctx: &JobContext, transition: &str, since: Duration) {
     let what = match ctx.is_completed_in() {
-        true => "whether its `complete_in` was committed is looked up".to_owned(),
-        false => format!("its `{verb}` is tried again"),
+        true => "the worker checks whether its `complete_in` was committed,".to_owned(),
+        false => format!("its `{transition}` is tried again"),
     };
     warn!(
         target: "diesel_jobs", { job.id = ctx.id().0,
         job.kind = ctx.kind(),
-        job.locked_seconds = since.as_secs_f64() }, "job {}: another session or a prepared transaction has locked its row in `running`; {what} until the lock is gone \
+        job.locked_seconds = since.as_secs_f64() }, "job {}: another session or a prepared transaction has locked its row in `running`; {what} until the lock is released \
          (`pg_prepared_xacts` lists prepared transactions)",
         ctx.id());
 }
@@ -130,8 +139,8 @@ pub(crate) fn long_attempt(ctx: &JobContext, running: Duration, usual: Option<Du
         job.kind = kind,
         job.queue = queue,
         job.attempt = ctx.attempt(),
-        job.run_seconds = seconds }, "job {id} in queue `{queue}`: this attempt has run for {seconds} s, far beyond what `{kind}` usually takes ({usual}); if \
-         its handler hangs, `worker cancel {id}` ends it, and `timeout` on its `#[job]` or `--timeout` on the worker ends the next");
+        job.run_seconds = seconds }, "job {id} in queue `{queue}`: this attempt has run for {seconds} s, far longer than `{kind}` usually takes ({usual}); if \
+         its handler hangs, `worker cancel {id}` ends it, and a `timeout` in its `#[job]` or `--timeout` of the worker ends later ones");
 }
 
 pub(crate) fn slot_kept(job: &ClaimedJob) {
@@ -142,7 +151,7 @@ pub(crate) fn slot_kept(job: &ClaimedJob) {
 }
 
 pub(crate) fn unknown_commit(id: JobId, problem: &StorageError) {
-    warn!(target: "diesel_jobs", { job.id = id.0 }, "job {id}: the database failed around the commit ({problem}); the lease decides what holds");
+    warn!(target: "diesel_jobs", { job.id = id.0 }, "job {id}: the database failed around the commit ({problem}); a finish that names the lease finds out whether it was committed");
 }
 
 pub(crate) fn conflict(lease: Lease, run: u32, what: &str) {
@@ -156,8 +165,8 @@ pub(crate) fn declared_dead(old: WorkerId, jobs: usize) {
         worker.lost_leases = jobs }, "this worker was declared dead (its heartbeats came too late); its jobs run elsewhere, it goes on under a new id");
 }
 
-pub(crate) fn strays(worker: WorkerId, jobs: usize) {
-    warn!(target: "diesel_jobs", { worker.id = %worker, worker.strays = jobs }, "gave back {jobs} jobs whose claim was never answered");
+pub(crate) fn released_unknown_leases(worker: WorkerId, jobs: usize) {
+    warn!(target: "diesel_jobs", { worker.id = %worker, worker.unknown_leases = jobs }, "released {jobs} jobs of claims whose replies were lost");
 }
 
 pub(crate) fn rescued(rescued: &Rescued) {
@@ -169,12 +178,12 @@ pub(crate) fn rescued(rescued: &Rescued) {
     }
 }
 
-pub(crate) fn quarantined(job: &ClaimedJob) {
+pub(crate) fn quarantined_job_starts(job: &ClaimedJob) {
     let id = job.lease.job;
     warn!(
         target: "diesel_jobs", { job.id = id.0,
         job.kind = job.kind,
-        job.queue = job.queue }, "job {id} was in several crashes: it runs alone now");
+        job.queue = job.queue }, "job {id} is quarantined after its crashes: it runs alone in its process now");
 }
 
 pub(crate) fn ticked(name: &str, jobs: usize) {
@@ -182,40 +191,41 @@ pub(crate) fn ticked(name: &str, jobs: usize) {
 }
 
 pub(crate) fn schedule_unusable(name: &str, problem: &dyn std::fmt::Display) {
-    error!(target: "diesel_jobs", { schedule.name = name }, "schedule {name} is not run: {problem}");
+    error!(target: "diesel_jobs", { schedule.name = name }, "schedule {name} does not tick: {problem}");
 }
 
 pub(crate) fn pruned(jobs: usize) {
     debug!(target: "diesel_jobs", { prune.jobs = jobs }, "pruned {jobs} finished jobs");
 }
 
-pub(crate) fn refused(verb: &str, problem: &StorageError) {
-    error!(target: "diesel_jobs", "{verb}: {problem}");
+pub(crate) fn refused(operation: &str, problem: &StorageError) {
+    error!(target: "diesel_jobs", "{operation}: {problem}");
 }
 
-/// Says at most one line per ten seconds about a verb that keeps failing, and how often it was silent.
+/// Logs the failures of an operation, at most one line in ten seconds. Each line has the number of failures that were
+/// not logged before it.
 pub(crate) struct RateLimitedWarning {
-    verb: &'static str,
+    operation: &'static str,
     last: Mutex<Option<(Instant, u64)>>,
 }
 
 impl RateLimitedWarning {
-    const QUIET: Duration = Duration::from_secs(10);
+    const INTERVAL: Duration = Duration::from_secs(10);
 
-    pub(crate) const fn new(verb: &'static str) -> Self {
-        Self { verb, last: Mutex::new(None) }
+    pub(crate) const fn new(operation: &'static str) -> Self {
+        Self { operation, last: Mutex::new(None) }
     }
 
     pub(crate) fn report(&self, problem: &StorageError) {
-        let verb = self.verb;
+        let operation = self.operation;
         let mut last = self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match &mut *last {
-            Some((at, silent)) if at.elapsed() < Self::QUIET => *silent += 1,
+            Some((at, silent)) if at.elapsed() < Self::INTERVAL => *silent += 1,
             _ => {
                 let silent = last.map_or(0, |(_, silent)| silent);
                 warn!(
-                    target: "diesel_jobs", { storage.verb = verb,
-                    storage.silent_failures = silent }, "{verb} failed and is tried again: {problem}");
+                    target: "diesel_jobs", { storage.operation = operation,
+                    storage.silent_failures = silent }, "{operation} failed and is tried again: {problem}");
                 *last = Some((Instant::now(), 0));
             }
         }

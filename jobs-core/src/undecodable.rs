@@ -1,9 +1,9 @@
-//! Why stored arguments do not fit their type: which argument, and what was expected, without a word of what was found.
-//! Arguments must not reach logs or error tables, and serde's messages quote the values they object to.
+//! The error text for undecodable arguments. It contains the name of the argument and what was expected, but not the
+//! stored value. Arguments must not get into logs or error tables, and serde's messages contain values.
 
 use serde::de::{DeserializeOwned, Deserializer, Error as _, Visitor, value};
 
-/// What is said about the arguments `args`, which are no `T`.
+/// Returns the error text for the arguments `args`, which cannot be decoded as a `T`.
 pub(crate) fn mismatch<T: DeserializeOwned>(args: &[u8], error: &serde_json::Error) -> String {
     let text = without_values(error);
     match argument_at(args, error).filter(|key| fields::<T>().contains(&key.as_str())) {
@@ -12,7 +12,8 @@ pub(crate) fn mismatch<T: DeserializeOwned>(args: &[u8], error: &serde_json::Err
     }
 }
 
-/// Messages that a type makes itself may have values anywhere; of serde's own it is known where.
+/// Returns the message of the error without the stored value. In serde's own messages the place of the value is known.
+/// In the message of another implementation the value may be anywhere, so that message is replaced.
 fn without_values(error: &serde_json::Error) -> String {
     const SERDES: [&str; 5] =
         ["invalid type: ", "invalid value: ", "invalid length ", "unknown variant ", "unknown field "];
@@ -27,7 +28,8 @@ fn without_values(error: &serde_json::Error) -> String {
     }
 }
 
-/// The key of the outermost object in whose value the error is. It may be data, as a map's are: only compared, not shown.
+/// Returns the key in the outermost object whose value contains the error. The key may be data, for example in a map.
+/// So it is only compared and not shown.
 fn argument_at(args: &[u8], error: &serde_json::Error) -> Option<String> {
     if !error.is_data() || error.line() == 0 {
         return None;
@@ -48,21 +50,21 @@ fn argument_at(args: &[u8], error: &serde_json::Error) -> Option<String> {
             _ => {}
         }
     }
-    // At its end the object as a whole is meant.
+    // An error at the end of the object belongs to the whole object.
     key.filter(|_| depth > 0).map(|key| String::from_utf8_lossy(key).into_owned())
 }
 
-/// The names of a struct's fields, which are the program's own words.
+/// Returns the names of a struct's fields. They come from the program and are no stored data.
 fn fields<T: DeserializeOwned>() -> &'static [&'static str] {
     let mut fields: &[&str] = &[];
-    // Always an error: it only asks.
-    let _ = T::deserialize(Ask(&mut fields));
+    // This always returns an error. It only records the names of the fields.
+    let _ = T::deserialize(FieldNames(&mut fields));
     fields
 }
 
-struct Ask<'a>(&'a mut &'static [&'static str]);
+struct FieldNames<'a>(&'a mut &'static [&'static str]);
 
-impl<'de> Deserializer<'de> for Ask<'_> {
+impl<'de> Deserializer<'de> for FieldNames<'_> {
     type Error = value::Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Self::Error> {

@@ -1,10 +1,11 @@
-//! A queue that is served and that no job of the program goes to by default: one that only SQL names, or a typing error.
+//! A queue that a worker serves and that is the default queue of no job: only SQL uses it, or its name is a typing
+//! error.
 
 use std::collections::BTreeSet;
 
 use crate::nearest::nearest;
 
-/// A queue that a worker serves although no registered job goes there by default and nobody declared it.
+/// A queue that a worker serves although it is not declared and is the default queue of no registered job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnknownQueue {
@@ -30,7 +31,7 @@ impl UnknownQueue {
         nearest(name, known)
     }
 
-    /// What would help if it is a typing error: `did you mean ..?`, or the known queues.
+    /// Advice for a typing error: `did you mean ..?`, or the known queues.
     pub fn hint(&self) -> String {
         let known = self.known.join(", ");
         if let Some((name, number)) = self.name.split_once(':')

@@ -2,8 +2,8 @@
 
 use diesel_jobs_core::{IntoNewJob, InvalidJob, JobContext, JobId, NewJob};
 
+use crate::enqueue_connection::EnqueueConnection;
 use crate::error::{CompleteError, EnqueueError, MigrateError};
-use crate::executor::Executor;
 
 /// Enqueues a job through the caller's own connection. If the connection is in a transaction, the job becomes a part of
 /// it.
@@ -14,7 +14,7 @@ pub trait Enqueue: IntoNewJob + Sized {
     /// If the connection is in a transaction, the job exists if and only if that transaction commits.
     fn enqueue<'c, C, M>(self, conn: &'c mut C) -> C::Output<'c, JobId, EnqueueError>
     where
-        C: Executor<M> + 'c,
+        C: EnqueueConnection<M> + 'c,
     {
         conn.insert_one(self.into_new_job())
     }
@@ -25,10 +25,11 @@ impl<J: IntoNewJob> Enqueue for J {}
 /// Enqueues many jobs, of one kind or mixed (as [`JobBuilder`](diesel_jobs_core::JobBuilder)s). Returns the ids in the
 /// order of the jobs.
 ///
-/// It sends one statement per 1,000 jobs. Outside of a transaction it opens one, so that all jobs are inserted or none.
+/// It sends one statement per 1,000 jobs. Several statements run in a transaction of their own, or in a savepoint of
+/// the caller's transaction. So all jobs are inserted or none.
 pub fn enqueue_all<'c, C, M, I>(conn: &'c mut C, jobs: I) -> C::Output<'c, Vec<JobId>, EnqueueError>
 where
-    C: Executor<M> + 'c,
+    C: EnqueueConnection<M> + 'c,
     I: IntoIterator,
     I::Item: IntoNewJob,
 {
@@ -41,7 +42,7 @@ where
 /// `diesel migration run`.
 pub fn migrate<'c, C, M>(conn: &'c mut C) -> C::Output<'c, (), MigrateError>
 where
-    C: Executor<M> + 'c,
+    C: EnqueueConnection<M> + 'c,
 {
     conn.migrate()
 }
@@ -57,13 +58,13 @@ pub trait CompleteIn {
     /// the attempt.
     fn complete_in<'c, C, M>(&self, conn: &'c mut C) -> C::Output<'c, (), CompleteError>
     where
-        C: Executor<M> + 'c;
+        C: EnqueueConnection<M> + 'c;
 }
 
 impl CompleteIn for JobContext {
     fn complete_in<'c, C, M>(&self, conn: &'c mut C) -> C::Output<'c, (), CompleteError>
     where
-        C: Executor<M> + 'c,
+        C: EnqueueConnection<M> + 'c,
     {
         conn.complete(self)
     }

@@ -33,7 +33,7 @@ fn advice(error: &DieselError) -> &'static str {
              begin transactions that read before they enqueue with `immediate_transaction`"
         }
         _ if is_missing_right(error) => {
-            "; whoever enqueues needs what `worker migrate roles` prints for the role jobs_enqueuer"
+            "; a role that enqueues needs the privileges that `worker migrate roles` prints for the role jobs_enqueuer"
         }
         _ if is_statement_mixed_up(error) => MIXED_UP,
         _ => "",
@@ -161,11 +161,11 @@ pub(crate) fn storage_error(error: DieselError) -> StorageError {
         _ if is_missing_table(&error) => StorageError::Schema(format!(
             "the tables of `diesel-jobs` are missing in this database; run `worker migrate` (the database said: {error})"
         )),
-        DieselError::DatabaseError(DatabaseErrorKind::Unknown, info) if is_passing(info.message()) => {
+        DieselError::DatabaseError(DatabaseErrorKind::Unknown, info) if is_transient(info.message()) => {
             StorageError::Unavailable(Box::new(error))
         }
         _ if is_missing_right(&error) => StorageError::Refused(
-            format!("{error}; a worker's role needs what `worker migrate roles` prints for the role jobs_worker")
+            format!("{error}; a worker's role needs the privileges that `worker migrate roles` prints for the role jobs_worker")
                 .into(),
         ),
         DieselError::DatabaseError(DatabaseErrorKind::ReadOnlyTransaction, _) => {
@@ -190,11 +190,11 @@ fn is_missing_right(error: &DieselError) -> bool {
     matches!(error, DieselError::DatabaseError(_, info) if info.message().starts_with("permission denied for "))
 }
 
-const READ_ONLY: &str = "; this server takes no writes, as a standby does: let DATABASE_URL name the primary, or list all hosts and \
+const READ_ONLY: &str = "; this server takes no writes, as a standby does: set DATABASE_URL to the primary, or list all hosts and \
     add target_session_attrs=read-write";
 
-const MIXED_UP: &str = "; if a pooler in transaction mode stands before the database, it has to keep the prepared statements of its \
-    clients apart: PgBouncer does so from version 1.21 on with max_prepared_statements = 200";
+const MIXED_UP: &str = "; if the connection goes through a pooler in transaction mode, the pooler must support prepared \
+    statements: PgBouncer does so from version 1.21 on with max_prepared_statements = 200";
 
 /// Whether the message is `prepared statement "s7" does not exist` or `.. already exists`. Then the statement was
 /// prepared in another session.
@@ -202,8 +202,8 @@ fn is_statement_mixed_up(error: &DieselError) -> bool {
     matches!(error, DieselError::DatabaseError(_, info) if info.message().starts_with("prepared statement \""))
 }
 
-fn is_passing(text: &str) -> bool {
-    const PASSING: [&str; 12] = [
+fn is_transient(text: &str) -> bool {
+    const TRANSIENT: [&str; 12] = [
         "terminating connection",
         "the database system is",
         "connection closed",
@@ -218,7 +218,7 @@ fn is_passing(text: &str) -> bool {
         "No space left on device",
     ];
     let lower = text.to_ascii_lowercase();
-    PASSING.iter().any(|part| lower.contains(&part.to_ascii_lowercase()))
+    TRANSIENT.iter().any(|part| lower.contains(&part.to_ascii_lowercase()))
 }
 
 #[cfg(test)]

@@ -55,6 +55,8 @@ macro_rules! job_view {
                 args -> $args,
                 last_error -> Nullable<Text>,
                 flags -> Integer,
+                output -> Nullable<$args>,
+                output_note -> Nullable<Text>,
             }
         }
     };

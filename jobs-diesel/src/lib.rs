@@ -8,8 +8,9 @@ mod commit_decision;
 mod connection;
 mod database;
 mod enqueue;
+mod enqueue_connection;
+mod enqueue_each;
 mod error;
-mod executor;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod flags;
 mod job_view;
@@ -19,10 +20,12 @@ mod kind_stats;
 mod ledger;
 pub mod migrations;
 mod open;
+mod output;
 #[cfg(feature = "postgres")]
 pub mod pg;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+mod stored_output;
 #[cfg(all(feature = "testing", any(feature = "postgres", feature = "sqlite")))]
 pub mod testing;
 
@@ -30,5 +33,8 @@ pub use backend::Backend;
 pub use connection::{AsyncJobConnection, BlockingJobConnection};
 pub use database::Database;
 pub use enqueue::{CompleteIn, Enqueue, enqueue_all, migrate};
+pub use enqueue_connection::EnqueueConnection;
+pub use enqueue_each::{ColumnArgument, EnqueueEach, InsertEach, IntoColumn, JobColumns};
 pub use error::{CompleteError, EnqueueError, MigrateError};
-pub use executor::Executor;
+pub use output::output;
+pub use stored_output::OutputError;

@@ -62,14 +62,16 @@ macro_rules! migration {
 }
 
 /// The schema of PostgreSQL.
-pub static POSTGRES: &[Migration] = &[migration!(1, "postgres", "0001", "jobs")];
+pub static POSTGRES: &[Migration] =
+    &[migration!(1, "postgres", "0001", "jobs"), migration!(2, "postgres", "0002", "outputs")];
 
 /// The SQL that creates the roles of enqueuers and workers on PostgreSQL and grants them their rights. An administrator
 /// runs it. No version of the schema depends on it.
 pub static POSTGRES_ROLES: &str = include_str!("../migrations/postgres/roles.sql");
 
 /// The schema of SQLite.
-pub static SQLITE: &[Migration] = &[migration!(1, "sqlite", "0001", "jobs")];
+pub static SQLITE: &[Migration] =
+    &[migration!(1, "sqlite", "0001", "jobs"), migration!(2, "sqlite", "0002", "outputs")];
 
 /// Applies and reverts the versions of the schema in a database.
 #[async_trait]

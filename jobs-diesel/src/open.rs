@@ -8,8 +8,8 @@ use crate::database::Database;
 
 impl Database {
     /// Opens the database of a URL. On PostgreSQL, `handlers` is the largest number of connections that transactional
-    /// handlers use at the same time. Connections are opened later: if the server cannot be reached, the first verb
-    /// fails. On SQLite, `handlers` has no effect, and the file is opened at once.
+    /// handlers use at the same time. Connections are opened later: if the server cannot be reached, the first
+    /// operation fails. On SQLite, `handlers` has no effect, and the file is opened at once.
     pub async fn open(url: &str, handlers: usize) -> StorageResult<Self> {
         NoRuntime::check()?;
         match Backend::of(url)? {

@@ -9,6 +9,7 @@ use syn::{
     Signature, Token, Type, TypeImplTrait, TypeInfer, TypeReference, Visibility,
 };
 
+use crate::arg::ArgOptions;
 use crate::place;
 
 /// The parts of a function that the macro reads. It does not parse the body: the compiler does.
@@ -39,6 +40,7 @@ pub(crate) enum Param {
 pub(crate) struct Argument {
     pub(crate) name: Ident,
     pub(crate) form: Form,
+    pub(crate) options: ArgOptions,
 }
 
 /// How an argument is stored, and how it is passed to the function.
@@ -102,19 +104,34 @@ impl Param {
                 "a job's arguments cannot depend on `cfg`: jobs outlive builds; put it on the whole function",
             ));
         }
-        let ty = plain(&param.ty);
+        let options = ArgOptions::read(&param.attrs)?;
+        let mut parsed = Self::of_type(&param.pat, plain(&param.ty))?;
+        match (&mut parsed, param.attrs.iter().find(|attr| attr.path().is_ident("arg"))) {
+            (Self::Argument(argument), _) => argument.options = options,
+            (_, Some(attr)) => {
+                return Err(syn::Error::new_spanned(
+                    attr,
+                    "`#[arg(..)]` stands on arguments, which are stored with the job",
+                ));
+            }
+            (_, None) => {}
+        }
+        Ok(parsed)
+    }
+
+    fn of_type(pat: &Pat, ty: &Type) -> syn::Result<Self> {
         match ty {
-            Type::Reference(reference) => Self::of_reference(&param.pat, reference),
+            Type::Reference(reference) => Self::of_reference(pat, reference),
             Type::Path(path) if named(&path.path, "JobContext") => Ok(Self::Context { by_reference: false }),
             Type::Path(path) if state(&path.path).is_some() => {
                 let inner = state(&path.path).unwrap_or(ty);
                 owned(inner)?;
                 Ok(Self::State(inner.clone()))
             }
-            Type::Path(path) if named(&path.path, "String") => argument(&param.pat, Form::String(ty.clone())),
+            Type::Path(path) if named(&path.path, "String") => argument(pat, Form::String(ty.clone())),
             _ => {
                 owned(ty)?;
-                argument(&param.pat, Form::Value(ty.clone()))
+                argument(pat, Form::Value(ty.clone()))
             }
         }
     }
@@ -159,7 +176,7 @@ impl Param {
 fn argument(pat: &Pat, form: Form) -> syn::Result<Param> {
     match pat {
         Pat::Ident(PatIdent { by_ref: None, subpat: None, ident, .. }) => {
-            Ok(Param::Argument(Argument { name: ident.clone(), form }))
+            Ok(Param::Argument(Argument { name: ident.clone(), form, options: ArgOptions::default() }))
         }
         Pat::Wild(_) => Err(syn::Error::new_spanned(
             pat,

@@ -4,6 +4,7 @@
 //! The steps: `attr` parses the options and `ast` the item; `validate` checks them together; `expand` generates the
 //! code. After an error, `fallback` generates a stub instead, so that the compiler reports no consequential errors.
 
+mod arg;
 mod ast;
 mod attr;
 mod cron;
@@ -36,12 +37,13 @@ use proc_macro::TokenStream;
 ///
 /// The function itself is unchanged: it can be called and tested. The macro adds a struct with the function's name in
 /// UpperCamelCase. The struct has the function's visibility, documentation, `cfg`, `allow` and `deprecated` attributes,
-/// one field per argument, `new(..)`, serde's `Serialize` and `Deserialize`, and `Job`. For a function without
+/// one field per argument, `new(..)`, serde's `Serialize` and `Deserialize`, and `Job`. It has `Debug`, `Clone` and `PartialEq` if all
+/// arguments have them. For a function without
 /// arguments it is a unit struct. The job is registered with every worker whose program links the crate.
 ///
 /// # Parameters
 ///
-/// | written | what the job gets |
+/// | parameter | what the job gets |
 /// |---|---|
 /// | `State(x): State<T>` | the `T` given to the worker with `.state(..)`, cloned |
 /// | `ctx: &JobContext` or `ctx: JobContext` | the context of the running job |
@@ -49,30 +51,45 @@ use proc_macro::TokenStream;
 /// | `x: &str`, `x: &[T]` | an argument, stored as `String`, `Vec<T>` |
 /// | `x: T` | an argument; `T` needs `Serialize` and `Deserialize` and owns its data |
 ///
+/// `#[arg(secret)]` before an argument keeps its value out of logs, errors, `worker show` and the struct's `Debug`: `[redacted]` stands
+/// there. It is stored as it is.
+///
 /// An `async fn` runs on the runtime, and its future must be `Send`. A plain `fn` runs on the blocking pool.
 ///
 /// # Return types
 ///
-/// `()`, `Outcome`, `Result<(), E>` or `Result<Outcome, E>`, where `E` is a `std::error::Error + Send + Sync + 'static`,
-/// `anyhow::Error`, `Box<dyn Error + Send + Sync>` or `JobError`.
+/// `()`, `Outcome` or `Result<T, E>`, where `E` is a `std::error::Error + Send + Sync + 'static`, `anyhow::Error`,
+/// `Box<dyn Error + Send + Sync>` or `JobError`. `T` is `()`, `Outcome`, or any other type that implements `Serialize`. Such a
+/// value is the output of the job and is stored as JSON, at most 256 KiB. The struct then has a function that reads it:
+///
+/// ```text
+/// #[job]
+/// async fn build_report(year: i32) -> Result<Report, ReportError> { .. }
+///
+/// let report: Option<Report> = BuildReport::output(&mut conn, id).await?;
+/// ```
+///
+/// `output(..)` needs `Deserialize` for the type, where it is called. It is left out if the return type borrows from an argument.
+/// Then `diesel_jobs::output` reads the output with a type that you name.
 ///
 /// # Options
 ///
 /// | option | value | default |
 /// |---|---|---|
 /// | `name` | the struct's name | the function's, in UpperCamelCase |
-/// | `kind` | the name stored with each job, 1 to 200 bytes; changing it orphans stored jobs | the function's name |
+/// | `kind` | the name that is stored with each job, 1 to 200 bytes; after a change, no worker of the new program runs the stored jobs | the function's name |
 /// | `queue` | 1 to 200 bytes | `"default"` |
 /// | `priority` | -32768 to 32767; higher runs first | `0` |
 /// | `max_attempts` | 1 to 32767, the first attempt included | `25` |
 /// | `timeout` | a duration: how long one attempt may take | unlimited |
 /// | `backoff` | `"exponential(BASE, CAP)"` (full jitter), `"fixed(WAIT)"`, or the path of a `fn(attempt: u16) -> Duration` | `"exponential(2s, 1h)"` |
 /// | `retain` | how long completed jobs stay readable: a duration, `"none"` or `"forever"` | the worker's, 24 hours |
-/// | `cron` | five fields, or six with seconds first: when the job runs by itself; such a job has no arguments | none |
+/// | `cron` | five fields, six with seconds first, or seven with a year: the schedule of the job; a job with a schedule has no arguments | none |
 /// | `timezone` | the IANA name of the time zone of `cron` | `"UTC"` |
-/// | `catch_up` | ticks missed while no worker was up: `"skip"` them, run the `"last"`, run `"all"` | `"skip"` |
+/// | `catch_up` | the rule for missed ticks: `"skip"` drops them, `"last"` runs the latest one, `"all"` runs all | `"skip"` |
 ///
-/// A duration is a whole number with a unit (`ms`, `s`, `m`, `h`, `d`), or several: `"500ms"`, `"30s"`, `"1h 30m"`, `"7d"`.
+/// A duration is a whole number with a unit (`ms`, `s`, `m`, `h`, `d`), or several: `"500ms"`, `"30s"`, `"1h 30m"`,
+/// `"7d"`.
 ///
 /// # Errors
 ///
@@ -84,8 +101,7 @@ pub fn job(options: TokenStream, item: TokenStream) -> TokenStream {
     expand::job(options.into(), item.into()).into()
 }
 
-/// Makes a struct or an enum a job. This is the long form of [`macro@job`], for types that need attributes of their
-/// own.
+/// Makes a struct or an enum a job type. Use it instead of [`macro@job`] for types that need their own attributes.
 ///
 /// ```text
 /// #[derive(Serialize, Deserialize, Job)]
@@ -106,9 +122,11 @@ pub fn job(options: TokenStream, item: TokenStream) -> TokenStream {
 /// | `connection` | the type of a connection: the handler runs inside the transaction that finishes the job | `impl HandleIn<C>` |
 /// | both | | `impl HandleBlockingIn<C>` |
 ///
+/// `#[arg(secret)]` stands before a field of a struct, as before an argument of [`macro@job`]. It is not for fields that serde renames.
+///
 /// The default kind is the type's name in snake_case. A type with `cron` must have no fields. Generic types and unions
 /// are refused.
-#[proc_macro_derive(Job, attributes(job))]
+#[proc_macro_derive(Job, attributes(job, arg))]
 pub fn derive_job(item: TokenStream) -> TokenStream {
     expand::derive(item.into()).into()
 }

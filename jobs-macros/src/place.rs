@@ -42,7 +42,7 @@ fn is_inside(source: &str, sig: &Signature) -> bool {
     let mut found =
         Found { wanted: [sig.ident.to_string(), flat(sig.inputs.to_token_stream())], inside: 0, outside: 0 };
     if let Ok(tokens) = source.parse() {
-        found.look(tokens, false);
+        found.visit(tokens, false);
     }
     found.inside > 0 && found.outside == 0
 }
@@ -54,7 +54,7 @@ struct Found {
 }
 
 impl Found {
-    fn look(&mut self, tokens: TokenStream, in_block: bool) {
+    fn visit(&mut self, tokens: TokenStream, in_block: bool) {
         // Whether the next braces belong to an `impl` or a `trait`. An `impl` in a return type does not count, because
         // its `fn` came first.
         let mut keyword = None;
@@ -73,7 +73,7 @@ impl Found {
                 TokenTree::Punct(punct) if punct.as_char() == ';' => keyword = None,
                 TokenTree::Punct(_) | TokenTree::Literal(_) => {}
                 TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => {
-                    self.look(group.stream(), keyword.take() == Some(true));
+                    self.visit(group.stream(), keyword.take() == Some(true));
                 }
                 TokenTree::Group(group) => {
                     if keyword == Some(false)
@@ -82,7 +82,7 @@ impl Found {
                     {
                         *(if in_block { &mut self.inside } else { &mut self.outside }) += 1;
                     }
-                    self.look(group.stream(), in_block);
+                    self.visit(group.stream(), in_block);
                 }
             }
         }

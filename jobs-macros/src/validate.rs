@@ -2,8 +2,11 @@
 
 use syn::ext::IdentExt;
 use syn::visit::Visit;
-use syn::{Attribute, Data, Fields, Generics, Ident, LitStr, ReturnType, Signature, Type, TypeImplTrait};
+use syn::{
+    Attribute, Data, Field, Fields, Generics, Ident, LitStr, Meta, ReturnType, Signature, Token, Type, TypeImplTrait,
+};
 
+use crate::arg::ArgOptions;
 use crate::ast::{Declaration, Function, Param, free_function};
 use crate::errors::Errors;
 use crate::options::Options;
@@ -17,6 +20,8 @@ pub(crate) struct Plan {
     pub(crate) kind: String,
     /// The options, checked together.
     pub(crate) options: Options,
+    /// The stored names of the secret arguments.
+    pub(crate) secrets: Vec<String>,
     /// The item's `cfg` and `allow` attributes. All generated items need them, because they repeat tokens of the item.
     pub(crate) shared: Vec<Attribute>,
 }
@@ -24,7 +29,7 @@ pub(crate) struct Plan {
 /// Checks a function. The plan is valid only if no error was added.
 pub(crate) fn function(function: &mut Function, options: Options, errors: &mut Errors) -> Option<Plan> {
     let ident = function.sig.ident.clone();
-    // Other errors are reported after the function has been moved out of the block.
+    // Other errors are reported when the function is no longer an associated one.
     if function.associated {
         match function.sig.receiver() {
             Some(receiver) => errors.at(receiver, free_function(&function.sig)),
@@ -41,7 +46,7 @@ pub(crate) fn function(function: &mut Function, options: Options, errors: &mut E
             Param::Refused(error) => errors.push(error.clone()),
             Param::Argument(argument) if options.cron.is_some() => errors.at(
                 &argument.name,
-                "a job with `cron` runs by itself and nobody could pass this argument; take it as `State<T>` or from the database",
+                "the schedule of `cron` enqueues this job without arguments; take the value as `State<T>` or read it from the database",
             ),
             Param::Connection(_) => {
                 connections += 1;
@@ -65,7 +70,11 @@ pub(crate) fn function(function: &mut Function, options: Options, errors: &mut E
     }
     schedule(&options, errors);
     let kind = kind(&options, ident.unraw().to_string(), &ident, errors);
-    Some(Plan { name, kind, shared: shared(&function.attrs), options })
+    let secrets = function.params.iter().filter_map(|param| match param {
+        Param::Argument(argument) if argument.options.secret => Some(argument.name.unraw().to_string()),
+        _ => None,
+    });
+    Some(Plan { name, kind, secrets: secrets.collect(), shared: shared(&function.attrs), options })
 }
 
 /// Checks a type. The plan is valid only if no error was added.
@@ -84,12 +93,12 @@ pub(crate) fn declaration(declaration: &Declaration, options: Options, errors: &
         }
     };
     if options.cron.is_some() {
-        let message = "a job with `cron` runs by itself and nobody could fill this field; take its value in `handle`";
+        let message = "the schedule of `cron` enqueues this job without arguments; remove the field, and get its value in `handle`";
         match (&declaration.data, fields) {
             (Data::Enum(_), _) => {
                 errors.at(
                     &declaration.ident,
-                    "a job with `cron` runs by itself and nobody could choose a variant; write a struct",
+                    "the schedule of `cron` enqueues this job without arguments, so it cannot choose a variant; write a struct",
                 );
             }
             (_, Some(field)) => errors.at(field, message),
@@ -99,7 +108,61 @@ pub(crate) fn declaration(declaration: &Declaration, options: Options, errors: &
     schedule(&options, errors);
     let name = declaration.ident.clone();
     let kind = kind(&options, names::snake(&name.unraw().to_string()), &name, errors);
-    Plan { name, kind, shared: shared(&declaration.attrs), options }
+    Plan { name, kind, secrets: secrets(declaration, errors), shared: shared(&declaration.attrs), options }
+}
+
+/// Returns the names of the fields with `#[arg(secret)]`. The values are found by these names in the stored JSON object, so they must be
+/// the names that serde writes.
+fn secrets(declaration: &Declaration, errors: &mut Errors) -> Vec<String> {
+    let fields: Vec<_> = match &declaration.data {
+        Data::Struct(data) => data.fields.iter().collect(),
+        Data::Enum(data) => data.variants.iter().flat_map(|variant| variant.fields.iter()).collect(),
+        Data::Union(_) => Vec::new(),
+    };
+    let mut secrets = Vec::new();
+    for field in fields {
+        let secret = errors.keep(ArgOptions::read(&field.attrs)).is_some_and(|options| options.secret);
+        match &field.ident {
+            _ if !secret => {}
+            Some(name) if matches!(declaration.data, Data::Struct(_)) => {
+                if let Some(attr) = declaration.attrs.iter().chain(&field.attrs).find(|attr| changes_json(attr)) {
+                    errors.at(attr, "a secret is found by its field's name, and this may store it elsewhere: leave it out of a type with secrets");
+                }
+                secrets.push(name.unraw().to_string());
+            }
+            _ => errors.at(field, "`#[arg(secret)]` stands on a named field of a struct"),
+        }
+    }
+    secrets
+}
+
+/// Returns the named fields of a struct, if its JSON is an object of just these names. Otherwise returns none.
+pub(crate) fn plain_fields(declaration: &Declaration) -> impl Iterator<Item = &Field> {
+    let fields = match &declaration.data {
+        Data::Struct(data) => Some(&data.fields),
+        _ => None,
+    };
+    let fields = fields.into_iter().flatten();
+    let plain = !declaration.attrs.iter().chain(fields.clone().flat_map(|field| &field.attrs)).any(changes_json);
+    fields.filter(move |field| plain && field.ident.is_some())
+}
+
+/// Whether serde may store a field under another name or in another form.
+fn changes_json(attr: &Attribute) -> bool {
+    const HARMLESS: [&str; 4] = ["default", "alias", "deny_unknown_fields", "crate"];
+    let Meta::List(list) = &attr.meta else { return false };
+    let mut harmless = true;
+    // Options that this cannot parse count as changes.
+    let parsed = list.parse_nested_meta(|option| {
+        harmless &= HARMLESS.iter().any(|name| option.path.is_ident(name));
+        if option.input.peek(Token![=]) {
+            option.value()?.parse::<syn::Expr>()?;
+        } else if option.input.peek(syn::token::Paren) {
+            option.input.parse::<proc_macro2::TokenTree>()?;
+        }
+        Ok(())
+    });
+    attr.path().is_ident("serde") && !(harmless && parsed.is_ok())
 }
 
 /// Whether the type is a unit struct. It decodes from `{}`.
@@ -123,7 +186,7 @@ fn signature(sig: &Signature, errors: &mut Errors) {
     }
     if let ReturnType::Type(_, ty) = &sig.output {
         if let Type::Never(never) = &**ty {
-            errors.at(never, "a job returns: `()`, `Outcome`, `Result<(), E>` or `Result<Outcome, E>`");
+            errors.at(never, "a job returns: `()`, `Outcome` or `Result<T, E>`");
         }
         OpaqueTypes(errors).visit_type(ty);
     }
@@ -133,7 +196,7 @@ struct OpaqueTypes<'e>(&'e mut Errors);
 
 impl Visit<'_> for OpaqueTypes<'_> {
     fn visit_type_impl_trait(&mut self, ty: &TypeImplTrait) {
-        self.0.at(ty, "write the concrete type: `()`, `Outcome`, `Result<(), E>` or `Result<Outcome, E>`");
+        self.0.at(ty, "write the concrete type: `()`, `Outcome` or `Result<T, E>`");
     }
 }
 
@@ -186,7 +249,7 @@ fn schedule(options: &Options, errors: &mut Errors) {
                 if let Some(span) = options.written.get(option) {
                     errors.push(syn::Error::new(
                         *span,
-                        format!("`{option}` says how `cron` is read; add `cron = \"...\"` or leave it out"),
+                        format!("`{option}` is an option of `cron`; add `cron = \"...\"`, or remove `{option}`"),
                     ));
                 }
             }

@@ -2,8 +2,8 @@
 -- runs the migrations.
 --
 --   jobs_enqueuer  adds jobs, from Rust or with jobs.enqueue(..). It reads the columns that a status page shows: kind,
---                  queue, state, attempts and times. It cannot read arguments, tags and errors, because they may
---                  contain data that is not meant for it. It cannot cancel or change a job.
+--                  queue, state, attempts and times. It cannot read arguments, tags, errors and outputs, because
+--                  they may contain data that is not meant for it. It cannot cancel or change a job.
 --   jobs_worker    runs and operates jobs: `run`, `check`, `list`, `show`, `retry`, `cancel`, `stats`, `freeze` and
 --                  `thaw`. It cannot run DDL.
 --
@@ -20,6 +20,8 @@
 --
 -- A handler that calls `complete_in` or `enqueue` on its own pool does so as the role of that pool. For `complete_in`
 -- that role needs jobs_worker. For `enqueue` either of the two roles is enough.
+-- A role that enqueues and reads the outputs of jobs needs, in addition to jobs_enqueuer:
+--   grant select (output, output_note) on jobs.job to ..
 -- A role that only reads jobs, with their arguments, needs:
 --   grant usage on schema jobs to ..; grant select on jobs.job to ..
 
@@ -52,6 +54,7 @@ grant usage on sequence jobs.job_id to jobs_worker;
 grant select, insert, delete, update (id) on jobs.ready, jobs.running, jobs.finished to jobs_worker;
 grant select, delete on jobs.payload to jobs_worker;
 grant select, insert, delete on jobs.job_error to jobs_worker;
+grant select, insert, update, delete on jobs.output to jobs_worker;
 grant select, insert on jobs.dead_letter to jobs_worker;
 grant select, insert, delete, update on jobs.worker to jobs_worker;
 grant select, insert, update on jobs.schedule to jobs_worker;

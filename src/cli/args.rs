@@ -16,7 +16,7 @@ use super::logging::LogFormat;
 use super::parse::{connections, id, name, positive};
 use super::queues::QueueList;
 
-/// Runs background jobs, and looks after them.
+/// Runs background jobs, and manages them.
 ///
 /// Without a command it runs the jobs of this program until it is asked to stop.
 #[derive(Debug, Parser)]
@@ -30,15 +30,15 @@ pub(super) struct Cli {
     pub(super) command: Option<Command>,
 }
 
-/// What every command understands.
+/// The options of all commands.
 #[derive(Debug, Args)]
 pub(super) struct GlobalArgs {
     /// The database: postgres://user@host/name or sqlite://path/to/file.db. Other users of the machine can
-    /// read command lines: a URL with a password belongs into the variable, in the environment or in a file .env
+    /// read command lines, so set a URL with a password in the variable: in the environment or in a file .env
     /// [env: DATABASE_URL] [default: sqlite://jobs.db in a program built for SQLite alone]
     #[arg(long, global = true, value_name = "URL", help_heading = "Options of all commands")]
     pub(super) database_url: Option<String>,
-    /// How log lines look; RUST_LOG says which there are [env: JOBS_LOG_FORMAT] [default: pretty]
+    /// The format of log lines; RUST_LOG selects which lines are logged [env: JOBS_LOG_FORMAT] [default: pretty]
     #[arg(long, global = true, value_name = "FORMAT", help_heading = "Options of all commands")]
     pub(super) log: Option<LogFormat>,
     /// Answer in JSON: one object or array on one line
@@ -46,39 +46,39 @@ pub(super) struct GlobalArgs {
     pub(super) json: bool,
 }
 
-/// What the worker may be told. Given options win over the environment, and both over the program's set-up function.
+/// The options of the worker. They take precedence over the environment, and both over the program's set-up function.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct RunArgs {
-    /// Serve these queues only, each with so many jobs at once: mail=10,default=50. A name alone gets --concurrency.
-    /// A queue that only SQL or your enqueueing code names is served, too; the log then says what was found in it
-    /// [env: JOBS_QUEUES] [default: every queue the program's jobs name]
+    /// Serve only these queues, each with this number of slots: mail=10,default=50. A queue without a number has
+    /// --concurrency slots. A queue that is not the default of any job is served, too; the log then shows which jobs are in it
+    /// [env: JOBS_QUEUES] [default: the default queues of the program's jobs]
     #[arg(long, value_name = "QUEUES", value_parser = QueueList::parse, help_heading = "Options of run")]
     pub(super) queues: Option<QueueList>,
-    /// Jobs at once in each queue that does not say otherwise [env: JOBS_CONCURRENCY] [default: 16]
+    /// Slots of each queue that is named without a number [env: JOBS_CONCURRENCY] [default: 16]
     #[arg(long, value_name = "N", value_parser = positive, help_heading = "Options of run")]
     pub(super) concurrency: Option<usize>,
-    /// Connections that transactional handlers may use at once; they wait for each other beyond that
-    /// [env: JOBS_CONNECTIONS] [default: as many as jobs at once, 20 at most]
+    /// Connections for transactional handlers; if all are in use, handlers wait
+    /// [env: JOBS_CONNECTIONS] [default: one per slot, at most 20]
     #[arg(long, value_name = "N", value_parser = connections, help_heading = "Options of run")]
     pub(super) connections: Option<usize>,
-    /// How often to look for work that no notification announced, such as 500ms [env: JOBS_POLL] [default: 3s]
+    /// The interval of the poll, which finds jobs without a notification, such as 500ms [env: JOBS_POLL] [default: 3s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse_positive, help_heading = "Options of run")]
     pub(super) poll: Option<Duration>,
-    /// How long running jobs may go on after SIGTERM or SIGINT; a second signal stops at once. What is left goes back
-    /// to the queue and loses no attempt [env: JOBS_GRACE] [default: 30s]
+    /// How long running jobs may continue after SIGTERM or SIGINT; a second signal stops at once. Unfinished jobs are then
+    /// released, and no attempt is consumed [env: JOBS_GRACE] [default: 30s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = "Options of run")]
     pub(super) grace: Option<Duration>,
-    /// How long after its last heartbeat a worker counts as dead and its jobs go to others; at least 1s [env: JOBS_LEASE] [default: 30s]
+    /// How long after its last heartbeat a worker counts as dead, and its jobs are rescued; at least 1s [env: JOBS_LEASE] [default: 30s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse_positive, help_heading = "Options of run")]
     pub(super) lease: Option<Duration>,
-    /// How long one attempt may take where its kind does not say [env: JOBS_TIMEOUT] [default: unlimited]
+    /// Time limit of one attempt, if its kind has no `timeout` [env: JOBS_TIMEOUT] [default: unlimited]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse_positive, help_heading = "Options of run")]
     pub(super) timeout: Option<Duration>,
-    /// How many workers may die with a job before it is discarded; the last time it runs alone in its process [env: JOBS_MAX_CRASHES] [default: 3]
+    /// A job is discarded at this many counted crashes; before the last one it runs alone in its process [env: JOBS_MAX_CRASHES] [default: 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Options of run")]
     pub(super) max_crashes: Option<u16>,
-    /// The environment this worker belongs to, such as production. A database that `environment set` has named is served
-    /// by workers of that name only: a copy of it is left alone elsewhere [env: JOBS_ENVIRONMENT] [default: none]
+    /// The environment that this worker belongs to, such as production. If `environment set` has named a database, only
+    /// workers with the same name serve it, so that other workers do not run the jobs of a copy [env: JOBS_ENVIRONMENT] [default: none]
     #[arg(long, value_name = "NAME", value_parser = name, help_heading = "Options of run")]
     pub(super) environment: Option<String>,
 }
@@ -87,19 +87,20 @@ pub(super) struct RunArgs {
 pub(super) enum Command {
     /// Run jobs until SIGTERM or SIGINT; the default command
     Run(RunArgs),
-    /// Bring the database's schema up to this program's, or take it back
+    /// Migrate the schema to this program's version, or revert it
     Migrate {
         #[command(subcommand)]
         action: Option<MigrateAction>,
     },
-    /// Hand the schema's versions to Diesel's own migrations
+    /// Write the schema's migrations for Diesel's command line
     Migrations {
         #[command(subcommand)]
         action: MigrationsAction,
     },
-    /// Look for what would keep jobs from running: schema, handlers, unserved queues and kinds, schedules
+    /// Report problems that prevent jobs from running: schema, handlers, unserved queues and kinds, schedules
     ///
-    /// Takes the options of `run` and judges as that worker would. Fails if it finds an error; warnings alone do not.
+    /// Takes the options of `run`, and checks what that worker would serve. Fails if it finds an error, and not if it finds only
+    /// warnings.
     #[command(after_help = exit::HELP)]
     Check(RunArgs),
     /// List jobs, newest first
@@ -110,32 +111,33 @@ pub(super) enum Command {
         #[arg(value_parser = id)]
         id: i64,
     },
-    /// Run jobs now that were cancelled or discarded, or that wait for a later time
+    /// Make jobs available now that were cancelled or discarded, or that wait for a later time
     Retry(IdArgs),
-    /// Cancel waiting or running jobs; a running handler is told to stop and cannot save its result
+    /// Cancel waiting or running jobs; a running handler is asked to stop, and its finish is refused
     Cancel(IdArgs),
-    /// Count the jobs of each queue and kind, and name the workers
+    /// Print the number of jobs of each queue and kind, and the workers
     Stats,
-    /// Have no worker claim anything until `thaw`; running jobs go on to their end
+    /// Stop all claims of all workers until `thaw`; running jobs continue
     ///
-    /// Enqueueing goes on, schedules do not tick, finished jobs are not pruned. It is stored in the database: workers that start later
-    /// find it, and so do those of a copy. What schedules miss is caught up with after the thaw as each of them says (`catch_up`).
+    /// Jobs can still be enqueued, but schedules do not tick, and ended jobs are not pruned. The freeze is stored in the database, so it
+    /// also applies to workers that start later and to workers of a copy. After the thaw, missed ticks are treated as the `catch_up` of
+    /// each schedule says.
     Freeze(FreezeArgs),
     /// End a freeze
     Thaw(ThawArgs),
-    /// Say or set which environment the database belongs to: only workers of the same name serve it
+    /// Print or set the environment of the database: only workers of the same environment serve it
     ///
-    /// The name is stored in the database and comes with each dump and copy. So workers of another environment, and those that name
-    /// none, do not start on a copy of production.
+    /// The name is stored in the database, and each dump and copy contains it. So workers of another environment, or of none, do not
+    /// start on a copy of production.
     Environment {
         #[command(subcommand)]
         action: Option<EnvironmentAction>,
     },
-    /// Load-test this database before deployment: how many jobs a second, how late, and what limits it
+    /// Load-test this database: the job rate, how late jobs start, and what limits the rate
     ///
-    /// Works in a schema of its own, `jobs_bench` (with SQLite: in a directory beside the file), sends it the statements
-    /// that workers send, and drops it afterwards. Your jobs are not touched, but everybody who uses the server
-    /// notices: it writes as fast as it can. Raises connections, batches and processes until the rate no longer grows.
+    /// Uses its own schema, `jobs_bench` (with SQLite: a directory beside the file), and the statements that applications and
+    /// workers send. Drops the schema afterwards. It does not change your jobs, but it writes as fast as it can, which affects
+    /// all users of the server. Raises connections, batch size and processes until the rate no longer grows.
     #[cfg(feature = "bench")]
     #[command(after_help = exit::HELP)]
     Bench(BenchArgs),
@@ -143,11 +145,11 @@ pub(super) enum Command {
     #[cfg(feature = "bench")]
     #[command(hide = true)]
     BenchWorker(WorkArgs),
-    /// What is said of `bench` where it is missing
+    /// Explains why `bench` is missing in this program
     #[cfg(not(feature = "bench"))]
     #[command(hide = true)]
     Bench {
-        /// Whatever it would understand
+        /// The options of `bench`, which are ignored
         #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<String>,
     },
@@ -159,15 +161,16 @@ pub(super) enum MigrateAction {
     Up,
     /// Revert the newest version. Reverting the first one deletes all jobs
     Down {
-        /// Delete the jobs that wait or run, and do not mind workers that are alive
+        /// Delete jobs that wait or run, even if workers are alive
         #[arg(long)]
         delete_jobs: bool,
     },
-    /// Say which versions are applied
+    /// Print which versions are applied
     Status,
-    /// Print the SQL of all versions, for people who apply it themselves. Needs no database
+    /// Print the SQL of all versions, to apply it by hand. Needs no database
     Sql(BackendArgs),
-    /// Print the SQL that makes and grants two PostgreSQL roles, one that may only enqueue and one for workers. Needs no database
+    /// Print the SQL that creates two PostgreSQL roles, one that may only enqueue and one for workers, and grants their privileges.
+    /// Needs no database
     Roles,
 }
 
@@ -184,10 +187,10 @@ pub(super) enum MigrationsAction {
     },
 }
 
-/// Which database's SQL is meant.
+/// Selects the database whose SQL is printed or written.
 #[derive(Clone, Copy, Debug, Args)]
 pub(super) struct BackendArgs {
-    /// The database whose SQL is meant [default: the one of the database URL]
+    /// The database whose SQL is printed or written [default: the one of the database URL]
     #[arg(long, value_enum)]
     backend: Option<BackendName>,
 }
@@ -202,7 +205,7 @@ impl BackendArgs {
             (None, Some(url), _) => Ok(Backend::of(url)?),
             (None, None, [only]) => Ok(*only),
             (None, None, _) => Err(CliError::usage(
-                "whose SQL is meant is not known: write --backend postgres or --backend sqlite, or set DATABASE_URL",
+                "it is not known for which database: write --backend postgres or --backend sqlite, or set DATABASE_URL",
             )),
         }
     }
@@ -211,7 +214,7 @@ impl BackendArgs {
 impl Command {
     /// Whether the command reports its database itself. `run` logs it after it has installed its signal handlers. For a
     /// worker process of the load test, the parent process has printed it.
-    pub(super) fn says_database_itself(&self) -> bool {
+    pub(super) fn reports_database_itself(&self) -> bool {
         match self {
             Self::Run(_) => true,
             #[cfg(feature = "bench")]

@@ -1,4 +1,4 @@
-//! `check`: finds what would keep jobs from running, and prints what to do about it.
+//! `check`: finds problems that prevent jobs from running, and prints their solutions.
 
 mod examine;
 mod finding;

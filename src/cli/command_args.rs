@@ -23,39 +23,39 @@ pub(super) struct ListArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct FreezeArgs {
-    /// Why, in one line: whoever finds it frozen reads this
+    /// The reason, in one line; commands and logs show it
     #[arg(long, value_name = "TEXT")]
     pub(super) reason: String,
-    /// Who does it [default: the user of this machine]
+    /// Who freezes the database [default: the user of this machine]
     #[arg(long, value_name = "NAME")]
     pub(super) actor: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct ThawArgs {
-    /// First cancel all jobs that wait or run, and have schedules go on from now: for a copy whose jobs must not run
+    /// First cancel all jobs that wait or run, and let schedules continue from now: for a copy whose jobs must not run
     #[arg(long)]
     pub(super) cancel_jobs: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(super) enum EnvironmentAction {
-    /// Say it; the default
+    /// Print the name; the default
     Show,
-    /// Name it
+    /// Set the name
     Set(SetArgs),
-    /// Take the name away: any worker may serve it
+    /// Remove the name, so that any worker may serve the database
     Unset,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct SetArgs {
-    /// Such as production or staging
+    /// The name, such as production or staging
     pub(super) name: String,
-    /// First cancel all jobs that wait or run, and have schedules go on from now
+    /// First cancel all jobs that wait or run, and let schedules continue from now
     #[arg(long, conflicts_with = "keep_jobs")]
     pub(super) cancel_jobs: bool,
-    /// Have the jobs run that came from another environment
+    /// Keep the jobs in the database, although they come from another environment
     #[arg(long)]
     pub(super) keep_jobs: bool,
 }

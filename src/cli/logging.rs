@@ -14,7 +14,7 @@ use tracing_subscriber::{EnvFilter, Layer, fmt};
 use self::plain::Plain;
 use super::exit::CliError;
 
-/// How log lines look.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum LogFormat {
     /// For people; coloured on a terminal.
@@ -38,7 +38,7 @@ pub(super) fn install(
     directives: Option<&str>,
     default: &str,
 ) -> Result<(), CliError> {
-    let base = tracing_subscriber::registry().with(filter(directives.unwrap_or(default))?).with(Discretion);
+    let base = tracing_subscriber::registry().with(filter(directives.unwrap_or(default))?).with(HideParameters);
     let lines = fmt::layer().with_writer(io::stderr);
     // An error means that the program has installed its own subscriber before. That one stays.
     let _ = match format {
@@ -66,9 +66,9 @@ fn filter<S: Subscriber>(directives: &str) -> Result<Box<dyn Layer<S> + Send + S
 /// Hides lines that must not appear with any directive. tokio-postgres logs the parameters of each statement, which
 /// include the arguments of jobs. It logs through the crate `log`, so the lines reach programs that have
 /// tracing-subscriber's feature `tracing-log`.
-struct Discretion;
+struct HideParameters;
 
-impl<S: Subscriber> Layer<S> for Discretion {
+impl<S: Subscriber> Layer<S> for HideParameters {
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
         *metadata.level() <= Level::INFO || !metadata.target().starts_with("tokio_postgres")
     }

@@ -161,7 +161,7 @@ fn say_database(command: &Command, app: &App<'_>) -> Result<(), CliError> {
         return Ok(());
     }
     let chosen = app.chosen()?;
-    if !app.json && !command.says_database_itself() {
+    if !app.json && !command.reports_database_itself() {
         output::complain(&format!("using {chosen}"));
     }
     Ok(())

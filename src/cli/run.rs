@@ -1,4 +1,4 @@
-//! `run`: the worker, from start-up checks to the drained end.
+//! `run`: the worker, from the checks at its start to the end of its shutdown.
 
 use super::app::App;
 use super::args::RunArgs;
@@ -6,12 +6,12 @@ use super::exit::{CliError, Exit};
 use super::signals::Signals;
 use super::{database, settings, unknown_queues, worker};
 
-/// Runs until a signal. A database that is away at start-up ends the process at once: a wrong URL must be seen, and
-/// a supervisor starts it again. Once the worker runs, it survives such outages by itself.
+/// Runs until a signal. If the database cannot be reached at the start, the process ends at once, so that a wrong URL
+/// is noticed. A supervisor then restarts it. A running worker survives such outages.
 pub(super) async fn run(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError> {
     let settings = settings::run(args, app.env)?;
     let chosen = app.chosen()?;
-    // Before anything slow: a signal during start-up must not be lost.
+    // This comes before all slow steps, so that a signal during the start is not lost.
     let mut signals =
         Signals::install().map_err(|error| CliError::failed(format!("listening for signals: {error}")))?;
     tracing::info!(target: "diesel_jobs", "using {chosen}");

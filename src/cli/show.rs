@@ -1,7 +1,8 @@
 //! `show`: prints one job in full. It is the only command that prints arguments, because the user named exactly this
 //! job.
 
-use diesel_jobs_core::{AttemptError, Freeze, JobId, JobRecord, JobState};
+use diesel_jobs_core::secrets::redacted;
+use diesel_jobs_core::{AttemptError, Freeze, JobId, JobRecord, JobState, Output, Registry};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -17,6 +18,12 @@ struct Shown<'a> {
     job: Row<'a>,
     /// The stored text, unchanged: JSON parsers round some numbers, and a program may need them exactly.
     args: Option<&'a RawValue>,
+    /// What the handler returned, as it is stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<&'a RawValue>,
+    /// Why the output was not stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_note: Option<&'a str>,
     errors: &'a [AttemptError],
     /// Only set if the freeze keeps this job from being claimed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -30,16 +37,35 @@ pub(super) async fn show(app: &App<'_>, id: i64) -> Result<Exit, CliError> {
             "there is no job {id}; it may have been pruned, `list` names those kept"
         )));
     };
+    let output = match job.state {
+        JobState::Completed => database.operator.end(JobId(id)).await?.and_then(|end| end.output),
+        _ => None,
+    };
+    let args = shown_args(&job);
     let waits = !job.state.is_finished() && job.state != JobState::Running;
     let frozen = if waits { database.storage.check_schema().await?.frozen } else { None };
-    let shown = Shown { job: Row::from(&job), args: serde_json::from_str(&job.args).ok(), errors: &errors, frozen };
+    let shown = Shown {
+        job: Row::from(&job),
+        args: serde_json::from_str(&args).ok(),
+        output: output.as_ref().and_then(Output::json).and_then(|json| serde_json::from_str(json).ok()),
+        output_note: output.as_ref().and_then(Output::note),
+        errors: &errors,
+        frozen,
+    };
     output::print(app.json, &shown, || {
-        shown.frozen.as_ref().map(stats::frozen).unwrap_or_default() + &human(&job, &errors)
+        shown.frozen.as_ref().map(stats::frozen).unwrap_or_default() + &human(&job, &args, output.as_ref(), &errors)
     })?;
     Ok(Exit::Fine)
 }
 
-fn human(job: &JobRecord, errors: &[AttemptError]) -> String {
+/// The arguments without the values of secret ones. Only programs that know the kind know which ones are secret.
+fn shown_args(job: &JobRecord) -> String {
+    let registry = Registry::linked();
+    let secrets = registry.get(&job.kind).map_or(&[][..], |registration| registration.options.secrets);
+    redacted(&job.args, secrets)
+}
+
+fn human(job: &JobRecord, args: &str, output: Option<&Output>, errors: &[AttemptError]) -> String {
     let mut lines = vec![
         ("id", job.id.to_string()),
         ("kind", job.kind.clone()),
@@ -62,7 +88,12 @@ fn human(job: &JobRecord, errors: &[AttemptError]) -> String {
 
     let mut text: String = lines.iter().map(|(name, value)| format!("{name:<11}  {}\n", printable(value))).collect();
     text.push_str("\nargs\n");
-    text.push_str(&indented(&pretty(&job.args)));
+    text.push_str(&indented(&pretty(args)));
+    if let Some(output) = output {
+        text.push_str("\noutput\n");
+        let shown = output.json().map(pretty).or_else(|| output.note().map(|note| format!("({note})")));
+        text.push_str(&indented(&shown.unwrap_or_default()));
+    }
     for error in errors {
         text.push_str(&format!("\nattempt {} failed at {} ({})", error.attempt, time(error.at), error.kind));
         text.extend(error.started_at.map(|at| format!(", claimed at {}", time(at))));

@@ -26,8 +26,8 @@ fn every_transition() -> Vec<Transition> {
 async fn is_refused(db: &Database, lease: Lease, stands: &ClaimedJob) {
     let before = show(db, lease.job).await.unwrap();
     for transition in every_transition() {
-        let verb = transition.verb();
-        assert!(!finish(db, lease, transition).await, "{verb} with {lease:?}");
+        let name = transition.name();
+        assert!(!finish(db, lease, transition).await, "{name} with {lease:?}");
     }
     let after = show(db, lease.job).await.unwrap();
     assert_eq!((after.0.state, after.0.worker), (JobState::Running, Some(stands.lease.worker)));
@@ -157,7 +157,7 @@ pub(crate) async fn lease_numbers_never_fall<F: Fixture>(f: F) {
     for transition in
         [Transition::Snooze(Duration::ZERO), Transition::Release, retry_in(Duration::ZERO), discard(), cancel()]
     {
-        let ends = transition.verb() == "discard" || transition.verb() == "cancel";
+        let ends = transition.name() == "discard" || transition.name() == "cancel";
         assert!(finish(db, lease, transition).await);
         if ends {
             assert_eq!(db.operator.retry(lease.job).await.unwrap(), Operated::Done);
@@ -195,7 +195,7 @@ pub(crate) async fn the_idempotency_key_stays_whatever_becomes_of_the_job_and_co
     let again = claim(db, worker(db).await, 1).await.remove(0);
     assert_eq!(context(&again).idempotency_key(), key);
     // The tables are created again, and the same id is assigned again.
-    db.migrator.down(LiveJobs::Delete).await.unwrap();
+    while db.migrator.down(LiveJobs::Delete).await.unwrap().is_some() {}
     db.migrator.up().await.unwrap();
     let other = claimed(&f, worker(db).await, job()).await;
     assert_eq!(other.lease.job, id);

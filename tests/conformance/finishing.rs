@@ -57,14 +57,14 @@ pub(crate) async fn a_failure_names_the_worker_and_the_start_of_its_attempt<F: F
     rescue(db, POLICY).await;
     let third = claim(db, worker, 1).await.remove(0);
     assert_eq!(db.operator.cancel(third.lease.job).await.unwrap(), Operated::Done);
-    let told: Vec<_> =
+    let recorded: Vec<_> =
         failures(db, first.lease.job).await.iter().map(|e| (e.attempt, e.worker, e.started_at)).collect();
     let attempts = [(1, worker, first.claimed_at), (2, dead, second.claimed_at), (3, worker, third.claimed_at)];
-    assert_eq!(told, attempts.map(|(attempt, worker, at)| (attempt, Some(worker), Some(at))));
+    assert_eq!(recorded, attempts.map(|(attempt, worker, at)| (attempt, Some(worker), Some(at))));
     let waiting = enqueue(&f, job()).await;
     assert_eq!(db.operator.cancel(waiting).await.unwrap(), Operated::Done);
-    let told = failures(db, waiting).await;
-    assert_eq!((told[0].attempt, told[0].worker, told[0].started_at), (0, None, None));
+    let recorded = failures(db, waiting).await;
+    assert_eq!((recorded[0].attempt, recorded[0].worker, recorded[0].started_at), (0, None, None));
 }
 
 pub(crate) async fn retry_waits_its_delay_and_records_the_failure<F: Fixture>(f: F) {

@@ -38,7 +38,7 @@ pub(crate) async fn nothing_is_claimed_while_it_is_frozen_and_everything_after_a
         assert_eq!(db.storage.claim(&wants).await.unwrap().len(), 0);
         assert_eq!(again.storage.claim(&bypassing).await.unwrap().len(), 0);
         assert_eq!(db.storage.next_due(&wants, Duration::MAX).await.unwrap(), None);
-        assert_eq!(db.storage.rescan(&bypassing, RescanReason::CameBack).await.unwrap(), Rescanned::Nothing);
+        assert_eq!(db.storage.rescan(&bypassing, RescanReason::Requested).await.unwrap(), Rescanned::Nothing);
     }
     let frozen = installation(db).await.frozen.expect("it is frozen");
     assert_eq!((&*frozen.by, &*frozen.reason), ("anna", "restored for ticket 7"));

@@ -121,7 +121,7 @@ async fn jobs_are_claimed_and_finished_under_their_names<F: Fixture>(f: &F, stor
 
     let (mut failed, mut seen) = (Vec::new(), HashSet::new());
     for names in storable.chunks(CHUNK).step_by(EVERY) {
-        db.storage.rescan(&wanted(names), RescanReason::CameBack).await.unwrap();
+        db.storage.rescan(&wanted(names), RescanReason::Requested).await.unwrap();
         assert_eq!(db.storage.next_due(&wanted(names), Duration::MAX).await.unwrap(), Some(Duration::ZERO));
         let jobs = db.storage.claim(&wanted(names)).await.unwrap();
         assert_eq!(jobs.len(), 2 * names.len(), "{names:?}");

@@ -20,6 +20,7 @@ mod model;
 mod moving;
 mod newer;
 mod operating;
+mod outputs;
 mod pruning;
 mod rescuing;
 mod scheduling;
@@ -100,6 +101,18 @@ conformance! {
         only_the_newest_failures_are_kept,
         endless_delays_are_only_long,
         a_listener_hears_of_an_enqueue,
+    }
+    outputs {
+        an_output_is_read_as_it_was_stored,
+        an_output_that_is_too_large_leaves_a_note,
+        a_batch_of_large_outputs_is_stored,
+        only_the_output_of_the_attempt_that_completed_counts,
+        a_lost_lease_stores_nothing,
+        a_transaction_stores_its_output_with_its_commit,
+        an_output_goes_with_its_job,
+        a_job_that_is_not_kept_has_no_output,
+        a_wait_ends_with_the_job,
+        jobs_survive_the_version_of_outputs_in_both_directions,
     }
     fencing {
         an_older_lease_is_refused,

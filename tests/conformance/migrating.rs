@@ -24,11 +24,13 @@ pub(crate) async fn up_down_and_up_again<F: Fixture>(_: F) {
         assert_eq!(versions(&migrator.up().await.unwrap()), NONE);
         db.storage.check_schema().await.unwrap();
         claimed(&f, worker(db).await, job()).await;
-        // A job is running, so `down` would delete it.
-        let refusal = migrator.down(LiveJobs::Keep).await.unwrap_err().to_string();
-        assert!(refusal.contains("would delete") && refusal.contains("--delete-jobs"), "{refusal}");
-        assert_eq!(migrator.applied().await.unwrap(), known);
         for left in (0..known.len()).rev() {
+            if left == 0 {
+                // A job is running, and without its tables it would be deleted.
+                let refusal = migrator.down(LiveJobs::Keep).await.unwrap_err().to_string();
+                assert!(refusal.contains("would delete") && refusal.contains("--delete-jobs"), "{refusal}");
+                assert_eq!(migrator.applied().await.unwrap(), known[..1]);
+            }
             assert_eq!(migrator.down(LiveJobs::Delete).await.unwrap().unwrap().version, known[left]);
             assert_eq!(migrator.applied().await.unwrap(), known[..left]);
             assert!(db.storage.check_schema().await.is_err());

@@ -41,7 +41,7 @@ pub(crate) async fn a_claim_leaves_them_alone<F: Fixture>(f: F) {
     f.client().await.execute(&format!("update {} set crashes = 2", F::table(F::TABLES[0]))).await.unwrap();
     let quarantined = Claim { quarantined_at: 2, ..wants(worker, &[("default", 9)]) };
     assert!(db.storage.claim(&quarantined.for_quarantined()).await.unwrap().pop().is_none());
-    assert!(!db.storage.rescue(POLICY).await.unwrap().quarantined);
+    assert!(!db.storage.rescue(POLICY).await.unwrap().quarantined_due);
     for id in newer {
         let job = record(db, id).await;
         assert_eq!((job.state, job.attempt, job.flags), (JobState::Available, 0, FLAG));

@@ -97,7 +97,7 @@ async fn template() -> &'static str {
             let name = new_name("template");
             admin(&format!("create database {name}")).await;
             let mut conn = AsyncPgConnection::establish(&url_of(&name)).await.unwrap();
-            diesel_jobs_storage::Executor::migrate(&mut conn).await.unwrap();
+            diesel_jobs_storage::EnqueueConnection::migrate(&mut conn).await.unwrap();
             conn.batch_execute("create table effect (name text not null)").await.unwrap();
             name
         })
@@ -168,7 +168,7 @@ impl Fixture for Postgres {
     }
 
     const TABLES: &'static [&'static str] =
-        &["ready", "running", "finished", "payload", "job_error", "worker", "queue", "installation"];
+        &["ready", "running", "finished", "payload", "job_error", "worker", "queue", "installation", "output"];
 
     const EPOCH: &'static str = "'epoch'";
 

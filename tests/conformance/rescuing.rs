@@ -134,14 +134,14 @@ pub(crate) async fn of_the_jobs_that_died_together_none_is_discarded_for_it<F: F
     for crashes in [1, 2, 2, 2] {
         assert_eq!(claim(db, mortal(db).await, 2).await.len(), 2);
         let rescued = rescue(db, POLICY).await;
-        assert_eq!((rescued.returned.len(), rescued.discarded.len(), rescued.quarantined), (2, 0, crashes == 2));
+        assert_eq!((rescued.returned.len(), rescued.discarded.len(), rescued.quarantined_due), (2, 0, crashes == 2));
         for id in &jobs {
             assert_eq!(record(db, *id).await.crashes, crashes);
         }
     }
     let (_, failures) = show(db, jobs[0]).await.unwrap();
     assert!(failures[3].message.contains("runs alone"), "{}", failures[3].message);
-    assert!(db.storage.rescue(POLICY).await.unwrap().quarantined, "they still wait");
+    assert!(db.storage.rescue(POLICY).await.unwrap().quarantined_due, "they still wait");
     // A job that was alone is discarded.
     assert_eq!(ids(&claim(db, mortal(db).await, 1).await), [jobs[0]]);
     assert_eq!(rescue(db, POLICY).await.discarded, [jobs[0]]);
@@ -199,7 +199,7 @@ pub(crate) async fn a_quarantined_job_is_claimed_by_itself_and_by_one_worker_in_
     assert_eq!(beside.lease.job, third);
     assert!(finish(db, claimed.lease, DONE).await);
     assert!(finish(db, beside.lease, DONE).await);
-    assert!(!db.storage.rescue(POLICY).await.unwrap().quarantined);
+    assert!(!db.storage.rescue(POLICY).await.unwrap().quarantined_due);
 }
 
 pub(crate) async fn a_job_that_snoozes_is_absolved_of_its_crashes_and_one_that_fails_is_not<F: Fixture>(f: F) {

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::bench::*;
 use crate::fixture::{Act, Fixture, Provided, hold};
 
-fn transaction(provided: &Provided, lease: Lease, act: Act) -> Transaction {
+pub(crate) fn transaction(provided: &Provided, lease: Lease, act: Act) -> Transaction {
     Transaction { connection: provided.1, lease, body: provided.2(act), abort: CancellationToken::new() }
 }
 

@@ -178,6 +178,56 @@ async fn an_error_in_a_box_is_an_error() {
     assert_eq!((error.to_string().as_str(), error.is_fatal()), ("of its own", true));
 }
 
+#[job]
+fn returns_a_number() -> Result<u8, std::fmt::Error> {
+    Ok(7)
+}
+
+#[job]
+async fn returns_what_it_borrows(name: &str) -> Result<&str, JobError> {
+    Ok(&name[1..])
+}
+
+#[derive(serde::Serialize)]
+enum Only {
+    One,
+}
+
+#[job]
+fn returns_no_size() -> Result<Only, JobError> {
+    Ok(Only::One)
+}
+
+#[job]
+fn returns_none() -> Result<Option<u8>, JobError> {
+    Ok(None)
+}
+
+#[job]
+fn returns_an_output(complete: bool) -> Result<Outcome, JobError> {
+    let outcome = Outcome::CompleteWith(diesel_jobs::Output::new(&"by hand"));
+    Ok(if complete { outcome } else { Outcome::Complete })
+}
+
+#[tokio::test]
+async fn what_a_function_returns_is_the_output() {
+    async fn output<J: Registered>(args: serde_json::Value) -> Option<String> {
+        match run::<J>(&args, States::default()).await.unwrap() {
+            Outcome::CompleteWith(output) => Some(output.json().unwrap().to_owned()),
+            other => {
+                assert_eq!(other, Outcome::Complete);
+                None
+            }
+        }
+    }
+    assert_eq!(output::<ReturnsANumber>(json!({})).await.as_deref(), Some("7"));
+    assert_eq!(output::<ReturnsWhatItBorrows>(json!({"name": "ab"})).await.as_deref(), Some("\"b\""));
+    assert_eq!(output::<ReturnsNoSize>(json!({})).await, None);
+    assert_eq!(output::<ReturnsNone>(json!({})).await, None);
+    assert_eq!(output::<ReturnsAnOutput>(json!({"complete": true})).await.as_deref(), Some("\"by hand\""));
+    assert_eq!(output::<ReturnsAnOutput>(json!({"complete": false})).await, None);
+}
+
 #[tokio::test]
 async fn every_return_type_comes_down_to_an_outcome_or_an_error() {
     let none = States::default;

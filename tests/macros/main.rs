@@ -7,3 +7,4 @@ mod declaration;
 mod handlers;
 mod options;
 mod support;
+mod traits;

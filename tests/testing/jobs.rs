@@ -40,6 +40,22 @@ pub(crate) fn third_time_lucky(ctx: &JobContext, State(times): State<Times>) -> 
 #[derive(Clone, Default)]
 pub(crate) struct Times(pub(crate) Arc<std::sync::Mutex<Vec<DateTime<Utc>>>>);
 
+/// The output of [`build_report`].
+#[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Report {
+    pub(crate) title: String,
+    pub(crate) pages: usize,
+}
+
+#[job(max_attempts = 2)]
+pub(crate) async fn build_report(pages: usize, ctx: &JobContext) -> Result<Option<Report>, JobError> {
+    match (pages, ctx.attempt()) {
+        (0, _) => Ok(None),
+        (1, 1) => Err(JobError::msg("out of paper")),
+        (pages, _) => Ok(Some(Report { title: "x".repeat(pages * 1000), pages })),
+    }
+}
+
 #[job]
 pub(crate) fn snooze() -> Outcome {
     Outcome::Snooze(Duration::from_secs(60))
@@ -67,6 +83,11 @@ pub(crate) fn panic_at_once() {
 #[job]
 pub(crate) fn needs_state(State(_): State<Times>) {}
 
+#[job(cron = "0 0 2 * * *")]
+pub(crate) fn tell_times(ctx: &JobContext, State(times): State<Times>) {
+    times.0.lock().unwrap().extend([ctx.run_at(), ctx.now()]);
+}
+
 type Ran = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
 pub(crate) const NOTE: &str = "insert into note (text) values ('written')";
@@ -91,4 +112,37 @@ pub(crate) fn write_sqlite(conn: &mut SqliteConnection, ctx: &JobContext) -> Ran
     diesel::sql_query(NOTE).execute(conn)?;
     SendWelcome::new(1, "after", vec![]).enqueue(conn)?;
     if ctx.attempt() == 1 { Err("not yet".into()) } else { Ok(()) }
+}
+
+#[job(max_attempts = 1)]
+pub(crate) fn log_in(user: String, #[arg(secret)] password: String) -> Result<(), anyhow::Error> {
+    Err(anyhow::anyhow!("{user} is refused with {password:?} (cause: {password})"))
+}
+
+#[job]
+pub(crate) fn bring_back(conn: &mut SqliteConnection) -> QueryResult<()> {
+    let ended = "update jobs_job set state = 'available', max_attempts = 9 where kind = 'panic_at_once'";
+    diesel::sql_query(ended).execute(conn).map(drop)
+}
+
+/// Writes, and panics inside a transaction of its own.
+#[job(max_attempts = 1)]
+pub(crate) fn panic_inside_sqlite(conn: &mut SqliteConnection) -> QueryResult<()> {
+    diesel::sql_query("insert into note values ('before')").execute(conn)?;
+    conn.transaction(|_| panic!("inside"))
+}
+
+/// The same.
+#[job(max_attempts = 1)]
+pub(crate) fn panic_inside_pg(conn: &mut PgConnection) -> QueryResult<()> {
+    diesel::sql_query("insert into note values ('before')").execute(conn)?;
+    conn.transaction(|_| panic!("inside"))
+}
+
+/// The same.
+#[job(max_attempts = 1)]
+pub(crate) async fn panic_inside_async(conn: &mut AsyncPgConnection) -> QueryResult<()> {
+    use diesel_async::AsyncConnection as _;
+    diesel_async::RunQueryDsl::execute(diesel::sql_query("insert into note values ('before')"), conn).await?;
+    conn.transaction(async |_| panic!("inside")).await
 }

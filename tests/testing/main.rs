@@ -5,7 +5,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod database;
+mod each;
 mod guide;
 mod jobs;
 mod suite;
 mod test_database;
+#[cfg(all(feature = "eyre", feature = "jiff", feature = "time"))]
+mod types;

@@ -3,6 +3,7 @@
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use diesel::sql_types::BigInt;
 use diesel_jobs::prelude::*;
 use diesel_jobs::testing::{drain, enqueued, perform};
@@ -27,7 +28,7 @@ async fn failure(assertion: impl Future<Output = ()>) -> String {
 /// The tests for a type of connection: how it is opened, what follows calls on it (`.await` or nothing), the trait that
 /// runs queries, and a transactional job that it can run.
 macro_rules! on {
-    ($module:ident, $database:pat = $create:expr, $open:expr, [$($wait:tt)*], $dsl:path, $write:ident, $other:ident) => {
+    ($module:ident, $database:pat = $create:expr, $open:expr, [$($wait:tt)*], $dsl:path, $write:ident, $panic:ident, $other:ident) => {
         mod $module {
             use super::*;
 
@@ -127,7 +128,9 @@ macro_rules! on {
                 assert!(report.to_string().contains("attempt 1: failed, retried in 3600s: attempt 1 fails"), "{report}");
                 let times = times.0.lock().unwrap().clone();
                 let ahead = (times[0] - chrono::Utc::now()).num_seconds();
-                assert!(times.is_sorted() && (7100..7300).contains(&ahead), "{times:?}");
+                assert!((7100..7300).contains(&ahead), "{times:?}");
+                let waits: Vec<i64> = times.windows(2).map(|pair| (pair[1] - pair[0]).num_minutes()).collect();
+                assert_eq!(waits, [60, 60], "each backoff passes once");
             }
 
             #[tokio::test]
@@ -177,6 +180,54 @@ macro_rules! on {
             }
 
             #[tokio::test]
+            async fn a_panic_inside_a_transaction_of_the_handlers_own_rolls_everything_back() {
+                use $dsl as _;
+                let $database = $create;
+                let mut conn = $open;
+                $panic.enqueue(&mut conn)$($wait)*.unwrap();
+                drain(&mut conn).run()$($wait)*.unwrap().assert_discarded::<$panic>(1);
+                $write.enqueue(&mut conn)$($wait)*.unwrap();
+                drain(&mut conn).skip_time().run()$($wait)*.unwrap().assert_completed::<$write>(1);
+                let written: i64 = diesel::select(notes()).get_result(&mut conn)$($wait)*.unwrap();
+                assert_eq!(written, 1, "what the panic left is rolled back, and nothing else");
+            }
+
+            #[tokio::test]
+            async fn what_a_handler_returns_is_in_the_report_and_read_with_its_type() {
+                let $database = $create;
+                let mut conn = $open;
+                let mut ids = Vec::new();
+                for pages in [0, 1, 2, 300] {
+                    let id = BuildReport { pages }.enqueue(&mut conn)$($wait)*.unwrap();
+                    let early = BuildReport::output(&mut conn, id)$($wait)*.unwrap();
+                    assert_eq!(early, None, "it has not run");
+                    ids.push(id);
+                }
+                let report = drain(&mut conn).skip_time().run()$($wait)*.unwrap();
+                report.assert_completed::<BuildReport>(4);
+                assert_eq!(BuildReport::output(&mut conn, ids[0])$($wait)*.unwrap(), None::<Option<Report>>);
+                for (id, pages) in ids.iter().zip([0, 1, 2, 300]).skip(1).take(2) {
+                    let expected = Report { title: "x".repeat(pages * 1000), pages };
+                    let ran = report.ran.iter().rev().find(|ran| ran.id == *id).unwrap();
+                    assert_eq!(ran.output.as_ref().unwrap().read::<Report>().unwrap().unwrap(), expected);
+                    let stored: Report = diesel_jobs::output(&mut conn, *id)$($wait)*.unwrap().unwrap();
+                    assert_eq!(stored, expected);
+                    let stored = BuildReport::output(&mut conn, *id)$($wait)*.unwrap();
+                    assert_eq!(stored, Some(Some(expected)));
+                    let wrong = diesel_jobs::output::<u8, _, _>(&mut conn, *id)$($wait)*.unwrap_err();
+                    assert!(wrong.to_string().contains("does not fit its type"), "{wrong}");
+                }
+                let refused = BuildReport::output(&mut conn, ids[3])$($wait)*.unwrap_err().to_string();
+                assert!(refused.contains("takes 300024 bytes of JSON, at most 262144"), "{refused}");
+                assert!(report.to_string().contains("completed, the output takes 300024 bytes"), "{report}");
+                let unknown = diesel_jobs::output::<u8, _, _>(&mut conn, diesel_jobs::JobId(1 << 40))$($wait)*.unwrap_err();
+                assert!(unknown.to_string().starts_with("there is no job "), "{unknown}");
+                let performed = perform(BuildReport { pages: 2 }).on(&mut conn)$($wait)*.unwrap();
+                let Outcome::CompleteWith(output) = performed else { panic!("{performed:?}") };
+                assert_eq!(output.read::<Report>().unwrap().unwrap().pages, 2);
+            }
+
+            #[tokio::test]
             async fn one_handler_is_performed_without_a_stored_job() {
                 use $dsl as _;
                 let $database = $create;
@@ -186,6 +237,11 @@ macro_rules! on {
                 assert_eq!((done, calls.number()), (Outcome::Complete, 1));
                 let failed = perform(Charge { order_id: -1 }).state(calls.clone()).on(&mut conn)$($wait)*.unwrap_err();
                 assert!(failed.to_string().contains("panicked at tests/testing/jobs.rs"), "{failed}");
+                let (times, tick) = (Times::default(), "2026-03-30T00:00:00Z".parse::<DateTime<Utc>>().unwrap());
+                let late = tick + Duration::from_secs(60);
+                perform(TellTimes).state(times.clone()).run_at(tick).now(late).on(&mut conn)$($wait)*.unwrap();
+                perform(TellTimes).state(times.clone()).now(late).on(&mut conn)$($wait)*.unwrap();
+                assert_eq!(*times.0.lock().unwrap(), [tick, late, late, late]);
                 perform($write).on(&mut conn)$($wait)*.unwrap_err();
                 let written: i64 = diesel::select(notes()).get_result(&mut conn)$($wait)*.unwrap();
                 assert_eq!(written, 0, "the savepoint is rolled back");
@@ -199,7 +255,16 @@ macro_rules! on {
     };
 }
 
-on!(pg, database = database::Database::create(), database.pg(), [], diesel::RunQueryDsl, WritePg, WriteAsync);
+on!(
+    pg,
+    database = database::Database::create(),
+    database.pg(),
+    [],
+    diesel::RunQueryDsl,
+    WritePg,
+    PanicInsidePg,
+    WriteAsync
+);
 on!(
     pg_async,
     database = database::Database::create(),
@@ -207,10 +272,11 @@ on!(
     [.await],
     diesel_async::RunQueryDsl,
     WriteAsync,
+    PanicInsideAsync,
     WritePg
 );
-on!(sqlite, _ = (), database::sqlite(), [], diesel::RunQueryDsl, WriteSqlite, WriteAsync);
-on!(sqlite_async, _ = (), database::sqlite_async().await, [.await], diesel_async::RunQueryDsl, WriteSqlite, WriteAsync);
+on!(sqlite, _ = (), database::sqlite(), [], diesel::RunQueryDsl, WriteSqlite, PanicInsideSqlite, WriteAsync);
+on!(sqlite_async, _ = (), database::sqlite_async().await, [.await], diesel_async::RunQueryDsl, WriteSqlite, PanicInsideSqlite, WriteAsync);
 
 #[test]
 fn a_job_of_a_later_version_is_left() {
@@ -241,4 +307,35 @@ fn failure_kinds_of_panics_are_stored() {
     let report = drain(&mut conn).run().unwrap();
     let diesel_jobs_core::Transition::Discard { failure, .. } = &report.ran[0].transition else { panic!("{report}") };
     assert_eq!(failure.kind, FailureKind::Panic);
+}
+
+#[test]
+fn a_secret_is_in_no_report_no_error_and_no_message() {
+    let mut conn = database::sqlite();
+    let job = LogIn::new("ada", "hunter2");
+    job.clone().enqueue(&mut conn).unwrap();
+    let message = std::panic::catch_unwind(AssertUnwindSafe(|| {
+        assert_enqueued!(conn, LogIn { user: "bob", password: "other" });
+    }));
+    let message = *message.unwrap_err().downcast::<String>().unwrap();
+    assert!(message.contains("password: \"[redacted]\", expected \"other\""), "{message}");
+    assert_enqueued!(conn, LogIn { password: "hunter2", .. });
+    let report = drain(&mut conn).run().unwrap();
+    assert!(report.to_string().contains("ada is refused with \"[redacted]\" (cause: [redacted])"), "{report}");
+    let stored = diesel::select(diesel::dsl::sql::<diesel::sql_types::Text>("(select message from jobs_job_error)"));
+    let stored: String = diesel::RunQueryDsl::get_result(stored, &mut conn).unwrap();
+    for text in [message, format!("{report:?}"), stored, format!("{job:?}")] {
+        assert!(text.contains("[redacted]") && !text.contains("hunter2"), "{text}");
+    }
+}
+
+/// What a handler changes in other ways than by enqueueing is seen before the drain ends.
+#[test]
+fn a_job_that_a_handler_brings_back_runs() {
+    let mut conn = database::sqlite();
+    PanicAtOnce.enqueue(&mut conn).unwrap();
+    drain(&mut conn).run().unwrap().assert_discarded::<PanicAtOnce>(1);
+    BringBack.enqueue(&mut conn).unwrap();
+    let report = drain(&mut conn).run().unwrap();
+    assert_eq!(report.ran.iter().map(|ran| ran.kind.as_str()).collect::<Vec<_>>(), ["bring_back", "panic_at_once"]);
 }

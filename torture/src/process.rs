@@ -13,7 +13,7 @@ use rustix::process::{Pid, kill_process};
 pub use rustix::process::Signal;
 
 /// The interval at which a process is polled when there is nothing to wait for.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// One process. It is killed when this value is dropped, even if it is suspended. Its standard input is a pipe, which
 /// closes when its parent ends, in whatever way.
@@ -86,7 +86,7 @@ impl Process {
             if Instant::now() > deadline {
                 bail!("process {} still runs after {limit:?}; its log is {}", self.id(), self.log.display());
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -100,7 +100,7 @@ impl Process {
             if Instant::now() > deadline {
                 return Err(anyhow!("waited {limit:?} in vain for {text:?} in {}", self.log.display()));
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         Ok(())
     }

@@ -19,6 +19,7 @@ const COMBINATIONS: &[&str] = &[
     "testing",
     "testing,postgres",
     "testing,sqlite",
+    "eyre,jiff,time,postgres",
 ];
 
 pub(crate) fn run(root: &Path) -> Result<()> {

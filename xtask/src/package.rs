@@ -1,5 +1,7 @@
-//! `cargo xtask package`: packs the published crates, and builds and runs the README's first application with only the
-//! packed files.
+//! `cargo xtask package`: packs the published crates, and builds and runs the README's applications with only the packed
+//! files.
+
+mod applications;
 
 use std::{
     fs,
@@ -17,8 +19,6 @@ const FILES: [&str; 4] = ["Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT", "README
 /// Parts of paths that no package may contain: files that build, test and measure the workspace.
 const FOREIGN: [&str; 9] =
     [".cargo/", ".ci/", ".svg", ".png", "bench/peers", "tests/", "torture/", "xtask/", "deny.toml"];
-/// The output of the README's first application.
-const SAYS: &str = "mail v2 to user 7";
 
 pub(crate) fn run(root: &Path) -> Result<()> {
     let target = target_directory(root)?;
@@ -39,7 +39,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
         capture(&mut unpack, "install tar and gzip")?;
         look_over(&away.0.join(&name)).with_context(|| format!("{package} is packed wrongly"))?;
     }
-    run_application(root, &away.0, &target.join("packed-application"))
+    applications::run(root, &away.0, &target.join("packed-application"))
 }
 
 /// Checks that a packed crate contains all required files and none of the workspace's own.
@@ -62,40 +62,6 @@ fn look_over(packed: &Path) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Builds and runs the README's first application. Its dependencies are the packed files.
-fn run_application(root: &Path, packed: &Path, target: &Path) -> Result<()> {
-    let version = env!("CARGO_PKG_VERSION");
-    let readme = fs::read_to_string(packed.join(format!("diesel-jobs-{version}/README.md")))?;
-    let mut manifest = format!(
-        "[package]\nname = \"first-job\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n{}\n[patch.crates-io]\n",
-        block(&readme, "toml")?
-    );
-    for package in PACKAGES {
-        manifest += &format!("{package} = {{ path = \"../{package}-{version}\" }}\n");
-    }
-    let application = packed.join("first-job");
-    fs::create_dir_all(application.join("src"))?;
-    fs::write(application.join("Cargo.toml"), manifest)?;
-    fs::write(application.join("src/main.rs"), block(&readme, "rust")?)?;
-    // Use the versions that the workspace is tested with.
-    fs::copy(root.join("Cargo.lock"), application.join("Cargo.lock"))?;
-    let mut command = cargo(&application);
-    command.args(["run", "--quiet"]).env("CARGO_TARGET_DIR", target);
-    let said = capture(&mut command, "make the README's first application work with the packed files")?;
-    if !said.contains(SAYS) {
-        bail!("the README's first application ran and did not write `{SAYS}` but: {said}");
-    }
-    println!("the packed application wrote: {}", said.trim());
-    Ok(())
-}
-
-/// Returns the first example in this language.
-fn block<'a>(page: &'a str, language: &str) -> Result<&'a str> {
-    let begin = format!("\n```{language}\n");
-    let (_, rest) = page.split_once(&begin).with_context(|| format!("the README has no example in {language}"))?;
-    Ok(rest.split_once("\n```").map_or(rest, |(block, _)| block))
 }
 
 fn target_directory(root: &Path) -> Result<PathBuf> {
@@ -122,17 +88,5 @@ impl Drop for Away {
         if let Err(problem) = fs::remove_dir_all(&self.0) {
             eprintln!("cannot remove {}: {problem}", self.0.display());
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_readme_begins_with_an_application() {
-        let readme = include_str!("../../README.md");
-        assert!(block(readme, "toml").unwrap().contains("diesel-jobs = "));
-        assert!(block(readme, "rust").unwrap().contains("fn main()"));
     }
 }

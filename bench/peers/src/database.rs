@@ -14,7 +14,7 @@ use crate::systems;
 const PREFIX: &str = "jobs_peers";
 
 /// How often it is checked whether a run has ended.
-const LOOK: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A PostgreSQL server.
 pub(crate) struct Server {
@@ -125,7 +125,7 @@ impl Database {
         let query = client.prepare(systems::of(system).left()).await?;
         let done = async {
             while client.query_one(&query, &[]).await?.get::<_, i64>(0) > 0 {
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
             anyhow::Ok(())
         };

@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 /// How often a worker process reads its counter.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 static MODE: OnceLock<Mode> = OnceLock::new();
 static STARTED: AtomicU64 = AtomicU64::new(0);
@@ -52,7 +52,7 @@ pub(crate) fn start(mode: Mode) {
     std::thread::spawn(|| {
         let mut seen = 0;
         loop {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
             let started = STARTED.load(Ordering::Relaxed);
             if started != seen {
                 seen = started;

@@ -4,9 +4,11 @@ mod backlog;
 mod bulk;
 mod contention;
 mod drain;
+mod each;
 mod enqueue;
 mod homemade;
 mod idle;
+mod kit;
 mod latency;
 mod memory;
 mod neighbour;
@@ -25,9 +27,10 @@ use crate::cli::Measure;
 
 /// The measures of `all`, in this order. The two others do not compare with raw statements; they take as long as all of
 /// these together.
-const EACH: [Measure; 11] = [
+const EACH: [Measure; 13] = [
     Measure::Enqueue,
     Measure::Bulk,
+    Measure::Each,
     Measure::Drain,
     Measure::Latency,
     Measure::Backlog,
@@ -37,6 +40,7 @@ const EACH: [Measure; 11] = [
     Measure::Idle,
     Measure::Memory,
     Measure::Sqlite,
+    Measure::Kit,
 ];
 
 /// Runs one measure, or all.
@@ -49,6 +53,8 @@ pub(crate) async fn run(bench: &Bench, measure: Measure) -> Result<()> {
             Measure::All => Ok(()),
             Measure::Enqueue => enqueue::measure(bench).await,
             Measure::Bulk => bulk::measure(bench).await,
+            Measure::Each => each::measure(bench).await,
+            Measure::Kit => kit::measure(bench).await,
             Measure::Drain => drain::measure(bench).await,
             Measure::Latency => latency::measure(bench).await,
             Measure::Backlog => backlog::measure(bench).await,

@@ -30,7 +30,7 @@ use crate::say::say;
 pub(crate) const COMMAND: &str = "worker-process";
 
 /// How often the number of completed jobs is read.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// After this many reads without a change, it is read less often.
 const QUIET: u32 = 200;
 
@@ -105,7 +105,7 @@ async fn run(args: &WorkerArgs) -> Result<()> {
     say("connected");
     start.await.context("the parent is gone")?;
     let handle = worker.handle();
-    thread::spawn(move || tell(&handle));
+    thread::spawn(move || report(&handle));
     worker.run_until(std::future::pending()).await?;
     Ok(())
 }
@@ -132,15 +132,15 @@ fn listen(handle: WorkerHandle) -> oneshot::Receiver<()> {
 
 /// Reports the number of completed jobs when it changes. After a while without a change it reads the number less often:
 /// the benchmark measures the CPU time of an idle worker, and these reads must not add to it.
-fn tell(handle: &WorkerHandle) {
-    let (mut told, mut same) = (0, 0);
+fn report(handle: &WorkerHandle) {
+    let (mut reported, mut same) = (0, 0);
     loop {
         let completed = handle.stats().completed;
-        same = if completed == told { same + 1 } else { 0 };
+        same = if completed == reported { same + 1 } else { 0 };
         if same == 0 {
-            told = completed;
-            say(&format!("completed {told}"));
+            reported = completed;
+            say(&format!("completed {reported}"));
         }
-        thread::sleep(if same < QUIET { LOOK } else { LOOK * 20 });
+        thread::sleep(if same < QUIET { POLL_INTERVAL } else { POLL_INTERVAL * 20 });
     }
 }

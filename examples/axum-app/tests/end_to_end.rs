@@ -14,12 +14,13 @@ mod watcher;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use programs::{LIMIT, Process, try_until, until};
 use tokio::sync::Notify;
 
 use self::clients::serve_clients;
 use self::figures::Figures;
 use self::watcher::Watcher;
-use crate::support::{Db, LIMIT, Process, seen, until};
+use crate::database::Db;
 use crate::web::Server;
 
 /// Customers with a high credit, and one whose credit is always too low.
@@ -32,7 +33,7 @@ async fn every_order_has_its_effects_whoever_dies() {
     let db = Db::migrated().await;
     db.run(PEOPLE).await;
     let server = Server::start(&db, "2").await;
-    let worker = || Process::start(env!("CARGO_BIN_EXE_worker"), &db.url, &["--lease", "3s"], &[]);
+    let worker = || Process::start(env!("CARGO_BIN_EXE_worker"), db.url(), &["--lease", "3s"], &[]);
     let (mut killed, asked, survivor) = (worker(), worker(), worker());
     until("three workers", async || (db.number("select count(*) from jobs.worker").await == 3).then_some(())).await;
 
@@ -44,14 +45,14 @@ async fn every_order_has_its_effects_whoever_dies() {
     let held = kill_while_it_holds_jobs(&db, &mut killed).await;
     asked.signal("TERM");
     asked.succeeded().await;
-    let told = tokio::time::timeout(LIMIT, clients).await.expect("the other half").unwrap();
+    let answers = tokio::time::timeout(LIMIT, clients).await.expect("the other half").unwrap();
     let requests_took = start.elapsed();
 
     // Jobs that are left after the time limit violate the claims below.
     let left = "select count(*) from jobs.job where finished_at is null";
-    seen(async || (db.number(left).await == 0).then_some(())).await;
+    try_until(async || (db.number(left).await == 0).then_some(())).await;
     let all_took = start.elapsed();
-    let figures = Figures { told, held, requests_took, all_took, watched: watcher.stop().await };
+    let figures = Figures { answers, held, requests_took, all_took, watched: watcher.stop().await };
     figures.print(&db).await;
     figures.check(&db).await;
     for process in [server.process, survivor] {

@@ -1,45 +1,29 @@
 //! The jobs' migrations together with the shop's: the repository has the files that the worker writes, and Diesel
 //! applies all of them as one history.
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
 
 use axum_app::MIGRATIONS;
 use diesel_async::AsyncMigrationHarness;
 use diesel_migrations::{FileBasedMigrations, MigrationHarness as _};
+use programs::{Process, assert_copies_are_current};
 
-use crate::support::{Db, Process};
+use crate::database::Db;
 
 const COPY: &str =
-    "run: cargo run -p axum-app --bin worker -- migrations copy examples/axum-app/migrations --backend postgres";
-const CHECKED_IN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/migrations");
+    "cargo run -p axum-app --bin worker -- migrations copy examples/axum-app/migrations --backend postgres";
 
 #[tokio::test]
 async fn the_copies_checked_in_are_what_the_command_writes() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().to_str().unwrap();
-    let args = ["migrations", "copy", path, "--backend", "postgres"];
-    Process::start(env!("CARGO_BIN_EXE_worker"), "", &args, &[]).succeeded().await;
-
-    let (written, checked_in) = (files_of_jobs(dir.path()), files_of_jobs(Path::new(CHECKED_IN)));
-    assert!(!written.is_empty());
-    let names = |files: &BTreeMap<String, String>| files.keys().cloned().collect::<Vec<_>>();
-    assert_eq!(names(&checked_in), names(&written), "{COPY}");
-    // `assert_eq` would print both texts completely.
-    let differ: Vec<_> =
-        written.iter().filter(|(file, text)| checked_in[*file] != **text).map(|(file, _)| file).collect();
-    assert!(differ.is_empty(), "{differ:?} differ; remove the folder, and {COPY}");
+    assert_copies_are_current(env!("CARGO_BIN_EXE_worker"), "migrations", COPY).await;
 }
 
-/// Returns the texts in the folders of the jobs' migrations.
-fn files_of_jobs(dir: &Path) -> BTreeMap<String, String> {
-    let folders = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    folders
-        .filter(|folder| folder.contains("_jobs_"))
-        .flat_map(|folder| ["up.sql", "down.sql"].map(|file| format!("{folder}/{file}")))
-        .map(|file| (file.clone(), fs::read_to_string(dir.join(file)).unwrap()))
-        .collect()
+#[tokio::test]
+async fn the_program_applies_them_all() {
+    let db = Db::empty().await;
+    Process::start(env!("CARGO_BIN_EXE_migrate"), db.url(), &[], &[]).succeeded().await;
+    assert_eq!(db.number("select count(*) from orders").await, 0);
+    assert_eq!(db.number("select count(*) from jobs.job").await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -77,7 +61,7 @@ async fn in_an_older_application_the_last_migration_stays_its_own() {
 
     let args = ["migrations", "copy", dir.path().to_str().unwrap(), "--backend", "postgres"];
     Process::start(env!("CARGO_BIN_EXE_worker"), "", &args, &[]).succeeded().await;
-    assert_eq!(run().await, ["00000000000001"]);
+    assert_eq!(run().await, ["00000000000001", "00000000000002"]);
     db.run("select jobs.enqueue('waits')").await;
     let found = FileBasedMigrations::from_path(dir.path()).unwrap();
     let mut harness = AsyncMigrationHarness::new(db.conn().await);
@@ -95,11 +79,11 @@ async fn in_an_older_application_the_last_migration_stays_its_own() {
     let mut harness = AsyncMigrationHarness::new(db.conn().await);
     let found = FileBasedMigrations::from_path(dir.path()).unwrap();
     let names: Vec<_> = harness.run_pending_migrations(found).unwrap().iter().map(ToString::to_string).collect();
-    assert_eq!(names, ["00000000000000", "00000000000001", "20151201120000", "20260101000000"]);
+    assert_eq!(names, ["00000000000000", "00000000000001", "00000000000002", "20151201120000", "20260101000000"]);
 }
 
 #[tokio::test]
 async fn the_worker_finds_nothing_to_complain_about() {
     let db = Db::migrated().await;
-    Process::start(env!("CARGO_BIN_EXE_worker"), &db.url, &["check"], &[]).succeeded().await;
+    Process::start(env!("CARGO_BIN_EXE_worker"), db.url(), &["check"], &[]).succeeded().await;
 }

@@ -6,7 +6,7 @@ use diesel::prelude::*;
 use diesel::sql_types::{Bool, Text};
 use diesel_async::RunQueryDsl;
 
-use crate::support::Db;
+use crate::database::Db;
 
 const SCHEMA: &str = include_str!("../src/schema.rs");
 

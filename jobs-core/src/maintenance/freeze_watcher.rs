@@ -1,6 +1,6 @@
-//! The freeze watcher: logs when the database was frozen or thawed, and makes the worker look for jobs after a thaw.
-//! Each heartbeat tells whether the database is frozen. Nothing depends on this service: while the database is frozen,
-//! the statements themselves return no jobs.
+//! The freeze watcher: logs when the database was frozen or thawed, and makes the worker claim after a thaw. Each
+//! heartbeat returns whether the database is frozen. Nothing depends on this service: while the database is frozen, the
+//! statements themselves return no jobs.
 
 use std::sync::Arc;
 
@@ -33,10 +33,10 @@ pub(super) async fn run(shared: Arc<Shared>, mut known: Option<Freeze>, stop: Ca
             }
             Err(problem) => warning.report(&problem),
         }
-        // The next heartbeat tells whether the state has changed.
+        // The next heartbeat shows whether the state has changed.
         tokio::select! {
             _ = frozen.changed() => {}
-            () = tokio::time::sleep(shared.settings.beat()) => {}
+            () = tokio::time::sleep(shared.settings.heartbeat_interval()) => {}
             () = stop.cancelled() => return,
         }
     }

@@ -1,4 +1,4 @@
-//! Looks for attempts that take far longer than their kind's usually do, and logs each once.
+//! Finds attempts that take far longer than attempts of their kind usually do, and logs each of them once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +14,8 @@ const EVERY: Duration = Duration::from_secs(10);
 pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     while pause(EVERY, &stop).await {
         for (ctx, running) in shared.leases.running() {
-            if let Some(usual) = shared.usual.is_exceeded(ctx.kind(), running)
-                && ctx.call_long()
+            if let Some(usual) = shared.usual_durations.is_exceeded(ctx.kind(), running)
+                && ctx.mark_long()
             {
                 telemetry::long_attempt(&ctx, running, usual);
             }

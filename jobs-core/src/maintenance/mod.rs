@@ -4,9 +4,9 @@
 //! | service | every | does |
 //! |---|---|---|
 //! | rescuer | a sixth of a lease, at most 5 s | frees the jobs of dead workers |
-//! | reconciler | as often | stops attempts whose lease is gone, gives back leases that no attempt here holds |
-//! | rescanner | 1 s, idle two polls; at most 10 s where it takes long | finds jobs that came to where claims do not look |
-//! | scheduler | the next tick, at most 5 s | enqueues due ticks |
+//! | reconciler | a sixth of a lease, at most 5 s | stops attempts whose lease is lost, releases jobs whose leases this process does not know |
+//! | rescanner | 1 s; two polls if the worker is idle; up to 10 s if rescans take long | finds stragglers |
+//! | scheduler | the next tick, at most 5 s; 60 s if there is no schedule | enqueues due ticks |
 //! | long attempts | 10 s | logs attempts that take far longer than their kind's usually do |
 //! | freeze watcher | each heartbeat | logs that the database was frozen or thawed |
 //! | pruner | 60 s, the first time 5 s after the start | deletes finished jobs whose retention is over |
@@ -29,7 +29,7 @@ use tokio_util::task::TaskTracker;
 use crate::installation::Freeze;
 use crate::worker::shared::Shared;
 
-/// How long a shutdown waits for a service that is in the middle of its work.
+/// How long a shutdown waits for the current steps of the services.
 const STOP: Duration = Duration::from_secs(2);
 
 pub(crate) struct Maintenance {

@@ -1,4 +1,4 @@
-//! The rescanner: finds stragglers, which are jobs at places where the claims of this worker no longer look.
+//! The rescanner: finds stragglers, which are jobs below the scan floors of this worker's claims.
 //!
 //! A rescan may take long, changes nothing in the database, and is useless to a worker that claims no more. So it ends
 //! when the worker begins to drain, and no shutdown waits for it.
@@ -12,11 +12,11 @@ use crate::worker::shared::Shared;
 
 /// The pause between two rescans while claims are made.
 const BUSY: Duration = Duration::from_secs(1);
-/// The pause if jobs are known to have come back, or a hint led to an empty claim.
+/// The pause before a requested rescan.
 const URGENT: Duration = Duration::from_millis(150);
 /// The pause is at least this many times as long as the rescan before it.
-const SHARE: u32 = 25;
-const URGENT_SHARE: u32 = 10;
+const PAUSE_FACTOR: u32 = 25;
+const URGENT_PAUSE_FACTOR: u32 = 10;
 /// But no pause is longer than this.
 const LONGEST: Duration = Duration::from_secs(10);
 /// The pause after a rescan that was refused.
@@ -29,24 +29,24 @@ const POLLS: u32 = 2;
 pub(super) async fn run(shared: Arc<Shared>) {
     let (warning, draining) = (RateLimitedWarning::new("rescan"), shared.phases.draining().clone());
     let mut refused_since: Option<Instant> = None;
-    let mut came_back = false;
+    let mut requested = false;
     loop {
         tokio::select! {
-            () = std::future::ready(()), if came_back => {}
-            () = shared.claimed.notified() => {}
-            () = shared.came_back.notified() => came_back = true,
+            () = std::future::ready(()), if requested => {}
+            () = shared.routine_rescan_due.notified() => {}
+            () = shared.rescan_requested.notified() => requested = true,
             () = tokio::time::sleep(shared.settings.poll.saturating_mul(POLLS)) => {}
             () = draining.cancelled() => return,
         }
-        let reason = if came_back { RescanReason::CameBack } else { RescanReason::Routine };
+        let reason = if requested { RescanReason::Requested } else { RescanReason::Routine };
         let began = Instant::now();
         let bypass_limit = refused_since.is_some_and(|since| since.elapsed() > BYPASS_AFTER);
-        let rescanned = shared.storage.rescan(&everything(&shared, bypass_limit), reason).await;
+        let rescanned = shared.storage.rescan(&claim_for_all(&shared, bypass_limit), reason).await;
         let took = began.elapsed();
-        let mut pause = (took * SHARE).clamp(BUSY, LONGEST);
-        let mut urgent = (took * URGENT_SHARE).clamp(URGENT, LONGEST);
+        let mut pause = (took * PAUSE_FACTOR).clamp(BUSY, LONGEST);
+        let mut urgent = (took * URGENT_PAUSE_FACTOR).clamp(URGENT, LONGEST);
         if !matches!(rescanned, Ok(Rescanned::Refused)) {
-            (refused_since, came_back) = (None, false);
+            (refused_since, requested) = (None, false);
         }
         match rescanned {
             Ok(Rescanned::Nothing) => {}
@@ -54,7 +54,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
             Ok(Rescanned::Refused) => {
                 refused_since.get_or_insert(began);
                 (pause, urgent) = (REFUSED, URGENT);
-                shared.claimed.notify_one();
+                shared.routine_rescan_due.notify_one();
             }
             Err(problem) => warning.report(&problem),
         }
@@ -64,15 +64,15 @@ pub(super) async fn run(shared: Arc<Shared>) {
         }
         tokio::select! {
             () = tokio::time::sleep(pause.saturating_sub(urgent).mul_f64(rand::random_range(0.5..1.0))) => {}
-            // Jobs that came back do not wait for the next regular rescan.
-            () = shared.came_back.notified() => came_back = true,
+            // A requested rescan does not wait for the end of the regular pause.
+            () = shared.rescan_requested.notified() => requested = true,
             () = draining.cancelled() => return,
         }
     }
 }
 
-/// A claim for everything that this worker may run.
-fn everything(shared: &Shared, bypass_limit: bool) -> Claim {
+/// A claim for all queues and kinds of this worker.
+fn claim_for_all(shared: &Shared, bypass_limit: bool) -> Claim {
     let wanted = shared.settings.queues.keys().map(|queue| Wanted::new(queue.as_str(), 1)).collect();
     let quarantined_at = shared.settings.rescue_policy(false).quarantined_at();
     Claim { bypass_limit, quarantined_at, ..Claim::new(*shared.id.borrow(), wanted, shared.registry.kinds()) }

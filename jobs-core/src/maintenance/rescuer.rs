@@ -18,16 +18,16 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let warning = RateLimitedWarning::new("rescue");
     let mut left_behind = false;
     for round in 0u64.. {
-        if !pause(shared.settings.sweep(), &stop).await {
+        if !pause(shared.settings.maintenance_interval(), &stop).await {
             return;
         }
         // A worker that could not reach the database cannot distinguish dead workers from disconnected ones. After an
-        // outage all heartbeats are old, so each worker gets the time of one lease, at most a minute, to come back.
-        if shared.pulse.failed_within(shared.settings.patience()) {
+        // outage all heartbeats are old, so no worker is declared dead for the time of one lease, at most a minute.
+        if shared.heartbeat_state.failed_within(shared.settings.no_rescue_after_outage()) {
             continue;
         }
-        let Some(beat) = shared.pulse.steady() else { continue };
-        let age = beat.sent.elapsed() + shared.settings.beat();
+        let Some(beat) = shared.heartbeat_state.newest_with_predecessor() else { continue };
+        let age = beat.sent.elapsed() + shared.settings.heartbeat_interval();
         let rescuer = Some(Rescuer { worker: *shared.id.borrow(), beat: beat.at, age });
         let orphans = left_behind || (round + 1).is_multiple_of(ORPHANS_EVERY);
         let policy = RescuePolicy { rescuer, ..shared.settings.rescue_policy(orphans) };
@@ -37,15 +37,15 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
                 telemetry::rescued(&rescued);
                 left_behind = rescued.left_behind;
                 if rescued.held_off {
-                    shared.pulse.failed();
+                    shared.heartbeat_state.failed();
                 }
                 if !rescued.returned.is_empty() {
                     crash_point("rescued");
                     shared.wake.notify_one();
-                    shared.came_back.notify_one();
+                    shared.rescan_requested.notify_one();
                 }
-                if rescued.quarantined {
-                    shared.quarantined.store(true, Ordering::Release);
+                if rescued.quarantined_due {
+                    shared.quarantined_due.store(true, Ordering::Release);
                     shared.wake.notify_one();
                 }
             }

@@ -37,14 +37,14 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let declared = declared(&shared);
     let mut is_declared = false;
     loop {
-        let looked = async {
+        let ticked = async {
             if !is_declared {
                 is_declared = shared.storage.declare_schedules(&declared).await?;
             }
-            let sleep = look(&shared, &declared).await;
+            let sleep = tick_due_schedules(&shared, &declared).await;
             sleep.map(|sleep| if is_declared { sleep } else { sleep.min(LOCKED) })
         };
-        let sleep = looked.await.unwrap_or_else(|problem| {
+        let sleep = ticked.await.unwrap_or_else(|problem| {
             warning.report(&problem);
             LONGEST_SLEEP
         });
@@ -79,7 +79,7 @@ fn ticks_here<'a>(shared: &'a Shared, stored: &StoredSchedule) -> Option<&'a Reg
 }
 
 /// Enqueues all due ticks. Returns how long no tick will be due.
-async fn look(shared: &Shared, declared: &[DeclaredSchedule]) -> StorageResult<Duration> {
+async fn tick_due_schedules(shared: &Shared, declared: &[DeclaredSchedule]) -> StorageResult<Duration> {
     let (mut schedules, mut now) = shared.storage.schedules().await?;
     if declared.iter().any(|one| schedules.iter().all(|stored| stored.name != one.name)) {
         // The row was removed, although the code still declares the schedule.
@@ -120,16 +120,16 @@ async fn tick(
     }
     let jobs: Vec<NewJob> = due.ticks.iter().map(|tick| job(registration, *tick)).collect();
     crash_point("tick");
-    let is_won = shared.storage.tick(stored, due.last_tick, &jobs).await?;
-    if is_won {
+    let has_ticked = shared.storage.tick(stored, due.last_tick, &jobs).await?;
+    if has_ticked {
         crash_point("ticked");
         telemetry::ticked(&stored.name, jobs.len());
         shared.wake.notify_one();
         if due.ticks.iter().any(|tick| now - tick > SEEN_BY_CLAIMS) {
-            shared.came_back.notify_one();
+            shared.rescan_requested.notify_one();
         }
     }
-    Ok(is_won)
+    Ok(has_ticked)
 }
 
 /// The job of one tick: no arguments, the kind's defaults.

@@ -1,4 +1,4 @@
-//! What a worker asks for.
+//! The input of a claim.
 
 use std::sync::Arc;
 
@@ -11,51 +11,57 @@ pub struct Wanted {
     pub queue: Arc<str>,
     /// The number of free slots. These jobs start at once.
     pub slots: usize,
-    /// How many more to prefetch. A claim that has filled the slots may leave them to the next claim. Prefetching stops
-    /// at the first job that one crash of the worker would discard, or that was in a crash before.
+    /// How many more jobs to prefetch. A claim that has filled the slots may leave them to the next claim. Prefetching
+    /// stops at the first job that is at its last attempt or was in a crash before.
     pub prefetch: usize,
 }
 
 impl Wanted {
-    /// Wants as many jobs as there are free slots, and prefetches none.
+    /// Asks for as many jobs as there are free slots, and prefetches none.
     pub fn new(queue: impl Into<Arc<str>>, slots: usize) -> Self {
         Self { queue: queue.into(), slots, prefetch: 0 }
     }
 
-    /// The largest number of jobs that it may get.
+    /// The largest number of jobs that the claim may return for this queue.
     pub fn total(&self) -> usize {
         self.slots.saturating_add(self.prefetch)
     }
 }
 
-/// What a worker asks for.
+/// A claim: the jobs that a worker asks for.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// The worker that asks. A worker that is not registered gets nothing.
+    /// The worker that claims. A worker that is not registered gets no jobs.
     pub worker: WorkerId,
-    /// What it wants from which queues, each queue once.
+    /// How many jobs it wants from each queue. Each queue occurs once.
     pub wanted: Vec<Wanted>,
-    /// The kinds that it knows. It leaves jobs of other kinds to other workers.
+    /// The kinds that the worker knows. Jobs of other kinds are left to other workers.
     pub kinds: Arc<[String]>,
-    /// Bypasses the claim limit, which a storage may set for the workers that claim at once. This worker was refused
-    /// repeatedly.
+    /// Whether to bypass the claim limit, because this worker was refused for too long.
     pub bypass_limit: bool,
-    /// Jobs that were in at least this many crashes are quarantined, see
+    /// Jobs with at least this many counted crashes are quarantined, see
     /// [`RescuePolicy::quarantined_at`](super::RescuePolicy::quarantined_at).
     pub quarantined_at: u16,
-    /// Asks for the best quarantined job instead of all other jobs.
-    pub quarantined: bool,
+    /// Claims one quarantined job, and no other job.
+    pub only_quarantined: bool,
 }
 
 impl Claim {
-    /// Asks for these jobs, within the claim limit and for no quarantined job.
+    /// A claim for these jobs, within the claim limit. With the default of `quarantined_at` no job is quarantined.
     pub fn new(worker: WorkerId, wanted: Vec<Wanted>, kinds: impl Into<Arc<[String]>>) -> Self {
-        Self { worker, wanted, kinds: kinds.into(), bypass_limit: false, quarantined_at: u16::MAX, quarantined: false }
+        Self {
+            worker,
+            wanted,
+            kinds: kinds.into(),
+            bypass_limit: false,
+            quarantined_at: u16::MAX,
+            only_quarantined: false,
+        }
     }
 
-    /// The same claim for a quarantined job. It brings one job or none.
+    /// The same claim, for a quarantined job. It returns one job at most.
     pub fn for_quarantined(&self) -> Self {
-        Self { quarantined: true, ..self.clone() }
+        Self { only_quarantined: true, ..self.clone() }
     }
 
     /// The same claim without any queue.

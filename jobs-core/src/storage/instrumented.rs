@@ -1,4 +1,4 @@
-//! A storage with a span around each verb. The span is `storage`, with the verb's name and its duration.
+//! A storage with a span around each operation. The span is `storage`, with the operation's name and its duration.
 
 use std::any::TypeId;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::{
     Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
 };
 use crate::installation::Installation;
-use crate::job::JobId;
+use crate::job_id::JobId;
 use crate::lease::{ClaimedJob, WorkerId};
 use crate::new_job::NewJob;
 use crate::outcome::Finish;

@@ -1,12 +1,16 @@
 //! What people need from a database, in addition to what the worker needs.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
 use super::StorageResult;
-use crate::job::JobId;
-use crate::record::{AttemptError, DeadLetters, JobRecord, KindStats, WorkerRecord};
+use crate::job_id::JobId;
+use crate::lease::WorkerId;
+use crate::record::{AttemptError, DeadLetters, JobEnd, JobRecord, KindStats, WorkerRecord};
 use crate::state::JobState;
+use crate::storage_error::StorageError;
 
 /// Which jobs an operator asks for.
 #[derive(Clone, Debug, Default)]
@@ -47,6 +51,9 @@ pub trait Operator: Send + Sync + 'static {
 
     /// Those of these jobs that exist, each once and in this order. Each comes with its failures, oldest first.
     async fn show_many(&self, ids: &[JobId]) -> StorageResult<Vec<(JobRecord, Vec<AttemptError>)>>;
+
+    /// How far a job is, and what it left if it has ended. `None` if there is no such job.
+    async fn end(&self, id: JobId) -> StorageResult<Option<JobEnd>>;
 
     /// Makes cancelled, discarded, scheduled or retrying jobs available now, with at least one attempt left. Refuses
     /// running and completed jobs. Returns a result for each id, in this order. An id that is given twice gets the same
@@ -96,6 +103,22 @@ pub trait Operator: Send + Sync + 'static {
     /// It waits for locked rows. So when it returns 0 no such job is left, except jobs that use features of a later
     /// version.
     async fn cancel_enqueued_before(&self, time: DateTime<Utc>, limit: usize) -> StorageResult<usize>;
+
+    /// Moves the waiting jobs of these queues and kinds to an earlier time, all by the same span, so that the first of them is due
+    /// now. Returns the span, which is zero if one is due already or none waits. For [`skip_time`](Self::skip_time).
+    async fn bring_forward(&self, queues: &[String], kinds: &[String]) -> StorageResult<Duration>;
+
+    /// [`bring_forward`](Self::bring_forward) for a worker that skips time. Refuses it while another worker is alive, because that
+    /// one's jobs would run too early.
+    async fn skip_time(&self, worker: WorkerId, queues: &[String], kinds: &[String]) -> StorageResult<Duration> {
+        match self.workers().await?.into_iter().find(|other| other.alive && other.id != worker) {
+            Some(WorkerRecord { host, pid, .. }) => Err(StorageError::Config(format!(
+                "time cannot be skipped: a worker on {host} (process {pid}) serves this database, and its jobs would run too early; give \
+                 the test a database of its own, such as a `TestDatabase`"
+            ))),
+            None => self.bring_forward(queues, kinds).await,
+        }
+    }
 
     /// Makes all schedules go on from now. Missed ticks are not enqueued later.
     async fn forget_missed_ticks(&self) -> StorageResult<()>;

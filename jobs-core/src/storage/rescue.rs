@@ -1,10 +1,10 @@
-//! How the jobs of dead workers are freed, and what the result is.
+//! The rescue: its input, the decision on each job of a dead worker, and its result.
 
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::job::JobId;
+use crate::job_id::JobId;
 use crate::lease::WorkerId;
 use crate::outcome::Retention;
 
@@ -14,11 +14,12 @@ pub struct RescuePolicy {
     /// A job is discarded at this many counted crashes, if it was its worker's only job at the last one. A crash with
     /// other jobs present is not counted beyond [`quarantined_at`](Self::quarantined_at).
     pub max_crashes: u16,
-    /// How long such a job stays readable.
+    /// How long a job stays readable that the rescue discards.
     pub retention: Retention,
-    /// Also free running jobs whose worker has no row (orphans). A job becomes an orphan if a claim runs at the same
-    /// time as the rescue of its worker, if a rescue passes over its locked row, or if its worker deregisters before it
-    /// has finished the job. On PostgreSQL this reads every running job. SQLite frees orphans in every rescue.
+    /// Whether to rescue also running jobs whose worker has no row (orphans). A job becomes an orphan if a claim runs
+    /// at the same time as the rescue of its worker, if a rescue passes over its locked row, or if its worker
+    /// deregisters before it has finished the job. On PostgreSQL this reads every running job. SQLite rescues orphans
+    /// in every rescue.
     pub orphans: bool,
     /// The worker that rescues. `None` for a caller that has no heartbeat.
     pub rescuer: Option<Rescuer>,
@@ -29,43 +30,48 @@ pub struct RescuePolicy {
 /// workers look too old, too, so no worker is declared dead.
 #[derive(Clone, Copy, Debug)]
 pub struct Rescuer {
-    /// Its id.
+    /// The id of the rescuing worker.
     pub worker: WorkerId,
-    /// The time of its newest beat, by the database's clock.
+    /// The time of its newest heartbeat, by the database's clock.
     pub beat: DateTime<Utc>,
-    /// The greatest age that this beat can have, by the worker's own clock.
+    /// The greatest age that this heartbeat can have, by the worker's own clock.
     pub age: Duration,
 }
 
 impl RescuePolicy {
-    /// From this many crashes on, a job is quarantined. After one more crash, alone in its process, it is discarded.
+    /// From this many counted crashes on, a job is quarantined. A further crash while it runs alone discards it.
     pub fn quarantined_at(&self) -> u16 {
         self.max_crashes.saturating_sub(1).max(1)
     }
 
-    /// What becomes of a running job whose worker died. It is unknown which of a worker's jobs killed it. So a job that
-    /// was not alone is quarantined at most, and only a job that was alone is discarded for its crashes.
+    /// Decides about a running job whose worker died. If the worker had several jobs, it is unknown which one caused
+    /// the crash. So a job is discarded for its crashes only if it was the worker's only job. Otherwise it is
+    /// quarantined at most. Any job whose last attempt ended in the crash is discarded.
     ///
-    /// The storage of PostgreSQL decides the same in its statement.
-    pub fn judge(&self, job: Crashed) -> Verdict {
+    /// On PostgreSQL the statement of the rescue makes the same decision.
+    pub fn decide(&self, job: Crashed) -> RescueDecision {
         let counted = job.crashes.saturating_add(1);
         let crashes = if job.alone { counted } else { counted.min(self.quarantined_at()).max(job.crashes) };
-        let discarded = if job.alone && crashes >= self.max_crashes {
+        let discard_reason = if job.alone && crashes >= self.max_crashes {
             Some(CRASHED_TOO_OFTEN)
         } else if job.attempt >= job.max_attempts {
             Some(NO_ATTEMPT_LEFT)
         } else {
             None
         };
-        Verdict { crashes, discarded, quarantined: discarded.is_none() && crashes >= self.quarantined_at() }
+        RescueDecision {
+            crashes,
+            discard_reason,
+            quarantined: discard_reason.is_none() && crashes >= self.quarantined_at(),
+        }
     }
 }
 
-/// Why a job is discarded that was alone in its process at its last crash.
+/// Why a job is discarded that has `max_crashes` counted crashes and was alone in its process at the last one.
 pub const CRASHED_TOO_OFTEN: &str = "it crashed its worker as often as allowed";
 /// Why a job is discarded whose last attempt ended in a crash.
 pub const NO_ATTEMPT_LEFT: &str = "no attempt is left";
-/// What the failure of a quarantined job adds.
+/// A part of the failure's text if the job is quarantined now.
 pub const RUNS_ALONE: &str = "; next time it runs alone";
 
 /// A running job whose worker died.
@@ -81,19 +87,19 @@ pub struct Crashed {
     pub alone: bool,
 }
 
-/// What becomes of a job after a crash.
+/// The decision about a job after a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct RescueDecision {
     /// How many crashes are counted now.
     pub crashes: u16,
     /// The reason, if the job is discarded. Otherwise it waits again.
-    pub discarded: Option<&'static str>,
-    /// The job waits again, and must run alone.
+    pub discard_reason: Option<&'static str>,
+    /// Whether the job is quarantined: it waits again, and must run alone.
     pub quarantined: bool,
 }
 
-/// How many quarantined jobs may run at the same time, each alone in its process. Most workers must go on with other
-/// jobs, and at least one quarantined job must be able to run.
+/// How many quarantined jobs may run at the same time, each alone in its process: one per four workers, and at least
+/// one. The other workers run other jobs.
 pub fn quarantined_at_once(workers: i64) -> i64 {
     (workers / WORKERS_FOR_A_QUARANTINED_JOB).max(1)
 }
@@ -101,20 +107,20 @@ pub fn quarantined_at_once(workers: i64) -> i64 {
 /// One of this many workers may run a quarantined job.
 pub const WORKERS_FOR_A_QUARANTINED_JOB: i64 = 4;
 
-/// A quarantined job that has run for longer than this no longer counts against that limit.
+/// A quarantined job that was claimed longer ago than this no longer counts towards that limit.
 pub const QUARANTINED_COUNTS: Duration = Duration::from_secs(120);
 
 /// The result of a rescue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rescued {
-    /// Jobs that are waiting again.
+    /// Jobs that were made available again.
     pub returned: Vec<JobId>,
     /// Jobs that were discarded: too many crashes, or no attempt left.
     pub discarded: Vec<JobId>,
     /// Whether quarantined jobs are due, from this rescue or from an earlier one. All queues and kinds count, also
     /// those that are not served here.
-    pub quarantined: bool,
-    /// Some rows were locked. Their jobs must still be freed, as [orphans](RescuePolicy::orphans).
+    pub quarantined_due: bool,
+    /// Some rows were locked. Their jobs must still be rescued, as [orphans](RescuePolicy::orphans).
     pub left_behind: bool,
     /// The row of the [`Rescuer`] itself looked too old, so no worker was declared dead.
     pub held_off: bool,
@@ -130,20 +136,23 @@ mod tests {
 
     #[test]
     fn a_job_is_quarantined_before_its_last_crash_and_discarded_only_if_it_was_alone() {
-        let judge = |crashes, alone| POLICY.judge(Crashed { crashes, alone, ..FIRST });
-        let waits = |crashes, quarantined| Verdict { crashes, discarded: None, quarantined };
-        assert_eq!([judge(0, true), judge(0, false)], [waits(1, false); 2]);
-        assert_eq!([judge(1, true), judge(1, false)], [waits(2, true); 2]);
-        assert_eq!(judge(2, false), waits(2, true), "in company it is quarantined at most");
-        assert_eq!(judge(2, true).discarded, Some(CRASHED_TOO_OFTEN));
-        assert_eq!(judge(7, false), waits(7, true), "an earlier count never falls");
+        let decide = |crashes, alone| POLICY.decide(Crashed { crashes, alone, ..FIRST });
+        let waits = |crashes, quarantined| RescueDecision { crashes, discard_reason: None, quarantined };
+        assert_eq!([decide(0, true), decide(0, false)], [waits(1, false); 2]);
+        assert_eq!([decide(1, true), decide(1, false)], [waits(2, true); 2]);
+        assert_eq!(decide(2, false), waits(2, true), "in company it is quarantined at most");
+        assert_eq!(decide(2, true).discard_reason, Some(CRASHED_TOO_OFTEN));
+        assert_eq!(decide(7, false), waits(7, true), "an earlier count never falls");
     }
 
     #[test]
     fn a_crash_of_the_last_attempt_discards_in_any_company() {
         for alone in [true, false] {
-            let verdict = POLICY.judge(Crashed { max_attempts: 1, alone, ..FIRST });
-            assert_eq!(verdict, Verdict { crashes: 1, discarded: Some(NO_ATTEMPT_LEFT), quarantined: false });
+            let decision = POLICY.decide(Crashed { max_attempts: 1, alone, ..FIRST });
+            assert_eq!(
+                decision,
+                RescueDecision { crashes: 1, discard_reason: Some(NO_ATTEMPT_LEFT), quarantined: false }
+            );
         }
     }
 }

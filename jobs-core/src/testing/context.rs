@@ -6,7 +6,7 @@ use chrono::Utc;
 use tokio_util::sync::CancellationToken;
 
 use crate::context::{JobContext, States};
-use crate::job::JobId;
+use crate::job_id::JobId;
 use crate::lease::{ClaimedJob, Lease, WorkerId};
 
 /// Makes a [`JobContext`] without a database, to call a handler with.

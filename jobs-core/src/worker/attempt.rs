@@ -1,7 +1,7 @@
 //! The attempt: calls the handler on the runtime or inside a transaction. Ends it when its time limit, its lease or the
 //! worker's grace period is over. A plain async handler runs on the runner's own task. A handler with its own time
-//! limit gets a separate task, because it must be left behind even if it never yields. Plain functions run on threads
-//! ([`threads`](super::threads)).
+//! limit gets a separate task, because the attempt must end even if the handler never yields. Plain functions run on
+//! threads ([`threads`](super::threads)).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,20 +22,20 @@ use crate::panics;
 use crate::storage::{Body, Transacted, Transaction};
 use crate::storage_error::StorageError;
 
-/// How long a handler may go on after it was told to stop. Then the attempt's end is recorded without the handler.
-const LAST_MOMENT: Duration = Duration::from_secs(1);
-/// The same when the worker itself is about to end. It is shorter, so that the worker gives its jobs back within one
-/// second after the grace period.
-const VERY_LAST_MOMENT: Duration = Duration::from_millis(250);
+/// How long a handler may continue after it was asked to stop. Then the attempt ends without it.
+const STOP_TIME: Duration = Duration::from_secs(1);
+/// The same if the worker itself is about to end. It is shorter, so that the worker releases its jobs within one second
+/// after the grace period.
+const STOP_TIME_AT_SHUTDOWN: Duration = Duration::from_millis(250);
 
 /// How an attempt ended, as far as this process knows.
 pub(super) enum Ended {
     Handled(Handled),
     Transacted(Transacted),
     TimedOut(Duration),
-    /// The worker stops and gives the job back.
+    /// The worker stops and releases the job.
     GivenUp,
-    /// The lease is gone; nothing may be written.
+    /// The lease is lost, so nothing may be written.
     Lost,
 }
 
@@ -86,8 +86,8 @@ pub(super) async fn run(
     }
 }
 
-/// The fast way, for handlers without their own time limit. It spawns no task, because one task for each short job
-/// would cost more than it is worth. The worker's limit can end a handler only when the handler yields.
+/// For handlers without their own time limit. It spawns no task, because for a short job a task would cost more than
+/// the job itself. The worker's limit can end a handler only when the handler yields.
 async fn on_this_task(
     shared: &Shared,
     registration: &Registration,
@@ -109,7 +109,7 @@ async fn on_this_task(
     ended
 }
 
-/// For handlers that may never yield and must be left behind when their time is up.
+/// For handlers with their own time limit. Such an attempt ends at the limit even if the handler never yields.
 async fn on_a_task_of_its_own(
     shared: &Shared,
     registration: &Registration,
@@ -118,12 +118,12 @@ async fn on_a_task_of_its_own(
 ) -> (Ended, Option<Slot>) {
     let ended = tokio::select! {
         biased;
-        joined = &mut handler => return joined.unwrap_or_else(|error| (unjoined(error), None)),
+        joined = &mut handler => return joined.unwrap_or_else(|error| (handler_without_result(error), None)),
         ended = over(shared, registration, ctx) => ended,
     };
     ctx.stop().ask();
     handler.abort();
-    match tokio::time::timeout(last_moment(&ended), handler).await {
+    match tokio::time::timeout(stop_time(&ended), handler).await {
         Ok(Ok((_, slot))) => (ended, slot),
         _ => (ended, None),
     }
@@ -145,29 +145,29 @@ async fn in_a_transaction(
     let storage = shared.storage.clone();
     let transacted = async move {
         let transacted = conflicts::transact(&*storage, transaction).await;
-        // `into_inner` returns `None` while a blocking handler that was left behind still holds the slot.
+        // `into_inner` returns `None` while a blocking handler that still runs holds the slot.
         (Ended::Transacted(transacted), Arc::into_inner(slot))
     };
     let mut transacted = tokio::spawn(transacted.in_current_span());
     let ended = tokio::select! {
         biased;
-        joined = &mut transacted => return joined.unwrap_or_else(|error| (broken_off(error), None)),
+        joined = &mut transacted => return joined.unwrap_or_else(|error| (transaction_without_result(error), None)),
         ended = over(shared, registration, ctx) => ended,
     };
     ctx.stop().ask();
-    // The future is never dropped half-way, because the storage must end the transaction that it owns.
+    // The future is never dropped before its end, because the storage must end the transaction that it owns.
     abort.cancel();
-    match tokio::time::timeout(last_moment(&ended), transacted).await {
-        // A commit that succeeded in the last moment still counts.
+    match tokio::time::timeout(stop_time(&ended), transacted).await {
+        // A commit that succeeded meanwhile counts.
         Ok(Ok((committed @ Ended::Transacted(Transacted::Committed(_)), slot))) => (committed, slot),
         Ok(Ok((_, slot))) => (ended, slot),
         _ => (ended, None),
     }
 }
 
-/// How long a handler that must end may still run.
-pub(super) fn last_moment(ended: &Ended) -> Duration {
-    if matches!(ended, Ended::GivenUp) { VERY_LAST_MOMENT } else { LAST_MOMENT }
+/// How long a handler may continue after the end of its attempt was decided.
+pub(super) fn stop_time(ended: &Ended) -> Duration {
+    if matches!(ended, Ended::GivenUp) { STOP_TIME_AT_SHUTDOWN } else { STOP_TIME }
 }
 
 /// The transition that follows from the outcome of a transactional handler.
@@ -206,9 +206,9 @@ pub(super) async fn over(shared: &Shared, registration: &Registration, ctx: &Job
     }
 }
 
-/// For a transaction that ended without a result: the panic is in our code, not in the handler's. The lease shows
-/// whether it came before or after the commit.
-fn broken_off(error: JoinError) -> Ended {
+/// For a transaction that ended without a result: the worker's own code panicked, or the runtime shuts down. After a
+/// panic the lease shows whether the transaction was committed.
+fn transaction_without_result(error: JoinError) -> Ended {
     match error.try_into_panic() {
         Ok(payload) => {
             let problem = StorageError::Unavailable(panics::described(payload).to_string().into());
@@ -218,8 +218,8 @@ fn broken_off(error: JoinError) -> Ended {
     }
 }
 
-/// For a handler that ended without a result: its panic was not caught, or the runtime shuts down.
-pub(super) fn unjoined(error: JoinError) -> Ended {
+/// For a handler that ended without a result: a panic was not caught, or the runtime shuts down.
+pub(super) fn handler_without_result(error: JoinError) -> Ended {
     match error.try_into_panic() {
         Ok(payload) => Ended::Handled(Err(panics::described(payload))),
         Err(_) => Ended::GivenUp,

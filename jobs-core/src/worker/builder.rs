@@ -121,48 +121,49 @@ impl WorkerBuilder {
         self
     }
 
-    /// How long running jobs may go on after a shutdown began. Then they are given back. Default: 30 s.
+    /// How long running jobs may continue after the begin of a shutdown. Then they are released. Default: 30 s.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// How long after this worker's last heartbeat its jobs may be given to other workers; at least 1 s. A heartbeat is
-    /// sent every quarter of this time, and at least every 10 s. Default: 30 s.
+    /// The lease time: this long after the worker's last heartbeat, a rescue may make its jobs available again. At
+    /// least 1 s. A heartbeat is sent every quarter of this time, and at least every 10 s. Default: 30 s.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
     /// How long one attempt may take if its kind sets no timeout. An async handler notices this limit only when it
-    /// yields. A handler whose kind has its own `timeout` is left behind at that limit. Default: unlimited.
+    /// yields. If the kind has its own `timeout`, the attempt ends at that limit in any case. Default: unlimited.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// Discards a job whose worker died with it this many times. The last time the job runs alone in its process, so
-    /// that it is not discarded because of another job. Default: 3.
+    /// A job is discarded at this many counted crashes. One crash earlier (but after one at least) it is quarantined:
+    /// it runs alone in its process, so that it is not discarded because of another job. Default: 3.
     pub fn max_crashes(mut self, max_crashes: u16) -> Self {
         self.max_crashes = max_crashes;
         self
     }
 
-    /// How long finished jobs stay readable if their kind sets no other time. Default: `Retention::default()`.
+    /// How long ended jobs stay readable. A kind's `retain` overrides it for completed jobs. Default:
+    /// `Retention::default()`.
     pub fn retention(mut self, retention: Retention) -> Self {
         self.retention = retention;
         self
     }
 
     /// The environment that this worker belongs to, such as `production`. `worker environment set` gives a database the
-    /// name of an environment. Only workers with the same name serve it, so that workers elsewhere leave a copy of it
-    /// alone. Default: none.
+    /// name of an environment. Only workers with the same name serve it, so that other workers do not run
+    /// the jobs of a copy. Default: none.
     pub fn environment(mut self, environment: impl Into<String>) -> Self {
         self.environment = Some(environment.into());
         self
     }
 
-    /// Checks everything that can be checked without the database.
+    /// Checks the settings and the registered jobs, as far as that needs no database.
     pub fn build(self) -> Result<Worker, WorkerError> {
         let registry = self.registry.unwrap_or_else(Registry::linked);
         let storage = self.storage;

@@ -1,5 +1,6 @@
-//! Decides whether jobs come in so fast that a notification for each costs too much. A notification holds a lock that
-//! all commits of the server share. A worker that polls busily polls often instead, and needs no notifications.
+//! Decides whether jobs are enqueued so fast that a notification for each would cost too much. A notification holds a
+//! lock that all commits of the server share. A worker that polls busily polls often instead, and needs no
+//! notifications.
 
 use std::time::{Duration, Instant};
 
@@ -53,7 +54,7 @@ mod tests {
     fn a_hundred_finds_a_second_begin_busy_polling() {
         assert!(after(Duration::from_millis(9), true, 60));
         assert!(!after(Duration::from_millis(20), true, 60));
-        assert!(!after(Duration::from_millis(2), false, 600), "looks that find nothing are none");
+        assert!(!after(Duration::from_millis(2), false, 600), "claims without jobs do not count");
     }
 
     #[test]

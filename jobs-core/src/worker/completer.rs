@@ -1,6 +1,7 @@
-//! The completer: one per process, writes finishes in batches. A batch holds what came in while the batch before it was
-//! written, so that a single finish does not wait. With many finishes on a fast disk, that alone would make many small
-//! batches, each with its own statement and commit. So while batches are large, each waits a moment to become full.
+//! The completer: one per process. It writes finishes in batches. A batch contains the finishes that arrived while the
+//! batch before it was written, so a single finish does not wait. With many finishes on a fast disk, that would make
+//! many small batches, each with its own statement and commit. So after a large batch, the next one waits for more
+//! finishes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,11 +15,11 @@ use super::shared::Shared;
 use super::writer::Writer;
 
 /// A batch of at least this size means that many finishes come in.
-const FLOOD: usize = 32;
-/// How long the batch after a large one waits at most.
-const LINGER: Duration = Duration::from_millis(4);
-/// How many finishes may wait before executors must wait, too: back-pressure.
-const WAITING: usize = 4 * BATCH;
+const LARGE_BATCH: usize = 32;
+/// How long the batch after a large one waits for more finishes, at most.
+const FILL_TIME: Duration = Duration::from_millis(4);
+/// The capacity of the channel of finishes. If it is full, executors wait (back-pressure).
+const CAPACITY: usize = 4 * BATCH;
 
 pub(super) struct Completer {
     reporter: Reporter,
@@ -27,7 +28,7 @@ pub(super) struct Completer {
 
 impl Completer {
     pub(super) fn start(shared: &Arc<Shared>) -> Self {
-        let (queue, reports) = mpsc::channel(WAITING);
+        let (queue, reports) = mpsc::channel(CAPACITY);
         Self { reporter: Reporter::new(queue), task: tokio::spawn(run(shared.clone(), reports)) }
     }
 
@@ -35,7 +36,7 @@ impl Completer {
         self.reporter.clone()
     }
 
-    /// Writes the finishes that still wait, until this time, as far as the database accepts them.
+    /// Writes the waiting finishes that the database accepts. Stops at this time.
     pub(super) async fn flush(self, until: Instant) {
         let Self { reporter, task } = self;
         drop(reporter);
@@ -50,7 +51,7 @@ impl Completer {
 async fn run(shared: Arc<Shared>, mut reports: mpsc::Receiver<Report>) {
     let mut writer = Writer::new(shared);
     let mut batch = Vec::with_capacity(BATCH);
-    let mut flood = false;
+    let mut large = false;
     loop {
         let received = tokio::select! {
             received = reports.recv_many(&mut batch, BATCH), if writer.has_room() => received,
@@ -62,17 +63,17 @@ async fn run(shared: Arc<Shared>, mut reports: mpsc::Receiver<Report>) {
         if received == 0 {
             return writer.finish_up().await;
         }
-        if flood {
+        if large {
             fill(&mut batch, &mut reports).await;
         }
-        flood = batch.len() >= FLOOD;
+        large = batch.len() >= LARGE_BATCH;
         writer.write(std::mem::take(&mut batch)).await;
     }
 }
 
 /// Waits for more finishes, until the batch is full, the time is over or all reporters are gone.
 async fn fill(batch: &mut Vec<Report>, reports: &mut mpsc::Receiver<Report>) {
-    let _ = tokio::time::timeout(LINGER, async {
+    let _ = tokio::time::timeout(FILL_TIME, async {
         while batch.len() < BATCH && reports.recv_many(batch, BATCH - batch.len()).await > 0 {}
     })
     .await;

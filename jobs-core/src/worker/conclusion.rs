@@ -1,12 +1,12 @@
-//! The conclusion of an attempt: which transition follows from its end, and whether the job may be gone already. It
-//! writes nothing and waits for nothing.
+//! The conclusion of an attempt: which transition follows from its end, and whether the job may have ended already.
+//! This code writes nothing and waits for nothing.
 
 use super::attempt::Ended;
 use crate::context::JobContext;
+use crate::decision::decided;
 use crate::error::{FailureKind, JobError};
 use crate::handler::Registration;
-use crate::outcome::{Attempt, Handled, Retention, Transition};
-use crate::panics;
+use crate::outcome::{Handled, Retention, Transition};
 use crate::storage::Transacted;
 
 /// What the executor does at the end of an attempt.
@@ -18,8 +18,8 @@ pub(super) enum Conclusion {
     Lost,
     /// The transition must be written.
     Finish(Transition),
-    /// The transition must be written if the job is still running. If the handler's own transaction has committed, it
-    /// is not.
+    /// The transition must be written if the job is still running. The job has ended already if the handler's own
+    /// transaction was committed.
     Settle(Transition),
 }
 
@@ -94,12 +94,6 @@ impl Circumstances<'_> {
     }
 
     fn decide(&self, handled: Handled) -> Transition {
-        let attempt = Attempt {
-            attempt: self.ctx.attempt(),
-            max_attempts: self.ctx.max_attempts(),
-            options: &self.registration.options,
-            retention: self.retention,
-        };
-        panics::decided(attempt, handled, rand::random())
+        decided(self.ctx, self.registration, self.retention, handled, rand::random())
     }
 }

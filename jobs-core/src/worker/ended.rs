@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::report::Report;
 use super::shared::Shared;
 use crate::context::JobContext;
-use crate::job::JobId;
+use crate::job_id::JobId;
 use crate::lease::Lease;
 use crate::outcome::Transition;
 use crate::telemetry;
@@ -29,7 +29,7 @@ impl Shared {
                 continue;
             }
             if !may_be_settled && !repeated {
-                self.refused(ctx, transition.verb());
+                self.refused(ctx, transition.name());
             }
             self.leases.invalidate(&ctx.lease());
         }
@@ -40,22 +40,22 @@ impl Shared {
     pub(super) fn done(&self, ctx: &JobContext, transition: &Transition, ran: Duration) {
         self.counters.count_finished(transition);
         if matches!(transition, Transition::Release) {
-            // The job waits again at its old place, where claims no longer look.
-            self.came_back.notify_one();
+            // The job has its old `run_at` again, which may be below a scan floor.
+            self.rescan_requested.notify_one();
         }
         telemetry::finished(ctx.kind(), &ctx.lease(), transition, ran);
     }
 
     /// The lease was lost, or is believed to be lost. Nothing was written.
-    fn refused(&self, ctx: &JobContext, verb: &str) {
+    fn refused(&self, ctx: &JobContext, refused: &str) {
         self.needs_reconcile.store(true, Ordering::Release);
         self.counters.count_lease_lost();
-        telemetry::lease_lost(&ctx.lease(), ctx.kind(), verb);
+        telemetry::lease_lost(&ctx.lease(), ctx.kind(), refused);
     }
 
     /// The lease is lost. Nothing will be written.
-    pub(super) fn lost(&self, ctx: &JobContext, verb: &str) {
-        self.refused(ctx, verb);
+    pub(super) fn lost(&self, ctx: &JobContext, refused: &str) {
+        self.refused(ctx, refused);
         self.leases.invalidate(&ctx.lease());
     }
 }

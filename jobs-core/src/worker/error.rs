@@ -1,4 +1,4 @@
-//! The errors that keep a worker from starting.
+//! The errors with which a worker does not start.
 
 use crate::error::NoRuntime;
 use crate::registry::RegistryError;
@@ -11,7 +11,7 @@ pub enum WorkerError {
     /// The registered jobs cannot be run.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// There is no runtime to drive the worker's futures.
+    /// No Tokio runtime is running.
     #[error(transparent)]
     NoRuntime(#[from] NoRuntime),
     /// A setting is out of bounds.
@@ -23,6 +23,14 @@ pub enum WorkerError {
     /// The operating system refused to start the heartbeat's thread.
     #[error("could not start the heartbeat's thread: {0}")]
     Thread(std::io::Error),
+    /// A worker that runs until nothing is left has begun more attempts than it was allowed.
+    #[error(
+        "{attempts} attempts were begun, and jobs still wait; does a job snooze, retry or enqueue itself for ever? `limit` allows more"
+    )]
+    TooManyAttempts {
+        /// How many were begun.
+        attempts: u64,
+    },
 }
 
 crate::debug_as_display!(WorkerError);

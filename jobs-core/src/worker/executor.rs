@@ -4,7 +4,7 @@
 //! | step | file | does |
 //! |---|---|---|
 //! | admit | here | refuses a job that must not start |
-//! | run | [`attempt`], [`threads`](super::threads) | calls the handler, and ends it when its time is over |
+//! | run | [`attempt`], [`threads`](super::threads) | calls the handler, and ends the attempt when its time is over |
 //! | conclude | [`conclusion`](super::conclusion) | decides which transition follows |
 //! | report | here | hands the transition to the completer, or records that it is committed or that the lease is lost |
 
@@ -66,11 +66,11 @@ impl Executor {
     /// Returns the job's registration, or the conclusion of a job that must not start.
     fn admit(&self, ctx: &JobContext) -> Result<&Registration, Conclusion> {
         if ctx.is_cancelled() {
-            // The attempt was told to stop before it started: its lease is lost, or the worker shuts down.
+            // The attempt was asked to stop before it started: its lease is lost, or the worker shuts down.
             let lost = ctx.stop().is_lost();
             return Err(if lost { Conclusion::Lost } else { Conclusion::Finish(Transition::Release) });
         }
-        // A claim asks for registered kinds only. If a storage returns another kind all the same, the job is released.
+        // A claim asks for registered kinds only. If a storage returns another kind nevertheless, the job is released.
         self.shared.registry.get(ctx.kind()).ok_or(Conclusion::Finish(Transition::Release))
     }
 
@@ -79,7 +79,7 @@ impl Executor {
         crash_point("ended");
         match &ended {
             Ended::Handled(Ok(_)) | Ended::Transacted(Transacted::Committed(_)) => {
-                self.shared.usual.ended(registration.kind, ran);
+                self.shared.usual_durations.ended(registration.kind, ran);
             }
             Ended::Transacted(Transacted::NotBegun(problem)) => self.wait_for_connections(problem).await,
             Ended::Transacted(Transacted::Unknown(problem)) => {
@@ -95,7 +95,7 @@ impl Executor {
         self.report(ctx, conclusion, "finish", ran).await;
     }
 
-    /// The job keeps its slot for a while, so that the next job does not ask for a connection at once.
+    /// Keeps the slot of the job occupied for a while, so that the next job does not ask for a connection at once.
     async fn wait_for_connections(&self, problem: &StorageError) {
         self.shared.no_connection.report(problem);
         tokio::select! {
@@ -104,14 +104,15 @@ impl Executor {
         }
     }
 
-    /// Whether the lease stands. If the database does not answer, it counts as lost, and the reconciler finds out later.
+    /// Whether the lease stands. If the database does not answer, the lease counts as lost, and the reconciler checks
+    /// it later.
     async fn lease_stands(&self, ctx: &JobContext) -> bool {
         let Lease { job, number, worker } = ctx.lease();
         let standing = self.shared.storage.leases(worker, Some(&[job])).await;
         standing.is_ok_and(|standing| standing.contains(&(job, number)))
     }
 
-    /// Reports a conclusion. `refused` is for the log, if the lease is lost: what was refused, `start` or `finish`.
+    /// Reports a conclusion. If the lease is lost, the log names `refused`: the `start` or the `finish`.
     async fn report(&self, ctx: JobContext, conclusion: Conclusion, refused: &str, ran: Duration) {
         match conclusion {
             Conclusion::Committed(transition) => {

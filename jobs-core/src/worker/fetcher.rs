@@ -1,13 +1,15 @@
 //! The fetcher: one per process. It claims for all queues whenever slots are free or few prefetched jobs are left. It
 //! sleeps when no job is due.
 
-mod rest;
+mod waiting;
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::bounds::Bounds;
 use super::busy_polling::BusyPolling;
+use super::error::WorkerError;
 use super::report::Reporter;
 use super::shared::Shared;
 use super::{quarantined, runner};
@@ -16,14 +18,14 @@ use crate::outcome::Transition;
 use crate::storage::{Claim, StorageResult};
 use crate::storage_error::StorageError;
 use crate::telemetry::RateLimitedWarning;
-use rest::WakeOn;
+use waiting::WakeOn;
 
-/// How soon a worker polls again after it has set its idle flag. The time then doubles with each poll. Transactions
-/// that began before the flag was set may commit now, and they do not wake this worker.
-const FIRST_LOOK: Duration = Duration::from_millis(5);
+/// The time until the first poll after a worker has set its idle flag. It then doubles with each poll, up to the poll
+/// interval. A transaction that enqueued before the flag was set may commit now, and it does not wake this worker.
+const FIRST_POLL: Duration = Duration::from_millis(5);
 /// After being busy for this long, a worker clears its idle flag, so that enqueues do not wake it.
 const BUSY_AFTER: Duration = Duration::from_secs(1);
-/// How long a prefetched job waits here at most, approximately. Then it is released, so that other workers may claim
+/// About the longest time that a prefetched job waits for a slot. Then it is released, so that other workers can claim
 /// it.
 const PREFETCHED_AT_MOST: Duration = Duration::from_millis(250);
 /// The contention backoff: the sleep while jobs are due but cannot be claimed, because other workers hold their rows or
@@ -36,6 +38,7 @@ const BYPASS_AFTER: Duration = Duration::from_secs(10);
 /// A failure to write the idle flag is logged only if it lasts for longer than this. Short failures are normal, because
 /// the heartbeat also locks the worker's row for a moment.
 const IDLE_WARNING_AFTER: Duration = Duration::from_secs(5);
+/// The pause after the first error of the storage. It doubles with each error in a row.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 
@@ -44,9 +47,11 @@ struct Fetcher {
     reporter: Reporter,
     kinds: Arc<[String]>,
     until_empty: bool,
-    /// Whether the storage was told that this worker is idle.
+    /// The limits of a worker that runs until nothing is left.
+    bounds: Option<Bounds>,
+    /// Whether the storage has stored that this worker is idle.
     idle: bool,
-    /// When the storage was told.
+    /// When it was stored.
     idle_since: Instant,
     /// Since when the idle flag could not be written.
     idle_failing_since: Option<Instant>,
@@ -65,13 +70,14 @@ struct Fetcher {
 }
 
 /// Runs until the worker drains. Then the prefetched jobs are released.
-pub(super) async fn run(shared: Arc<Shared>, reporter: Reporter, until_empty: bool) {
+pub(super) async fn run(shared: Arc<Shared>, reporter: Reporter, until_empty: Option<Bounds>) {
     let kinds = shared.registry.kinds().into();
     let mut fetcher = Fetcher {
         shared,
         reporter,
         kinds,
-        until_empty,
+        until_empty: until_empty.is_some(),
+        bounds: until_empty,
         idle: false,
         idle_since: Instant::now(),
         idle_failing_since: None,
@@ -86,61 +92,65 @@ pub(super) async fn run(shared: Arc<Shared>, reporter: Reporter, until_empty: bo
     };
     let draining = fetcher.shared.phases.draining().clone();
     while !draining.is_cancelled() {
-        fetcher.turn().await;
+        fetcher.round().await;
     }
-    fetcher.give_back(Duration::ZERO).await;
+    fetcher.release_overdue(Duration::ZERO).await;
 }
 
 impl Fetcher {
     /// One round. It starts runners, releases overdue prefetched jobs, runs a quarantined job if one is due, and
-    /// claims. Then it waits, as the result of the claim requires.
-    async fn turn(&mut self) {
+    /// claims. Then it waits for the next reason to claim.
+    async fn round(&mut self) {
         runner::start(&self.shared, &self.reporter);
-        self.give_back(PREFETCHED_AT_MOST).await;
-        if self.shared.quarantined.swap(false, Ordering::AcqRel) {
-            match quarantined::run_one(&self.shared, &self.reporter, &self.wants()).await {
+        self.release_overdue(PREFETCHED_AT_MOST).await;
+        if self.shared.quarantined_due.swap(false, Ordering::AcqRel) {
+            match quarantined::run_one(&self.shared, &self.reporter, &self.next_claim()).await {
                 // More quarantined jobs may be due, but other jobs must be claimed, too.
-                Ok(found) => drop(self.shared.quarantined.fetch_or(found, Ordering::AcqRel)),
+                Ok(found) => drop(self.shared.quarantined_due.fetch_or(found, Ordering::AcqRel)),
                 Err(problem) => return self.fail(&problem).await,
             }
             if self.shared.phases.draining().is_cancelled() {
                 return;
             }
         }
-        let claim = self.wants();
+        let claim = self.next_claim();
         let wanted = &claim.wanted;
         if wanted.is_empty() {
             return self.wait_for_room().await;
         }
-        let nothing_of_ours = self.shared.leases.count() == 0;
+        let no_lease_held = self.shared.leases.count() == 0;
         let wake_on =
-            WakeOn { slot: wanted.len() < self.shared.queues.len(), last_end: self.until_empty && !nothing_of_ours };
+            WakeOn { slot: wanted.len() < self.shared.queues.len(), last_end: self.until_empty && !no_lease_held };
         let claimed = match self.claim(&claim).await {
             Ok(jobs) => jobs,
             Err(problem) => return self.fail(&problem).await,
         };
         self.pause = FIRST_PAUSE;
+        let begun = self.shared.counters.claimed();
+        if self.bounds.as_ref().is_some_and(|bounds| begun > bounds.attempts) {
+            return self.end_with(WorkerError::TooManyAttempts { attempts: begun });
+        }
         if std::mem::take(&mut self.hinted) && claimed == 0 {
             // A notification arrived, but the claim brought no job. Either another worker has claimed the job, or it is
-            // a straggler, which claims do not see. So a rescan is requested.
-            self.shared.came_back.notify_one();
+            // a straggler, which claims do not find. So a rescan is requested.
+            self.shared.rescan_requested.notify_one();
         }
         let busy_polling = self.busy_polling.after_claim(claimed > 0, Instant::now()) && !self.until_empty;
         if claimed > 0 {
             self.contended_since = None;
             self.contention = self.contention.saturating_sub(2);
-            return self.stay_awake(busy_polling).await;
+            return self.clear_idle_flag(busy_polling).await;
         }
         self.busy_since = None;
         if busy_polling && !self.idle {
-            self.reason_within(BusyPolling::PAUSE, WakeOn { last_end: false, ..wake_on }).await;
+            self.wait_for_reason(BusyPolling::PAUSE, WakeOn { last_end: false, ..wake_on }).await;
             return;
         }
-        self.rest(&claim, wake_on, nothing_of_ours).await;
+        self.wait_for_work(&claim, wake_on, no_lease_held).await;
     }
 
-    /// A claim for as many jobs as there is room for now.
-    fn wants(&self) -> Claim {
+    /// A claim for as many jobs as may run or be prefetched now.
+    fn next_claim(&self) -> Claim {
         let bypass_limit = self.contended_since.is_some_and(|since| since.elapsed() > BYPASS_AFTER);
         let (worker, wanted) = (*self.shared.id.borrow(), self.shared.queues.wanted());
         let quarantined_at = self.shared.settings.rescue_policy(false).quarantined_at();
@@ -160,14 +170,14 @@ impl Fetcher {
                 () = self.shared.queues.capacity_changed() => runner::start(&self.shared, &self.reporter),
             }
         };
-        self.shared.claimed.notify_one();
+        self.shared.routine_rescan_due.notify_one();
         let number = jobs.len();
         self.shared.counters.count_claimed(number);
         if number > 0 {
             crash_point("claimed");
         }
         for ctx in self.shared.queues.push(self.shared.take(jobs)) {
-            // The claim asked for served queues only. If a storage returns another queue all the same, the job is
+            // The claim asked for served queues only. If a storage returns another queue nevertheless, the job is
             // released.
             self.reporter.report(ctx, Transition::Release).await;
         }
@@ -177,15 +187,22 @@ impl Fetcher {
         Ok(number)
     }
 
-    /// A claim failed. The database may have granted it although its answer was lost.
+    /// Handles a failed claim. The database may have executed it although its reply was lost.
     async fn fail(&mut self, problem: &StorageError) {
         self.shared.needs_reconcile.store(true, Ordering::Release);
         self.warning.report(problem);
         self.back_off().await;
     }
 
-    /// Clears the idle flag of a worker that has been busy for a while or polls busily: enqueues need not wake it.
-    async fn stay_awake(&mut self, busy_polling: bool) {
+    /// Ends a worker that runs until nothing is left.
+    fn end_with(&self, error: WorkerError) {
+        *self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        self.shared.phases.draining().cancel();
+    }
+
+    /// Clears the idle flag of a worker that has been busy for [`BUSY_AFTER`] or polls busily, because enqueues need
+    /// not wake it.
+    async fn clear_idle_flag(&mut self, busy_polling: bool) {
         let busy = self.busy_since.get_or_insert_with(Instant::now).elapsed();
         if self.idle && (busy_polling || busy > BUSY_AFTER) {
             self.idle = !self.set_idle(false).await;
@@ -195,14 +212,14 @@ impl Fetcher {
     /// Writes the idle flag. Returns whether the storage has stored it.
     async fn set_idle(&mut self, idle: bool) -> bool {
         let id = *self.shared.id.borrow();
-        let told = self.shared.storage.set_idle(id, idle).await;
-        self.idle_failing_since = told.is_err().then(|| self.idle_failing_since.unwrap_or_else(Instant::now));
-        if let Err(problem) = &told
+        let stored = self.shared.storage.set_idle(id, idle).await;
+        self.idle_failing_since = stored.is_err().then(|| self.idle_failing_since.unwrap_or_else(Instant::now));
+        if let Err(problem) = &stored
             && self.idle_failing_since.is_some_and(|since| since.elapsed() > IDLE_WARNING_AFTER)
         {
             self.idle_warning.report(problem);
         }
-        told.is_ok()
+        stored.is_ok()
     }
 
     /// Waits for a free slot, or until few prefetched jobs are left.
@@ -215,10 +232,10 @@ impl Fetcher {
         }
     }
 
-    /// Releases all prefetched jobs of each queue in which one of them has waited this long. Behind a long job they
-    /// would wait for its end, while other workers may have nothing to do. They have not started, so no attempt is
-    /// consumed.
-    async fn give_back(&self, waited: Duration) {
+    /// Releases all prefetched jobs of each queue in which one of them has waited this long. If a long job occupies the
+    /// slot, they would wait for its end, while other workers may have free slots. They have not started, so no attempt
+    /// is consumed.
+    async fn release_overdue(&self, waited: Duration) {
         for ctx in self.shared.queues.overdue(waited) {
             self.reporter.report(ctx, Transition::Release).await;
         }

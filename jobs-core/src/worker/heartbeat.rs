@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{self, Handle};
 use tokio_util::sync::CancellationToken;
 
-use super::pulse::Beat;
+use super::heartbeat_state::Beat;
 use super::shared::Shared;
 use crate::lease::WorkerId;
 use crate::storage::{self, Heartbeat, StorageResult};
@@ -29,7 +29,7 @@ pub(super) fn start(shared: &Arc<Shared>) -> std::io::Result<HeartbeatThread> {
     let stop = CancellationToken::new();
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let (shared, stopped, main) = (shared.clone(), stop.clone(), Handle::current());
-    shared.pulse.beat();
+    shared.heartbeat_state.beat();
     std::thread::Builder::new().name("jobs-heartbeat".to_owned()).spawn(move || {
         runtime.block_on(async {
             tokio::select! {
@@ -43,8 +43,9 @@ pub(super) fn start(shared: &Arc<Shared>) -> std::io::Result<HeartbeatThread> {
 
 async fn keep_alive(shared: &Arc<Shared>, main: &Handle) {
     let warning = RateLimitedWarning::new("heartbeat");
-    let every = shared.settings.beat();
-    // Much shorter than the time between two beats, so that an outage of a second does not cost a quarter of a lease.
+    let every = shared.settings.heartbeat_interval();
+    // The time until the next try after a failure. It is much shorter than the time between two heartbeats, so that a
+    // short outage does not cost a quarter of a lease.
     let again = (every / 8).clamp(Duration::from_millis(50), Duration::from_secs(1));
     let mut line: Option<(WorkerId, Box<dyn Heartbeat>)> = None;
     loop {
@@ -52,7 +53,7 @@ async fn keep_alive(shared: &Arc<Shared>, main: &Handle) {
         let sent = Instant::now();
         match beat(shared, id, &mut line).await {
             Ok(Some(beat)) => {
-                shared.pulse.answered(Beat { sent, at: beat.at }, Instant::now(), every);
+                shared.heartbeat_state.answered(Beat { sent, at: beat.at }, Instant::now(), every);
                 shared.frozen.send_if_modified(|known| std::mem::replace(known, beat.frozen) != beat.frozen);
                 tokio::time::sleep(every).await;
             }
@@ -62,10 +63,10 @@ async fn keep_alive(shared: &Arc<Shared>, main: &Handle) {
             }
             Err(problem) => {
                 line = None;
-                shared.pulse.failed();
+                shared.heartbeat_state.failed();
                 warning.report(&problem);
-                if !shared.pulse.alive_within(shared.settings.lease) {
-                    // It is unknown now which worker owns the jobs, so their handlers are told to stop.
+                if !shared.heartbeat_state.alive_within(shared.settings.lease) {
+                    // Another worker may have the jobs now, so their handlers are asked to stop.
                     shared.leases.lose(id);
                 }
                 tokio::time::sleep(again).await;
@@ -89,12 +90,12 @@ async fn beat(
     heartbeat.beat().await
 }
 
-/// The worker was declared dead, and its jobs were given to others. It goes on under a new id, without jobs, as soon as
-/// it can register. The registration runs on the main runtime, because the pool of that runtime must not hold
-/// connections of this thread's runtime.
+/// Registers the worker under a new id after it was declared dead. Its jobs run elsewhere, so it continues without
+/// jobs. The registration runs on the main runtime, because the pool of that runtime must not hold connections of this
+/// thread's runtime.
 async fn start_over(shared: &Arc<Shared>, main: &Handle, old: WorkerId) {
     let warning = RateLimitedWarning::new("register");
-    shared.pulse.restart();
+    shared.heartbeat_state.restart();
     telemetry::declared_dead(old, shared.leases.declare_dead(old));
     loop {
         let again = shared.clone();

@@ -1,5 +1,5 @@
-//! The leases that this process holds. A drain waits until there are none. All their handlers are told at once when the
-//! leases are lost or the worker stops.
+//! The leases that this process holds. A drain waits until there are none. When the leases are lost or the worker
+//! stops, all their handlers are asked to stop at once.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -48,10 +48,10 @@ impl Leases {
 
     /// Holds the leases of these jobs until [`end`](Self::end). Returns the jobs that may run.
     ///
-    /// A lease that is held already or is [invalid](Self::invalidate) is left out. The commit of a claim does not wait for the
-    /// disk. So a crash of the database may forget the claim, and then the same lease is granted again. Only one
-    /// attempt may ever run under a lease. A lease of an id that was [declared dead](Self::declare_dead) is left out, too: the
-    /// answer to its claim came too late.
+    /// A lease that is held already or is [invalid](Self::invalidate) is left out. The commit of a claim does not wait
+    /// for the disk. So a crash of the database may undo the claim, and then a later claim grants the same lease again.
+    /// Only one attempt may ever run under a lease. A lease of an id that was [declared dead](Self::declare_dead) is
+    /// left out, too: the answer to its claim came too late.
     pub(crate) fn begin(&self, mut jobs: Vec<JobContext>) -> Vec<JobContext> {
         let mut held = self.lock();
         if held.stopping {
@@ -69,7 +69,7 @@ impl Leases {
         jobs
     }
 
-    /// Ends these leases. Their finishes were written, and no crash of the database forgets them.
+    /// Ends these leases. Their finishes were written, and a crash of the database does not undo them.
     pub(crate) fn end<'a>(&self, leases: impl IntoIterator<Item = &'a Lease>) {
         let mut held = self.lock();
         for lease in leases {
@@ -104,8 +104,8 @@ impl Leases {
         self.lock().leases.len()
     }
 
-    /// Marks this lease as lost and tells its attempt to stop. An attempt that has completed its job in its own
-    /// transaction is not told. Its lease has ended because of that commit, and the handler may go on.
+    /// Marks this lease as lost and asks its attempt to stop. An attempt that has completed its job in its own
+    /// transaction is not asked. Its lease has ended because of that commit, and the handler may continue.
     pub(crate) fn lose_one(&self, lease: &Lease) {
         if let Some(ctx) = self.lock().leases.get(lease).filter(|ctx| !ctx.is_completed_in()) {
             ctx.stop().lose();
@@ -147,13 +147,13 @@ impl Leases {
         self.until(|held| !held.leases.contains_key(lease)).await;
     }
 
-    async fn until(&self, so: impl Fn(&Held) -> bool) {
+    async fn until(&self, condition: impl Fn(&Held) -> bool) {
         loop {
             let ended = self.ended.notified();
             let mut ended = std::pin::pin!(ended);
             // Registered before the check, so that a lease that ends in between is not missed.
             ended.as_mut().enable();
-            if so(&self.lock()) {
+            if condition(&self.lock()) {
                 return;
             }
             ended.await;
@@ -169,7 +169,7 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::*;
-    use crate::job::JobId;
+    use crate::job_id::JobId;
     use crate::lease::ClaimedJob;
 
     fn job(worker: WorkerId, number: i32) -> JobContext {
@@ -195,9 +195,13 @@ mod tests {
         assert_eq!(leases.begin(vec![job(worker, 1)]).len(), 1);
         assert_eq!(leases.begin(vec![job(worker, 1), job(worker, 2)]).len(), 1, "only the new one");
         leases.end([&job(worker, 1).lease()]);
-        assert_eq!(leases.begin(vec![job(worker, 1)]).len(), 1, "nobody runs under it any more");
+        assert_eq!(leases.begin(vec![job(worker, 1)]).len(), 1, "no attempt runs under it any more");
         leases.invalidate(&job(worker, 1).lease());
-        assert_eq!(leases.begin(vec![job(worker, 1), job(worker, 3)]).len(), 1, "somebody ran under the first in vain");
+        assert_eq!(
+            leases.begin(vec![job(worker, 1), job(worker, 3)]).len(),
+            1,
+            "nothing may be written under the first"
+        );
     }
 
     #[test]

@@ -61,7 +61,7 @@ impl Locked {
         self.waiting.retain(|one| still_locked.iter().any(|report| report.ctx.lease() == one.report.ctx.lease()));
         for one in self.waiting.iter_mut().filter(|one| !one.logged && one.since.elapsed() > UNUSUAL) {
             one.logged = true;
-            telemetry::row_locked(&one.report.ctx, one.report.transition.verb(), one.since.elapsed());
+            telemetry::row_locked(&one.report.ctx, one.report.transition.name(), one.since.elapsed());
         }
         self.pause = if ended > 0 { FIRST_PAUSE } else { (self.pause * 2).min(LONGEST_PAUSE) };
         self.again = Instant::now() + self.pause;

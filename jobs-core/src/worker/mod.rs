@@ -6,6 +6,7 @@
 //! ```
 
 mod attempt;
+mod bounds;
 mod builder;
 mod busy_polling;
 mod completer;
@@ -16,11 +17,11 @@ mod error;
 mod executor;
 mod fetcher;
 mod heartbeat;
+mod heartbeat_state;
 mod leases;
 mod locked;
 mod phases;
 mod prefetch;
-mod pulse;
 mod quarantined;
 mod queues;
 mod report;
@@ -31,7 +32,8 @@ pub(crate) mod shared;
 mod shutdown;
 mod stats;
 mod threads;
-mod usual;
+mod until_empty;
+mod usual_durations;
 mod writer;
 
 pub use builder::WorkerBuilder;
@@ -39,3 +41,4 @@ pub use error::WorkerError;
 pub use run::Worker;
 pub use shutdown::WorkerHandle;
 pub use stats::WorkerStats;
+pub use until_empty::UntilEmpty;

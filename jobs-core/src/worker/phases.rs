@@ -10,15 +10,17 @@ pub(crate) struct Phases {
 }
 
 impl Phases {
+    /// The worker claims no more jobs.
     pub(crate) fn draining(&self) -> &CancellationToken {
         &self.draining
     }
 
-    /// Handlers see this token as their own cancellation.
+    /// The worker has asked its handlers to stop. Each handler has its own token, which is cancelled at the same time.
     pub(crate) fn stopping(&self) -> &CancellationToken {
         &self.stopping
     }
 
+    /// Attempts end without their handlers.
     pub(crate) fn now(&self) -> &CancellationToken {
         &self.now
     }

@@ -1,6 +1,6 @@
-//! Quarantined jobs: jobs that one more crash discards. When a job kills its process, the crash is counted for all jobs
-//! of that worker. So a quarantined job runs alone in its process, where a crash can only be its own. At most one in
-//! four workers runs a quarantined job at a time, so that the others go on.
+//! Quarantined jobs: jobs that one more crash may discard. When a job kills its process, the crash is counted on all
+//! jobs of that worker. So a quarantined job runs alone in its process, where only its own crash is counted on it. At
+//! most one in four workers (but at least one) runs a quarantined job at a time, so that the others run other jobs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use crate::outcome::Transition;
 use crate::storage::{Claim, StorageResult};
 use crate::telemetry;
 
-/// How long the worker waits for its other jobs to end, and then for the quarantined job to end. After that it goes on
-/// as usual. Longer handlers cause no other harm: a crash with other jobs present discards no job, and each crash
-/// consumes an attempt.
+/// How long the worker waits for the end of its other jobs, and then for the end of the quarantined job. After that it
+/// claims other jobs again. This is safe: a crash that a job shares with other jobs does not discard it for its
+/// crashes, and each crash consumes an attempt.
 const ALONE: Duration = Duration::from_secs(60);
 
-/// Claims a quarantined job for which there is a slot, waits until all other jobs here have ended, and runs it alone.
-/// Returns `false` if no such job could be claimed.
+/// Claims a quarantined job for which there is a slot, waits for the end of all other jobs of this process, and starts
+/// it. Both waits end after [`ALONE`]. Returns `false` if no such job could be claimed.
 pub(super) async fn run_one(shared: &Arc<Shared>, reporter: &Reporter, claim: &Claim) -> StorageResult<bool> {
     let claimed = {
         let _claiming = shared.claiming.lock().await;
@@ -26,31 +26,31 @@ pub(super) async fn run_one(shared: &Arc<Shared>, reporter: &Reporter, claim: &C
         shared.counters.count_claimed(job.len());
         shared.take(job)
     };
-    let Some(quarantined) = claimed.first().cloned() else { return Ok(false) };
-    // Prefetched jobs are given back, so that they need not wait for the quarantined job.
-    for waiting in shared.queues.overdue(Duration::ZERO) {
-        reporter.report(waiting, Transition::Release).await;
+    let Some(job) = claimed.first().cloned() else { return Ok(false) };
+    // Prefetched jobs are released, so that they need not wait for the quarantined job.
+    for prefetched in shared.queues.overdue(Duration::ZERO) {
+        reporter.report(prefetched, Transition::Release).await;
     }
-    alone(shared, reporter, shared.leases.no_other_held(&quarantined.lease())).await;
-    // If the worker drains meanwhile, it gives this job back with all other prefetched jobs.
-    for stranger in shared.queues.push(claimed) {
-        reporter.report(stranger, Transition::Release).await;
+    wait_without_claims(shared, reporter, shared.leases.no_other_held(&job.lease())).await;
+    // If the worker drains meanwhile, it releases this job with all other prefetched jobs.
+    for not_served in shared.queues.push(claimed) {
+        reporter.report(not_served, Transition::Release).await;
     }
     if !shared.phases.draining().is_cancelled() {
-        telemetry::quarantined(quarantined.claimed());
+        telemetry::quarantined_job_starts(job.claimed());
         runner::start(shared, reporter);
-        alone(shared, reporter, shared.leases.not_held(&quarantined.lease())).await;
+        wait_without_claims(shared, reporter, shared.leases.not_held(&job.lease())).await;
     }
     Ok(true)
 }
 
-/// Waits for this future, and claims nothing meanwhile.
-async fn alone(shared: &Arc<Shared>, reporter: &Reporter, at_last: impl Future<Output = ()>) {
-    let mut at_last = std::pin::pin!(at_last);
+/// Waits for this future, [`ALONE`] at most, and claims nothing meanwhile.
+async fn wait_without_claims(shared: &Arc<Shared>, reporter: &Reporter, event: impl Future<Output = ()>) {
+    let mut event = std::pin::pin!(event);
     let mut over = std::pin::pin!(tokio::time::sleep(ALONE));
     loop {
         tokio::select! {
-            () = &mut at_last => return,
+            () = &mut event => return,
             () = &mut over => return,
             () = shared.phases.draining().cancelled() => return,
             // A lease may end before its slot is free.

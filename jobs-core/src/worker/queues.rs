@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 use super::prefetch::Prefetch;
 use crate::context::JobContext;
-use crate::job::JobId;
+use crate::job_id::JobId;
 use crate::storage::Wanted;
 
 /// A claim asks for at most this many prefetched jobs of a queue. It is half of the most that are prefetched, so that

@@ -1,4 +1,4 @@
-//! How attempts ended, on the way from executors to the completer.
+//! Reports about ended attempts, which executors send to the completer.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ pub(super) struct Report {
     pub(super) ctx: JobContext,
     pub(super) transition: Transition,
     pub(super) ran: Duration,
-    /// The job may be gone, because the handler's own transaction committed.
+    /// The job may have ended already, because the handler's own transaction may have been committed.
     pub(super) may_be_settled: bool,
 }
 
-/// Where executors report how their attempts ended.
+/// Sends reports to the completer.
 #[derive(Clone)]
 pub(super) struct Reporter {
     queue: mpsc::Sender<Report>,
@@ -32,7 +32,7 @@ impl Reporter {
 
     /// Adds the finish to the next batch. Waits while too many finishes are waiting.
     pub(super) async fn finish(&self, ctx: JobContext, transition: Transition, ran: Duration) {
-        self.hand_in(Report { ctx, transition, ran, may_be_settled: false }).await;
+        self.send(Report { ctx, transition, ran, may_be_settled: false }).await;
     }
 
     /// Adds a finish of a job that never ran.
@@ -40,13 +40,14 @@ impl Reporter {
         self.finish(ctx, transition, Duration::ZERO).await;
     }
 
-    /// Adds a finish that may find its job gone, which is not an error.
+    /// Adds a finish of a job that may have ended already. If so, that is no error.
     pub(super) async fn settle(&self, ctx: JobContext, transition: Transition, ran: Duration) {
-        self.hand_in(Report { ctx, transition, ran, may_be_settled: true }).await;
+        self.send(Report { ctx, transition, ran, may_be_settled: true }).await;
     }
 
-    async fn hand_in(&self, report: Report) {
-        // The completer outlives every executor. If it is gone all the same, the lease runs out and the job is rescued.
+    async fn send(&self, report: Report) {
+        // The completer outlives every executor. If it has ended nevertheless, the lease runs out and the job is
+        // rescued.
         let _ = self.queue.send(report).await;
     }
 }

@@ -1,7 +1,8 @@
 //! A worker, from its start to the end of its shutdown.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
+use super::bounds::Bounds;
 use super::completer::Completer;
 use super::error::WorkerError;
 use super::settings::Settings;
@@ -42,7 +43,7 @@ impl Worker {
         Self { unknown_queues, shared: Arc::new(Shared::new(storage, registry, states, settings)) }
     }
 
-    /// A handle to stop and inspect the worker from elsewhere.
+    /// A handle to stop and inspect the worker from another task or thread.
     pub fn handle(&self) -> WorkerHandle {
         WorkerHandle::new(self.shared.clone())
     }
@@ -74,20 +75,23 @@ impl Worker {
     }
 
     /// Runs until `signal` is ready or the handle asks for a shutdown, and then drains. A draining worker claims no
-    /// more jobs and gives running jobs the grace period. Unfinished jobs go back without losing an attempt.
+    /// more jobs and gives running jobs the grace period. Unfinished jobs are then released, and no attempt is
+    /// consumed.
     pub async fn run_until(self, signal: impl Future<Output = ()>) -> Result<(), WorkerError> {
-        self.run(false, signal).await
+        self.run(None, signal).await
     }
 
-    /// Runs until no job of its queues and kinds is waiting, now or for later, and no job of its own is running. For
-    /// tests, tools and one-off runs.
-    pub async fn run_until_empty(self) -> Result<WorkerStats, WorkerError> {
+    /// Runs until nothing is left.
+    pub(super) async fn run_within(self, bounds: Bounds) -> Result<WorkerStats, WorkerError> {
         let shared = self.shared.clone();
-        self.run(true, std::future::pending()).await?;
-        Ok(shared.counters.snapshot())
+        self.run(Some(bounds), std::future::pending()).await?;
+        match shared.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(error) => Err(error),
+            None => Ok(shared.counters.snapshot()),
+        }
     }
 
-    async fn run(self, until_empty: bool, signal: impl Future<Output = ()>) -> Result<(), WorkerError> {
+    async fn run(self, until_empty: Option<Bounds>, signal: impl Future<Output = ()>) -> Result<(), WorkerError> {
         NoRuntime::check()?;
         panics::install_hook();
         let shared = self.shared;

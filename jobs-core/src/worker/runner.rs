@@ -22,7 +22,7 @@ pub(super) fn start(shared: &Arc<Shared>, reporter: &Reporter) {
     for queue in shared.queues.iter() {
         while let Some((slot, ctx)) = queue.start() {
             let executor = Executor::new(shared.clone(), reporter.clone());
-            shared.executors.spawn(run(executor, slot, ctx));
+            shared.runners.spawn(run(executor, slot, ctx));
         }
     }
 }

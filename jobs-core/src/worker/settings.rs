@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::outcome::Retention;
 use crate::storage::RescuePolicy;
 
-const LONGEST_BEAT: Duration = Duration::from_secs(10);
-const LONGEST_PATIENCE: Duration = Duration::from_secs(60);
+const LONGEST_HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);
+const LONGEST_NO_RESCUE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
@@ -31,18 +31,18 @@ impl Settings {
 
     /// The time between two heartbeats. There are four in a lease, so that two may fail. The time has an upper bound
     /// for workers with a long lease. They soon know that they may rescue the jobs of workers with short leases.
-    pub(crate) fn beat(&self) -> Duration {
-        (self.lease / 4).min(LONGEST_BEAT)
+    pub(crate) fn heartbeat_interval(&self) -> Duration {
+        (self.lease / 4).min(LONGEST_HEARTBEAT_INTERVAL)
     }
 
     /// How long after an outage a worker declares no other worker dead. A live worker sends a beat within seconds,
     /// whatever its lease is.
-    pub(crate) fn patience(&self) -> Duration {
-        self.lease.min(LONGEST_PATIENCE)
+    pub(crate) fn no_rescue_after_outage(&self) -> Duration {
+        self.lease.min(LONGEST_NO_RESCUE)
     }
 
     /// The time between two searches for dead workers.
-    pub(crate) fn sweep(&self) -> Duration {
+    pub(crate) fn maintenance_interval(&self) -> Duration {
         (self.lease / 6).clamp(Duration::from_millis(250), Duration::from_secs(5))
     }
 
@@ -78,8 +78,14 @@ mod tests {
     #[test]
     fn a_long_lease_keeps_nobody_from_rescuing_those_with_short_ones() {
         let long = with_lease(Duration::from_secs(24 * 3600));
-        assert_eq!((long.beat(), long.patience()), (LONGEST_BEAT, LONGEST_PATIENCE));
-        let usual = with_lease(Settings::LEASE);
-        assert_eq!((usual.beat(), usual.patience()), (Settings::LEASE / 4, Settings::LEASE));
+        assert_eq!(
+            (long.heartbeat_interval(), long.no_rescue_after_outage()),
+            (LONGEST_HEARTBEAT_INTERVAL, LONGEST_NO_RESCUE)
+        );
+        let default = with_lease(Settings::LEASE);
+        assert_eq!(
+            (default.heartbeat_interval(), default.no_rescue_after_outage()),
+            (Settings::LEASE / 4, Settings::LEASE)
+        );
     }
 }

@@ -1,18 +1,20 @@
 //! What the steps of a worker and its maintenance services share.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
 
+use chrono::{TimeDelta, Utc};
 use tokio::sync::{Notify, watch};
 use tokio_util::task::TaskTracker;
 
+use super::error::WorkerError;
+use super::heartbeat_state::HeartbeatState;
 use super::leases::Leases;
 use super::phases::Phases;
-use super::pulse::Pulse;
 use super::queues::Queues;
 use super::settings::Settings;
 use super::stats::Counters;
-use super::usual::Usual;
+use super::usual_durations::UsualDurations;
 use crate::context::{JobContext, States};
 use crate::installation::Installation;
 use crate::job_options::Retain;
@@ -33,31 +35,36 @@ pub(crate) struct Shared {
     pub(crate) leases: Leases,
     /// Held from the start of a claim until its leases are known here.
     pub(crate) claiming: tokio::sync::Mutex<()>,
-    /// A claim failed, or a lease is believed to be lost. So leases may stand that this process does not know, and the
-    /// reconciler must look for them.
+    /// A claim failed, or a lease seems to be lost. So leases may stand that this process does not know. The reconciler
+    /// must search for them.
     pub(crate) needs_reconcile: AtomicBool,
     /// Warns about transactional handlers that found no connection.
     pub(crate) no_connection: RateLimitedWarning,
     /// Whether the database was frozen at the last heartbeat.
     pub(crate) frozen: watch::Sender<bool>,
-    /// Quarantined jobs are due. They must run alone.
-    pub(crate) quarantined: AtomicBool,
+    /// Quarantined jobs may be due. The fetcher tries to claim one.
+    pub(crate) quarantined_due: AtomicBool,
     pub(crate) phases: Phases,
-    pub(crate) pulse: Pulse,
-    /// A claim was made, or a worker polled shortly after it set its idle flag. Both may have missed stragglers, so a
-    /// rescan follows.
-    pub(crate) claimed: Notify,
-    /// Jobs were put back to their old places.
-    pub(crate) came_back: Notify,
-    /// This process itself has a reason to claim.
+    pub(crate) heartbeat_state: HeartbeatState,
+    /// A routine rescan is due: a claim was made, or the worker polled shortly after it set its idle flag. Both may
+    /// have missed stragglers.
+    pub(crate) routine_rescan_due: Notify,
+    /// A rescan is needed soon: jobs were rescued or released, a tick was enqueued late, or a notification was followed
+    /// by a claim without jobs.
+    pub(crate) rescan_requested: Notify,
+    /// An event in this process is a reason to claim.
     pub(crate) wake: Notify,
     /// The storage has sent a hint that there is work.
     pub(crate) hint: Arc<Notify>,
     pub(crate) counters: Counters,
     /// How long attempts usually take.
-    pub(crate) usual: Usual,
+    pub(crate) usual_durations: UsualDurations,
     /// The tasks of the runners.
-    pub(crate) executors: TaskTracker,
+    pub(crate) runners: TaskTracker,
+    /// Why a worker that runs until nothing is left has ended before.
+    pub(super) failure: Mutex<Option<WorkerError>>,
+    /// How much time was skipped, in microseconds.
+    pub(super) skipped: AtomicI64,
 }
 
 impl Shared {
@@ -66,7 +73,7 @@ impl Shared {
         Self {
             queues: Queues::new(&settings.queues),
             storage,
-            usual: Usual::new(&registry),
+            usual_durations: UsualDurations::new(&registry),
             registry,
             states: Arc::new(states),
             settings,
@@ -76,30 +83,36 @@ impl Shared {
             needs_reconcile: AtomicBool::new(false),
             no_connection: RateLimitedWarning::new("transact"),
             frozen: watch::Sender::new(false),
-            quarantined: AtomicBool::new(false),
+            quarantined_due: AtomicBool::new(false),
             phases: Phases::default(),
-            pulse: Pulse::default(),
-            claimed: Notify::new(),
-            came_back: Notify::new(),
+            heartbeat_state: HeartbeatState::default(),
+            routine_rescan_due: Notify::new(),
+            rescan_requested: Notify::new(),
             wake: Notify::new(),
             hint: Arc::default(),
             counters: Counters::default(),
-            executors: TaskTracker::new(),
+            runners: TaskTracker::new(),
+            failure: Mutex::default(),
+            skipped: AtomicI64::new(0),
         }
     }
 
     /// Adds claimed jobs to the leases that this process holds. Returns the jobs that may run.
     pub(crate) fn take(&self, jobs: Vec<ClaimedJob>) -> Vec<JobContext> {
+        let now = match self.skipped.load(Ordering::Relaxed) {
+            0 => None,
+            skipped => Some(Utc::now() + TimeDelta::microseconds(skipped)),
+        };
         let context = |job: ClaimedJob| {
             let retain =
                 self.registry.get(&job.kind).map_or(Retain::Default, |registration| registration.options.retain);
-            JobContext::keeping(job, self.states.clone(), retain.keep(self.settings.retention))
+            JobContext::with_keep(job, self.states.clone(), retain.keep(self.settings.retention), now)
         };
         let claimed = jobs.len();
         let jobs = self.leases.begin(jobs.into_iter().map(context).collect());
         if jobs.len() < claimed {
-            // Some leases were left out. If a lease was granted a second time, its first attempt may have been told
-            // that it is lost. Then the reconciler gives the job back. The jobs of an id that was declared dead are
+            // Some leases were left out. If a lease was granted a second time, its first attempt may have been
+            // told to stop. Then the reconciler releases the job. The jobs of an id that was declared dead are
             // rescued.
             self.needs_reconcile.store(true, Ordering::Release);
         }

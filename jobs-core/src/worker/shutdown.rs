@@ -1,4 +1,5 @@
-//! Stopping in three phases: no more claims (*draining*), handlers asked to stop (*stopping*), handlers given up (*now*).
+//! The shutdown, in three phases. The worker claims no more jobs (*draining*), asks its handlers to stop (*stopping*),
+//! and ends attempts without their handlers (*now*).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,15 +14,15 @@ use crate::lease::Lease;
 use crate::outcome::{Finish, Transition};
 use crate::telemetry;
 
-/// The time between asking handlers to stop and giving them up.
-const LAST_WORDS: Duration = Duration::from_millis(500);
-/// The time for all finishes of jobs that were given up, whatever the database answers.
+/// The time that handlers get after they were asked to stop. The same time is then waited for the ends of the attempts.
+const STOP_TIME: Duration = Duration::from_millis(500);
+/// The time for the finishes of attempts that ended without their handlers.
 const LAST_FINISHES: Duration = Duration::from_secs(5);
 /// The time for the last batch, if every job has ended in time.
 const FLUSH: Duration = Duration::from_secs(10);
 
-/// Stops the worker if the future of `run_until` is dropped half-way: no work may go on without a caller that waits for
-/// it.
+/// Stops the worker if the future of `run_until` is dropped before its end. No work may continue then, because no
+/// caller waits for it.
 pub(super) struct StopOnDrop(Arc<Shared>);
 
 impl StopOnDrop {
@@ -46,7 +47,7 @@ pub(super) async fn drain(shared: &Shared, fetcher: JoinHandle<()>) -> Instant {
     crash_point("drain");
     telemetry::worker_draining(shared.leases.count(), shared.settings.grace);
     let drained = async {
-        // The fetcher ends after its current claim, and gives the jobs of that claim back.
+        // The fetcher ends after its current claim, and releases the jobs of that claim.
         let _ = fetcher.await;
         shared.leases.none_held().await;
     };
@@ -57,17 +58,17 @@ pub(super) async fn drain(shared: &Shared, fetcher: JoinHandle<()>) -> Instant {
         () = tokio::time::sleep(shared.settings.grace) => {}
     }
     crash_point("grace-over");
-    telemetry::worker_gives_back(shared.leases.count());
+    telemetry::grace_period_over(shared.leases.count());
     shared.ask_to_stop();
-    if tokio::time::timeout(LAST_WORDS, &mut drained).await.is_ok() {
+    if tokio::time::timeout(STOP_TIME, &mut drained).await.is_ok() {
         return Instant::now() + FLUSH;
     }
     phases.now().cancel();
     let last = Instant::now() + LAST_FINISHES;
-    if tokio::time::timeout(LAST_WORDS, &mut drained).await.is_err() {
-        // Handlers that never yield to the runtime cannot give their jobs back. The process is about to end.
+    if tokio::time::timeout(STOP_TIME, &mut drained).await.is_err() {
+        // Handlers that never yield to the runtime cannot end their attempts. The process is about to end.
         let _ = tokio::time::timeout_at(last, async {
-            give_back(shared).await;
+            release_all(shared).await;
             drained.await;
         })
         .await;
@@ -75,9 +76,9 @@ pub(super) async fn drain(shared: &Shared, fetcher: JoinHandle<()>) -> Instant {
     last
 }
 
-/// Gives back every lease that is still held. If its attempt has finished first, this finish changes nothing. If the
-/// attempt finishes later, its finish is refused.
-async fn give_back(shared: &Shared) {
+/// Releases the jobs of all leases that are still held. If an attempt has finished before, its release changes nothing.
+/// If it finishes later, its finish is refused.
+async fn release_all(shared: &Shared) {
     let leases = shared.leases.held();
     let release = |lease: &Lease| Finish { lease: *lease, transition: Transition::Release };
     let releases: Vec<Finish> = leases.iter().map(release).collect();
@@ -90,7 +91,7 @@ async fn give_back(shared: &Shared) {
     }
 }
 
-/// Stops and inspects a worker from elsewhere. Cheap to clone.
+/// Stops and inspects a worker from another task or thread. It is cheap to clone.
 #[derive(Clone)]
 pub struct WorkerHandle(Arc<Shared>);
 
@@ -105,29 +106,30 @@ impl WorkerHandle {
         Self(shared)
     }
 
-    /// Stops claiming; running jobs get the grace period.
+    /// Begins the shutdown: the worker claims no more jobs, and running jobs get the grace period.
     pub fn shutdown(&self) {
         self.0.phases.draining().cancel();
     }
 
-    /// Stops now: running jobs are cancelled and go back without losing an attempt.
+    /// Begins the shutdown without a grace period: handlers are asked to stop, and unfinished jobs are released. No
+    /// attempt is consumed.
     pub fn shutdown_now(&self) {
         self.0.phases.draining().cancel();
         self.0.ask_to_stop();
     }
 
-    /// What the worker has done since it started.
+    /// The counters of this worker since its start.
     pub fn stats(&self) -> WorkerStats {
         self.0.counters.snapshot()
     }
 
-    /// Jobs claimed and not yet finished.
+    /// The number of jobs that are claimed and not finished.
     pub fn in_flight(&self) -> usize {
         self.0.leases.count()
     }
 
     /// Whether the heartbeat reached the database within the last lease. If so, the worker still owns its jobs.
     pub fn is_healthy(&self) -> bool {
-        self.0.pulse.alive_within(self.0.settings.lease)
+        self.0.heartbeat_state.alive_within(self.0.settings.lease)
     }
 }

@@ -20,21 +20,21 @@ pub(crate) struct Counters {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkerStats {
-    /// Leases it was granted.
+    /// Claimed jobs. A job that was claimed twice counts twice.
     pub claimed: u64,
-    /// Jobs it completed.
+    /// Completed jobs.
     pub completed: u64,
-    /// Attempts that failed and will be repeated.
+    /// Attempts that failed and are followed by a retry.
     pub retried: u64,
-    /// Jobs that asked to run later.
+    /// Snoozes.
     pub snoozed: u64,
-    /// Jobs it gave back unfinished at a shutdown.
+    /// Released jobs: at a shutdown, after waiting too long for a slot, or because the handler got no connection.
     pub released: u64,
     /// Jobs whose handler cancelled them.
     pub cancelled: u64,
-    /// Jobs that failed for good.
+    /// Jobs that failed permanently.
     pub discarded: u64,
-    /// Finishes that were refused because the lease was gone. Fencing has prevented a conflict in each case.
+    /// Attempts that did not start, or whose finish was refused, because their lease was lost.
     pub leases_lost: u64,
 }
 
@@ -43,9 +43,13 @@ impl Counters {
         self.claimed.fetch_add(jobs as u64, Ordering::Relaxed);
     }
 
+    pub(crate) fn claimed(&self) -> u64 {
+        self.claimed.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn count_finished(&self, transition: &Transition) {
         let counter = match transition {
-            Transition::Complete(_) => &self.completed,
+            Transition::Complete(_) | Transition::CompleteWith(..) => &self.completed,
             Transition::Retry { .. } => &self.retried,
             Transition::Snooze(_) => &self.snoozed,
             Transition::Release => &self.released,

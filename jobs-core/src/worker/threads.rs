@@ -183,7 +183,7 @@ async fn ended(
     // Our own code panicked, or the runtime shuts down.
     let work = current.work();
     if work.abandon() {
-        work.conclude(executor, attempt::unjoined(error), since.elapsed()).await;
+        work.conclude(executor, attempt::handler_without_result(error), since.elapsed()).await;
     }
     None
 }
@@ -193,7 +193,7 @@ async fn abandon(executor: &Executor, work: &Work, thread: JoinHandle<Freed>, ov
     work.ctx.stop().ask();
     // The thread can be stopped from outside only before it has begun.
     thread.abort();
-    let freed = tokio::time::timeout(attempt::last_moment(&over), thread).await;
+    let freed = tokio::time::timeout(attempt::stop_time(&over), thread).await;
     let ran = work.ctx.running().unwrap_or_default();
     if freed.is_err() && !executor.is_draining() {
         telemetry::slot_kept(work.ctx.claimed());

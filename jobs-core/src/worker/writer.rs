@@ -13,7 +13,7 @@ use super::report::{BATCH, Report};
 use super::shared::Shared;
 use crate::crash_point::crash_point;
 use crate::error::{Failure, FailureKind};
-use crate::job::JobId;
+use crate::job_id::JobId;
 use crate::lease::{Lease, WorkerId};
 use crate::outcome::{Finish, Keep, Transition};
 use crate::storage::StorageResult;
@@ -28,20 +28,21 @@ const IN_A_ROW: u32 = 3;
 /// count.
 const MOST_REFUSED: usize = 2 * BATCH;
 /// If a finish was refused this many times, each time after others had been accepted, the finish itself is the cause.
-const ALONE: u32 = 5;
+const TIMES_ALONE: u32 = 5;
 /// The job of such a finish is discarded after this many lease durations.
-const LEASES: u32 = 4;
+const LEASES_IF_ALONE: u32 = 4;
 /// The job of any other refused finish is discarded after this many lease durations, even if no other finish was
 /// accepted meanwhile.
-const MANY_LEASES: u32 = 40;
+const LEASES_IF_ALL_REFUSED: u32 = 40;
 
 /// A finish that was refused.
 struct Refused {
     report: Report,
     since: Instant,
-    /// How many times it was refused after others had been accepted in between.
-    alone: u32,
-    others: u64,
+    /// How many times it was refused after other finishes had been accepted in between.
+    times_alone: u32,
+    /// The value of [`Writer::accepted`] when it was refused last.
+    accepted_before: u64,
 }
 
 pub(super) struct Writer {
@@ -94,8 +95,8 @@ impl Writer {
 
     async fn set_aside(&mut self, reports: Vec<Report>) {
         let (one, none_before) = (reports.len() == 1, self.refused.is_empty());
-        let (since, others) = (Instant::now(), self.accepted);
-        let refused = reports.into_iter().map(|report| Refused { report, since, alone: 0, others });
+        let (since, accepted_before) = (Instant::now(), self.accepted);
+        let refused = reports.into_iter().map(|report| Refused { report, since, times_alone: 0, accepted_before });
         if one {
             self.refused.extend(refused);
         } else {
@@ -165,13 +166,13 @@ impl Writer {
                 }
                 Err(problem) => problem,
             };
-            if self.accepted > one.others {
-                (one.alone, one.others) = (one.alone + 1, self.accepted);
+            if self.accepted > one.accepted_before {
+                (one.times_alone, one.accepted_before) = (one.times_alone + 1, self.accepted);
             }
-            let leases = if one.alone < ALONE { MANY_LEASES } else { LEASES };
+            let leases = if one.times_alone < TIMES_ALONE { LEASES_IF_ALL_REFUSED } else { LEASES_IF_ALONE };
             // The builder sets no upper limit for a lease, so the product could overflow.
-            let patience = self.shared.settings.lease.saturating_mul(leases);
-            if one.since.elapsed() < patience || !self.discard(&one.report, &problem).await {
+            let limit = self.shared.settings.lease.saturating_mul(leases);
+            if one.since.elapsed() < limit || !self.discard(&one.report, &problem).await {
                 self.refused.push_back(one);
             }
         }
@@ -237,8 +238,8 @@ impl Writer {
         standing
     }
 
-    /// Discards the job, because the database refuses its outcome. A visible end is better than running the job again
-    /// and again. Returns whether the database accepted this.
+    /// Discards the job, because the database refuses its finish. Otherwise the job would run again and again. Returns
+    /// whether the database accepted this.
     async fn discard(&mut self, Report { ctx, ran, .. }: &Report, problem: &StorageError) -> bool {
         let failure = Failure::new(FailureKind::Error, &format!("its outcome could not be stored: {problem}"));
         let keep = Keep::For(self.shared.settings.retention.failed);

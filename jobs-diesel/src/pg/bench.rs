@@ -12,18 +12,18 @@ use tokio::sync::{Mutex, MutexGuard};
 use super::connect::Connector;
 use super::queries::{bench as queries, session};
 use super::{PgStorage, migrate, unavailable};
-use crate::bench::ground::{Ground, Others, PlaceError, Producer, SCHEMA, Server, Waits};
+use crate::bench::load_test_database::{LoadTestDatabase, Others, PlaceError, Producer, SCHEMA, Server, Waits};
+use crate::enqueue_connection::{EnqueueConnection, PgAsync};
 use crate::error::{MigrateError, storage_error};
-use crate::executor::{Executor, PgAsync};
 
 /// How often the activity of other sessions is read.
-const LOOK: Duration = Duration::from_millis(100);
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How long the session of a killed run may take to end.
-const PATIENCE: Duration = Duration::from_secs(5);
+const WAIT_FOR_LOCK: Duration = Duration::from_secs(5);
 
 /// One connection manages the schema. Its session holds the lock that keeps a second run out.
-pub(crate) struct PgGround {
+pub(crate) struct PgLoadTest {
     connector: Connector,
     keeper: Mutex<Keeper>,
 }
@@ -40,7 +40,7 @@ pub(crate) fn storage(url: &str) -> StorageResult<Arc<dyn Storage>> {
     Ok(Arc::new(PgStorage::on(Connector::from_url(url)?.renamed(), 1)?))
 }
 
-impl PgGround {
+impl PgLoadTest {
     pub(crate) fn new(url: &str) -> StorageResult<Self> {
         Ok(Self { connector: Connector::from_url(url)?.renamed(), keeper: Mutex::default() })
     }
@@ -69,24 +69,24 @@ impl Keeper {
 async fn lock(conn: &mut AsyncPgConnection) -> StorageResult<bool> {
     let begun = Instant::now();
     while !queries::lock(conn).await.map_err(storage_error)? {
-        if begun.elapsed() > PATIENCE {
+        if begun.elapsed() > WAIT_FOR_LOCK {
             return Ok(false);
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(SAMPLE_INTERVAL).await;
     }
     Ok(true)
 }
 
-/// If the schema could not be made, tells which right to grant.
-async fn check_right(conn: &mut AsyncPgConnection) -> Result<(), PlaceError> {
-    let right = queries::right(conn).await.map_err(storage_error)?;
-    if right.given {
+/// Fails if the role may not create a schema. The error contains the statement that grants the privilege.
+async fn check_privilege(conn: &mut AsyncPgConnection) -> Result<(), PlaceError> {
+    let privilege = queries::create_privilege(conn).await.map_err(storage_error)?;
+    if privilege.granted {
         return Ok(());
     }
     Err(PlaceError::Refused(format!(
-        "the load test needs a schema of its own, {SCHEMA}, and this role may not make one; let it, for the time of the \
-         test: `{}`",
-        right.grant
+        "the load test needs its own schema, {SCHEMA}, and this role may not create it; grant the privilege for the time of \
+         the test: `{}`",
+        privilege.grant
     )))
 }
 
@@ -94,7 +94,7 @@ async fn check_right(conn: &mut AsyncPgConnection) -> Result<(), PlaceError> {
 async fn drop_stale(conn: &mut AsyncPgConnection) -> Result<(), PlaceError> {
     match queries::comment(conn).await.map_err(storage_error)?.as_deref() {
         None => Ok(()),
-        Some(queries::MARK) => Ok(queries::drop_schema(conn).await.map_err(storage_error)?),
+        Some(queries::SCHEMA_COMMENT) => Ok(queries::drop_schema(conn).await.map_err(storage_error)?),
         Some(_) => Err(PlaceError::Refused(format!(
             "this database has a schema {SCHEMA} that was not made by this command, so it is left alone; rename it \
              (`alter schema {SCHEMA} rename to ..`), or test on another database"
@@ -105,13 +105,13 @@ async fn drop_stale(conn: &mut AsyncPgConnection) -> Result<(), PlaceError> {
 async fn make(conn: &mut AsyncPgConnection) -> Result<(), MigrateError> {
     conn.transaction(async |conn| {
         migrate::up(conn).await?;
-        Ok(queries::mark(conn).await?)
+        Ok(queries::add_comment(conn).await?)
     })
     .await
 }
 
 #[async_trait]
-impl Ground for PgGround {
+impl LoadTestDatabase for PgLoadTest {
     fn place(&self) -> String {
         format!("the schema {SCHEMA}")
     }
@@ -134,19 +134,19 @@ impl Ground for PgGround {
         let begun = Instant::now();
         let first = queries::others(conn).await.map_err(storage_error)?;
         let mut others = Others { active: first.active, programs: first.programs, transactions: 0.0 };
-        let (mut looks, mut last) = (1.0, first.transactions);
+        let (mut samples, mut last) = (1.0, first.transactions);
         while begun.elapsed() < span {
-            tokio::time::sleep(LOOK).await;
-            let look = queries::others(conn).await.map_err(storage_error)?;
-            others.active += look.active;
-            others.programs.extend(look.programs);
-            (looks, last) = (looks + 1.0, look.transactions);
+            tokio::time::sleep(SAMPLE_INTERVAL).await;
+            let sample = queries::others(conn).await.map_err(storage_error)?;
+            others.active += sample.active;
+            others.programs.extend(sample.programs);
+            (samples, last) = (samples + 1.0, sample.transactions);
         }
         others.programs.sort_unstable();
         others.programs.dedup();
-        others.active /= looks;
+        others.active /= samples;
         // Each read was a transaction, too.
-        others.transactions = (last - first.transactions - looks).max(0.0) / begun.elapsed().as_secs_f64();
+        others.transactions = (last - first.transactions - samples).max(0.0) / begun.elapsed().as_secs_f64();
         Ok(others)
     }
 
@@ -155,7 +155,7 @@ impl Ground for PgGround {
         let mut other = self.connect().await?;
         if session::are_shared(keeper.conn()?, &mut other).await.map_err(storage_error)? {
             return Err(PlaceError::Refused(
-                "a pooler in transaction mode stands before this database, and the load test keeps a lock in its session; \
+                "the connection goes through a pooler in transaction mode, and the load test holds a lock in its session; \
                  name the server itself in DATABASE_URL"
                     .to_owned(),
             ));
@@ -166,7 +166,7 @@ impl Ground for PgGround {
                 "another load test is using the schema {SCHEMA} of this database; wait for its end"
             )));
         }
-        check_right(keeper.conn()?).await?;
+        check_privilege(keeper.conn()?).await?;
         drop_stale(keeper.conn()?).await?;
         keeper.ours = true;
         make(keeper.conn()?).await.map_err(StorageError::from)?;
@@ -179,7 +179,7 @@ impl Ground for PgGround {
         let begun = Instant::now();
         while begun.elapsed() < span {
             let asked = Instant::now();
-            queries::nothing(&mut conn).await.map_err(storage_error)?;
+            queries::empty_select(&mut conn).await.map_err(storage_error)?;
             let answered = Instant::now();
             queries::commit(&mut conn).await.map_err(storage_error)?;
             answers.push(answered - asked);
@@ -213,7 +213,7 @@ impl Ground for PgGround {
         if !lock(&mut conn).await? {
             return Err(unavailable(std::io::Error::other("another session holds its lock")));
         }
-        if queries::comment(&mut conn).await.map_err(storage_error)?.as_deref() == Some(queries::MARK) {
+        if queries::comment(&mut conn).await.map_err(storage_error)?.as_deref() == Some(queries::SCHEMA_COMMENT) {
             queries::drop_schema(&mut conn).await.map_err(storage_error)?;
         }
         Ok(())
@@ -225,12 +225,12 @@ struct PgProducer(AsyncPgConnection);
 #[async_trait]
 impl Producer for PgProducer {
     async fn enqueue(&mut self, job: NewJob) -> StorageResult<()> {
-        let inserted = Executor::<PgAsync>::insert_one(&mut self.0, Ok(job)).await;
+        let inserted = EnqueueConnection::<PgAsync>::insert_one(&mut self.0, Ok(job)).await;
         inserted.map(drop).map_err(|error| storage_error(error.into()))
     }
 
     async fn enqueue_all(&mut self, jobs: Vec<NewJob>) -> StorageResult<()> {
-        let inserted = Executor::<PgAsync>::insert_all(&mut self.0, Ok(jobs)).await;
+        let inserted = EnqueueConnection::<PgAsync>::insert_all(&mut self.0, Ok(jobs)).await;
         inserted.map(drop).map_err(|error| storage_error(error.into()))
     }
 }

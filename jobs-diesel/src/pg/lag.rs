@@ -11,10 +11,10 @@ const LEAST: Duration = Duration::from_millis(100);
 const QUICK: Duration = Duration::from_millis(2);
 /// Each job that a claim brings allows this much more time.
 const EACH: Duration = Duration::from_micros(25);
-/// This many slow claims in a row shorten the lag. Fewer may be chance.
+/// This many slow claims in a row shorten the lag. Fewer may be a coincidence.
 const IN_A_ROW: u32 = 3;
 /// After this long without a change, the lag grows by a tenth.
-const CALM: Duration = Duration::from_millis(100);
+const GROW_AFTER: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 pub(crate) struct Lag {
@@ -34,11 +34,11 @@ impl Lag {
 
     /// Records that a claim took this long and brought this many jobs.
     pub(crate) fn claimed(&mut self, took: Duration, jobs: usize, now: Instant) {
-        let fair = QUICK + EACH * u32::try_from(jobs).unwrap_or(u32::MAX);
-        self.slow = if took > fair { self.slow + 1 } else { 0 };
+        let limit = QUICK + EACH * u32::try_from(jobs).unwrap_or(u32::MAX);
+        self.slow = if took > limit { self.slow + 1 } else { 0 };
         if self.slow >= IN_A_ROW {
             (self.lag, self.slow, self.changed) = ((self.lag / 2).max(LEAST), 0, now);
-        } else if now.duration_since(self.changed) >= CALM {
+        } else if now.duration_since(self.changed) >= GROW_AFTER {
             (self.lag, self.changed) = ((self.lag + self.lag / 10).min(MOST), now);
         }
     }
@@ -52,23 +52,23 @@ mod tests {
     const FAST: Duration = Duration::from_millis(1);
 
     #[test]
-    fn slow_claims_shorten_it_and_quick_ones_bring_it_back() {
+    fn slow_claims_shorten_the_lag_and_quick_ones_restore_it() {
         let mut now = Instant::now();
         let mut lag = Lag::new(now);
         lag.claimed(SLOW, 0, now);
         lag.claimed(SLOW, 0, now);
-        assert_eq!(lag.get(), MOST, "twice may be chance");
+        assert_eq!(lag.get(), MOST, "two slow claims may be a coincidence");
         (0..30).for_each(|_| lag.claimed(SLOW, 0, now));
         assert_eq!(lag.get(), LEAST);
         for _ in 0..40 {
-            now += CALM;
+            now += GROW_AFTER;
             lag.claimed(FAST, 0, now);
         }
         assert_eq!(lag.get(), MOST);
     }
 
     #[test]
-    fn a_claim_may_take_its_time_for_the_jobs_it_brings() {
+    fn a_claim_that_brings_many_jobs_may_take_longer() {
         let now = Instant::now();
         let mut lag = Lag::new(now);
         (0..30).for_each(|_| lag.claimed(SLOW, 500, now));

@@ -1,14 +1,14 @@
 //! Where the next claim begins to read. A *level* is one priority of one queue. Its *scan floor* is the `run_at` below
 //! which claims no longer read.
 //!
-//! Without floors, a claim reads every index entry that it cannot use. Such entries belong to jobs that were claimed
-//! before but that no vacuum could remove yet. One forgotten transaction with an old snapshot keeps the entries of all
-//! jobs claimed since it began. Others belong to jobs of kinds that this program does not know, and to jobs of
-//! transactions that have not committed.
+//! Without floors, a claim reads every index entry that it cannot use. Some entries belong to jobs that were claimed
+//! before and that no vacuum could remove yet. One open transaction with an old snapshot keeps the entries of all jobs
+//! that were claimed since it began. Other entries belong to jobs of kinds that this program does not know, and to jobs
+//! of transactions that have not committed.
 //!
 //! A floor rises with the database's clock and stays behind it by the [lag](super::lag). Some jobs appear below a
 //! floor. If a transaction was open for longer than the lag, its jobs are below the floor when it commits. Jobs that
-//! are rescued or released return to their old place. All these jobs are *stragglers*. A
+//! are rescued or released keep their old `run_at`. All these jobs are *stragglers*. A
 //! [rescan](super::queries::rescan) finds them about every second, in parallel with the claims, and lowers the floor to
 //! them. Without rescans, stragglers would never be found. Without the lag, no job would be lost, but jobs would start
 //! late.
@@ -38,11 +38,11 @@ pub(crate) use plan::{OnlyLevel, Plan, Scan};
 
 /// A level in which nothing was found for this long is forgotten. If it is used again, it is found again.
 const FORGET_AFTER: Duration = Duration::from_secs(600);
-/// How many levels of one queue a claim reads. A rescan finds the jobs of the others, and claims then read those instead
-/// of empty ones.
+/// How many levels of one queue a claim reads. A rescan finds jobs in the other levels, and claims then read these
+/// levels instead of empty ones.
 const MOST_LEVELS: usize = 64;
 /// A claim reads the gaps while reading all of them takes no longer than this.
-const CHEAP: Duration = Duration::from_millis(8);
+const CHEAP_DISCOVERY: Duration = Duration::from_millis(8);
 /// The database's host may set its clock back. After a step of more than this, the levels are forgotten.
 const STEP_BACK: TimeDelta = TimeDelta::seconds(1);
 
@@ -53,9 +53,9 @@ pub(crate) const ALL_QUEUES: &str = "";
 const ABOVE: i32 = i16::MAX as i32 + 1;
 const BELOW: i32 = i16::MIN as i32 - 1;
 
-/// What scan floors need to know about one claimed job.
+/// The queue, the priority and the `run_at` of one claimed job.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen<'a> {
+pub(crate) struct JobPosition<'a> {
     pub(crate) queue: &'a str,
     pub(crate) priority: i16,
     pub(crate) run_at: DateTime<Utc>,
@@ -73,6 +73,7 @@ pub(crate) struct Straggler {
 /// What one worker knows about its levels.
 #[derive(Debug)]
 pub(crate) struct Levels {
+    /// When the worker last used this.
     used: Instant,
     queues: HashMap<String, BTreeMap<i16, Level>>,
     paused: HashSet<String>,
@@ -82,7 +83,8 @@ pub(crate) struct Levels {
     clock: Option<DateTime<Utc>>,
     /// Whether a first rescan was made or tried.
     begun: bool,
-    try_gaps: bool,
+    /// Whether claims read the gaps, too.
+    read_gaps: bool,
     /// Whether the last claim brought nothing. The next one will then not bring many jobs.
     pub(crate) expects_few: bool,
     /// The last rescan, if it found nothing.
@@ -99,7 +101,7 @@ impl Levels {
             many: ManyQueues::default(),
             clock: None,
             begun: false,
-            try_gaps: false,
+            read_gaps: false,
             expects_few: false,
             unchanged: None,
         }
@@ -121,12 +123,12 @@ impl Levels {
 
     /// The plan of a claim.
     pub(crate) fn plan(&self, claim: &Claim, at: Instant) -> Plan {
-        self.plan_with(claim, MOST_LEVELS, self.try_gaps, Some(at))
+        self.plan_with(claim, MOST_LEVELS, self.read_gaps, Some(at))
     }
 
-    /// The plan that reads every level from its floor: for `next_due`, and for the second try of a claim.
+    /// The plan that reads every level from its floor. It is used for `next_due`, and for the second try of a claim.
     pub(crate) fn plan_from_floors(&self, claim: &Claim) -> Plan {
-        self.plan_with(claim, MOST_LEVELS, self.try_gaps, None)
+        self.plan_with(claim, MOST_LEVELS, self.read_gaps, None)
     }
 
     /// Forgets the levels that were not used for [`FORGET_AFTER`]. Then returns the plan of a rescan: all other levels,
@@ -159,9 +161,10 @@ impl Levels {
             let lowest = known.and_then(|levels| lowest_rank(levels, most));
             let mut above = ABOVE;
             let mut scan = |hi, lo, level: Option<&Level>| {
-                let (floor, thorough) = (level.map(|level| level.floor), level.is_some_and(|level| level.thorough));
+                let (floor, try_all_rows) =
+                    (level.map(|level| level.floor), level.is_some_and(|level| level.try_all_rows));
                 let go_on = goes_on.and_then(|at| level?.goes_on(at));
-                plan.scans.push(Scan { queue, hi, lo, floor, go_on, thorough });
+                plan.scans.push(Scan { queue, hi, lo, floor, go_on, try_all_rows });
             };
             for (priority, level) in known.into_iter().flatten().rev() {
                 if lowest.is_some_and(|lowest| level.rank(*priority) < lowest) {
@@ -203,7 +206,7 @@ impl Levels {
     /// forgotten.
     fn highest_floor(&mut self, clock: DateTime<Utc>) -> Option<DateTime<Utc>> {
         if self.clock.is_some_and(|newest| clock < newest - STEP_BACK) {
-            (self.clock, self.begun, self.try_gaps) = (Some(clock), false, false);
+            (self.clock, self.begun, self.read_gaps) = (Some(clock), false, false);
             self.queues.clear();
             self.unchanged = None;
             return None;
@@ -213,8 +216,8 @@ impl Levels {
     }
 }
 
-/// Returns the rank of the last of the `most` levels that a plan reads. It leaves out all lower ones. `None` if there are
-/// no more than `most` levels.
+/// Returns the rank of the last of the `most` levels that a plan reads. It leaves out all lower ones. `None` if there
+/// are no more than `most` levels.
 fn lowest_rank(levels: &BTreeMap<i16, Level>, most: usize) -> Option<Rank> {
     if levels.len() <= most {
         return None;

@@ -13,7 +13,7 @@ const SLOW: Duration = Duration::from_millis(20);
 const IN_A_ROW: u32 = 3;
 /// How long the worker then does not ask.
 const BLIND: Duration = Duration::from_secs(10);
-/// While the worker does not ask, it looks at other queues this soon.
+/// While the worker does not ask which queues have jobs, it claims from other queues after this time.
 pub(crate) const NEXT_QUEUES: Duration = Duration::from_millis(20);
 
 /// Which queues the next claim names.
@@ -36,7 +36,7 @@ impl ManyQueues {
         self.blind_until = (self.slow >= IN_A_ROW).then(|| now + BLIND);
     }
 
-    /// The queues that the next claim names, in turns. If it is known which queues have jobs, only those are named.
+    /// The queues that the next claim names, in rotation. If it is known which queues have jobs, only those are named.
     pub(crate) fn some_of(&mut self, claim: &Claim, live: Option<&HashSet<String>>) -> Claim {
         let mut wanted: Vec<&Wanted> = all_of(claim, live).collect();
         if wanted.len() > AT_ONCE {

@@ -7,7 +7,8 @@ pub(crate) mod bench;
 mod by_id_tests;
 mod cause;
 pub(crate) mod connect;
-mod executor;
+mod enqueue_connection;
+mod insert_each;
 mod lag;
 mod levels;
 #[cfg(feature = "postgres-sync")]
@@ -16,10 +17,6 @@ mod libpq;
 #[allow(clippy::unwrap_used, clippy::expect_used)]
 mod limit_tests;
 mod line_of_url;
-mod look;
-#[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used)]
-mod look_tests;
 pub(crate) mod many_queues;
 mod migrate;
 mod native;
@@ -30,6 +27,10 @@ pub(crate) mod queries;
 mod refused;
 mod renamed;
 pub(crate) mod schema;
+mod search;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod search_tests;
 mod server_message;
 mod sessions;
 mod settings;
@@ -43,6 +44,7 @@ mod unchanged;
 mod url;
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -85,6 +87,8 @@ pub(crate) struct PgStorage {
     /// The levels of each worker on this storage.
     levels: Arc<Mutex<HashMap<WorkerId, Levels>>>,
     outage: Arc<Outage>,
+    /// The job up to which outputs without a job were deleted. After the last output it starts again.
+    forgotten: Arc<AtomicI64>,
     #[cfg(feature = "postgres-sync")]
     blocking: transact::BlockingPool,
 }
@@ -140,6 +144,7 @@ impl PgStorage {
             handlers: pool(connector.clone(), handlers.max(1))?,
             levels: Arc::default(),
             outage: Arc::default(),
+            forgotten: Arc::new(AtomicI64::new(i64::MIN)),
             #[cfg(feature = "postgres-sync")]
             blocking: transact::blocking_pool(connector.clone(), handlers.max(1)),
             own_connector,
@@ -176,11 +181,11 @@ impl PgStorage {
         self.own.get().await.map_err(no_connection).inspect_err(|_| self.outage.begin())
     }
 
-    /// Ends a verb and passes its answer on. A connection without an answer in time is closed, not given back to the
-    /// pool, because it may still be busy with the statement.
+    /// Ends an operation and returns its answer. A connection without an answer in time is closed, not given back to
+    /// the pool, because it may still be busy with the statement.
     fn settle<T>(
         &self,
-        verb: &'static str,
+        operation: &'static str,
         mut conn: Object<AsyncPgConnection>,
         answer: Result<diesel::QueryResult<T>, tokio::time::error::Elapsed>,
     ) -> StorageResult<T> {
@@ -190,7 +195,7 @@ impl PgStorage {
             }
             Err(_) => {
                 drop(Object::take(conn));
-                let problem = format!("{verb} got no answer within {} s", STATEMENT_LIMIT.as_secs());
+                let problem = format!("{operation} got no answer within {} s", STATEMENT_LIMIT.as_secs());
                 Err(unavailable(std::io::Error::new(std::io::ErrorKind::TimedOut, problem)))
             }
         };
@@ -202,10 +207,10 @@ impl PgStorage {
     }
 }
 
-/// Runs one verb on one of the worker's own connections, within the time limit. This is a macro because closures that
-/// return futures cannot yet borrow both the connection and the verb's arguments and stay `Send`.
+/// Runs one operation on one of the worker's own connections, within the time limit. This is a macro because closures
+/// that return futures cannot yet borrow both the connection and the operation's arguments and stay `Send`.
 macro_rules! run {
-    ($storage:expr, $verb:literal, $conn:ident => $work:expr) => {{
+    ($storage:expr, $operation:literal, $conn:ident => $work:expr) => {{
         let mut pooled = $storage.connection().await?;
         let answer = {
             let $conn: &mut diesel_async::AsyncPgConnection = &mut pooled;
@@ -220,7 +225,7 @@ macro_rules! run {
             };
             tokio::time::timeout($crate::pg::STATEMENT_LIMIT, work).await
         };
-        $storage.settle($verb, pooled, answer)
+        $storage.settle($operation, pooled, answer)
     }};
 }
 

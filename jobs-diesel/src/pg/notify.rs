@@ -39,7 +39,7 @@ pub(crate) async fn listen(storage: &PgStorage, queues: &[String], wake: &Notify
                 Ok(End::Pooled) => {
                     tracing::info!(
                         target: "diesel_jobs",
-                        "a pooler in transaction mode stands before the database, where nobody can listen: \
+                        "the connection goes through a pooler in transaction mode, on which LISTEN does not work: \
                          with nothing to do, this worker finds new jobs at its next poll"
                     );
                     return;

@@ -1,17 +1,20 @@
 //! The queries and commands of people.
 
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use diesel_async::RunQueryDsl;
 use diesel_jobs_core::storage::{JobFilter, Operated, Operator, StorageResult};
 use diesel_jobs_core::{
-    AttemptError, DeadLetters, JobId, JobRecord, JobState, KindStats, Retention, WorkerRecord, flags,
+    AttemptError, DeadLetters, JobEnd, JobId, JobRecord, JobState, KindStats, Retention, WorkerRecord, flags,
 };
 
+use super::queries::bring_forward::BringForwardQuery;
 use super::queries::cancel_many::CancelManyQuery;
 use super::queries::operate::{CancelQuery, RetryQuery};
+use super::queries::output::{EndRow, end, one_end};
 use super::queries::thaw::ThawQuery;
 use super::queries::{dead_letter, inspect, installation};
 use super::{PgStorage, native, run};
@@ -96,6 +99,11 @@ impl Operator for PgStorage {
         Ok(shown)
     }
 
+    async fn end(&self, id: JobId) -> StorageResult<Option<JobEnd>> {
+        let rows: Vec<EndRow> = run!(self, "end", conn => one_end(id).load(conn))?;
+        Ok(rows.into_iter().next().map(end))
+    }
+
     async fn retry_many(&self, ids: &[JobId]) -> StorageResult<Vec<Operated>> {
         self.operate(ids, Command::Retry).await
     }
@@ -136,6 +144,11 @@ impl Operator for PgStorage {
         let cancelled: Vec<i64> = run!(self, "cancel_enqueued_before", conn =>
             CancelManyQuery::new(time, limit, keep_seconds).load(conn))?;
         Ok(cancelled.into_iter().map(|rows| usize::try_from(rows).unwrap_or_default()).sum())
+    }
+
+    async fn bring_forward(&self, queues: &[String], kinds: &[String]) -> StorageResult<Duration> {
+        let spans: Vec<f64> = run!(self, "bring_forward", conn => BringForwardQuery { queues, kinds }.load(conn))?;
+        Ok(Duration::from_secs_f64(spans.into_iter().sum()))
     }
 
     async fn forget_missed_ticks(&self) -> StorageResult<()> {

@@ -1,7 +1,7 @@
-//! Whether the server was unreachable a short while ago. The commits of claims do not wait for the disk. So a crash of
-//! the server forgets claims, and with each claim the attempt that it counted. A job that crashes the server itself
-//! would run again and again at attempt 1. For this reason, claims wait for the disk for a while after an outage, so
-//! that such a job uses up its attempts.
+//! Whether the server was unreachable within the last minute. The commits of claims do not wait for the disk. So a
+//! crash of the server may undo claims, and with each claim the attempt that it counted. A job that crashes the server
+//! itself would run again and again at attempt 1. For this reason, claims wait for the disk for a while after an
+//! outage, so that such a job uses up its attempts.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};

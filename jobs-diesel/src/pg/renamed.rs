@@ -20,7 +20,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::cause::with_cause;
 use stream::{Renaming, RenamingTls, Socket};
 
-pub(crate) use crate::bench::ground::SCHEMA;
+pub(crate) use crate::bench::load_test_database::SCHEMA;
 
 /// The schema's name in our SQL.
 const ORIGINAL: &str = "jobs";

@@ -2,7 +2,7 @@
 //!
 //! Settings are sent as start-up options, so that they cost no round trip. A pooler may refuse them, and then the
 //! connection is opened without them. A pooler may also ignore them. If the remaining defaults would break the worker's
-//! statements, each verb runs in a transaction that begins by setting what it needs ([`begin`]).
+//! statements, each operation runs in a transaction that begins by setting what it needs ([`begin`]).
 //!
 //! Not set: `search_path`, `DateStyle`, `IntervalStyle`, `TimeZone`. Every statement names its schema, and values are
 //! sent in binary in both directions.

@@ -1,7 +1,8 @@
-//! The storage port, verb by verb. The comments on each verb are beside its statement, in `queries`.
+//! The storage interface on PostgreSQL. The comments on each operation are in the file of its statement, in `queries`.
 
 use std::any::TypeId;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -16,8 +17,10 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::outage::Outage;
+use super::queries::forget_outputs::ForgetOutputsQuery;
 use super::queries::prune::PruneQuery;
 use super::queries::rescue::RescueQuery;
+use super::queries::store_outputs::StoreOutputsQuery;
 use super::queries::{finish, heartbeat, installation, leases, schedule, tick, worker};
 use super::refused::may_be_caused_by_a_row;
 use super::{PgStorage, SERVER_LIMIT, STATEMENT_LIMIT, migrate, native, notify, run, settings, transact, unavailable};
@@ -61,15 +64,15 @@ impl Storage for PgStorage {
     }
 
     async fn claim(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
-        if claim.quarantined { self.claim_quarantined(claim).await } else { self.look_and_claim(claim).await }
+        if claim.only_quarantined { self.claim_quarantined(claim).await } else { self.claim_unquarantined(claim).await }
     }
 
     async fn next_due(&self, claim: &Claim, within: Duration) -> StorageResult<Option<Duration>> {
-        self.look_ahead(claim, within).await
+        self.find_next_due(claim, within).await
     }
 
     async fn rescan(&self, claim: &Claim, reason: RescanReason) -> StorageResult<Rescanned> {
-        self.rescan_below(claim, reason).await
+        self.find_stragglers(claim, reason).await
     }
 
     async fn finish(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>> {
@@ -77,6 +80,17 @@ impl Storage for PgStorage {
             return Ok(Vec::new());
         }
         self.clear_for_retries(batch).await?;
+        let stores = StoreOutputsQuery::for_batch(batch);
+        let stripped: Vec<Finish>;
+        let batch = if stores.is_empty() {
+            batch
+        } else {
+            for store in stores {
+                run!(self, "store_outputs", conn => RunQueryDsl::execute(store, conn))?;
+            }
+            stripped = batch.iter().map(Finish::without_output).collect();
+            &stripped
+        };
         let mut moved: StorageResult<Vec<i64>> = run!(self, "finish", conn => finish::finish(conn, batch));
         if moved.as_ref().is_err_and(may_be_caused_by_a_row) && self.set_running_apart().await? {
             moved = run!(self, "finish", conn => finish::finish(conn, batch));
@@ -111,8 +125,8 @@ impl Storage for PgStorage {
         }
         let rows = rows?;
         let mut rescued = Rescued::default();
-        for (id, discarded, _, quarantined, left_behind, held_off) in rows {
-            (rescued.quarantined, rescued.left_behind, rescued.held_off) = (quarantined, left_behind, held_off);
+        for (id, discarded, _, quarantined_due, left_behind, held_off) in rows {
+            (rescued.quarantined_due, rescued.left_behind, rescued.held_off) = (quarantined_due, left_behind, held_off);
             if let (Some(id), Some(discarded)) = (id, discarded) {
                 if discarded { &mut rescued.discarded } else { &mut rescued.returned }.push(JobId(id));
             }
@@ -123,6 +137,12 @@ impl Storage for PgStorage {
     async fn prune(&self, limit: usize) -> StorageResult<usize> {
         let query = PruneQuery { limit: i64::try_from(limit).unwrap_or(i64::MAX) };
         let pruned: i64 = run!(self, "prune", conn => query.get_result(conn))?;
+        let query = ForgetOutputsQuery {
+            after: AtomicI64::load(&self.forgotten, Ordering::Relaxed),
+            limit: i64::try_from(limit).unwrap_or(i64::MAX),
+        };
+        let seen: Option<i64> = run!(self, "forget_outputs", conn => query.get_result(conn))?;
+        AtomicI64::store(&self.forgotten, seen.unwrap_or(i64::MIN), Ordering::Relaxed);
         Ok(usize::try_from(pruned).unwrap_or_default())
     }
 }

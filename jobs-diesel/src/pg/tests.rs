@@ -113,7 +113,7 @@ async fn wrong_statistics_spoil_no_plan() {
     let (mut admin, name, storage) = database().await;
     let worker = WorkerId::generate();
     let claim = Claim::new(worker, vec![Wanted::new("q", 500)], ["k".to_owned()]);
-    let looks = storage.levels(worker, |levels| levels.plan_of_all(&claim, std::time::Instant::now()));
+    let plan_of_all = storage.levels(worker, |levels| levels.plan_of_all(&claim, std::time::Instant::now()));
     let finishes = |transition: &Transition| {
         let finish = |id| Finish { lease: Lease { job: JobId(id), number: 1, worker }, transition: transition.clone() };
         (1..500).map(finish).collect::<Vec<_>>()
@@ -126,7 +126,14 @@ async fn wrong_statistics_spoil_no_plan() {
         select id, now(), now(), 1, 0, 1, 25, 0, gen_random_uuid(), 'k', 'q' from generate_series(1, 1000) id;
         insert into jobs.ready (kind, args) select 'k', '{}' from generate_series(1, 1000)";
     let level = Plan {
-        scans: vec![Scan { queue: 0, hi: 0, lo: 0, floor: Some(DateTime::UNIX_EPOCH), go_on: None, thorough: false }],
+        scans: vec![Scan {
+            queue: 0,
+            hi: 0,
+            lo: 0,
+            floor: Some(DateTime::UNIX_EPOCH),
+            go_on: None,
+            try_all_rows: false,
+        }],
         of_queue: std::iter::once(0..1).collect(),
         lag: Duration::from_secs(1),
     };
@@ -136,11 +143,11 @@ async fn wrong_statistics_spoil_no_plan() {
     for statistics in ["select 1", ANALYZE, full, ANALYZE, empty, emptied, full] {
         conn.batch_execute(statistics).await.unwrap();
         for plan in [
-            plan(&mut conn, "costs off", ClaimQuery::new(&claim, &looks)).await,
+            plan(&mut conn, "costs off", ClaimQuery::new(&claim, &plan_of_all)).await,
             plan(&mut conn, "costs off", ClaimFewQuery::new(&claim, &level).unwrap()).await,
-            plan(&mut conn, "costs off", NextDueQuery::new(&claim, &looks, Duration::from_secs(3))).await,
-            plan(&mut conn, "costs off", DiscoverQuery::new(&claim, &looks)).await,
-            plan(&mut conn, "costs off", RescanQuery::new(&claim, &looks)).await,
+            plan(&mut conn, "costs off", NextDueQuery::new(&claim, &plan_of_all, Duration::from_secs(3))).await,
+            plan(&mut conn, "costs off", DiscoverQuery::new(&claim, &plan_of_all)).await,
+            plan(&mut conn, "costs off", RescanQuery::new(&claim, &plan_of_all)).await,
             plan(&mut conn, "costs off", LiveQueuesQuery).await,
             plan(&mut conn, "costs off", CompleteQuery::new(&completed).unwrap()).await,
             plan(&mut conn, "costs off", DeleteQuery::new(&forgotten).unwrap()).await,
@@ -155,7 +162,7 @@ async fn wrong_statistics_spoil_no_plan() {
             };
             assert_eq!(plan.iter().find(bad), None, "after {statistics}: {plan:#?}");
         }
-        let apart = plan(&mut conn, "costs off", SetWaitingApart::new(&claim, &looks)).await;
+        let apart = plan(&mut conn, "costs off", SetWaitingApart::new(&claim, &plan_of_all)).await;
         let whole = |line: &&String| line.contains("Seq Scan on ready");
         assert_eq!(apart.iter().find(whole), None, "after {statistics}: {apart:#?}");
     }
@@ -175,7 +182,7 @@ async fn nothing_is_compiled_where_the_settings_do_not_arrive() {
     // values.
     let queues = (0..8).map(|queue| Wanted::new(format!("q{queue}"), 500));
     let claim = Claim::new(worker, queues.collect(), ["k".to_owned()]);
-    let looks = storage.levels(worker, |levels| levels.plan_of_all(&claim, std::time::Instant::now()));
+    let plan_of_all = storage.levels(worker, |levels| levels.plan_of_all(&claim, std::time::Instant::now()));
     let finish = |id| Finish {
         lease: Lease { job: JobId(id), number: 1, worker },
         transition: Transition::Snooze(Duration::ZERO),
@@ -187,10 +194,13 @@ async fn nothing_is_compiled_where_the_settings_do_not_arrive() {
     for state in ["select 1", full, ANALYZE] {
         conn.batch_execute(state).await.unwrap();
         for (statement, plan) in [
-            ("claim", plan(&mut conn, "costs on", ClaimQuery::new(&claim, &looks)).await),
-            ("next_due", plan(&mut conn, "costs on", NextDueQuery::new(&claim, &looks, Duration::from_secs(3))).await),
-            ("discover", plan(&mut conn, "costs on", DiscoverQuery::new(&claim, &looks)).await),
-            ("rescan", plan(&mut conn, "costs on", RescanQuery::new(&claim, &looks)).await),
+            ("claim", plan(&mut conn, "costs on", ClaimQuery::new(&claim, &plan_of_all)).await),
+            (
+                "next_due",
+                plan(&mut conn, "costs on", NextDueQuery::new(&claim, &plan_of_all, Duration::from_secs(3))).await,
+            ),
+            ("discover", plan(&mut conn, "costs on", DiscoverQuery::new(&claim, &plan_of_all)).await),
+            ("rescan", plan(&mut conn, "costs on", RescanQuery::new(&claim, &plan_of_all)).await),
             ("live_queues", plan(&mut conn, "costs on", LiveQueuesQuery).await),
             ("finish", plan(&mut conn, "costs on", FinishQuery::new(&snoozed)).await),
         ] {

@@ -32,14 +32,14 @@ use crate::error::storage_error;
 #[cfg(feature = "postgres-sync")]
 pub(crate) use blocking::{BlockingPool, blocking_pool};
 
-/// When the error occurred, added to an error that came after the handler.
+/// Is added to an error that occurred after the handler.
 const REFUSED: &str = "at the end of the job's transaction, which was rolled back";
 
 /// Why the same attempt runs again.
 const NOT_PREPARED: &str = "a session that had lost its prepared statements";
 
-/// On how many connections a transaction may be tried, if those before were closed. After a restart of the server, all
-/// connections of a pool may be closed, and a new one, too.
+/// On how many connections a transaction may be tried, if the earlier ones were closed. After a restart of the server,
+/// all connections of the pool may be closed. New ones may be closed, too.
 fn connections(pool: usize) -> usize {
     pool + 3
 }
@@ -52,11 +52,11 @@ enum Rollback {
     LeaseLost,
     #[cfg(feature = "postgres-sync")]
     Aborted,
-    /// The statement that the session should have prepared does not exist.
+    /// The session should have a prepared statement for the completion, and has none.
     NotPrepared(DieselError),
-    /// Refused at its end, by a server that is still there. The server has rolled back what it refused.
+    /// The server refused the end of the transaction and rolled it back. The session still works.
     Refused(DieselError),
-    /// An error of our own statements.
+    /// An error of the worker's own statements. It is unknown whether the transaction was committed.
     Database(DieselError),
 }
 
@@ -96,9 +96,9 @@ fn transacted(ended: Result<Transition, Rollback>) -> Transacted {
     }
 }
 
-/// Begins with the right to write, whatever the database's default is, because the finish is a write. All other
-/// settings keep the application's defaults. The application name shows in `pg_stat_activity` which job holds a lock.
-/// It is valid only for this transaction.
+/// Returns the SQL that begins the transaction. It allows writes even if the database's default is read only, because
+/// the finish is a write. All other settings keep the application's defaults. The application name shows in
+/// `pg_stat_activity` which job holds a lock. It is valid only for this transaction.
 fn begin(storage: &PgStorage, lease: Lease) -> String {
     let name = storage.connector.application_name();
     let harmless: String =
@@ -154,9 +154,9 @@ pub(crate) async fn transact(storage: &PgStorage, transaction: Transaction) -> T
                 return transacted(ended);
             }
             None => {
-                // The future was dropped half-way. The server may still run its statement, and the transaction is open.
-                // So the statement is cancelled, and the connection is closed to end the transaction. The connection
-                // never goes back to the pool.
+                // The future was dropped before its end. The server may still run its statement, and the transaction is
+                // open. So the statement is cancelled, and the connection is closed to end the transaction. The
+                // connection never goes back to the pool.
                 storage.connector.cancel(cancel).await;
                 drop(Object::take(conn));
                 return Transacted::Aborted;
@@ -185,7 +185,7 @@ async fn run(
         Err(rollback) => {
             let rollback = match rollback {
                 Rollback::Handler(error) => match server_message::of(conn) {
-                    Some(word) => Rollback::Handler(error.noted(format!("the server ended the connection: {word}"))),
+                    Some(text) => Rollback::Handler(error.noted(format!("the server ended the connection: {text}"))),
                     None => Rollback::Handler(error),
                 },
                 Rollback::Database(error) => Rollback::Database(server_message::added_to(error, conn)),

@@ -14,9 +14,9 @@ use diesel_jobs_core::storage::{Storage, StorageResult};
 use diesel_jobs_core::{NewJob, StorageError};
 use tokio::task::spawn_blocking;
 
-use crate::bench::ground::{Ground, Others, PlaceError, Producer, SCHEMA, Server, Waits};
+use crate::bench::load_test_database::{LoadTestDatabase, Others, PlaceError, Producer, SCHEMA, Server, Waits};
+use crate::enqueue_connection::{EnqueueConnection, SqliteSync};
 use crate::error::storage_error;
-use crate::executor::{Executor, SqliteSync};
 use crate::sqlite::connect::connect;
 use crate::sqlite::queries::bench as queries;
 use crate::sqlite::{open, url};
@@ -26,9 +26,9 @@ use crate::sqlite::{open, url};
 const MARK: &str = "made-by-worker-bench";
 
 /// How long the processes of a run that was killed may take to end.
-const PATIENCE: Duration = Duration::from_secs(5);
+const REMOVE_TIMEOUT: Duration = Duration::from_secs(5);
 
-pub(crate) struct SqliteGround {
+pub(crate) struct SqliteLoadTest {
     /// The user's file, which is never opened.
     file: String,
     directory: PathBuf,
@@ -38,11 +38,11 @@ pub(crate) struct SqliteGround {
 
 /// Returns the storage of a worker that runs the load, in the directory.
 pub(crate) async fn storage(url: &str) -> StorageResult<Arc<dyn Storage>> {
-    let ground = SqliteGround::new(url)?;
-    Ok(open(&format!("sqlite://{}", ground.database()), 1).await?.storage)
+    let database = SqliteLoadTest::new(url)?;
+    Ok(open(&format!("sqlite://{}", database.database()), 1).await?.storage)
 }
 
-impl SqliteGround {
+impl SqliteLoadTest {
     pub(crate) fn new(url: &str) -> StorageResult<Self> {
         let file = url::file(url)?;
         Ok(Self { directory: PathBuf::from(format!("{file}.{SCHEMA}")), file, ours: Mutex::default() })
@@ -87,13 +87,13 @@ impl SqliteGround {
     }
 
     /// Removes the directory, or everything in it except the mark. The processes of a killed run may still write to it,
-    /// so this retries for up to [`PATIENCE`].
+    /// so this retries for up to [`REMOVE_TIMEOUT`].
     fn remove(&self, keep_mark: bool) -> io::Result<()> {
         let begun = Instant::now();
         loop {
             match self.try_remove(keep_mark) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-                Err(_) if begun.elapsed() < PATIENCE => thread::sleep(Duration::from_millis(50)),
+                Err(_) if begun.elapsed() < REMOVE_TIMEOUT => thread::sleep(Duration::from_millis(50)),
                 done => return done,
             }
         }
@@ -136,7 +136,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> StorageResult<T> + S
 }
 
 #[async_trait]
-impl Ground for SqliteGround {
+impl LoadTestDatabase for SqliteLoadTest {
     fn place(&self) -> String {
         format!("the directory {}", self.directory.display())
     }
@@ -194,7 +194,7 @@ impl Ground for SqliteGround {
         // SQLite can only delete rows one by one, so a new file costs less.
         self.remove(true).map_err(|error| StorageError::Unavailable(Box::new(error)))?;
         self.run(|conn| {
-            Executor::<SqliteSync>::migrate(conn)?;
+            EnqueueConnection::<SqliteSync>::migrate(conn)?;
             conn.batch_execute(queries::PREPARE).map_err(storage_error)
         })
         .await
@@ -243,12 +243,13 @@ impl SqliteProducer {
 #[async_trait]
 impl Producer for SqliteProducer {
     async fn enqueue(&mut self, job: NewJob) -> StorageResult<()> {
-        let insert = |conn: &mut SqliteConnection| Executor::<SqliteSync>::insert_one(conn, Ok(job)).map(drop);
+        let insert = |conn: &mut SqliteConnection| EnqueueConnection::<SqliteSync>::insert_one(conn, Ok(job)).map(drop);
         self.run(|conn| insert(conn).map_err(|error| storage_error(error.into()))).await
     }
 
     async fn enqueue_all(&mut self, jobs: Vec<NewJob>) -> StorageResult<()> {
-        let insert = |conn: &mut SqliteConnection| Executor::<SqliteSync>::insert_all(conn, Ok(jobs)).map(drop);
+        let insert =
+            |conn: &mut SqliteConnection| EnqueueConnection::<SqliteSync>::insert_all(conn, Ok(jobs)).map(drop);
         self.run(|conn| insert(conn).map_err(|error| storage_error(error.into()))).await
     }
 }

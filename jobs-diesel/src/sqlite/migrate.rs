@@ -12,7 +12,7 @@ use crate::error::{MigrateError, storage_error};
 use crate::ledger::{self, Applied, missing, newest_applied};
 use crate::migrations::{LiveJobs, Migration, Migrator, SQLITE};
 use crate::sqlite::queries::ledger as statements;
-use crate::sqlite::slot::Slot;
+use crate::sqlite::shared_connection::SharedConnection;
 
 /// Each `down.sql` checks whether this table exists before it deletes waiting or running jobs. It is a table because
 /// SQLite has no settings.
@@ -20,7 +20,7 @@ const ALLOW_DROP: &str = "create table if not exists jobs_allow_drop (yes intege
 
 /// Applies and reverts the versions of the schema in a file.
 pub(super) struct SqliteMigrator {
-    pub(super) writer: Arc<Slot>,
+    pub(super) writer: Arc<SharedConnection>,
 }
 
 #[async_trait]

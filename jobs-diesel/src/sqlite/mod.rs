@@ -1,8 +1,9 @@
 //! SQLite, the embedded default: one file in WAL mode, used by one process or by a few processes on one machine.
 //!
 //! - **One writer.** SQLite lets one transaction write at a time, across all processes. This process writes through one
-//!   connection, which its users take in turns (`slot.rs`). Between processes, `begin immediate` and a busy timeout
-//!   order the writers. More connections would only wait, so the requested number of handlers has no effect.
+//!   connection, which its users check out one after the other (`shared_connection.rs`). Between processes, `begin
+//!   immediate` and a busy timeout order the writers. More connections would only wait, so the requested number of
+//!   handlers has no effect.
 //! - **Transactional handlers hold this connection and the write lock** from their first line to their last. Meanwhile
 //!   no process can enqueue, claim or finish any other job. Keep them short, well below the lease time, because
 //!   heartbeats wait for them, too. A rescuer lets waiting heartbeats through first. But if a lock is held for longer
@@ -15,10 +16,11 @@
 //!   read before they enqueue with `immediate_transaction`. If a transaction has only read so far and another process
 //!   has written in between, SQLite refuses its first write.
 
-mod async_executor;
+mod async_connection;
 pub(crate) mod bench;
 mod connect;
 mod hint;
+mod insert_each;
 mod listen;
 mod literal;
 mod migrate;
@@ -26,9 +28,9 @@ mod operator;
 mod place;
 pub(crate) mod queries;
 mod schema;
-mod slot;
+mod shared_connection;
 mod storage;
-mod sync_executor;
+mod sync_connection;
 mod time;
 mod transact;
 mod types;
@@ -39,21 +41,24 @@ use std::sync::Arc;
 use diesel_jobs_core::storage::StorageResult;
 
 use crate::database::Database;
-use slot::Slot;
+use shared_connection::SharedConnection;
 
 /// Opens the file of a `sqlite:` URL, and creates it if it is missing. The number of transactional handlers has no
 /// effect, because SQLite has one writer.
 pub async fn open(url: &str, _handlers: usize) -> StorageResult<Database> {
     let file: Arc<str> = url::file(url)?.into();
-    let writer = Arc::new(Slot::new(file.clone()));
+    let writer = Arc::new(SharedConnection::new(file.clone()));
     // Opens the file now, so that the start fails if its directory is not writable.
     writer.run(|_| Ok(())).await?;
-    let reader = Arc::new(Slot::new(file.clone()));
+    let reader = Arc::new(SharedConnection::new(file.clone()));
     Ok(Database {
         storage: Arc::new(storage::SqliteStorage { file: file.clone(), writer: writer.clone(), reader }),
         // The queries of operators may take long. They have their own connection, so that the worker's reads do not
         // wait.
-        operator: Arc::new(operator::SqliteOperator { writer: writer.clone(), reader: Arc::new(Slot::new(file)) }),
+        operator: Arc::new(operator::SqliteOperator {
+            writer: writer.clone(),
+            reader: Arc::new(SharedConnection::new(file)),
+        }),
         migrator: Arc::new(migrate::SqliteMigrator { writer }),
     })
 }

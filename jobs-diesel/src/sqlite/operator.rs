@@ -1,19 +1,20 @@
-//! The verbs of operators on SQLite.
+//! The operations of operators on SQLite.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use diesel_jobs_core::storage::{JobFilter, Operated, Operator, StorageResult};
-use diesel_jobs_core::{AttemptError, DeadLetters, JobId, JobRecord, KindStats, WorkerRecord};
+use diesel_jobs_core::{AttemptError, DeadLetters, JobEnd, JobId, JobRecord, KindStats, WorkerRecord};
 
-use crate::sqlite::queries::{inspect, installation, operate, stats, worker};
-use crate::sqlite::slot::Slot;
+use crate::sqlite::queries::{inspect, installation, operate, output, stats, worker};
+use crate::sqlite::shared_connection::SharedConnection;
 
-/// The connections for the verbs of operators.
+/// The connections for the operations of operators.
 pub(super) struct SqliteOperator {
-    pub(super) writer: Arc<Slot>,
-    pub(super) reader: Arc<Slot>,
+    pub(super) writer: Arc<SharedConnection>,
+    pub(super) reader: Arc<SharedConnection>,
 }
 
 #[async_trait]
@@ -26,6 +27,10 @@ impl Operator for SqliteOperator {
     async fn show_many(&self, ids: &[JobId]) -> StorageResult<Vec<(JobRecord, Vec<AttemptError>)>> {
         let ids = ids.to_vec();
         self.reader.read(move |conn| inspect::show(conn, &ids)).await
+    }
+
+    async fn end(&self, id: JobId) -> StorageResult<Option<JobEnd>> {
+        self.reader.read(move |conn| output::end(conn, id)).await
     }
 
     async fn retry_many(&self, ids: &[JobId]) -> StorageResult<Vec<Operated>> {
@@ -67,6 +72,11 @@ impl Operator for SqliteOperator {
 
     async fn cancel_enqueued_before(&self, time: DateTime<Utc>, limit: usize) -> StorageResult<usize> {
         self.writer.write(move |conn| operate::cancel_enqueued_before(conn, time, limit)).await
+    }
+
+    async fn bring_forward(&self, queues: &[String], kinds: &[String]) -> StorageResult<Duration> {
+        let (queues, kinds) = (queues.to_vec(), kinds.to_vec());
+        self.writer.write(move |conn| operate::bring_forward(conn, &queues, &kinds)).await
     }
 
     async fn forget_missed_ticks(&self) -> StorageResult<()> {

@@ -1,5 +1,5 @@
-//! The storage port on SQLite. Each verb runs functions of `queries/` in a transaction. Some first read, in another
-//! transaction, whether there is anything to do.
+//! The storage interface on SQLite. Each operation runs functions of `queries/` in a transaction. Some first read, in
+//! another transaction, whether there is anything to do.
 
 use std::any::TypeId;
 use std::sync::Arc;
@@ -19,24 +19,24 @@ use tokio_util::sync::CancellationToken;
 use crate::sqlite::queries::{
     claim, finish, heartbeat, installation, leases, next_due, prune, rescue, schedule, tick, worker,
 };
-use crate::sqlite::slot::Slot;
+use crate::sqlite::shared_connection::SharedConnection;
 use crate::sqlite::{listen, migrate, transact};
 
 /// How many times in a row a rescuer must find the write lock free before it declares a worker dead.
-const FREE_LOOKS: usize = 3;
+const FREE_CHECKS: usize = 3;
 /// How many times one rescue tries the write lock. After that it leaves the jobs to the next rescue.
-const MAX_LOOKS: usize = 30;
+const MAX_CHECKS: usize = 30;
 /// The pause between two tries. It is longer than 100 ms, the interval at which a waiting heartbeat tries the lock
 /// again.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(120);
+const BETWEEN_CHECKS: Duration = Duration::from_millis(120);
 /// If it took no longer than this to get the lock, the lock was free.
 const FREE: Duration = Duration::from_millis(50);
 
 /// A file with jobs.
 pub(super) struct SqliteStorage {
     pub(super) file: Arc<str>,
-    pub(super) writer: Arc<Slot>,
-    pub(super) reader: Arc<Slot>,
+    pub(super) writer: Arc<SharedConnection>,
+    pub(super) reader: Arc<SharedConnection>,
 }
 
 #[async_trait]
@@ -69,7 +69,7 @@ impl Storage for SqliteStorage {
     }
 
     async fn claim(&self, wanted: &Claim) -> StorageResult<Vec<ClaimedJob>> {
-        if wanted.quarantined {
+        if wanted.only_quarantined {
             let wanted = wanted.clone();
             let job = self.writer.write(move |conn| claim::claim_quarantined(conn, &wanted)).await?;
             return Ok(job.into_iter().collect());
@@ -106,25 +106,27 @@ impl Storage for SqliteStorage {
     }
 
     async fn rescue(&self, policy: RescuePolicy) -> StorageResult<Rescued> {
-        let quarantined = self.reader.read(move |conn| rescue::quarantined(conn, policy)).await?;
-        let none_rescued = Rescued { quarantined, ..Rescued::default() };
+        let quarantined_due = self.reader.read(move |conn| rescue::quarantined_due(conn, policy)).await?;
+        let none_rescued = Rescued { quarantined_due, ..Rescued::default() };
         if !self.reader.read(rescue::is_needed).await? {
             return Ok(none_rescued);
         }
         // While a transaction holds the write lock, no live worker can store its heartbeat. So no worker is declared
         // dead before the lock was free for long enough that all waiting heartbeats were stored.
-        let mut free_looks = 0;
-        for _ in 0..MAX_LOOKS {
-            tokio::time::sleep(BETWEEN_LOOKS).await;
-            let (asked, may_rescue) = (Instant::now(), free_looks == FREE_LOOKS);
+        let mut free_checks = 0;
+        for _ in 0..MAX_CHECKS {
+            tokio::time::sleep(BETWEEN_CHECKS).await;
+            let (asked, may_rescue) = (Instant::now(), free_checks == FREE_CHECKS);
             let rescued = self.writer.write(move |conn| {
                 let free = asked.elapsed() <= FREE;
                 if free && may_rescue { rescue::rescue(conn, policy).map(Ok) } else { Ok(Err(free)) }
             });
             match rescued.await? {
-                Ok(rescued) => return Ok(Rescued { quarantined: quarantined || rescued.quarantined, ..rescued }),
-                Err(true) => free_looks += 1,
-                Err(false) => free_looks = 0,
+                Ok(rescued) => {
+                    return Ok(Rescued { quarantined_due: quarantined_due || rescued.quarantined_due, ..rescued });
+                }
+                Err(true) => free_checks += 1,
+                Err(false) => free_checks = 0,
             }
         }
         Ok(none_rescued)
@@ -177,7 +179,7 @@ impl Notifications for SqliteStorage {
 /// Writes the heartbeats of one worker.
 struct SqliteHeartbeat {
     worker: WorkerId,
-    writer: Arc<Slot>,
+    writer: Arc<SharedConnection>,
 }
 
 #[async_trait]

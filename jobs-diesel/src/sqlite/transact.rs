@@ -19,9 +19,9 @@ use tokio::task::{JoinError, spawn_blocking};
 use crate::commit_decision::CommitDecision;
 use crate::error::storage_error;
 use crate::sqlite::queries::finish;
-use crate::sqlite::slot::{Slot, Turn};
+use crate::sqlite::shared_connection::{Checkout, SharedConnection};
 
-pub(super) async fn transact(writer: &Arc<Slot>, transaction: Transaction) -> Transacted {
+pub(super) async fn transact(writer: &Arc<SharedConnection>, transaction: Transaction) -> Transacted {
     let Transaction { connection, lease, body, abort } = transaction;
     let Body::Blocking(handler) = body else {
         return Transacted::RolledBack(JobError::msg(
@@ -59,13 +59,18 @@ impl From<DieselError> for End {
     }
 }
 
-fn attempt(writer: &Slot, lease: Lease, handler: &BlockingBody, commit_decision: &CommitDecision) -> Transacted {
-    let Some(mut turn) = turn(writer, commit_decision) else { return Transacted::Aborted };
-    let ended = match turn.connection() {
+fn attempt(
+    writer: &SharedConnection,
+    lease: Lease,
+    handler: &BlockingBody,
+    commit_decision: &CommitDecision,
+) -> Transacted {
+    let Some(mut checkout) = checkout(writer, commit_decision) else { return Transacted::Aborted };
+    let ended = match checkout.connection() {
         Ok(conn) => conn.immediate_transaction(|conn| attempt_inside(conn, lease, handler, commit_decision)),
         Err(error) => return Transacted::Unknown(error),
     };
-    turn.give_back();
+    checkout.check_in();
     match ended {
         Ok(transition) => Transacted::Committed(transition),
         Err(End::LeaseLost) => Transacted::LeaseLost,
@@ -94,11 +99,11 @@ fn attempt_inside(
     Ok(transition)
 }
 
-/// Waits for a turn without a time limit. Returns `None` if the attempt was aborted.
-fn turn<'s>(writer: &'s Slot, commit_decision: &CommitDecision) -> Option<Turn<'s>> {
+/// Checks the connection out, without a time limit. Returns `None` if the attempt was aborted.
+fn checkout<'s>(writer: &'s SharedConnection, commit_decision: &CommitDecision) -> Option<Checkout<'s>> {
     while !commit_decision.is_aborted() {
-        if let Some(turn) = writer.take(Duration::from_millis(100)) {
-            return Some(turn);
+        if let Some(checkout) = writer.check_out(Duration::from_millis(100)) {
+            return Some(checkout);
         }
     }
     None

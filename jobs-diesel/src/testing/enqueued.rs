@@ -8,6 +8,7 @@ use diesel_jobs_core::{Job, JobId, JobRecord, StorageError};
 use serde::de::DeserializeOwned;
 
 use super::store::{AsTestConnection, TestConnection};
+use super::waiting::Among;
 
 /// A waiting job.
 #[derive(Clone, Debug)]
@@ -27,11 +28,11 @@ pub struct Enqueued<J> {
     pub tags: Vec<String>,
     /// Attempts so far: 0 if it has not run.
     pub attempt: u16,
-    /// Attempts before it is discarded.
+    /// How many attempts the job has.
     pub max_attempts: u16,
 }
 
-/// The arguments are at hand without `.args`.
+/// Gives access to the fields of the arguments without `.args`.
 impl<J> Deref for Enqueued<J> {
     type Target = J;
 
@@ -60,7 +61,7 @@ impl<J: DeserializeOwned> Enqueued<J> {
 }
 
 /// Returns the waiting jobs of kind `J` that this connection sees, in the order of their ids. Sync connections return a
-/// `Result`, async ones a future of it. Fails if the database does, or if arguments cannot be decoded.
+/// `Result`, async ones a future of it. Fails if the database fails, or if arguments cannot be decoded.
 ///
 /// Write `enqueued::<SendWelcome, _>(&mut conn)`.
 pub fn enqueued<J, C>(conn: &mut C) -> <C::Connection as TestConnection>::Answer<'_, StorageResult<Vec<Enqueued<J>>>>
@@ -70,7 +71,7 @@ where
 {
     let conn = conn.as_test_connection();
     <C::Connection as TestConnection>::answer(Box::pin(async move {
-        let mut jobs = conn.waiting().await?.jobs;
+        let mut jobs = conn.waiting(Among::All).await?.jobs;
         jobs.retain(|job| job.kind == J::KIND);
         jobs.sort_by_key(|job| job.id);
         jobs.into_iter().map(Enqueued::of).collect()

@@ -1,4 +1,4 @@
-//! What `assert_enqueued!` and `refute_enqueued!` expect, and the message if it does not hold.
+//! The expectation of `assert_enqueued!` and `refute_enqueued!`, and the message if it does not hold.
 
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Write as _};
@@ -6,6 +6,7 @@ use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use diesel_jobs_core::secrets::redacted;
 use diesel_jobs_core::storage::StorageResult;
 use diesel_jobs_core::{Job, JobRecord};
 use serde::de::DeserializeOwned;
@@ -167,7 +168,8 @@ impl<J: Job + DeserializeOwned> Expectation<'_, J> {
             Ok(args) => args,
             Err(error) => return vec![FieldDifference::new("arguments", "arguments that decode", error.to_string())],
         };
-        let stored: serde_json::Value = serde_json::from_str(&job.args).unwrap_or_default();
+        let stored = redacted(&job.args, J::OPTIONS.secrets);
+        let stored: serde_json::Value = serde_json::from_str(&stored).unwrap_or_default();
         let mut differences = (self.compare)(&args);
         for difference in &mut differences {
             let value = stored.get(difference.name.as_str());
@@ -177,7 +179,7 @@ impl<J: Job + DeserializeOwned> Expectation<'_, J> {
         differences
     }
 
-    fn judge(&self, Waiting { jobs, now }: &Waiting) -> Result<(), String> {
+    fn compare_all(&self, Waiting { jobs, now }: &Waiting) -> Result<(), String> {
         let ours = jobs.iter().filter(|job| job.kind == J::KIND);
         let mut compared: Vec<_> = ours.map(|job| (self.differences(job, *now), job)).collect();
         compared.sort_by_key(|(differences, job)| (differences.len(), job.id));
@@ -220,11 +222,11 @@ impl<J: Job + DeserializeOwned> Expectation<'_, J> {
 
     /// Panics if these jobs are not as expected, or if the database failed.
     pub(super) fn verify(self, waiting: StorageResult<Waiting>) {
-        let judged = match waiting {
-            Ok(waiting) => self.judge(&waiting),
+        let compared = match waiting {
+            Ok(waiting) => self.compare_all(&waiting),
             Err(problem) => Err(format!("{}: the waiting jobs cannot be read: {problem}", self.location)),
         };
-        if let Err(message) = judged {
+        if let Err(message) = compared {
             // This is an assertion of a test.
             #[allow(clippy::panic)]
             {

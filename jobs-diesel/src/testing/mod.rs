@@ -1,6 +1,8 @@
 //! What tests of applications use: the jobs that a test's own connection has enqueued, and their run on that
 //! connection.
 
+mod attempts;
+mod backlog;
 mod database;
 mod drain;
 mod enqueued;
@@ -13,7 +15,9 @@ mod pg;
 mod pg_database;
 #[cfg(feature = "postgres-sync")]
 mod pg_sync;
+mod plan;
 mod report;
+mod savepoint;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 #[cfg(feature = "sqlite")]
@@ -31,26 +35,18 @@ pub use {
     perform::{Perform, perform},
     report::{DrainReport, RanJob, StillWaiting},
     store::{AsTestConnection, TestConnection},
-    waiting::Waiting,
+    waiting::{Among, Waiting},
 };
 
 use diesel_jobs_core::JobError;
 
-/// Rolls back the transaction of a handler that failed.
-struct Rollback(JobError);
-
-impl From<diesel::result::Error> for Rollback {
-    fn from(error: diesel::result::Error) -> Self {
-        Self(JobError::new(error))
-    }
-}
-
-/// For a handler that takes another connection than the one at hand. Drains refuse such a job before they run it.
+/// The error of a handler that takes another connection type than the test's. Drains refuse such a job before they run
+/// it.
 fn other_connection() -> JobError {
     JobError::msg("this handler takes another type of connection than the test has")
 }
 
-/// The end of a future that never waits, because all of its steps are on a sync connection.
+/// Returns the result of a future that never waits, because all of its steps use a sync connection.
 #[cfg(any(feature = "postgres-sync", feature = "sqlite"))]
 fn now<T>(future: futures_util::future::BoxFuture<'_, T>) -> T {
     futures_util::FutureExt::now_or_never(future).unwrap_or_else(|| unreachable!("a sync connection never waits"))

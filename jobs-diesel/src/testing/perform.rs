@@ -17,6 +17,7 @@ pub struct Perform<J> {
     attempt: u16,
     states: States,
     now: DateTime<Utc>,
+    run_at: Option<DateTime<Utc>>,
 }
 
 impl<J: Registered> std::fmt::Debug for Perform<J> {
@@ -28,7 +29,7 @@ impl<J: Registered> std::fmt::Debug for Perform<J> {
 /// Calls the handler of this job once, with a real context. The arguments are encoded and decoded, as those of a stored job
 /// are. The job is not stored, so `ctx.complete_in` has nothing to complete.
 pub fn perform<J: Registered>(job: J) -> Perform<J> {
-    Perform { job, attempt: 1, states: States::default(), now: Utc::now() }
+    Perform { job, attempt: 1, states: States::default(), now: Utc::now(), run_at: None }
 }
 
 impl<J: Registered + IntoNewJob> Perform<J> {
@@ -47,6 +48,13 @@ impl<J: Registered + IntoNewJob> Perform<J> {
     /// Sets the time that [`JobContext::now`] returns. Default: now.
     pub fn now(mut self, now: DateTime<Utc>) -> Self {
         self.now = now;
+        self
+    }
+
+    /// Sets the time that [`JobContext::run_at`] returns. For a job with `cron`, this is the time of its tick. Default: the
+    /// time that [`JobContext::now`] returns.
+    pub fn run_at(mut self, run_at: DateTime<Utc>) -> Self {
+        self.run_at = Some(run_at);
         self
     }
 
@@ -77,7 +85,7 @@ impl<J: Registered + IntoNewJob> Perform<J> {
             args: new.args.into_bytes(),
             attempt: self.attempt,
             max_attempts: new.max_attempts,
-            run_at: self.now,
+            run_at: self.run_at.unwrap_or(self.now),
             enqueued_at: self.now,
             claimed_at: self.now,
         };

@@ -6,18 +6,19 @@ use async_trait::async_trait;
 use diesel::dsl::sql;
 use diesel::prelude::*;
 use diesel::sql_types::Timestamptz;
-use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl};
+use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::storage::StorageResult;
 use diesel_jobs_core::testing::calls;
-use diesel_jobs_core::{AnyConnection, ClaimedJob, Finish, Handled, Handler, JobContext, JobId, WorkerId};
+use diesel_jobs_core::{ClaimedJob, Finish, Handled, Handler, JobContext, JobId, WorkerId};
 use futures_util::future::BoxFuture;
 
-use super::{Rollback, TestConnection, Waiting, other_connection};
+use super::{Among, TestConnection, Waiting, other_connection, savepoint};
 use crate::error::storage_error;
 use crate::pg::queries::claim::ClaimedRow;
 use crate::pg::queries::finish::FinishQuery;
 use crate::pg::queries::inspect::{JobRow, waiting};
 use crate::pg::queries::start::StartQuery;
+use crate::pg::queries::store_outputs::StoreOutputsQuery;
 
 #[async_trait]
 impl TestConnection for AsyncPgConnection {
@@ -31,8 +32,8 @@ impl TestConnection for AsyncPgConnection {
         connection == TypeId::of::<Self>()
     }
 
-    async fn waiting(&mut self) -> StorageResult<Waiting> {
-        let jobs: Vec<JobRow> = RunQueryDsl::load(waiting!(), self).await.map_err(storage_error)?;
+    async fn waiting(&mut self, among: Among) -> StorageResult<Waiting> {
+        let jobs: Vec<JobRow> = RunQueryDsl::load(waiting!(among), self).await.map_err(storage_error)?;
         let clock = diesel::select(sql::<Timestamptz>("clock_timestamp()"));
         let now = RunQueryDsl::get_result(clock, self).await.map_err(storage_error)?;
         Ok(Waiting { jobs: jobs.into_iter().map(Into::into).collect(), now })
@@ -49,18 +50,18 @@ impl TestConnection for AsyncPgConnection {
             Handler::Async(handle) => calls::caught(async move { handle(ctx).await }).await,
             Handler::Blocking(handle) => calls::on_the_pool(handle, ctx).await,
             Handler::AsyncTransactional(handle) => {
-                let handled = self.transaction(async |conn| {
-                    let conn: AnyConnection<'_> = conn;
-                    calls::caught(async move { handle(conn, ctx).await }).await.map_err(Rollback)
-                });
-                handled.await.map_err(|Rollback(error)| error)
+                savepoint::asynchronous(self, |conn| Box::pin(async move { handle(conn, ctx).await })).await
             }
             Handler::BlockingTransactional(_) => Err(other_connection()),
         }
     }
 
     async fn finish(&mut self, finish: Finish) -> StorageResult<bool> {
-        let moved: Vec<Vec<i64>> = RunQueryDsl::load(FinishQuery::new(&[finish]), self).await.map_err(storage_error)?;
+        let finish = [finish];
+        for store in StoreOutputsQuery::for_batch(&finish) {
+            RunQueryDsl::execute(store, self).await.map_err(storage_error)?;
+        }
+        let moved: Vec<Vec<i64>> = RunQueryDsl::load(FinishQuery::new(&finish), self).await.map_err(storage_error)?;
         Ok(moved.iter().any(|ids| !ids.is_empty()))
     }
 }

@@ -12,12 +12,13 @@ use diesel_jobs_core::testing::calls;
 use diesel_jobs_core::{ClaimedJob, Finish, Handled, Handler, JobContext, JobId, WorkerId};
 use futures_util::future::BoxFuture;
 
-use super::{Rollback, TestConnection, Waiting, now, other_connection};
+use super::{Among, TestConnection, Waiting, now, other_connection, savepoint};
 use crate::error::storage_error;
 use crate::pg::queries::claim::ClaimedRow;
 use crate::pg::queries::finish::FinishQuery;
 use crate::pg::queries::inspect::{JobRow, waiting};
 use crate::pg::queries::start::StartQuery;
+use crate::pg::queries::store_outputs::StoreOutputsQuery;
 
 #[async_trait]
 impl TestConnection for PgConnection {
@@ -31,8 +32,8 @@ impl TestConnection for PgConnection {
         connection == TypeId::of::<Self>()
     }
 
-    async fn waiting(&mut self) -> StorageResult<Waiting> {
-        let jobs: Vec<JobRow> = waiting!().load(self).map_err(storage_error)?;
+    async fn waiting(&mut self, among: Among) -> StorageResult<Waiting> {
+        let jobs: Vec<JobRow> = waiting!(among).load(self).map_err(storage_error)?;
         let now = diesel::select(sql::<Timestamptz>("clock_timestamp()")).get_result(self).map_err(storage_error)?;
         Ok(Waiting { jobs: jobs.into_iter().map(Into::into).collect(), now })
     }
@@ -46,16 +47,17 @@ impl TestConnection for PgConnection {
         match handler {
             Handler::Async(handle) => calls::on_a_thread(handle, ctx),
             Handler::Blocking(handle) => calls::caught_blocking(|| handle(ctx)),
-            Handler::BlockingTransactional(handle) => {
-                let handled = self.transaction(|conn| calls::caught_blocking(|| handle(conn, ctx)).map_err(Rollback));
-                handled.map_err(|Rollback(error)| error)
-            }
+            Handler::BlockingTransactional(handle) => savepoint::blocking(self, |conn| handle(conn, ctx)),
             Handler::AsyncTransactional(_) => Err(other_connection()),
         }
     }
 
     async fn finish(&mut self, finish: Finish) -> StorageResult<bool> {
-        let moved: Vec<Vec<i64>> = FinishQuery::new(&[finish]).load(self).map_err(storage_error)?;
+        let finish = [finish];
+        for store in StoreOutputsQuery::for_batch(&finish) {
+            store.execute(self).map_err(storage_error)?;
+        }
+        let moved: Vec<Vec<i64>> = FinishQuery::new(&finish).load(self).map_err(storage_error)?;
         Ok(moved.iter().any(|ids| !ids.is_empty()))
     }
 }

@@ -1,9 +1,9 @@
-//! What a drain did.
+//! The report of a drain.
 
 use std::fmt;
 
 use chrono::{DateTime, Utc};
-use diesel_jobs_core::{Job, JobId, JobRecord, Transition};
+use diesel_jobs_core::{Failure, Job, JobContext, JobId, JobRecord, Output, Transition};
 
 /// What a [`drain`](super::drain) ran, in order, and what still waits. Its `Display` has a line for each.
 #[derive(Clone, Debug, Default)]
@@ -25,15 +25,30 @@ pub struct RanJob {
     pub kind: String,
     /// Its queue.
     pub queue: String,
-    /// Which attempt, from 1.
+    /// The number of the attempt, from 1.
     pub attempt: u16,
-    /// What became of the job.
+    /// How the job was finished.
     pub transition: Transition,
     /// The stored failure, or the reason of a cancel.
     pub error: Option<String>,
+    /// The output, if the job has one.
+    pub output: Option<Output>,
 }
 
 impl RanJob {
+    pub(super) fn new(ctx: &JobContext, transition: &Transition) -> Self {
+        let error = transition.failure().map(|Failure { message, .. }| message.clone());
+        Self {
+            id: ctx.id(),
+            kind: ctx.kind().to_owned(),
+            queue: ctx.queue().to_owned(),
+            attempt: ctx.attempt(),
+            transition: transition.clone(),
+            error,
+            output: transition.output().cloned(),
+        }
+    }
+
     /// Whether the attempt failed: the job is retried or discarded.
     pub fn failed(&self) -> bool {
         matches!(self.transition, Transition::Retry { .. } | Transition::Discard { .. })
@@ -69,7 +84,7 @@ impl DrainReport {
 
     /// How many jobs of this kind completed.
     pub fn completed<J: Job>(&self) -> usize {
-        self.count::<J>(|transition| matches!(transition, Transition::Complete(_)))
+        self.count::<J>(|transition| matches!(transition, Transition::Complete(_) | Transition::CompleteWith(..)))
     }
 
     /// How many jobs of this kind were discarded.
@@ -99,15 +114,18 @@ impl DrainReport {
 impl fmt::Display for DrainReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} attempts ran, {} jobs wait", self.ran.len(), self.waiting.len())?;
-        for RanJob { id, kind, queue, attempt, transition, error } in &self.ran {
+        for RanJob { id, kind, queue, attempt, transition, error, output } in &self.ran {
             write!(f, "  job {id} of kind `{kind}` in queue `{queue}`, attempt {attempt}: ")?;
             match transition {
-                Transition::Complete(_) => write!(f, "completed")?,
+                Transition::Complete(_) | Transition::CompleteWith(..) => write!(f, "completed")?,
                 Transition::Retry { delay, .. } => write!(f, "failed, retried in {delay:?}")?,
                 Transition::Snooze(delay) => write!(f, "snoozed for {delay:?}")?,
                 Transition::Release => write!(f, "given back")?,
                 Transition::Cancel { .. } => write!(f, "cancelled")?,
                 Transition::Discard { .. } => write!(f, "failed, discarded")?,
+            }
+            if let Some(note) = output.as_ref().and_then(Output::note) {
+                write!(f, ", {note}")?;
             }
             match error {
                 Some(error) => writeln!(f, ": {error}")?,

@@ -10,7 +10,7 @@ use diesel_jobs_core::testing::calls;
 use diesel_jobs_core::{ClaimedJob, Finish, Handled, Handler, JobContext, JobId, WorkerId};
 use futures_util::future::BoxFuture;
 
-use super::{Rollback, TestConnection, Waiting, now, other_connection};
+use super::{Among, TestConnection, Waiting, now, other_connection, savepoint};
 use crate::error::storage_error;
 use crate::sqlite::queries::{claim, finish, inspect};
 
@@ -26,8 +26,8 @@ impl TestConnection for SqliteConnection {
         connection == TypeId::of::<Self>()
     }
 
-    async fn waiting(&mut self) -> StorageResult<Waiting> {
-        let (jobs, now) = inspect::waiting(self).map_err(storage_error)?;
+    async fn waiting(&mut self, among: Among) -> StorageResult<Waiting> {
+        let (jobs, now) = inspect::waiting(self, among).map_err(storage_error)?;
         Ok(Waiting { jobs, now })
     }
 
@@ -49,10 +49,7 @@ pub(super) fn call(conn: &mut SqliteConnection, handler: Handler, ctx: JobContex
     match handler {
         Handler::Async(handle) => calls::on_a_thread(handle, ctx),
         Handler::Blocking(handle) => calls::caught_blocking(|| handle(ctx)),
-        Handler::BlockingTransactional(handle) => {
-            let handled = conn.transaction(|conn| calls::caught_blocking(|| handle(conn, ctx)).map_err(Rollback));
-            handled.map_err(|Rollback(error)| error)
-        }
+        Handler::BlockingTransactional(handle) => savepoint::blocking(conn, |conn| handle(conn, ctx)),
         Handler::AsyncTransactional(_) => Err(other_connection()),
     }
 }

@@ -10,7 +10,7 @@ use diesel_jobs_core::testing::calls;
 use diesel_jobs_core::{ClaimedJob, Finish, Handled, Handler, JobContext, JobError, JobId, WorkerId};
 use futures_util::future::BoxFuture;
 
-use super::{TestConnection, Waiting, sqlite};
+use super::{Among, TestConnection, Waiting, sqlite};
 use crate::error::storage_error;
 use crate::sqlite::queries::{claim, inspect};
 
@@ -27,8 +27,9 @@ impl TestConnection for SyncConnectionWrapper<SqliteConnection> {
         connection == TypeId::of::<SqliteConnection>()
     }
 
-    async fn waiting(&mut self) -> StorageResult<Waiting> {
-        let (jobs, now) = self.spawn_blocking(inspect::waiting).await.map_err(storage_error)?;
+    async fn waiting(&mut self, among: Among) -> StorageResult<Waiting> {
+        let (jobs, now) =
+            self.spawn_blocking(move |conn| inspect::waiting(conn, among)).await.map_err(storage_error)?;
         Ok(Waiting { jobs, now })
     }
 

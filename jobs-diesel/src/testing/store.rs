@@ -1,4 +1,4 @@
-//! What the kit needs of a connection.
+//! What the test functions need from a connection.
 
 use std::any::TypeId;
 
@@ -9,10 +9,10 @@ use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
 
 use super::expectation::Expectation;
-use super::waiting::Waiting;
+use super::waiting::{Among, Waiting};
 
-/// A connection of a test. Everything that the kit does goes through it, inside whatever transaction it is in.
-/// Implemented for the types of connection that can enqueue.
+/// A connection of a test. The test functions use only this connection, inside its transaction if there is one. It is
+/// implemented for the connection types that can enqueue.
 #[async_trait]
 #[diagnostic::on_unimplemented(
     message = "jobs cannot be tested through `{Self}`",
@@ -23,23 +23,23 @@ pub trait TestConnection: Send + Sized + 'static {
     /// `T` for sync connections, a future of it for async ones.
     type Answer<'c, T: Send + 'c>;
 
-    /// Brings a future to its end, or returns it to be awaited.
+    /// Sync connections run the future to its end. Async connections return it.
     fn answer<'c, T: Send + 'c>(future: BoxFuture<'c, T>) -> Self::Answer<'c, T>;
 
-    /// Whether a transactional handler that asks for this connection type can run here.
+    /// Whether a transactional handler that takes this connection type can run on this connection.
     fn provides(connection: TypeId) -> bool;
 
-    /// The waiting jobs.
-    async fn waiting(&mut self) -> StorageResult<Waiting>;
+    /// These of the waiting jobs.
+    async fn waiting(&mut self, among: Among) -> StorageResult<Waiting>;
 
-    /// Makes a waiting job a running one, as a claim does. Returns `None` if it no longer waits.
+    /// Moves a waiting job to `running`, as a claim does. Returns `None` if the job no longer waits.
     async fn start(&mut self, job: JobId, worker: WorkerId) -> StorageResult<Option<ClaimedJob>>;
 
-    /// Calls a handler in its own way. A handler that takes the connection runs in a transaction or a savepoint, which is
+    /// Calls a handler. A handler that takes the connection runs in a transaction or a savepoint, which is
     /// rolled back if the handler fails.
     async fn call(&mut self, handler: Handler, ctx: JobContext) -> Handled;
 
-    /// Writes how an attempt ended. Returns `false` if the job was no longer running.
+    /// Writes the finish of an attempt. Returns `false` if the job was no longer running.
     async fn finish(&mut self, finish: Finish) -> StorageResult<bool>;
 
     /// Checks what is enqueued. Panics if the expectation does not hold. `assert_enqueued!` and `refute_enqueued!` call
@@ -48,7 +48,7 @@ pub trait TestConnection: Send + Sized + 'static {
     where
         J: Job + DeserializeOwned + Send + 'c,
     {
-        Self::answer(Box::pin(async move { expectation.verify(self.waiting().await) }))
+        Self::answer(Box::pin(async move { expectation.verify(self.waiting(Among::All).await) }))
     }
 }
 

@@ -1,7 +1,26 @@
 //! The jobs that a connection sees waiting.
 
 use chrono::{DateTime, Utc};
-use diesel_jobs_core::JobRecord;
+use diesel_jobs_core::{JobId, JobRecord};
+
+/// Which of the waiting jobs are read.
+#[derive(Clone, Copy, Debug)]
+pub enum Among {
+    /// All.
+    All,
+    /// Those with a higher id than the first, and the second.
+    NewerThan(JobId, JobId),
+}
+
+impl Among {
+    /// The id above which jobs are read, and the id of one more job.
+    pub(crate) fn ids(self) -> (i64, i64) {
+        match self {
+            Self::All => (i64::MIN, i64::MIN),
+            Self::NewerThan(newest, other) => (newest.0, other.0),
+        }
+    }
+}
 
 /// The jobs that wait in a database.
 #[derive(Default)]

@@ -1,12 +1,12 @@
 //! Generates the code for a type with `#[derive(Job)]`.
 
 use proc_macro2::{Span, TokenStream};
-use quote::{quote, quote_spanned};
+use quote::{ToTokens as _, quote, quote_spanned};
 
 use super::registration::Handling;
-use super::{defaults, registration};
+use super::{columns, defaults, registration};
 use crate::ast::Declaration;
-use crate::validate::{Plan, is_unit};
+use crate::validate::{Plan, is_unit, plain_fields};
 
 /// Generates all implementations for the type, in a scope of their own.
 pub(crate) fn expand(private: &TokenStream, declaration: &Declaration, plan: &Plan) -> TokenStream {
@@ -25,6 +25,10 @@ pub(crate) fn expand(private: &TokenStream, declaration: &Declaration, plan: &Pl
             None => quote!(::core::option::Option::None),
         },
     };
+    let fields: Vec<_> = plain_fields(declaration)
+        .filter_map(|field| Some((field.ident.as_ref()?, field.ty.to_token_stream())))
+        .collect();
+    let columns = columns::constructor(private, name, &declaration.vis, &fields);
     let job = defaults::job(private, plan);
     let registered = registration::registered(private, plan, &handling);
     let submission = registration::submission(private, plan);
@@ -32,6 +36,7 @@ pub(crate) fn expand(private: &TokenStream, declaration: &Declaration, plan: &Pl
         #(#shared)*
         #[allow(deprecated)]
         const _: () = {
+            #columns
             #job
             #registered
             #submission

@@ -9,8 +9,11 @@ use crate::options::{Backoff, CatchUp, Options, Retain};
 use crate::validate::Plan;
 
 /// Generates `impl Job`.
-pub(crate) fn job(private: &TokenStream, Plan { name, kind, options, .. }: &Plan) -> TokenStream {
-    let defaults = defaults(private, options);
+pub(crate) fn job(private: &TokenStream, Plan { name, kind, options, secrets, .. }: &Plan) -> TokenStream {
+    let mut defaults = defaults(private, options);
+    if !secrets.is_empty() {
+        defaults.extend(quote!(.secrets(&[#(#secrets),*])));
+    }
     quote_spanned! {Span::mixed_site()=>
         #[automatically_derived]
         impl #private::Job for #name {

@@ -4,7 +4,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 
 use super::registration::Handling;
-use super::{arguments, defaults, registration};
+use super::{arguments, columns, defaults, output, registration, traits};
 use crate::ast::{Form, Function, Param};
 use crate::validate::{Plan, return_type};
 
@@ -14,6 +14,11 @@ pub(crate) fn expand(private: &TokenStream, function: &Function, plan: &Plan) ->
     let structure = arguments::structure(function, plan);
     let constructor = arguments::constructor(function, plan);
     let json = arguments::json(private, function, plan);
+    let traits = traits::traits(private, function, plan);
+    let stored: Vec<_> =
+        arguments::of(function).map(|argument| (&argument.name, arguments::stored(argument))).collect();
+    let columns = columns::constructor(private, &plan.name, &function.vis, &stored);
+    let output = output::reader(private, function, plan);
     let job = defaults::job(private, plan);
     let registered = registration::registered(private, plan, &handling(private, function, plan));
     let submission = registration::submission(private, plan);
@@ -24,7 +29,10 @@ pub(crate) fn expand(private: &TokenStream, function: &Function, plan: &Plan) ->
         #[allow(deprecated)]
         const _: () = {
             #constructor
+            #columns
+            #output
             #json
+            #traits
             #job
             #registered
             #submission

@@ -1,10 +1,13 @@
 //! Generates the code: `function` and `declaration` for the two macros, and the modules that they share.
 
 mod arguments;
+mod columns;
 mod declaration;
 mod defaults;
 mod function;
+mod output;
 mod registration;
+mod traits;
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -13,7 +16,7 @@ use crate::ast::{Declaration, Function};
 use crate::attr;
 use crate::errors::Errors;
 use crate::options::{Options, Target};
-use crate::{fallback, krate, validate};
+use crate::{arg, fallback, krate, validate};
 
 /// Expands `#[job(list)]` above `item`.
 pub(crate) fn job(list: TokenStream, item: TokenStream) -> TokenStream {
@@ -21,7 +24,7 @@ pub(crate) fn job(list: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let options = Options::read(attr::entries(list, &mut errors), Target::Function, &mut errors);
     let Some(mut function) = errors.keep(syn::parse2::<Function>(item.clone())) else {
-        return with_errors(item, errors);
+        return with_errors(arg::without_args(item), errors);
     };
     let plan = validate::function(&mut function, options, &mut errors);
     let beside = match (errors.into_option(), plan) {
@@ -29,6 +32,7 @@ pub(crate) fn job(list: TokenStream, item: TokenStream) -> TokenStream {
         (Some(error), plan) => fallback::function(&private, &function, plan.as_ref(), &error),
         (None, None) => TokenStream::new(),
     };
+    let item = arg::without_args(item);
     quote!(#item #beside)
 }
 

@@ -2,10 +2,10 @@
 
 use diesel_jobs_storage::bench::Waits;
 
+use super::numbers::{milliseconds, number, percent};
 use super::ramp::Ramp;
 use super::shape::Shape;
 use super::step::{Series, Step, millis};
-use super::words::{milliseconds, number, percent};
 
 /// From this share of busy processors on, the processors are reported as the limit.
 const BUSY: f64 = 0.85;

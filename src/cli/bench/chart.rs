@@ -5,9 +5,9 @@ use std::error::Error;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+use super::numbers::number;
 use super::ramp::Ramp;
 use super::step::{Pickup, Series, Step};
-use super::words::number;
 
 const SIZE: (u32, u32) = (1200, 640);
 const RATE: RGBColor = RGBColor(0x9d, 0xb8, 0xd9);

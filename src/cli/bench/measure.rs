@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use diesel_jobs_storage::bench::Ground;
+use diesel_jobs_storage::bench::LoadTestDatabase;
 use tokio::time::sleep;
 
 use super::cpu::{Cpu, Reading};
@@ -18,7 +18,7 @@ const WARM_UP: f64 = 0.2;
 
 /// What all steps use.
 pub(super) struct Bench<'a> {
-    pub(super) ground: &'a dyn Ground,
+    pub(super) database: &'a dyn LoadTestDatabase,
     pub(super) fleet: &'a Fleet,
     pub(super) cpu: Cpu,
     pub(super) shape: Shape,
@@ -27,7 +27,7 @@ pub(super) struct Bench<'a> {
 impl Bench<'_> {
     /// Runs the load and measures it during `window`, which starts after a warm-up.
     pub(super) async fn measure(&self, load: Load, window: Duration) -> Result<Step, CliError> {
-        self.ground.empty().await?;
+        self.database.empty().await?;
         let team = self.fleet.start(load.processes).await?;
         let step = tokio::select! {
             biased;
@@ -39,12 +39,12 @@ impl Bench<'_> {
     }
 
     async fn under_load(&self, team: &Team, load: Load, window: Duration) -> Result<Step, CliError> {
-        let mut traffic = Traffic::start(self.ground, load, self.shape, team).await?;
+        let mut traffic = Traffic::start(self.database, load, self.shape, team).await?;
         unless_failed(&mut traffic, window.mul_f64(WARM_UP)).await?;
-        let before = self.look(team, &traffic);
+        let before = self.read_counters(team, &traffic);
         unless_failed(&mut traffic, window).await?;
-        let after = self.look(team, &traffic);
-        let database_connections = self.ground.connections().await?;
+        let after = self.read_counters(team, &traffic);
+        let database_connections = self.database.connections().await?;
         traffic.stop().await?;
         let waits = traffic.waits(team, before.time, after.time).await;
 
@@ -64,13 +64,19 @@ impl Bench<'_> {
         })
     }
 
-    fn look(&self, team: &Team, traffic: &Traffic) -> Look {
-        Look { at: Instant::now(), time: now(), enqueued: traffic.enqueued(), done: team.done(), cpu: self.cpu.read() }
+    fn read_counters(&self, team: &Team, traffic: &Traffic) -> Counters {
+        Counters {
+            at: Instant::now(),
+            time: now(),
+            enqueued: traffic.enqueued(),
+            done: team.done(),
+            cpu: self.cpu.read(),
+        }
     }
 }
 
 /// The counters at one moment.
-struct Look {
+struct Counters {
     at: Instant,
     /// The same moment on the clock that all processes share.
     time: Duration,

@@ -16,6 +16,7 @@ mod fleet;
 mod line;
 mod load;
 mod measure;
+mod numbers;
 mod others;
 pub(super) mod process;
 mod progress;
@@ -24,13 +25,12 @@ mod report;
 mod shape;
 mod step;
 mod traffic;
-mod words;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use diesel_jobs_core::WorkerBuilder;
-use diesel_jobs_storage::bench::{Ground, PlaceError, Server, Waits};
+use diesel_jobs_storage::bench::{LoadTestDatabase, PlaceError, Server, Waits};
 
 use self::advice::Circumstances;
 use self::args::BenchArgs;
@@ -66,21 +66,21 @@ pub(super) async fn bench(app: &App<'_>, args: &BenchArgs) -> Result<Exit, CliEr
     check_place(&args.svg)?;
     let mut signals =
         Signals::install().map_err(|error| CliError::failed(format!("listening for signals: {error}")))?;
-    let ground = diesel_jobs_storage::bench::ground(app.url()?).await?;
+    let database = diesel_jobs_storage::bench::load_test_database(app.url()?).await?;
     let fleet = Fleet::new(app.url()?, concurrency);
 
     let found = tokio::select! {
         biased;
         signal = signals.next() => Err(CliError::failed(format!("stopped by {signal} before the end"))),
-        found = run(&*ground, &fleet, args) => found,
+        found = run(&*database, &fleet, args) => found,
     };
     let cleared = tokio::select! {
         biased;
         signal = signals.next() => Err(CliError::failed(format!("stopped by {signal}"))),
-        cleared = clear(&*ground, &fleet) => cleared,
+        cleared = clear(&*database, &fleet) => cleared,
     };
     if let Err(error) = &cleared {
-        output::complain(&format!("error: {} is still there ({error}); the next `bench` drops it", ground.place()));
+        output::complain(&format!("error: {} is still there ({error}); the next `bench` drops it", database.place()));
     }
     tell(app, args, concurrency, &found?)?;
     Ok(if cleared.is_ok() { Exit::Fine } else { Exit::Failed })
@@ -95,22 +95,22 @@ fn check_place(svg: &Path) -> Result<(), CliError> {
     Ok(())
 }
 
-async fn run(ground: &dyn Ground, fleet: &Fleet, args: &BenchArgs) -> Result<Found, CliError> {
+async fn run(database: &dyn LoadTestDatabase, fleet: &Fleet, args: &BenchArgs) -> Result<Found, CliError> {
     let deadline = Instant::now() + args.time;
     let progress = Progress::start(args.time);
-    let server = ground.server().await?;
+    let server = database.server().await?;
     let (bounds, note) = Bounds::asked(args, processors()).within(&server)?;
     if !args.yes {
-        progress.say("looking for the load of others");
-        others::refuse(&ground.others(others::LOOK).await?)?;
+        progress.say("measuring the load of other sessions");
+        others::refuse(&database.others(others::OBSERVATION).await?)?;
     }
-    progress.say("making room");
-    ground.prepare().await.map_err(|error| match error {
+    progress.say("preparing the database");
+    database.prepare().await.map_err(|error| match error {
         PlaceError::Storage(error) => error.into(),
         refused => CliError::failed(refused.to_string()),
     })?;
-    let waits = ground.waits(WAITS).await?;
-    let bench = Bench { ground, fleet, cpu: Cpu::of(server.process), shape: args.shape() };
+    let waits = database.waits(WAITS).await?;
+    let bench = Bench { database, fleet, cpu: Cpu::of(server.process), shape: args.shape() };
     let ramp = ramp(&bench, bounds, deadline, &progress).await?;
     Ok(Found { server, waits, ramp, note })
 }
@@ -119,9 +119,9 @@ fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-async fn clear(ground: &dyn Ground, fleet: &Fleet) -> Result<(), CliError> {
+async fn clear(database: &dyn LoadTestDatabase, fleet: &Fleet) -> Result<(), CliError> {
     fleet.stop().await;
-    Ok(ground.clear().await?)
+    Ok(database.clear().await?)
 }
 
 /// Prints the results. It prints the figures before it writes the chart: they took a minute to measure, and must not be

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use diesel_jobs_storage::bench::Others;
 
-use super::words::number;
+use super::numbers::number;
 use crate::cli::exit::CliError;
 
 /// How long the other sessions are observed. The server updates its transaction counters about once a second.
-pub(super) const LOOK: Duration = Duration::from_millis(1_200);
+pub(super) const OBSERVATION: Duration = Duration::from_millis(1_200);
 
 /// The limits from which on other sessions count as load: active sessions on average, and transactions per second.
 /// Monitoring and idle workers stay below both.

@@ -5,8 +5,8 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::task::JoinHandle;
 
+use super::numbers::number;
 use super::step::Step;
-use super::words::number;
 
 /// The time between two updates of the bar.
 const TICK: Duration = Duration::from_millis(200);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::bounds::Bounds;
 use super::measure::Bench;
 use super::progress::Progress;
-use super::step::{Load, Series, Step, ladder, stopped_growing};
+use super::step::{Load, Series, Step, doublings, stopped_growing};
 use crate::cli::exit::CliError;
 use crate::cli::output::count;
 
@@ -52,43 +52,52 @@ pub(super) async fn ramp(
     deadline: Instant,
     progress: &Progress,
 ) -> Result<Ramp, CliError> {
-    let mut climber = Climber { bench, deadline, progress, overhead: OVERHEAD };
+    let mut measurement = SeriesMeasurement { bench, deadline, progress, overhead: OVERHEAD };
     let one = Load { processes: 1, connections: 1, batch: 1, keeps_work: false };
 
-    let rungs = ladder(bounds.connections).into_iter().map(|connections| Load { connections, ..one });
-    let enqueue = climber.climb(Vec::new(), rungs.collect(), SHARES[0]).await?;
+    let loads = doublings(bounds.connections).into_iter().map(|connections| Load { connections, ..one });
+    let enqueue = measurement.measure_series(Vec::new(), loads.collect(), SHARES[0]).await?;
     // The step with one connection and one job per transaction is also the first step of the batches.
     let first = enqueue.iter().take(1).cloned().collect();
-    let rungs = BATCHES.map(|batch| Load { batch, ..one });
-    let batches = climber.climb(first, rungs.to_vec(), SHARES[1]).await?;
+    let loads = BATCHES.map(|batch| Load { batch, ..one });
+    let batches = measurement.measure_series(first, loads.to_vec(), SHARES[1]).await?;
     let (connections, batch) = SUPPLY;
-    let rungs =
-        ladder(bounds.processes).into_iter().map(|processes| Load { processes, connections, batch, keeps_work: true });
-    let work = climber.climb(Vec::new(), rungs.collect(), SHARES[2]).await?;
+    let loads = doublings(bounds.processes).into_iter().map(|processes| Load {
+        processes,
+        connections,
+        batch,
+        keeps_work: true,
+    });
+    let work = measurement.measure_series(Vec::new(), loads.collect(), SHARES[2]).await?;
     Ok(Ramp { enqueue: Series::new(enqueue), batches: Series::new(batches), work: Series::new(work) })
 }
 
-struct Climber<'a> {
+struct SeriesMeasurement<'a> {
     bench: &'a Bench<'a>,
     deadline: Instant,
     progress: &'a Progress,
     overhead: Duration,
 }
 
-impl Climber<'_> {
+impl SeriesMeasurement<'_> {
     /// Measures one load after the other, until the time of the series is up or the rate stops growing. The first load
     /// is measured even if no time is left.
-    async fn climb(&mut self, mut steps: Vec<Step>, rungs: Vec<Load>, share: f64) -> Result<Vec<Step>, CliError> {
+    async fn measure_series(
+        &mut self,
+        mut steps: Vec<Step>,
+        loads: Vec<Load>,
+        share: f64,
+    ) -> Result<Vec<Step>, CliError> {
         let given = steps.len();
         let end = Instant::now() + self.deadline.saturating_duration_since(Instant::now()).mul_f64(share);
-        for (at, load) in rungs.iter().enumerate() {
+        for (at, load) in loads.iter().enumerate() {
             let left = end.saturating_duration_since(Instant::now());
-            let fair = (left / u32::try_from(rungs.len() - at).unwrap_or(1)).saturating_sub(self.overhead);
+            let window = (left / u32::try_from(loads.len() - at).unwrap_or(1)).saturating_sub(self.overhead);
             if at > 0 && left < WINDOW.0 + self.overhead {
                 break;
             }
             let begun = Instant::now();
-            let step = self.bench.measure(*load, fair.clamp(WINDOW.0, WINDOW.1)).await?;
+            let step = self.bench.measure(*load, window.clamp(WINDOW.0, WINDOW.1)).await?;
             let beside = begun.elapsed().saturating_sub(Duration::from_secs_f64(step.seconds));
             self.overhead = (self.overhead + beside) / 2;
             self.progress.step(&label(&step, load.keeps_work), &step);

@@ -6,10 +6,10 @@ use diesel_jobs_storage::bench::Server;
 use serde::Serialize;
 
 use super::advice::{Circumstances, advise};
+use super::numbers::{milliseconds, number, percent};
 use super::ramp::{Ramp, label};
 use super::shape::Shape;
 use super::step::{Series, Step, millis};
-use super::words::{milliseconds, number, percent};
 use crate::cli::output::{Align, Table};
 
 /// All results.
@@ -66,7 +66,7 @@ impl<'a> Report<'a> {
     /// Returns the lines above the table.
     fn head(&self) -> String {
         let settings: String = self.settings.iter().map(|setting| format!(", {setting}")).collect();
-        let shape = self.shape.words().map(|words| format!("\n{words}")).unwrap_or_default();
+        let shape = self.shape.description().map(|text| format!("\n{text}")).unwrap_or_default();
         format!(
             "{}{settings}\nround trip {}, commit {}; {} processors here, {} jobs at once in a process{shape}",
             self.database,

@@ -34,7 +34,7 @@ impl Shape {
     }
 
     /// Returns a description of what differs from the smallest job. `None` if nothing differs.
-    pub(super) fn words(&self) -> Option<String> {
+    pub(super) fn description(&self) -> Option<String> {
         let work = (!self.work.is_zero()).then(|| format!("sleeps {} ms", self.work.as_millis()));
         let args = (self.args > 0).then(|| format!("has {} bytes of arguments", self.args));
         let fail = (self.fail > 0.0).then(|| format!("fails at its first attempt in {} % of cases", self.fail * 100.0));
@@ -99,10 +99,10 @@ mod tests {
 
     #[test]
     fn a_shape_says_what_differs_from_the_smallest_job() {
-        assert_eq!(Shape::default().words(), None);
+        assert_eq!(Shape::default().description(), None);
         let shape = Shape { work: Duration::from_millis(20), args: 4096, fail: 0.01 };
         let words = "each job sleeps 20 ms, has 4096 bytes of arguments, fails at its first attempt in 1 % of cases";
-        assert_eq!(shape.words().as_deref(), Some(words));
+        assert_eq!(shape.description().as_deref(), Some(words));
         assert_eq!((Shape::default().at_most(5_000), shape.at_most(50_000)), (5_000, 16_384));
     }
 }

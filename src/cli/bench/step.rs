@@ -85,7 +85,7 @@ impl Series {
     }
 }
 
-/// Whether the last two steps brought no growth. One step alone may have been slow by chance.
+/// Whether the rate did not grow in the last two steps. A single step may be slow by coincidence.
 pub(super) fn stopped_growing(steps: &[Step]) -> bool {
     let Some((before, last)) = steps.len().checked_sub(2).filter(|before| *before > 0).map(|at| steps.split_at(at))
     else {
@@ -96,10 +96,10 @@ pub(super) fn stopped_growing(steps: &[Step]) -> bool {
 }
 
 /// Returns 1, 2, 4 and so on below `most`, and `most` itself.
-pub(super) fn ladder(most: usize) -> Vec<usize> {
-    let mut rungs: Vec<usize> = std::iter::successors(Some(1), |n| Some(n * 2)).take_while(|n| *n < most).collect();
-    rungs.push(most.max(1));
-    rungs
+pub(super) fn doublings(most: usize) -> Vec<usize> {
+    let mut numbers: Vec<usize> = std::iter::successors(Some(1), |n| Some(n * 2)).take_while(|n| *n < most).collect();
+    numbers.push(most.max(1));
+    numbers
 }
 
 /// Returns the duration in milliseconds.
@@ -148,10 +148,10 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_ladder_doubles_and_ends_at_its_bound() {
-        assert_eq!(ladder(1), [1]);
-        assert_eq!(ladder(4), [1, 2, 4]);
-        assert_eq!(ladder(6), [1, 2, 4, 6]);
+    fn doublings_end_at_the_bound() {
+        assert_eq!(doublings(1), [1]);
+        assert_eq!(doublings(4), [1, 2, 4]);
+        assert_eq!(doublings(6), [1, 2, 4, 6]);
     }
 
     #[test]

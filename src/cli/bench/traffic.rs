@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use diesel_jobs_core::storage::StorageResult;
 use diesel_jobs_core::{IntoNewJob as _, NewJob, StorageError};
-use diesel_jobs_storage::bench::{Ground, Producer};
+use diesel_jobs_storage::bench::{LoadTestDatabase, Producer};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
@@ -50,13 +50,18 @@ impl Shared {
 
 impl Traffic {
     /// Opens the connections and starts to enqueue.
-    pub(super) async fn start(ground: &dyn Ground, load: Load, shape: Shape, team: &Team) -> StorageResult<Self> {
+    pub(super) async fn start(
+        database: &dyn LoadTestDatabase,
+        load: Load,
+        shape: Shape,
+        team: &Team,
+    ) -> StorageResult<Self> {
         let shared = Arc::<Shared>::default();
         let mut producers = Vec::with_capacity(load.connections);
         for _ in 0..load.connections {
-            producers.push(ground.producer().await?);
+            producers.push(database.producer().await?);
         }
-        let prober = ground.producer().await?;
+        let prober = database.producer().await?;
         let mut tasks = JoinSet::new();
         tasks.spawn(probe(prober, shared.clone()));
         for producer in producers {

@@ -65,18 +65,18 @@ pub(super) fn examine(
     findings
 }
 
-/// Returns what keeps all workers, or this one, from claiming.
+/// Returns the reasons why no worker, or not this one, can claim.
 pub(super) fn installation(installation: &Installation, environment: Option<&str>) -> Vec<Finding> {
     let frozen = installation.frozen.as_ref().map(|freeze| {
         let message = format!("the database is {freeze}; nothing is claimed");
-        Finding::warning("frozen", message, "if what it was frozen for is done: `worker thaw`")
+        Finding::warning("frozen", message, "if the reason no longer applies: `worker thaw`")
     });
     let standby = installation.standby.then(|| {
         let message = "the server is a standby, which takes no writes: nothing is claimed there";
         Finding::error(
             "standby",
             message,
-            "let DATABASE_URL name the primary, or list all hosts and add target_session_attrs=read-write",
+            "set DATABASE_URL to the primary, or list all hosts and add target_session_attrs=read-write",
         )
     });
     let foreign = installation.admit(environment).err().map(|problem| {
@@ -85,7 +85,7 @@ pub(super) fn installation(installation: &Installation, environment: Option<&str
     let unnamed = environment.filter(|_| installation.environment.is_none()).map(|name| {
         Finding::warning(
             "unnamed_database",
-            format!("this worker belongs to the environment `{name}`, and the database has no name: a copy of it would be served elsewhere, too"),
+            format!("this worker belongs to the environment `{name}`, and the database has no name: workers of any environment would also run the jobs of a copy"),
             format!("name it: `worker environment set {name}`"),
         )
     });

@@ -24,6 +24,18 @@ pub async fn charge(card: String) -> Result<(), std::io::Error> {
     Err(std::io::Error::other("the bank is closed"))
 }
 
+/// Fails with an error that quotes its secret.
+#[job(max_attempts = 1)]
+pub async fn log_in(user: String, #[arg(secret)] password: String) -> Result<(), std::io::Error> {
+    Err(std::io::Error::other(format!("{user} is refused with {password:?}")))
+}
+
+/// Returns a text of this length.
+#[job]
+pub async fn write(length: usize) -> Result<Option<String>, std::io::Error> {
+    Ok((length > 0).then(|| "x".repeat(length)))
+}
+
 /// Waits, and ignores requests to stop.
 #[job]
 pub async fn wait(millis: u64) {

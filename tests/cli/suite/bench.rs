@@ -207,7 +207,7 @@ fn a_missing_right_says_what_to_grant() {
     db.execute(&format!("create role {role} login"));
     let run = worker("fixture-worker").args(["bench", "--yes"]).env("DATABASE_URL", db.url_as(&role)).run();
     db.execute(&format!("drop role {role}"));
-    run.exited(1).complained(&["may not make one", "grant create on database", &role]);
+    run.exited(1).complained(&["may not create it", "grant create on database", &role]);
 }
 
 #[test]

@@ -9,17 +9,20 @@ fn copy(dir: &Path, more: &[&str]) -> Run {
     worker("fixture-worker").args(["migrations", "copy"]).args([dir]).args(more).run()
 }
 
-fn only_folder(dir: &Path) -> PathBuf {
-    let entries: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
-    let [folder] = &entries[..] else { panic!("{entries:?}") };
-    folder.clone()
+/// Returns the folder of the first version. There is one more.
+fn first_folder(dir: &Path) -> PathBuf {
+    let mut entries: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    entries.sort();
+    let [first, second] = &entries[..] else { panic!("{entries:?}") };
+    assert!(second.ends_with("0000-00-00-000002_jobs_0002_outputs"), "{second:?}");
+    first.clone()
 }
 
 #[test]
 fn folders_are_written_once_and_found_again() {
     let scratch = Scratch::new();
     assert!(copy(scratch.path(), &["--backend", "postgres"]).succeeded().stdout.starts_with("wrote"));
-    let folder = only_folder(scratch.path());
+    let folder = first_folder(scratch.path());
     assert_eq!(folder.file_name().unwrap().to_str().unwrap(), "0000-00-00-000001_jobs_0001_jobs");
     assert!(fs::read_to_string(folder.join("up.sql")).unwrap().contains("create schema jobs;"));
     assert!(fs::read_to_string(folder.join("down.sql")).unwrap().contains("drop schema jobs;"));
@@ -35,7 +38,7 @@ fn the_url_decides_between_the_backends() {
     let scratch = Scratch::new();
     let run = worker("fixture-worker").args(["migrations", "copy"]).args([scratch.path()]);
     run.env("DATABASE_URL", "postgres://me@127.0.0.1:1/app").run().succeeded();
-    let up = only_folder(scratch.path()).join("up.sql");
+    let up = first_folder(scratch.path()).join("up.sql");
     assert!(fs::read_to_string(up).unwrap().contains("create schema jobs;"));
 }
 
@@ -43,7 +46,7 @@ fn the_url_decides_between_the_backends() {
 fn files_that_differ_are_never_overwritten() {
     let scratch = Scratch::new();
     copy(scratch.path(), &["--backend", "sqlite"]).succeeded();
-    let up = only_folder(scratch.path()).join("up.sql");
+    let up = first_folder(scratch.path()).join("up.sql");
     fs::write(&up, "-- mine").unwrap();
     copy(scratch.path(), &["--backend", "sqlite"]).exited(1).complained(&["up.sql", "differs", "nothing was written"]);
     assert_eq!(fs::read_to_string(&up).unwrap(), "-- mine");

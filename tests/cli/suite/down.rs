@@ -9,30 +9,51 @@ use fixture_app::{Greet, Wait};
 
 use crate::support::{Db, Scratch};
 
-const FOLDER: &str = "0000-00-00-000001_jobs_0001_jobs";
+const FOLDERS: [&str; 2] = ["0000-00-00-000001_jobs_0001_jobs", "0000-00-00-000002_jobs_0002_outputs"];
 
-/// Returns the content of a file in the copied folder.
-fn copied(db: &Db, file: &str) -> String {
+/// Returns the contents of a file in the copied folders, in their order.
+fn copied(db: &Db, file: &str) -> [String; 2] {
     let scratch = Scratch::new();
     db.run(&["migrations", "copy", scratch.path().to_str().unwrap()]).succeeded();
-    fs::read_to_string(scratch.path().join(FOLDER).join(file)).unwrap()
+    FOLDERS.map(|folder| fs::read_to_string(scratch.path().join(folder).join(file)).unwrap())
+}
+
+/// Migrates with the copies.
+fn up(db: &Db) {
+    for up in copied(db, "up.sql") {
+        db.migrate_with(&up, false).unwrap();
+    }
+}
+
+/// Reverts the later version, which deletes no job.
+fn down_to_the_first(db: &Db) {
+    db.migrate_with(&copied(db, "down.sql")[1], false).unwrap();
+}
+
+/// Reverts the first version.
+fn down(db: &Db, with_jobs: bool) -> Result<(), String> {
+    db.migrate_with(&copied(db, "down.sql")[0], with_jobs)
 }
 
 on_each_database! {
     fn waiting_jobs_are_not_deleted_in_silence(db) {
-        db.migrate_with(&copied(&db, "up.sql"), false).unwrap();
+        up(&db);
         let id = db.enqueue(Greet { name: "x".to_owned() }.delay(Duration::from_secs(3600)));
-        let refusal = db.migrate_with(&copied(&db, "down.sql"), false).unwrap_err();
+        down_to_the_first(&db);
+        let refusal = down(&db, false).unwrap_err();
         assert!(refusal.contains("would delete") && refusal.contains("--delete-jobs"), "{refusal}");
+        db.run(&["migrate"]).succeeded();
         assert_eq!(db.json(&["show", &id.to_string()])["state"], "scheduled");
+        down_to_the_first(&db);
         // The failed attempt does not prevent the next one.
-        db.migrate_with(&copied(&db, "down.sql"), false).unwrap_err();
-        db.migrate_with(&copied(&db, "down.sql"), true).unwrap();
+        down(&db, false).unwrap_err();
+        down(&db, true).unwrap();
         db.run(&["stats"]).exited(4);
-        db.migrate_with(&copied(&db, "up.sql"), false).unwrap();
+        up(&db);
         // The permission held for one revert only.
         db.enqueue(Greet { name: "x".to_owned() });
-        db.migrate_with(&copied(&db, "down.sql"), false).unwrap_err();
+        down_to_the_first(&db);
+        down(&db, false).unwrap_err();
     }
 
     fn running_jobs_are_not_deleted_in_silence(db) {
@@ -41,7 +62,8 @@ on_each_database! {
         let mut worker = db.start(&[]);
         db.await_state(id, "running");
         worker.kill();
-        let refusal = db.migrate_with(&copied(&db, "down.sql"), false).unwrap_err();
+        down_to_the_first(&db);
+        let refusal = down(&db, false).unwrap_err();
         assert!(refusal.contains("would delete"), "{refusal}");
         assert_eq!(db.json(&["show", &id.to_string()])["state"], "running");
     }
@@ -53,7 +75,8 @@ on_each_database! {
         db.await_state(id, "completed");
         worker.signal("TERM");
         worker.ended(Duration::from_secs(30)).succeeded();
-        db.migrate_with(&copied(&db, "down.sql"), false).unwrap();
+        down_to_the_first(&db);
+        down(&db, false).unwrap();
         db.run(&["stats"]).exited(4);
     }
 }
@@ -65,17 +88,20 @@ fn psql_deletes_nothing_either_unless_a_setting_says_so() {
     let id = db.enqueue(Greet { name: "x".to_owned() });
     let scratch = Scratch::new();
     db.run(&["migrations", "copy", scratch.path().to_str().unwrap()]).succeeded();
-    let psql = |options: &str| {
+    let psql = |folder: &str, options: &str| {
         let bin = std::env::var("JOBS_TEST_PG_BIN").expect("JOBS_TEST_PG_BIN");
         let mut command = Command::new(format!("{bin}/psql"));
-        command.args(["--no-psqlrc", "--quiet", &db.url, "--file"]).arg(scratch.path().join(FOLDER).join("down.sql"));
+        command.args(["--no-psqlrc", "--quiet", &db.url, "--file"]).arg(scratch.path().join(folder).join("down.sql"));
         let output = command.env("PGOPTIONS", options).output().unwrap();
         String::from_utf8(output.stderr).unwrap()
     };
-    let refusal = psql("");
+    assert_eq!(psql(FOLDERS[1], ""), "");
+    let refusal = psql(FOLDERS[0], "");
     assert!(refusal.contains("1 waiting and 0 running") && refusal.contains("PGOPTIONS"), "{refusal}");
+    db.run(&["migrate"]).succeeded();
     assert_eq!(db.json(&["show", &id.to_string()])["state"], "available");
+    assert_eq!(psql(FOLDERS[1], ""), "");
     // This setting also works for `diesel migration revert`.
-    assert_eq!(psql("-c jobs.allow_drop=on"), "");
+    assert_eq!(psql(FOLDERS[0], "-c jobs.allow_drop=on"), "");
     db.run(&["stats"]).exited(4);
 }

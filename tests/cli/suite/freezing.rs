@@ -118,7 +118,7 @@ on_each_database! {
         let _plain = db.start(&[]);
         db.await_state(db.enqueue(greet()), "completed");
         let mut named = db.start(&["--environment", "staging"]);
-        named.await_line("`worker environment set staging` names it");
+        named.await_line("`worker environment set staging` names the database");
         let report = in_environment(&db, "staging", &["check", "--json"]).succeeded().json();
         assert_eq!(report["findings"][0]["code"], "unnamed_database");
     }

@@ -1,7 +1,8 @@
 //! `list`, `show`, `retry`, `cancel` and `stats`.
 
 use background::Job as _;
-use fixture_app::{Charge, Greet, Wait};
+use background::{Database, JobId, JobState};
+use fixture_app::{Charge, Greet, LogIn, Wait, Write};
 use serde_json::json;
 use std::time::Duration;
 
@@ -64,6 +65,50 @@ on_each_database! {
         let text = db.run(&["show", &later.to_string()]).succeeded().stdout;
         assert!(text.contains("priority     -5") && text.contains("tags         vip"), "{text}");
         db.run(&["show", "999999"]).exited(1).complained(&["no job 999999"]);
+    }
+
+    fn show_has_the_output_and_a_wait_ends_in_another_process(db) {
+        let db = db.migrated();
+        let [none, small, large] = [0, 3, 300_000].map(|length| db.enqueue(Write { length }));
+        let worker = db.start(&["--poll", "50ms"]);
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let [none_ended, small_ended, large_ended] = runtime.block_on(async {
+            let database = Database::open(&db.url, 0).await.unwrap();
+            let wait = async |id| database.wait(JobId(id), Duration::from_secs(30)).await.unwrap();
+            [wait(none).await, wait(small).await, wait(large).await]
+        });
+        let ends = [&none_ended, &small_ended, &large_ended];
+        assert!(ends.iter().all(|end| (end.state, &end.error) == (JobState::Completed, &None)), "{ends:?}");
+        assert!(none_ended.output.is_none());
+        assert_eq!(small_ended.output.unwrap().read::<String>().unwrap().unwrap(), "xxx");
+        let note = "the output takes 300002 bytes of JSON, at most 262144 are stored";
+        assert_eq!(large_ended.output.unwrap().note(), Some(note));
+        worker.signal("TERM");
+        let run = worker.ended(Duration::from_secs(20)).succeeded();
+        assert!(run.stderr.contains(note) || run.stdout.contains(note), "{run:#?}");
+
+        let shown = |id: i64| (db.json(&["show", &id.to_string()]), db.run(&["show", &id.to_string()]).succeeded().stdout);
+        let (json, text) = shown(none);
+        assert!(json.get("output").is_none() && json.get("output_note").is_none() && !text.contains("output"), "{text}");
+        let (json, text) = shown(small);
+        assert!(json["output"] == "xxx" && text.ends_with("\noutput\n  \"xxx\"\n"), "{text}");
+        let (json, text) = shown(large);
+        assert!(json["output_note"] == note && text.contains(&format!("\noutput\n  ({note})\n")), "{text}");
+    }
+
+    fn a_secret_argument_is_printed_nowhere(db) {
+        let db = db.migrated();
+        let id = db.enqueue(LogIn { user: "ada".to_owned(), password: SECRET.to_owned() });
+        let worker = db.start(&["--queues", "default", "--poll", "50ms"]);
+        db.await_state(id, "discarded");
+        worker.signal("TERM");
+        let run = worker.ended(Duration::from_secs(20)).succeeded().never_said(SECRET);
+        assert!(run.stderr.contains("ada is refused with") || run.stdout.contains("ada is refused with"), "{run:#?}");
+        let shown = db.run(&["show", "--json", &id.to_string()]).succeeded().never_said(SECRET).json();
+        assert_eq!(shown["args"], json!({"user": "ada", "password": "[redacted]"}));
+        assert_eq!(shown["errors"][0]["message"], "ada is refused with \"[redacted]\"");
+        let text = db.run(&["show", &id.to_string()]).succeeded().never_said(SECRET).stdout;
+        assert!(text.contains("\"user\": \"ada\""), "{text}");
     }
 
     fn retry_and_cancel_answer_for_each_job(db) {

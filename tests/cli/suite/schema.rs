@@ -7,10 +7,11 @@ use crate::support::{Db, worker};
 
 on_each_database! {
     fn up_applies_once_and_down_takes_back(db) {
-        assert!(db.run(&["migrate"]).succeeded().stdout.starts_with("applied 0001_jobs"));
+        assert_eq!(db.run(&["migrate"]).succeeded().stdout, "applied 0001_jobs\napplied 0002_outputs\n");
         assert_eq!(db.run(&["migrate", "up"]).succeeded().stdout, "the schema is up to date\n");
+        assert_eq!(db.run(&["migrate", "down"]).succeeded().stdout.lines().last(), Some("reverted 0002_outputs"));
+        db.run(&["stats"]).exited(4);
         assert_eq!(db.run(&["migrate", "down"]).succeeded().stdout.lines().last(), Some("reverted 0001_jobs"));
-        db.run(&["migrate", "down"]).succeeded();
         assert_eq!(db.run(&["migrate", "down"]).succeeded().stdout, "nothing to revert\n");
         db.run(&["stats"]).exited(4);
     }
@@ -21,20 +22,24 @@ on_each_database! {
         let refused = db.run(&["migrate", "down"]).exited(1);
         refused.complained(&["1 job (waiting or running) and 0 live workers", "--delete-jobs"]);
         db.run(&["stats"]).succeeded();
-        assert!(db.run(&["migrate", "down", "--delete-jobs"]).succeeded().stdout.contains("reverted 0001_jobs"));
+        for reverted in ["reverted 0002_outputs", "reverted 0001_jobs"] {
+            assert!(db.run(&["migrate", "down", "--delete-jobs"]).succeeded().stdout.contains(reverted));
+        }
     }
 
     fn json_output_names_versions(db) {
-        let version = |applied: bool| json!([{"version": 1, "name": "jobs", "applied": applied}]);
-        assert_eq!(db.json(&["migrate", "status"]), version(false));
-        assert_eq!(db.json(&["migrate", "up"]), version(true));
+        let first = |applied: bool| json!({"version": 1, "name": "jobs", "applied": applied});
+        let second = |applied: bool| json!({"version": 2, "name": "outputs", "applied": applied});
+        assert_eq!(db.json(&["migrate", "status"]), json!([first(false), second(false)]));
+        assert_eq!(db.json(&["migrate", "up"]), json!([first(true), second(true)]));
         assert_eq!(db.json(&["migrate", "up"]), json!([]));
-        assert_eq!(db.json(&["migrate", "status"]), version(true));
-        assert_eq!(db.json(&["migrate", "down"]), version(false));
+        assert_eq!(db.json(&["migrate", "status"]), json!([first(true), second(true)]));
+        assert_eq!(db.json(&["migrate", "down"]), json!([second(false)]));
+        assert_eq!(db.json(&["migrate", "down"]), json!([first(false)]));
     }
 
     fn status_shows_what_is_missing_and_what_is_newer(db) {
-        assert!(db.run(&["migrate", "status"]).succeeded().stdout.contains("0001  jobs  missing"));
+        assert!(db.run(&["migrate", "status"]).succeeded().stdout.contains("0001  jobs     missing"));
         let db = db.migrated();
         db.execute("insert into jobs.schema_migration (version, name) values (99, 'future')");
         let table = db.run(&["migrate", "status"]).succeeded().stdout;

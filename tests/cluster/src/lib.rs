@@ -44,7 +44,7 @@ pub struct Postgres {
 
 /// Finds PostgreSQL and libpq, or installs them. An error tells what to install.
 pub fn ensure() -> Result<Postgres> {
-    if let Some(found) = look()? {
+    if let Some(found) = detect()? {
         return Ok(found);
     }
     install::run()?;
@@ -53,13 +53,13 @@ pub fn ensure() -> Result<Postgres> {
 
 /// Finds PostgreSQL and libpq.
 pub fn find() -> Result<Postgres> {
-    match look()? {
+    match detect()? {
         Some(found) => Ok(found),
         None => bail!("no PostgreSQL server, or no libpq to link with\n  to fix: {}", install::ADVICE),
     }
 }
 
-fn look() -> Result<Option<Postgres>> {
+fn detect() -> Result<Option<Postgres>> {
     let Some(bin) = find::binaries()? else { return Ok(None) };
     Ok(find::libpq(&bin).map(|libpq| Postgres { bin, libpq: libpq.into_dir() }))
 }

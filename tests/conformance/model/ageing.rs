@@ -12,7 +12,7 @@ impl<F: Fixture> World<'_, F> {
     /// Lets time pass: all stored times are moved back. To a storage that is the same as if its clock had gone on.
     pub(super) async fn pass(&mut self, time: u64) -> Result<(), Divergence> {
         answered("moving the past back", self.client.execute(&F::passed(minutes(time))).await)?;
-        self.life.pass(minutes(time));
+        self.model.pass(minutes(time));
         Ok(())
     }
 
@@ -20,8 +20,8 @@ impl<F: Fixture> World<'_, F> {
         let worker = self.worker(who);
         let silenced = format!("update {} set heartbeat_at = {} where id = '{worker}'", F::table("worker"), F::EPOCH);
         answered("silencing a worker", self.client.execute(&silenced).await)?;
-        if let Some(pulse) = self.life.workers.get_mut(&worker) {
-            pulse.heartbeat_at = chrono::DateTime::UNIX_EPOCH;
+        if let Some(worker_state) = self.model.workers.get_mut(&worker) {
+            worker_state.heartbeat_at = chrono::DateTime::UNIX_EPOCH;
         }
         self.replace(who).await;
         Ok(())
@@ -30,7 +30,7 @@ impl<F: Fixture> World<'_, F> {
     pub(super) async fn leave(&mut self, who: Who) -> Result<(), Divergence> {
         let worker = self.worker(who);
         answered("deregister", self.db.storage.deregister(worker).await)?;
-        self.life.workers.remove(&worker);
+        self.model.workers.remove(&worker);
         self.replace(who).await;
         Ok(())
     }
@@ -39,7 +39,7 @@ impl<F: Fixture> World<'_, F> {
         let worker = self.worker(who);
         let mut heartbeat = answered("open_heartbeat", self.db.storage.open_heartbeat(worker).await)?;
         let beaten = answered("beat", heartbeat.beat().await)?;
-        agree("whether the worker is on the list", &self.life.beat(worker), &beaten.is_some())
+        agree("whether the worker is on the list", &self.model.beat(worker), &beaten.is_some())
     }
 
     pub(super) async fn rescue(&mut self, max_crashes: u16, orphans: bool) -> Result<(), Divergence> {
@@ -49,7 +49,7 @@ impl<F: Fixture> World<'_, F> {
         // one.
         for _ in 0..5 {
             let nobody = rescued.returned.is_empty() && rescued.discarded.is_empty();
-            if F::ONLY_PAUSES && nobody && self.life.needs_rescue() {
+            if F::ONLY_PAUSES && nobody && self.model.needs_rescue() {
                 rescued = answered("rescue", self.db.storage.rescue(policy).await)?;
             }
         }
@@ -57,11 +57,11 @@ impl<F: Fixture> World<'_, F> {
         rescued.discarded.sort();
         // A storage may free orphans without being asked to, if that costs it nothing.
         let is_orphan = |id: &JobId| {
-            let worker = self.life.jobs.get(id).and_then(|job| job.worker);
-            worker.is_some_and(|worker| !self.life.workers.contains_key(&worker))
+            let worker = self.model.jobs.get(id).and_then(|job| job.worker);
+            worker.is_some_and(|worker| !self.model.workers.contains_key(&worker))
         };
         let orphans = orphans || rescued.returned.iter().chain(&rescued.discarded).any(is_orphan);
-        agree("the rescue", &self.life.rescue(policy, orphans), &rescued)
+        agree("the rescue", &self.model.rescue(policy, orphans), &rescued)
     }
 
     pub(super) async fn pause(&mut self, queue: &'static str, paused: bool) -> Result<(), Divergence> {
@@ -72,22 +72,22 @@ impl<F: Fixture> World<'_, F> {
         );
         answered("pausing a queue", self.client.execute(&pause).await)?;
         if paused {
-            self.life.paused.insert(queue);
+            self.model.paused.insert(queue);
         } else {
-            self.life.paused.remove(queue);
+            self.model.paused.remove(queue);
         }
         Ok(())
     }
 
     /// If several jobs expire at about the same time, the storage may choose which of them are deleted.
     pub(super) async fn prune(&mut self, limit: usize) -> Result<(), Divergence> {
-        let expired = self.life.expired();
+        let expired = self.model.expired();
         let pruned = answered("prune", self.db.storage.prune(limit).await)?;
         agree("how many are pruned", &expired.len().min(limit), &pruned)?;
         let left: Vec<JobId> = self.listed(&Default::default()).await?.iter().map(|job| job.id).collect();
         let gone: Vec<JobId> = expired.iter().copied().filter(|id| !left.contains(id)).collect();
         agree("how many of those whose time has come are gone", &pruned, &gone.len())?;
-        let ends = |id: &JobId| self.life.jobs[id].expires_at;
+        let ends = |id: &JobId| self.model.jobs[id].expires_at;
         let newest = gone.iter().filter_map(ends).max();
         let oldest = expired.iter().filter(|id| left.contains(id)).filter_map(ends).min();
         if let Some((newest, oldest)) = newest.zip(oldest)
@@ -95,7 +95,7 @@ impl<F: Fixture> World<'_, F> {
         {
             return Err(format!("a job went whose time ended at {newest}, one stays whose time ended at {oldest}"));
         }
-        self.life.jobs.retain(|id, _| !gone.contains(id));
+        self.model.jobs.retain(|id, _| !gone.contains(id));
         Ok(())
     }
 }

@@ -6,12 +6,12 @@ use chrono::TimeDelta;
 use diesel_jobs_core::storage::Claim;
 use diesel_jobs_core::{JobId, JobState, WorkerId};
 
-use super::life::{Job, Life};
+use super::state::{Job, ModelState};
 
-/// A quarantined job counts as running for so long after its claim.
-const APART: TimeDelta = TimeDelta::minutes(2);
+/// A quarantined job counts towards the limit for this long after its claim.
+const COUNTS_FOR: TimeDelta = TimeDelta::minutes(2);
 
-impl Life {
+impl ModelState {
     /// Leases the best due jobs of each queue, and returns them.
     pub(super) fn claim(&mut self, claim: &Claim) -> Vec<JobId> {
         let mut claimed = Vec::new();
@@ -19,10 +19,10 @@ impl Life {
             return claimed;
         }
         for wanted in &claim.wanted {
-            let mut risky = false;
+            let mut at_risk = false;
             for (place, id) in self.due(claim, &wanted.queue, false).into_iter().take(wanted.total()).enumerate() {
-                risky |= self.jobs[&id].one_more_crash_would_end_it();
-                if risky && place >= wanted.slots {
+                at_risk |= self.jobs[&id].is_at_risk();
+                if at_risk && place >= wanted.slots {
                     break;
                 }
                 claimed.push(id);
@@ -32,11 +32,11 @@ impl Life {
         claimed
     }
 
-    /// Leases the best due quarantined job for which there is a slot, and returns it. Returns `None` if one worker in
-    /// four, or more, has such a job that was claimed a short time ago.
+    /// Leases the best due quarantined job for which there is a slot, and returns it. Returns `None` if the limit is
+    /// reached: one such job per four workers, and at least one.
     pub(super) fn claim_quarantined(&mut self, claim: &Claim) -> Option<JobId> {
-        let lately = |job: &Job| job.claimed_at.is_some_and(|at| self.now - at < APART);
-        let is_running = |job: &Job| job.state == JobState::Running && job.is_quarantined(claim) && lately(job);
+        let counts = |job: &Job| job.claimed_at.is_some_and(|at| self.now - at < COUNTS_FOR);
+        let is_running = |job: &Job| job.state == JobState::Running && job.is_quarantined(claim) && counts(job);
         let most = (self.workers.len() / 4).max(1);
         if !self.workers.contains_key(&claim.worker) || self.jobs.values().filter(|job| is_running(job)).count() >= most
         {
@@ -99,7 +99,8 @@ impl Job {
         self.crashes >= claim.quarantined_at
     }
 
-    fn one_more_crash_would_end_it(&self) -> bool {
+    /// Whether the job was in a crash before, or its next attempt is its last one. Such a job is not prefetched.
+    fn is_at_risk(&self) -> bool {
         self.crashes > 0 || self.attempt + 1 >= self.max_attempts
     }
 }

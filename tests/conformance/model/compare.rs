@@ -4,7 +4,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use diesel_jobs_core::storage::JobFilter;
 use diesel_jobs_core::{AttemptError, JobId, JobRecord, JobState};
 
-use super::life::{Failed, Job};
+use super::state::{Failed, Job};
 use super::step::{Ask, Who};
 use super::working::EFFECT;
 use super::world::{Divergence, World, agree, answered};
@@ -28,16 +28,16 @@ impl<F: Fixture> World<'_, F> {
     pub(super) async fn compare_jobs(&mut self) -> Result<(), Divergence> {
         let records = self.listed(&JobFilter::default()).await?;
         let ids: Vec<JobId> = records.iter().map(|record| record.id).collect();
-        agree("the jobs", &self.life.jobs.keys().rev().copied().collect::<Vec<_>>(), &ids)?;
+        agree("the jobs", &self.model.jobs.keys().rev().copied().collect::<Vec<_>>(), &ids)?;
         for record in &records {
-            let job = self.life.jobs.get_mut(&record.id).expect("the same jobs");
+            let job = self.model.jobs.get_mut(&record.id).expect("the same jobs");
             compare_job(job, record).map_err(|divergence| format!("job {}: {divergence}", record.id))?;
         }
         Ok(())
     }
 
     /// Compares everything else.
-    pub(super) async fn look(&mut self) -> Result<(), Divergence> {
+    pub(super) async fn compare_rest(&mut self) -> Result<(), Divergence> {
         self.compare_failures().await?;
         self.compare_lists().await?;
         self.compare_stats().await?;
@@ -46,25 +46,25 @@ impl<F: Fixture> World<'_, F> {
     }
 
     async fn compare_failures(&mut self) -> Result<(), Divergence> {
-        for (id, job) in &self.life.jobs {
+        for (id, job) in &self.model.jobs {
             let shown = answered("show", self.db.operator.show(*id).await)?;
             let Some((_, failures)) = shown else { return Err(format!("job {id} is not shown")) };
-            let told = |(failure, model): (&AttemptError, Option<&Failed>)| Failed {
+            let as_model = |(failure, model): (&AttemptError, Option<&Failed>)| Failed {
                 attempt: failure.attempt,
                 kind: failure.kind,
                 message: model.and_then(|model| model.message.as_ref()).map(|_| failure.message.clone()),
             };
             let models = job.failures.iter().map(Some).chain(std::iter::repeat(None));
-            let failures: Vec<Failed> = failures.iter().zip(models).map(told).collect();
+            let failures: Vec<Failed> = failures.iter().zip(models).map(as_model).collect();
             agree(&format!("the failures of job {id}"), &job.failures, &failures)?;
         }
-        let gone = self.ids.iter().find(|id| !self.life.jobs.contains_key(id)).copied().unwrap_or(JobId(i64::MAX));
+        let gone = self.ids.iter().find(|id| !self.model.jobs.contains_key(id)).copied().unwrap_or(JobId(i64::MAX));
         agree("a job that is gone", &false, &answered("show", self.db.operator.show(gone).await)?.is_some())?;
         // No failure of a deleted job is left.
-        let failures: usize = self.life.jobs.values().map(|job| job.failures.len()).sum();
+        let failures: usize = self.model.jobs.values().map(|job| job.failures.len()).sum();
         let stored = format!("select count(*) as number from {}", F::table("job_error"));
         agree("all failures", &failures, &usize::try_from(self.client.number(&stored).await).unwrap())?;
-        let large = self.life.jobs.values().filter(|job| job.args.len() > 50_000).count();
+        let large = self.model.jobs.values().filter(|job| job.args.len() > 50_000).count();
         agree("all large arguments", &large, &usize::try_from(self.client.number(F::payloads()).await).unwrap())
     }
 
@@ -79,23 +79,23 @@ impl<F: Fixture> World<'_, F> {
         let is_open = |job: &Job| job.waits() && is_about(job.run_at, now);
         for filter in filters {
             let fits = |job: &Job| {
-                filter.state.is_none_or(|state| job.seen(now) == state && !is_open(job))
+                filter.state.is_none_or(|state| job.state_at(now) == state && !is_open(job))
                     && filter.queue.as_ref().is_none_or(|queue| job.queue == queue)
                     && filter.kind.as_ref().is_none_or(|kind| job.kind == kind)
             };
-            let fitting = self.life.jobs.iter().rev().filter(|(_, job)| fits(job)).map(|(id, _)| *id);
+            let fitting = self.model.jobs.iter().rev().filter(|(_, job)| fits(job)).map(|(id, _)| *id);
             let expected: Vec<JobId> =
                 fitting.take(if filter.limit == 0 { usize::MAX } else { filter.limit }).collect();
             let mut listed: Vec<JobId> = self.listed(&filter).await?.iter().map(|record| record.id).collect();
-            listed.retain(|id| filter.state.is_none() || self.life.jobs.get(id).is_none_or(|job| !is_open(job)));
+            listed.retain(|id| filter.state.is_none() || self.model.jobs.get(id).is_none_or(|job| !is_open(job)));
             agree(&format!("the list of {filter:?}"), &expected, &listed)?;
         }
         Ok(())
     }
 
     async fn compare_stats(&mut self) -> Result<(), Divergence> {
-        self.life.now = Utc::now();
-        let (mut expected, mut stats) = (self.life.stats(), answered("stats", self.db.operator.stats().await)?);
+        self.model.now = Utc::now();
+        let (mut expected, mut stats) = (self.model.stats(), answered("stats", self.db.operator.stats().await)?);
         for (expected, row) in expected.iter_mut().zip(&mut stats) {
             if let (Some(model), Some(storage)) = (expected.oldest_wait_seconds, row.oldest_wait_seconds)
                 && (model - storage).abs() < A_MOMENT.as_seconds_f64()
@@ -105,18 +105,18 @@ impl<F: Fixture> World<'_, F> {
         }
         agree("the stats", &expected, &stats)?;
         let effects = format!("select count(*) as number from effect where name = '{EFFECT}'");
-        agree("the effects", &self.life.effects, &self.client.number(&effects).await)
+        agree("the effects", &self.model.effects, &self.client.number(&effects).await)
     }
 
     async fn compare_workers(&mut self) -> Result<(), Divergence> {
-        self.life.now = Utc::now();
+        self.model.now = Utc::now();
         let listed = answered("workers", self.db.operator.workers().await)?;
         let mut listed: Vec<_> = listed.iter().map(|worker| (worker.id, worker.alive)).collect();
         listed.sort();
-        let expected: Vec<_> = self.life.workers.keys().map(|id| (*id, !self.life.is_dead(*id))).collect();
+        let expected: Vec<_> = self.model.workers.keys().map(|id| (*id, !self.model.is_dead(*id))).collect();
         agree("the workers and whether they are alive", &expected, &listed)?;
         for worker in self.workers() {
-            let held = self.life.leases().into_iter().filter(|lease| lease.worker == worker);
+            let held = self.model.leases().into_iter().filter(|lease| lease.worker == worker);
             let held: Vec<(JobId, i32)> = held.map(|lease| (lease.job, lease.number)).collect();
             let mut all = answered("leases", self.db.storage.leases(worker, None).await)?;
             all.sort();
@@ -141,12 +141,12 @@ impl<F: Fixture> World<'_, F> {
             let wanted = queues.iter().map(|queue| (*queue, 1, 0)).collect();
             let claim = self.ask(&Ask { who: Who::At(0), wanted, kinds, max_crashes, bypass_limit: true });
             self.rescan(&claim).await?;
-            self.life.now = Utc::now();
+            self.model.now = Utc::now();
             let due = answered("next_due", self.db.storage.next_due(&claim, std::time::Duration::MAX).await)?;
-            let expected = self.life.next_due(&claim);
+            let expected = self.model.next_due(&claim);
             let close = match (expected, due) {
                 (Some(model), Some(storage)) if !model.is_zero() && !storage.is_zero() => {
-                    is_about(self.life.now + model, self.life.now + storage)
+                    is_about(self.model.now + model, self.model.now + storage)
                 }
                 _ => expected == due,
             };
@@ -177,9 +177,9 @@ fn compare_job(job: &mut Job, record: &JobRecord) -> Result<(), Divergence> {
     }
     agree("run_at", &job.run_at, &record.run_at)?;
     let (now, stored) = (Utc::now(), record.state);
-    let seen = job.seen(now);
+    let state = job.state_at(now);
     // Due at about this moment: it may be due or not.
     let is_open = job.waits() && is_about(job.run_at, now) && stored.is_waiting();
-    agree("state", &seen, if is_open { &seen } else { &stored })?;
+    agree("state", &state, if is_open { &state } else { &stored })?;
     agree("enqueued_at", job.enqueued_at.get_or_insert(record.enqueued_at), &record.enqueued_at)
 }

@@ -2,15 +2,17 @@
 
 use diesel_jobs_core::{JobState, Keep, Lease, Transition};
 
-use super::life::Life;
+use super::state::ModelState;
 
-impl Life {
+impl ModelState {
     /// Returns `false` if the lease is lost. Then nothing is changed.
     pub(super) fn finish(&mut self, lease: Lease, transition: &Transition) -> bool {
         let now = self.now;
         let expires_at = |keep: &Keep| self.until(*keep);
         let (end, expires_at) = match transition {
-            Transition::Complete(keep) => (Some((JobState::Completed, *keep)), expires_at(keep)),
+            Transition::Complete(keep) | Transition::CompleteWith(keep, _) => {
+                (Some((JobState::Completed, *keep)), expires_at(keep))
+            }
             Transition::Cancel { keep, .. } => (Some((JobState::Cancelled, *keep)), expires_at(keep)),
             Transition::Discard { keep, .. } => (Some((JobState::Discarded, *keep)), expires_at(keep)),
             Transition::Retry { .. } | Transition::Snooze(_) | Transition::Release => (None, None),
@@ -31,7 +33,10 @@ impl Life {
                 job.wait_again(None);
                 job.attempt -= 1;
             }
-            Transition::Complete(_) | Transition::Cancel { .. } | Transition::Discard { .. } => {}
+            Transition::Complete(_)
+            | Transition::CompleteWith(..)
+            | Transition::Cancel { .. }
+            | Transition::Discard { .. } => {}
         }
         match end {
             // Its failures are deleted, too.

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use diesel_jobs_core::storage::Operated;
 use diesel_jobs_core::{FailureKind, JobId, JobState, Keep, KindStats, Retention};
 
-use super::life::Life;
+use super::state::ModelState;
 
-impl Life {
+impl ModelState {
     /// Makes the job available now, with at least one attempt left, no crashes, and a lease number of at least 1.
     pub(super) fn retry(&mut self, id: JobId) -> Operated {
         let now = self.now;
@@ -70,7 +70,7 @@ impl Life {
                 oldest_wait_seconds: None,
             });
             let waited = (self.now - job.run_at).as_seconds_f64();
-            let count = match job.seen(self.now) {
+            let count = match job.state_at(self.now) {
                 JobState::Available => {
                     row.oldest_wait_seconds = Some(row.oldest_wait_seconds.map_or(waited, |oldest| oldest.max(waited)));
                     &mut row.available

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use diesel_jobs_core::storage::{RescuePolicy, Rescued};
 use diesel_jobs_core::{FailureKind, JobId, JobState, Keep, WorkerId};
 
-use super::life::Life;
+use super::state::ModelState;
 
-impl Life {
+impl ModelState {
     /// Whether a worker is dead, or a worker that left has jobs.
     pub(super) fn needs_rescue(&self) -> bool {
         self.workers.keys().any(|id| self.is_dead(*id))
@@ -27,13 +27,13 @@ impl Life {
         let mut rescued = Rescued::default();
         for jobs in lost.values() {
             for id in jobs {
-                let discarded = self.bury(*id, policy, jobs.len() == 1);
+                let discarded = self.count_crash(*id, policy, jobs.len() == 1);
                 if discarded { &mut rescued.discarded } else { &mut rescued.returned }.push(*id);
             }
         }
         rescued.returned.sort();
         rescued.discarded.sort();
-        rescued.quarantined = self
+        rescued.quarantined_due = self
             .jobs
             .values()
             .any(|job| job.waits() && job.crashes >= policy.quarantined_at() && job.run_at <= self.now);
@@ -43,7 +43,7 @@ impl Life {
     /// Counts the crash, and returns whether the job is discarded because of it. Only a job that was alone in its
     /// process is discarded for crashes. Of several jobs it is not known which one caused the crash, so they are
     /// quarantined at most.
-    fn bury(&mut self, id: JobId, policy: RescuePolicy, alone: bool) -> bool {
+    fn count_crash(&mut self, id: JobId, policy: RescuePolicy, alone: bool) -> bool {
         let expires_at = self.until(Keep::For(policy.retention.failed));
         let job = self.jobs.get_mut(&id).expect("it has a lease");
         job.fail_somehow(FailureKind::Crash);

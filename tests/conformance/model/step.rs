@@ -40,7 +40,7 @@ pub(super) enum Step {
     CancelAll,
     Prune(usize),
     /// Everything that the storage returns is compared.
-    Look,
+    Compare,
 }
 
 /// A job to enqueue.

@@ -10,7 +10,7 @@ use proptest::sample::{Index, select, subsequence};
 
 use super::step::{Ask, End, New, Pick, Step, When, Who, minutes};
 
-/// The maximum number of phrases in one life.
+/// The maximum number of phrases in one model.
 const PHRASES: usize = 30;
 
 /// Generates the sequences. They begin with some jobs, because little can happen without jobs.
@@ -56,7 +56,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => Just(Step::Thaw),
         1 => Just(Step::CancelAll),
         5 => select(&[0, 1, 2, 100, 100][..]).prop_map(Step::Prune),
-        3 => Just(Step::Look),
+        3 => Just(Step::Compare),
     ]
 }
 

@@ -7,7 +7,7 @@ use diesel_jobs_core::{ClaimedJob, Finish, JobId, JobState, Keep, Lease, Retenti
 use diesel_jobs_storage::CompleteError;
 use tokio_util::sync::CancellationToken;
 
-use super::life::Job;
+use super::state::Job;
 use super::step::{Ask, End, New, Pick};
 use super::world::{Divergence, World, agree, answered};
 use crate::bench::{POLICY, context};
@@ -35,7 +35,7 @@ impl<F: Fixture> World<'_, F> {
                 return Err(format!("job {id} came after job {:?}", self.ids.last()));
             }
             self.ids.push(id);
-            self.life.jobs.insert(id, self.life.newborn(new, args));
+            self.model.jobs.insert(id, self.model.newborn(new, args));
         }
         Ok(())
     }
@@ -65,14 +65,14 @@ impl<F: Fixture> World<'_, F> {
             }
             _ => claim,
         };
-        let expected = self.life.claim(&claim);
+        let expected = self.model.claim(&claim);
         self.take(&claim, &expected, jobs)
     }
 
     pub(super) async fn claim_quarantined(&mut self, ask: &Ask) -> Result<(), Divergence> {
         let claim = self.ask(ask);
         let job = answered("claim_quarantined", self.db.storage.claim(&claim.for_quarantined()).await)?.pop();
-        let expected: Vec<JobId> = self.life.claim_quarantined(&claim).into_iter().collect();
+        let expected: Vec<JobId> = self.model.claim_quarantined(&claim).into_iter().collect();
         self.take(&claim, &expected, job.into_iter().collect())
     }
 
@@ -82,7 +82,7 @@ impl<F: Fixture> World<'_, F> {
         agree("the claimed jobs", &expected.to_vec(), &ids)?;
         for job in jobs {
             let id = job.lease.job;
-            let known = &self.life.jobs[&id];
+            let known = &self.model.jobs[&id];
             agree("the lease", &Lease { job: id, number: known.lease, worker: claim.worker }, &job.lease)?;
             agree("the attempt", &(known.attempt, known.max_attempts), &(job.attempt, job.max_attempts))?;
             agree("its kind and queue", &(known.kind, known.queue), &(&*job.kind, &*job.queue))?;
@@ -110,7 +110,7 @@ impl<F: Fixture> World<'_, F> {
         moved.sort();
         let mut expected: Vec<JobId> = Vec::new();
         for Finish { lease, transition } in &finishes {
-            expected.extend(self.life.finish(*lease, transition).then_some(lease.job));
+            expected.extend(self.model.finish(*lease, transition).then_some(lease.job));
         }
         expected.sort();
         agree("the finished jobs", &expected, &moved)
@@ -124,11 +124,11 @@ impl<F: Fixture> World<'_, F> {
         let act = Act::new(EFFECT, transition.clone().ok_or("it did not work"));
         let transaction = Transaction { connection, lease, body: body(act), abort: CancellationToken::new() };
         let ended = self.db.storage.transact(transaction).await;
-        let stands = self.life.held(lease).is_some();
+        let stands = self.model.held(lease).is_some();
         match (&transition, &ended) {
             (Some(transition), Transacted::Committed(written)) if stands && transition == written => {
-                self.life.effects += 1;
-                self.life.finish(lease, transition);
+                self.model.effects += 1;
+                self.model.finish(lease, transition);
                 Ok(())
             }
             (_, Transacted::LeaseLost) if !stands => Ok(()),
@@ -148,10 +148,10 @@ impl<F: Fixture> World<'_, F> {
         } else {
             self.client.rollback().await;
         }
-        let stands = self.life.held(ctx.lease()).is_some();
+        let stands = self.model.held(ctx.lease()).is_some();
         match answer {
             Ok(()) if stands && commit => {
-                self.life.finish(ctx.lease(), &Transition::Complete(Keep::For(Retention::default().completed)));
+                self.model.finish(ctx.lease(), &Transition::Complete(Keep::For(Retention::default().completed)));
                 Ok(())
             }
             Ok(()) if stands => Ok(()),
@@ -161,7 +161,7 @@ impl<F: Fixture> World<'_, F> {
     }
 }
 
-impl super::life::Life {
+impl super::state::ModelState {
     /// Returns a job that was just enqueued.
     fn newborn(&self, new: &New, args: String) -> Job {
         Job {

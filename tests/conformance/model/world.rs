@@ -9,7 +9,7 @@ use diesel_jobs_core::storage::{Operated, RescanReason};
 use diesel_jobs_core::{ClaimedJob, JobId, Lease, WorkerId};
 use diesel_jobs_storage::Database;
 
-use super::life::{Life, Pulse};
+use super::state::{ModelState, WorkerState};
 use super::step::{Pick, Step, Who, minutes};
 use crate::bench::worker_for;
 use crate::client::Client;
@@ -26,7 +26,7 @@ pub(super) struct World<'f, F> {
     fixture: PhantomData<F>,
     pub(super) db: Database,
     pub(super) client: &'f mut dyn Client,
-    pub(super) life: Life,
+    pub(super) model: ModelState,
     working: Vec<WorkerId>,
     former: Vec<WorkerId>,
     stranger: WorkerId,
@@ -50,7 +50,7 @@ pub(super) fn answered<T, E: Debug>(what: &str, answer: Result<T, E>) -> Result<
     answer.map_err(|error| format!("{what} failed: {error:?}"))
 }
 
-/// Runs a life on an emptied database. Compares everything that the storage returns at its end.
+/// Runs a model on an emptied database. Compares everything that the storage returns at its end.
 pub(super) async fn play<F: Fixture>(fixture: &F, client: &mut dyn Client, steps: &[Step]) -> Result<(), Divergence> {
     let mut world = World::new(fixture, client).await;
     for (index, step) in steps.iter().enumerate() {
@@ -58,7 +58,7 @@ pub(super) async fn play<F: Fixture>(fixture: &F, client: &mut dyn Client, steps
         world.perform(step).await.map_err(at)?;
         world.compare_jobs().await.map_err(at)?;
     }
-    world.look().await.map_err(|divergence| format!("at the end: {divergence}"))
+    world.compare_rest().await.map_err(|divergence| format!("at the end: {divergence}"))
 }
 
 impl<'f, F: Fixture> World<'f, F> {
@@ -71,7 +71,7 @@ impl<'f, F: Fixture> World<'f, F> {
             fixture: PhantomData,
             db: fixture.database().clone(),
             client,
-            life: Life { now: Utc::now(), ..Life::default() },
+            model: ModelState { now: Utc::now(), ..ModelState::default() },
             working: Vec::new(),
             former: Vec::new(),
             stranger: WorkerId::generate(),
@@ -87,7 +87,7 @@ impl<'f, F: Fixture> World<'f, F> {
     }
 
     async fn perform(&mut self, step: &Step) -> Result<(), Divergence> {
-        self.life.now = Utc::now();
+        self.model.now = Utc::now();
         match step {
             Step::Enqueue(new) => self.enqueue(std::slice::from_ref(new), false).await,
             Step::EnqueueAll(new) => self.enqueue(new, true).await,
@@ -108,46 +108,46 @@ impl<'f, F: Fixture> World<'f, F> {
             Step::Cancel(place) => {
                 let id = self.id(*place);
                 let answer = answered("cancel", self.db.operator.cancel(id).await)?;
-                agree::<Operated>("cancel", &self.life.cancel(id), &answer)
+                agree::<Operated>("cancel", &self.model.cancel(id), &answer)
             }
             Step::Retry(place) => {
                 let id = self.id(*place);
                 let answer = answered("retry", self.db.operator.retry(id).await)?;
-                agree::<Operated>("retry", &self.life.retry(id), &answer)
+                agree::<Operated>("retry", &self.model.retry(id), &answer)
             }
             Step::Pause(queue, paused) => self.pause(queue, *paused).await,
             Step::Freeze => {
                 let frozen = answered("freeze", self.db.operator.freeze("the model", "it is a step").await)?;
-                agree("whether it was frozen now", &!std::mem::replace(&mut self.life.frozen, true), &frozen)
+                agree("whether it was frozen now", &!std::mem::replace(&mut self.model.frozen, true), &frozen)
             }
             Step::Thaw => {
                 let thawed = answered("thaw", self.db.operator.thaw().await)?;
-                agree("whether it was thawed now", &std::mem::take(&mut self.life.frozen), &thawed)
+                agree("whether it was thawed now", &std::mem::take(&mut self.model.frozen), &thawed)
             }
             Step::CancelAll => {
-                let everything = self.life.now + chrono::TimeDelta::days(1);
+                let everything = self.model.now + chrono::TimeDelta::days(1);
                 let cancelled = self.db.operator.cancel_enqueued_before(everything, 10_000).await;
-                agree("how many were cancelled", &self.life.cancel_all(), &answered("cancelling all", cancelled)?)
+                agree("how many were cancelled", &self.model.cancel_all(), &answered("cancelling all", cancelled)?)
             }
             Step::Prune(limit) => self.prune(*limit).await,
-            Step::Look => self.look().await,
+            Step::Compare => self.compare_rest().await,
         }
     }
 
     /// Registers a worker, and returns its id.
     pub(super) async fn start(&mut self) -> WorkerId {
         let worker = worker_for(&self.db, minutes(LEASE)).await;
-        self.life.workers.insert(worker, Self::pulse(&self.life));
+        self.model.workers.insert(worker, Self::worker_state(&self.model));
         worker
     }
 
-    fn pulse(life: &Life) -> Pulse {
-        Pulse { heartbeat_at: life.now, lease: minutes(LEASE) }
+    fn worker_state(model: &ModelState) -> WorkerState {
+        WorkerState { heartbeat_at: model.now, lease: minutes(LEASE) }
     }
 
     async fn register(&mut self, worker: WorkerId) -> Result<(), Divergence> {
         answered("register", self.db.storage.register(&crate::bench::info(worker, minutes(LEASE))).await)?;
-        self.life.workers.insert(worker, Self::pulse(&self.life));
+        self.model.workers.insert(worker, Self::worker_state(&self.model));
         Ok(())
     }
 
@@ -182,7 +182,7 @@ impl<'f, F: Fixture> World<'f, F> {
     /// Returns `None` if there is no such lease now.
     pub(super) fn lease(&self, pick: Pick) -> Option<Lease> {
         let standing = |place: usize| {
-            let leases = self.life.leases();
+            let leases = self.model.leases();
             leases.get(place % leases.len().max(1)).copied()
         };
         match pick {
@@ -203,6 +203,6 @@ impl<'f, F: Fixture> World<'f, F> {
     /// model has no such delay.
     pub(super) async fn rescan(&mut self, claim: &diesel_jobs_core::storage::Claim) -> Result<(), Divergence> {
         let alone = diesel_jobs_core::storage::Claim { bypass_limit: true, ..claim.clone() };
-        answered("rescan", self.db.storage.rescan(&alone, RescanReason::CameBack).await).map(drop)
+        answered("rescan", self.db.storage.rescan(&alone, RescanReason::Requested).await).map(drop)
     }
 }

@@ -52,7 +52,7 @@ fn the_view_joins_with_an_applications_tables() {
         let waiting = enqueue(&f, later(HOUR)).await;
         conn.batch_execute(&format!("insert into invoice values (7, {}), (8, {waiting})", failed.job)).await.unwrap();
 
-        let told: Vec<(i64, String, Option<String>)> = RunQueryDsl::load(
+        let rows: Vec<(i64, String, Option<String>)> = RunQueryDsl::load(
             invoice::table.inner_join(jobs::table).order(invoice::id).select((
                 invoice::id,
                 jobs::state,
@@ -63,7 +63,7 @@ fn the_view_joins_with_an_applications_tables() {
         .await
         .unwrap();
         let error = Some("it did not work".to_owned());
-        assert_eq!(told, [(7, "retrying".to_owned(), error.clone()), (8, "scheduled".to_owned(), None)]);
+        assert_eq!(rows, [(7, "retrying".to_owned(), error.clone()), (8, "scheduled".to_owned(), None)]);
 
         let found = jobs::table.find(failed.job.0).select(Job::as_select());
         let found: Job = RunQueryDsl::get_result(found, &mut conn).await.unwrap();

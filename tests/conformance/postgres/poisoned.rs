@@ -199,7 +199,7 @@ fn only_rows_that_the_refused_claim_read_are_set_apart() {
             .unwrap();
         assert!(
             db.storage
-                .claim(&Claim { quarantined_at: 1, quarantined: true, ..wants(worker, &[("default", 1)]) })
+                .claim(&Claim { quarantined_at: 1, only_quarantined: true, ..wants(worker, &[("default", 1)]) })
                 .await
                 .unwrap()
                 .is_empty()
@@ -229,7 +229,7 @@ fn numbers_at_their_maximum_stop_no_worker() {
             .await
             .unwrap();
         // The worker does not know the priority yet.
-        db.storage.rescan(&wants(worker, &[("default", 10)]), RescanReason::CameBack).await.unwrap();
+        db.storage.rescan(&wants(worker, &[("default", 10)]), RescanReason::Requested).await.unwrap();
         assert_eq!(ids(&claim(db, worker, 10).await), [last.job]);
         assert_eq!(apart(&mut client, "counted up").await, 2);
         client.execute("update jobs.running set attempt = 0, crashes = 32767").await.unwrap();

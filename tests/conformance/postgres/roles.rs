@@ -127,7 +127,7 @@ fn the_worker_can_do_every_verb_and_needs_each_grant() {
         let roles = Roles::of(f).await;
         let db = roles.database_as(&roles.worker).await;
         let mut clients = super::clients_of(&roles.url_as(&roles.worker)).await;
-        roles.each_is_missed(&roles.worker, 38, async || allowed::working(&roles, &db, &mut clients).await).await;
+        roles.each_is_missed(&roles.worker, 42, async || allowed::working(&roles, &db, &mut clients).await).await;
     });
 }
 
@@ -138,7 +138,7 @@ fn the_enqueuer_can_do_nothing_else() {
         let mut conn = roles.connection_as(&roles.enqueuer).await;
         forbidden::statements(&mut conn, forbidden::TO_BOTH).await;
         forbidden::statements(&mut conn, forbidden::TO_ENQUEUERS).await;
-        forbidden::verbs(&roles.database_as(&roles.enqueuer).await).await;
+        forbidden::operations(&roles.database_as(&roles.enqueuer).await).await;
     });
 }
 

@@ -50,14 +50,14 @@ fn the_view_joins_with_an_applications_tables() {
         let waiting = enqueue(&f, later(HOUR)).await;
         conn.batch_execute(&format!("insert into invoice values (7, {}), (8, {waiting})", failed.job)).unwrap();
 
-        let told: Vec<(i64, String, Option<String>)> = invoice::table
+        let rows: Vec<(i64, String, Option<String>)> = invoice::table
             .inner_join(jobs::table)
             .order(invoice::id)
             .select((invoice::id, jobs::state, jobs::last_error))
             .load(&mut conn)
             .unwrap();
         let error = Some("it did not work".to_owned());
-        assert_eq!(told, [(7, "retrying".to_owned(), error.clone()), (8, "scheduled".to_owned(), None)]);
+        assert_eq!(rows, [(7, "retrying".to_owned(), error.clone()), (8, "scheduled".to_owned(), None)]);
 
         let found: Job = jobs::table.find(failed.job.0).select(Job::as_select()).get_result(&mut conn).unwrap();
         assert_eq!((&*found.state, &found.last_error), ("retrying", &error));

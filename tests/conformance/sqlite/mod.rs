@@ -110,7 +110,7 @@ impl Fixture for Sqlite {
         "select count(*) as number from jobs_job where length(args) > 50000"
     }
 
-    const TABLES: &'static [&'static str] = &["job", "job_error", "worker", "queue", "installation"];
+    const TABLES: &'static [&'static str] = &["job", "job_error", "worker", "queue", "installation", "output"];
 
     const EPOCH: &'static str = "0";
 

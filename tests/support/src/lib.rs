@@ -38,15 +38,15 @@ pub fn run<T: Future<Output = ()>>(db: impl Future<Output = Db>, claim: impl FnO
 }
 
 /// Waits for a future, and panics after `limit`.
-pub async fn within<T>(limit: Duration, what: &str, future: impl Future<Output = T>) -> T {
+pub async fn within<T>(limit: Duration, what: &str, future: impl IntoFuture<Output = T>) -> T {
     tokio::time::timeout(limit, future).await.unwrap_or_else(|_| panic!("waited {limit:?} in vain for {what}"))
 }
 
-/// Calls `look` repeatedly until it returns something. It is for what sends no signal, such as rows in a database.
-pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+/// Calls `check` repeatedly until it returns something. It is for what sends no signal, such as rows in a database.
+pub async fn until<T>(what: &str, mut check: impl AsyncFnMut() -> Option<T>) -> T {
     within(LIMIT, what, async {
         loop {
-            match look().await {
+            match check().await {
                 Some(seen) => break seen,
                 None => tokio::time::sleep(Duration::from_millis(10)).await,
             }

@@ -5,9 +5,11 @@ fn number() -> i64 {
     3
 }
 
+struct Unwritable;
+
 #[job]
-async fn number_later() -> Result<i64, std::io::Error> {
-    Ok(3)
+async fn not_serializable() -> Result<Unwritable, std::io::Error> {
+    Ok(Unwritable)
 }
 
 #[job]

@@ -92,7 +92,7 @@ async fn an_unknown_queue_is_served_and_reported(db: Db) {
 async fn a_worker_without_a_runtime_says_so_and_panics_nowhere(db: Db) {
     let worker = db.worker(registry![Fine]).build().unwrap();
     let poll = move || {
-        let mut running = std::pin::pin!(worker.run_until_empty());
+        let mut running = std::pin::pin!(worker.run_until_empty().into_future());
         match running.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(ended) => ended.unwrap_err().to_string(),
             Poll::Pending => "it runs".to_owned(),

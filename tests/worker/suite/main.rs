@@ -41,3 +41,4 @@ mod timeouts;
 mod tls;
 mod transaction_ends;
 mod transactional;
+mod until_empty;

@@ -1,4 +1,4 @@
-//! Each verb of a worker's storage has a span with its duration.
+//! Each operation of a worker's storage has a span with its duration.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,20 +16,20 @@ use tracing_subscriber::registry::LookupSpan;
 #[job]
 async fn nothing() {}
 
-/// The longest duration of each verb, in milliseconds.
+/// The longest duration of each operation, in milliseconds.
 #[derive(Clone, Default)]
-struct Verbs(Arc<Mutex<BTreeMap<String, f64>>>);
+struct Operations(Arc<Mutex<BTreeMap<String, f64>>>);
 
 #[derive(Default)]
 struct Fields {
-    verb: Option<String>,
+    operation: Option<String>,
     ms: Option<f64>,
 }
 
 impl Visit for Fields {
     fn record_str(&mut self, field: &Field, value: &str) {
-        if field.name() == "storage.verb" {
-            self.verb = Some(value.to_owned());
+        if field.name() == "storage.operation" {
+            self.operation = Some(value.to_owned());
         }
     }
 
@@ -42,7 +42,7 @@ impl Visit for Fields {
     fn record_debug(&mut self, _: &Field, _: &dyn fmt::Debug) {}
 }
 
-impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Verbs {
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Operations {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, ctx: Context<'_, S>) {
         let mut fields = Fields::default();
         attributes.record(&mut fields);
@@ -54,17 +54,17 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Verbs {
         let mut extensions = span.extensions_mut();
         let fields: &mut Fields = extensions.get_mut().unwrap();
         values.record(fields);
-        if let (Some(verb), Some(ms)) = (&fields.verb, fields.ms) {
-            let mut verbs = self.0.lock().unwrap();
-            let longest = verbs.entry(verb.clone()).or_default();
+        if let (Some(operation), Some(ms)) = (&fields.operation, fields.ms) {
+            let mut operations = self.0.lock().unwrap();
+            let longest = operations.entry(operation.clone()).or_default();
             *longest = longest.max(ms);
         }
     }
 }
 
 async fn each_verb_has_a_span_with_its_time(db: Db) {
-    let verbs = Verbs::default();
-    let listening = verbs.clone();
+    let operations = Operations::default();
+    let listening = operations.clone();
     // Everything runs on one thread, because the subscriber is set for one thread.
     let run = tokio::task::spawn_blocking(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -77,10 +77,10 @@ async fn each_verb_has_a_span_with_its_time(db: Db) {
         });
     });
     run.await.unwrap();
-    let seen = verbs.0.lock().unwrap().clone();
-    for verb in ["check_schema", "register", "claim", "finish", "deregister"] {
-        let ms = seen.get(verb).unwrap_or_else(|| panic!("no span of {verb}: {seen:?}"));
-        assert!(*ms > 0.0, "{verb}: {seen:?}");
+    let seen = operations.0.lock().unwrap().clone();
+    for operation in ["check_schema", "register", "claim", "finish", "deregister"] {
+        let ms = seen.get(operation).unwrap_or_else(|| panic!("no span of {operation}: {seen:?}"));
+        assert!(*ms > 0.0, "{operation}: {seen:?}");
     }
 }
 

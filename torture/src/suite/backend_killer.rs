@@ -14,7 +14,7 @@ use torture::history::{CRASH, CommitOutcome, Ending, Enqueued, fault};
 use torture::workload::handlers::KillsBackend;
 use torture::workload::{Shape, Work, new_job};
 
-use super::arena::{Arena, History, Size, slack};
+use super::fixture::{Fixture, History, Size, slack};
 use super::fleet::Fleet;
 use super::run::Run;
 
@@ -34,26 +34,26 @@ const KILLERS: i64 = 1_000_000;
 const CALM: Duration = Duration::from_millis(600);
 const ENDS: Duration = Duration::from_secs(60);
 const REST: Duration = Duration::from_secs(30);
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
-    let size = arena.size(SHORT, LONG);
+pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
+    let size = fixture.size(SHORT, LONG);
     let args = ["--concurrency", "64", "--poll", "200ms"];
-    let fleet = Fleet::start(arena, arena.worker_url(), History::Durable, &args, WORKERS).await?;
+    let fleet = Fleet::start(fixture, fixture.worker_url(), History::Durable, &args, WORKERS).await?;
     let (mut ledger, mut crashes, mut took) = (Vec::new(), Vec::new(), Vec::new());
     for place in 0..size.faults {
         let from = i64::try_from(place * size.jobs)?;
-        ledger.extend(others(arena, from, size.jobs).await?);
+        ledger.extend(others(fixture, from, size.jobs).await?);
         tokio::time::sleep(CALM).await;
-        fault(&arena.connect().await?, CRASH, None).await?;
-        let (log, begun) = (arena.cluster.log_length()?, Instant::now());
-        let (id, killer) = killer(arena, KILLERS + i64::try_from(place)?).await?;
+        fault(&fixture.connect().await?, CRASH, None).await?;
+        let (log, begun) = (fixture.cluster.log_length()?, Instant::now());
+        let (id, killer) = killer(fixture, KILLERS + i64::try_from(place)?).await?;
         ledger.push(killer);
-        while !has_ended(arena, id).await && killed(arena, log)? <= CRASHES && begun.elapsed() < ENDS {
-            tokio::time::sleep(LOOK).await;
+        while !has_ended(fixture, id).await && killed(fixture, log)? <= CRASHES && begun.elapsed() < ENDS {
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         took.push(begun.elapsed().as_secs_f64());
-        crashes.push(killed(arena, log)?);
+        crashes.push(killed(fixture, log)?);
         if crashes.iter().any(|crashes| *crashes > CRASHES) {
             break;
         }
@@ -61,8 +61,8 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let ended = crashes.iter().all(|crashes| (1..=CRASHES).contains(crashes));
     // A killer that does not end would crash the server for ever, so the workers are stopped.
     let fleet = ended.then_some(fleet);
-    let drained = ended && arena.at_rest(REST).await?;
-    let mut run = Run::judge(arena, &ledger, Promise { claims_may_be_forgotten: true, ..Promise::default() }).await?;
+    let drained = ended && fixture.at_rest(REST).await?;
+    let mut run = Run::check(fixture, &ledger, Promise { claims_may_be_forgotten: true, ..Promise::default() }).await?;
     run.load = format!("{}, {WORKERS} workers x 64 slots", run.load);
     run.faults = crashes.iter().sum();
     run.recovery = took;
@@ -80,28 +80,28 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
 }
 
 /// Enqueues jobs that crash nothing.
-async fn others(arena: &Arena<'_>, from: i64, jobs: usize) -> Result<Vec<Enqueued>> {
+async fn others(fixture: &Fixture<'_>, from: i64, jobs: usize) -> Result<Vec<Enqueued>> {
     let works: Vec<Work> =
         (from..).take(jobs).map(|number| Work::new(number, Shape::Async).lasting(OTHERS_MILLIS)).collect();
-    let mut application = AsyncPgConnection::establish(&arena.url()).await?;
+    let mut application = AsyncPgConnection::establish(&fixture.url()).await?;
     let ids = enqueue_all(&mut application, works.iter().map(new_job).collect::<Result<Vec<_>, _>>()?).await?;
     Ok(works.iter().zip(ids).map(|(work, id)| work.enqueued(Some(id.0), CommitOutcome::Acknowledged)).collect())
 }
 
-async fn killer(arena: &Arena<'_>, number: i64) -> Result<(JobId, Enqueued)> {
-    let mut application = AsyncPgConnection::establish(&arena.url()).await?;
+async fn killer(fixture: &Fixture<'_>, number: i64) -> Result<(JobId, Enqueued)> {
+    let mut application = AsyncPgConnection::establish(&fixture.url()).await?;
     let work = Work { max_attempts: ATTEMPTS, failures: ATTEMPTS, ..Work::new(number, Shape::Async) };
     let id = KillsBackend { work: work.clone() }.max_attempts(ATTEMPTS).enqueue(&mut application).await?;
     Ok((id, Enqueued { ends: Ending::Discarded, ..work.enqueued(Some(id.0), CommitOutcome::Acknowledged) }))
 }
 
 /// Whether this job has ended. `false` if the server does not answer.
-async fn has_ended(arena: &Arena<'_>, id: JobId) -> bool {
-    let Ok(conn) = connect(&arena.url()).await else { return false };
+async fn has_ended(fixture: &Fixture<'_>, id: JobId) -> bool {
+    let Ok(conn) = connect(&fixture.url()).await else { return false };
     conn.query_opt("select from jobs.finished where id = $1", &[&id.0]).await.is_ok_and(|row| row.is_some())
 }
 
 /// Returns how many of the server's processes were killed since its log had this length.
-fn killed(arena: &Arena<'_>, log: u64) -> Result<usize> {
-    Ok(arena.cluster.log_since(log)?.matches("was terminated by signal 9").count())
+fn killed(fixture: &Fixture<'_>, log: u64) -> Result<usize> {
+    Ok(fixture.cluster.log_since(log)?.matches("was terminated by signal 9").count())
 }

@@ -13,7 +13,7 @@ use torture::history::fault;
 use torture::proxy::Proxy;
 use torture::workload::{Mix, Workload};
 
-use super::arena::{Arena, History, LEASE, Size};
+use super::fixture::{Fixture, History, LEASE, Size};
 use super::fleet::Fleet;
 use super::load::Load;
 use super::recovery;
@@ -29,20 +29,20 @@ const BACK: Duration = Duration::from_secs(5);
 const CALM_MILLIS: std::ops::Range<u64> = 1_000..2_500;
 const REST: Duration = Duration::from_secs(60);
 
-pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
-    let size = arena.size(SHORT, LONG);
-    let hole = if arena.short { HOLE } else { LONG_HOLE };
-    let proxy = Proxy::start(arena.upstream()).await?;
+pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
+    let size = fixture.size(SHORT, LONG);
+    let hole = if fixture.short { HOLE } else { LONG_HOLE };
+    let proxy = Proxy::start(fixture.upstream()).await?;
     let args = ["--concurrency", "8", "--poll", "200ms"];
-    let mut lonely = Fleet::start(arena, arena.url_through(proxy.port()), History::Quick, &args, 1).await?;
+    let mut lonely = Fleet::start(fixture, fixture.url_through(proxy.port()), History::Quick, &args, 1).await?;
     // This worker has enough slots for all jobs that are enqueued while it is the only one.
     let many = ["--concurrency", "64", "--poll", "200ms"];
-    let mut others = Fleet::start(arena, arena.worker_url(), History::Quick, &many, 1).await?;
+    let mut others = Fleet::start(fixture, fixture.worker_url(), History::Quick, &many, 1).await?;
     // Jobs take a second each. So the jobs that the worker runs when the hole opens end in the hole.
     let mix = Mix { bulk: 20, long: 30, long_millis: 1_000, ..Mix::default() };
-    let load = Load::start(arena.url(), Workload::new(arena.seed, mix, usize::MAX), Duration::from_millis(40));
-    let conn = arena.connect().await?;
-    let mut rng = StdRng::seed_from_u64(arena.seed);
+    let load = Load::start(fixture.url(), Workload::new(fixture.seed, mix, usize::MAX), Duration::from_millis(40));
+    let conn = fixture.connect().await?;
+    let mut rng = StdRng::seed_from_u64(fixture.seed);
     let mut back = Vec::new();
     // The hole is in both directions, then only to the client, then only to the server, and so on.
     for round in 0..size.faults {
@@ -60,9 +60,9 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         back.push(until_it_works(&conn, &lonely.ids()).await?);
     }
     let ledger = load.stop().await?.ledger();
-    let drained = arena.at_rest(REST).await?;
+    let drained = fixture.at_rest(REST).await?;
     let dead = [lonely.dead()?, others.dead()?].concat();
-    let mut run = Run::judge(arena, &ledger, Promise::default()).await?;
+    let mut run = Run::check(fixture, &ledger, Promise::default()).await?;
     run.load = format!("{}, one worker of two in the hole for {} s", run.load, hole.as_secs());
     run.faults = size.faults;
     run.recovery = back;

@@ -23,7 +23,7 @@ use torture::workload::stalling::{
 };
 use torture::workload::{Application, Mix, Shape, Work, Workload};
 
-use super::arena::{Arena, History, START, Size};
+use super::fixture::{Fixture, History, START, Size};
 use super::fleet::Fleet;
 use super::load::Load;
 use super::run::Run;
@@ -48,19 +48,19 @@ const REST: Duration = Duration::from_secs(60);
 /// The time per stalling job. It stalls one and a half times on average, mostly on one of six connections.
 const EACH: Duration = Duration::from_millis(80);
 
-pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
-    let size = arena.size(SHORT, LONG);
+pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
+    let size = fixture.size(SHORT, LONG);
     let rest = REST + EACH * u32::try_from(size.jobs)?;
     let args = ["--concurrency", "8", "--poll", "200ms", "--connections", CONNECTIONS, "--grace", "100ms"];
-    let mut fleet = Fleet::start(arena, arena.worker_url(), History::Quick, &args, WORKERS).await?;
+    let mut fleet = Fleet::start(fixture, fixture.worker_url(), History::Quick, &args, WORKERS).await?;
     let mix = Mix { transactional: 60, blocking: 40, bulk: 20, long: 0, ..Mix::default() };
     let pause = Duration::from_millis(20);
-    let load = Load::start(arena.url(), Workload::new(arena.seed, mix, size.jobs), pause);
-    let conn = arena.connect().await?;
-    let mut rng = StdRng::seed_from_u64(arena.seed);
-    let mut ledger = stall(arena, &mut rng, size.jobs).await?;
-    let operator = Database::open(&arena.url(), 1).await?.operator;
-    let mut application = AsyncPgConnection::establish(&arena.url()).await?;
+    let load = Load::start(fixture.url(), Workload::new(fixture.seed, mix, size.jobs), pause);
+    let conn = fixture.connect().await?;
+    let mut rng = StdRng::seed_from_u64(fixture.seed);
+    let mut ledger = stall(fixture, &mut rng, size.jobs).await?;
+    let operator = Database::open(&fixture.url(), 1).await?.operator;
+    let mut application = AsyncPgConnection::establish(&fixture.url()).await?;
     let mut stopping = JoinSet::new();
     for (round, number) in (ENDLESS..).take(size.faults).enumerate() {
         let shape = if round % 2 == 0 { Shape::Async } else { Shape::Transactional };
@@ -87,15 +87,15 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         codes.push(code??);
     }
     ledger.extend(load.ended().await?.ledger());
-    let mut drained = arena.at_rest(rest).await?;
-    let mut last = Application::new(arena.url());
+    let mut drained = fixture.at_rest(rest).await?;
+    let mut last = Application::new(fixture.url());
     let slots = SLOTS * i64::try_from(WORKERS)?;
     slots::fill(&mut last, slots).await?;
-    drained &= arena.at_rest(rest).await?;
+    drained &= fixture.at_rest(rest).await?;
     ledger.extend(last.ledger());
     let dead = fleet.dead()?;
 
-    let mut run = Run::judge(arena, &ledger, Promise::default()).await?;
+    let mut run = Run::check(fixture, &ledger, Promise::default()).await?;
     let timed_out = run.record.failures.iter().filter(|failure| failure.kind == "timeout").count();
     run.load = format!("{}, {WORKERS} workers x {SLOTS} slots with {CONNECTIONS} connections", run.load);
     run.faults = timed_out + size.faults + codes.len();
@@ -111,7 +111,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
 }
 
 /// Enqueues the stalling jobs. Each stalls at another poll.
-async fn stall(arena: &Arena<'_>, rng: &mut StdRng, jobs: usize) -> Result<Vec<Enqueued>> {
+async fn stall(fixture: &Fixture<'_>, rng: &mut StdRng, jobs: usize) -> Result<Vec<Enqueued>> {
     let shapes = [Shape::Async, Shape::Transactional, Shape::Transactional, Shape::Transactional, Shape::Blocking];
     let shapes = shapes.into_iter().chain([Shape::TransactionalBlocking]).cycle();
     let (mut works, mut new) = (Vec::new(), Vec::<NewJob>::new());
@@ -127,7 +127,7 @@ async fn stall(arena: &Arena<'_>, rng: &mut StdRng, jobs: usize) -> Result<Vec<E
         };
         new.push(job.into_new_job()?);
     }
-    let mut conn = AsyncPgConnection::establish(&arena.url()).await?;
+    let mut conn = AsyncPgConnection::establish(&fixture.url()).await?;
     let ids = enqueue_all(&mut conn, new).await?;
     Ok(works.iter().zip(ids).map(|(work, id)| work.enqueued(Some(id.0), CommitOutcome::Acknowledged)).collect())
 }

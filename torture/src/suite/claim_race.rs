@@ -20,7 +20,7 @@ use torture::checker::Promise;
 use torture::history::{CommitOutcome, Enqueued, Record};
 use torture::workload::{Shape, Work, new_job};
 
-use super::arena::{Arena, History, Size};
+use super::fixture::{Fixture, History, Size};
 use super::fleet::Fleet;
 use super::run::Run;
 
@@ -42,14 +42,14 @@ struct Produced {
     committed: HashMap<i64, DateTime<Utc>>,
 }
 
-pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
-    let size = arena.size(SHORT, LONG);
+pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
+    let size = fixture.size(SHORT, LONG);
     let args = ["--concurrency", "4", "--poll", "200ms"];
-    let fleet = Fleet::start(arena, arena.worker_url(), History::Quick, &args, size.faults).await?;
+    let fleet = Fleet::start(fixture, fixture.worker_url(), History::Quick, &args, size.faults).await?;
     let mut producers = JoinSet::new();
     for producer in 0..PRODUCERS {
-        let seed = arena.seed.wrapping_mul(1_000).wrapping_add(producer.unsigned_abs());
-        producers.spawn(produce(arena.url(), seed, producer * EACH, size.jobs));
+        let seed = fixture.seed.wrapping_mul(1_000).wrapping_add(producer.unsigned_abs());
+        producers.spawn(produce(fixture.url(), seed, producer * EACH, size.jobs));
     }
     let mut all = Produced::default();
     while let Some(produced) = producers.join_next().await {
@@ -57,9 +57,9 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         all.ledger.extend(ledger);
         all.committed.extend(committed);
     }
-    let drained = arena.at_rest(REST).await?;
+    let drained = fixture.at_rest(REST).await?;
     let promise = Promise { no_attempt_consumed: true, ..Promise::default() };
-    let mut run = Run::judge(arena, &all.ledger, promise).await?;
+    let mut run = Run::check(fixture, &all.ledger, promise).await?;
     run.load = format!("{}, {} workers x 4 slots, {PRODUCERS} late committers", run.load, size.faults);
     run.recovery = waits(&run.record, &all.committed);
     run.expect(drained, || format!("not drained after {REST:?}"));
@@ -109,7 +109,7 @@ async fn commit(
 ) -> Result<(Vec<i64>, Option<DateTime<Utc>>)> {
     let jobs = works.iter().map(new_job).collect::<Result<Vec<_>, _>>()?;
     let (mut ids, mut at) = (Vec::new(), None);
-    let told = conn
+    let committed = conn
         .transaction(async |conn| {
             for job in jobs {
                 ids.push(job.enqueue(conn).await.map_err(DieselError::from)?.0);
@@ -122,7 +122,7 @@ async fn commit(
             Ok(())
         })
         .await;
-    match told {
+    match committed {
         Ok(()) | Err(DieselError::RollbackTransaction) => Ok((ids, at)),
         Err(error) => Err(error.into()),
     }

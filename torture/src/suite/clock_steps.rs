@@ -15,7 +15,7 @@ use torture::cluster::Cluster;
 use torture::history::{CommitOutcome, Enqueued, copy, fault};
 use torture::workload::{Mix, Shape, Work, Workload, new_job};
 
-use super::arena::{Arena, History, Size, number};
+use super::fixture::{Fixture, History, Size, number};
 use super::fleet::Fleet;
 use super::load::Load;
 use super::preloaded_clock::Clock;
@@ -39,24 +39,24 @@ const REST: Duration = Duration::from_secs(60);
 /// The numbers of jobs that are enqueued right after a step begin here.
 const AFTER: i64 = 1_000_000;
 
-pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
+pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     let clock = Clock::new()?;
     let environment = clock.environment();
     let environment: Vec<(&str, &str)> = environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    let cluster = Cluster::start_in(&arena.logs().join("pg"), &super::postgres()?, "", &environment)?;
-    let stepped = arena.on(&cluster).await?;
-    let ran = on(arena, &stepped, &clock).await;
+    let cluster = Cluster::start_in(&fixture.logs().join("pg"), &super::postgres()?, "", &environment)?;
+    let stepped = fixture.on(&cluster).await?;
+    let ran = on(fixture, &stepped, &clock).await;
     drop(cluster);
     ran
 }
 
-async fn on(arena: &Arena<'_>, stepped: &Arena<'_>, clock: &Clock) -> Result<Run> {
-    let size = arena.size(SHORT, LONG);
+async fn on(fixture: &Fixture<'_>, stepped: &Fixture<'_>, clock: &Clock) -> Result<Run> {
+    let size = fixture.size(SHORT, LONG);
     let args = ["--concurrency", "16", "--poll", "200ms"];
     let mut fleet = Fleet::start(stepped, stepped.worker_url(), History::Quick, &args, WORKERS).await?;
     let mix = Mix { bulk: 20, ..Mix::default() };
-    let load = Load::start(stepped.url(), Workload::new(arena.seed, mix, usize::MAX), Duration::from_millis(20));
-    let (notes, conn) = (arena.connect().await?, stepped.connect().await?);
+    let load = Load::start(stepped.url(), Workload::new(fixture.seed, mix, usize::MAX), Duration::from_millis(20));
+    let (notes, conn) = (fixture.connect().await?, stepped.connect().await?);
     let (mut ledger, mut soon, mut off) = (Vec::new(), Vec::new(), 0);
     for step in 0..size.faults {
         tokio::time::sleep(CALM).await;
@@ -92,7 +92,7 @@ async fn on(arena: &Arena<'_>, stepped: &Arena<'_>, clock: &Clock) -> Result<Run
         conn.batch_execute(&sql).await?;
     }
     let promise = Promise { no_attempt_consumed: true, ..Promise::default() };
-    let mut run = Run::judge(stepped, &ledger, promise).await?;
+    let mut run = Run::check(stepped, &ledger, promise).await?;
     run.load = format!("{}, {WORKERS} workers x 16 slots", run.load);
     run.faults = size.faults;
     run.recovery = soon;
@@ -108,8 +108,8 @@ async fn on(arena: &Arena<'_>, stepped: &Arena<'_>, clock: &Clock) -> Result<Run
 }
 
 /// Enqueues jobs that still run at the next step.
-async fn held(arena: &Arena<'_>, first: i64) -> Result<Vec<Enqueued>> {
-    let mut conn = AsyncPgConnection::establish(&arena.url()).await?;
+async fn held(fixture: &Fixture<'_>, first: i64) -> Result<Vec<Enqueued>> {
+    let mut conn = AsyncPgConnection::establish(&fixture.url()).await?;
     let mut ledger = Vec::new();
     for number in first..first + HELD {
         let work = Work::new(number, Shape::Async).lasting(LONGER);

@@ -16,7 +16,7 @@ use torture::history::{CommitOutcome, Enqueued};
 use torture::process::{Process, Signal};
 use torture::workload::{Mix, Shape, Work, Workload, new_job};
 
-use super::arena::{Arena, History, START, Size, slack};
+use super::fixture::{Fixture, History, START, Size, slack};
 use super::load::Load;
 use super::preloaded_clock;
 use super::run::Run;
@@ -34,21 +34,21 @@ const LATER: i64 = 1_000_000;
 const LATE: Duration = Duration::from_millis(500);
 const REST: Duration = Duration::from_secs(60);
 
-pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
-    let size = arena.size(SHORT, LONG);
-    let library = preloaded_clock::library(arena.logs())?;
+pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
+    let size = fixture.size(SHORT, LONG);
+    let library = preloaded_clock::library(fixture.logs())?;
     let mut workers = Vec::new();
     for off in [HOUR, -HOUR] {
-        workers.push((off, worker(arena, &library, off).await?));
+        workers.push((off, worker(fixture, &library, off).await?));
     }
     // The load needs no more slots than there are. A job that waits for a slot would be late with correct clocks, too.
     let mix = Mix { bulk: 20, ..Mix::default() };
-    let load = Load::start(arena.url(), Workload::new(arena.seed, mix, size.jobs), Duration::from_millis(5));
-    let mut ledger = plan(arena, size.jobs).await?;
+    let load = Load::start(fixture.url(), Workload::new(fixture.seed, mix, size.jobs), Duration::from_millis(5));
+    let mut ledger = plan(fixture, size.jobs).await?;
     ledger.extend(load.ended().await?.ledger());
-    let drained = arena.at_rest(REST).await?;
+    let drained = fixture.at_rest(REST).await?;
     let promise = Promise { no_attempt_consumed: true, ..Promise::default() };
-    let mut run = Run::judge(arena, &ledger, promise).await?;
+    let mut run = Run::check(fixture, &ledger, promise).await?;
     run.load = format!("{}, 2 workers x 16 slots", run.load);
     run.faults = size.faults;
     let mut early = 0;
@@ -78,9 +78,9 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
 }
 
 /// Enqueues the jobs for later.
-async fn plan(arena: &Arena<'_>, jobs: usize) -> Result<Vec<Enqueued>> {
-    let mut conn = AsyncPgConnection::establish(&arena.url()).await?;
-    let mut rng = StdRng::seed_from_u64(arena.seed);
+async fn plan(fixture: &Fixture<'_>, jobs: usize) -> Result<Vec<Enqueued>> {
+    let mut conn = AsyncPgConnection::establish(&fixture.url()).await?;
+    let mut rng = StdRng::seed_from_u64(fixture.seed);
     let mut ledger = Vec::new();
     for number in (LATER..).take(jobs) {
         let work = Work::new(number, Shape::Async);
@@ -93,10 +93,10 @@ async fn plan(arena: &Arena<'_>, jobs: usize) -> Result<Vec<Enqueued>> {
     Ok(ledger)
 }
 
-async fn worker(arena: &Arena<'_>, library: &str, off: i64) -> Result<Process> {
+async fn worker(fixture: &Fixture<'_>, library: &str, off: i64) -> Result<Process> {
     let environment = [("LD_PRELOAD", library), ("TORTURE_CLOCK", &off.to_string())];
     let args = ["--concurrency", "16", "--poll", "200ms"];
-    let mut worker = arena.worker_with(&arena.worker_url(), History::Quick, &args, &environment)?;
+    let mut worker = fixture.worker_with(&fixture.worker_url(), History::Quick, &args, &environment)?;
     worker.said("worker started", START).await?;
     Ok(worker)
 }

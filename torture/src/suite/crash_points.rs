@@ -12,7 +12,7 @@ use torture::process::{Process, Signal};
 use torture::proxy::Proxy;
 use torture::workload::{Mix, Workload};
 
-use super::arena::{Arena, History, LEASE, Size, number};
+use super::fixture::{Fixture, History, LEASE, Size, number};
 use super::fleet::Fleet;
 use super::load::Load;
 use super::recovery;
@@ -43,7 +43,7 @@ const POINTS: [&str; 17] = [
     "pruned",
 ];
 /// The points that a worker reaches when replies to its commits or to its claims are lost.
-const AFTER_LOST_REPLIES: [(&str, &str); 2] = [("unknown", COMMIT), ("strays", CLAIM)];
+const AFTER_LOST_REPLIES: [(&str, &str); 2] = [("unknown", COMMIT), ("unknown-leases", CLAIM)];
 /// The points that a worker reaches when it is asked to stop. And the point of a worker that rescues the jobs of those
 /// that died there.
 const AT_THE_END: [&str; 3] = ["drain", "grace-over", "deregister"];
@@ -80,37 +80,37 @@ const IN_PART: &str = "select count(*) from (select id from jobs.finished where 
     where id is null or failed.job_id is null or payload.job_id is null";
 const LEFT: &str = "select count(*) from jobs.finished where kind = 'pruned'";
 
-pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
-    let size = arena.size(SHORT, LONG);
-    let conn = arena.connect().await?;
+pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
+    let size = fixture.size(SHORT, LONG);
+    let conn = fixture.connect().await?;
     conn.batch_execute(TO_PRUNE).await?;
     // A worker that is asked to stop must hold a job that takes longer than the grace period.
     let mix = Mix { bulk: 20, long: 15, long_millis: 1_000, ..Mix::default() };
-    let load = Load::start(arena.url(), Workload::new(arena.seed, mix, usize::MAX), CALM);
-    let mut rng = StdRng::seed_from_u64(arena.seed);
+    let load = Load::start(fixture.url(), Workload::new(fixture.seed, mix, usize::MAX), CALM);
+    let mut rng = StdRng::seed_from_u64(fixture.seed);
     let (mut died, mut alive) = (0, Vec::new());
     for _ in 0..size.faults {
         let mut doomed = Vec::new();
         for point in POINTS {
-            doomed.push(doom(arena, point, None, rng.random_range(1..=3))?);
+            doomed.push(doom(fixture, point, None, rng.random_range(1..=3))?);
         }
         for (point, sql) in AFTER_LOST_REPLIES {
-            let proxy = Proxy::start(arena.upstream()).await?;
+            let proxy = Proxy::start(fixture.upstream()).await?;
             proxy.lose_replies(sql, 2, usize::MAX);
-            doomed.push(doom(arena, point, Some(proxy), 1)?);
+            doomed.push(doom(fixture, point, Some(proxy), 1)?);
         }
-        died += await_all(arena, &mut doomed, &mut alive).await?;
+        died += await_all(fixture, &mut doomed, &mut alive).await?;
 
-        let mut rescuer = vec![doom(arena, AFTER_THEM, None, 1)?];
+        let mut rescuer = vec![doom(fixture, AFTER_THEM, None, 1)?];
         for point in AT_THE_END {
-            died += stop_until_dead(arena, point, &mut alive).await?;
+            died += stop_until_dead(fixture, point, &mut alive).await?;
         }
-        died += await_all(arena, &mut rescuer, &mut alive).await?;
+        died += await_all(fixture, &mut rescuer, &mut alive).await?;
     }
-    let fleet = Fleet::start(arena, arena.worker_url(), History::Quick, &["--concurrency", "16"], 1).await?;
+    let fleet = Fleet::start(fixture, fixture.worker_url(), History::Quick, &["--concurrency", "16"], 1).await?;
     let ledger = load.stop().await?.ledger();
-    let drained = arena.at_rest(REST).await?;
-    let mut run = Run::judge(arena, &ledger, Promise::default()).await?;
+    let drained = fixture.at_rest(REST).await?;
+    let mut run = Run::check(fixture, &ledger, Promise::default()).await?;
     run.load = format!("{}, a worker for each point", run.load);
     run.faults = died;
     run.recovery = recovery::of_crashes(&run.record);
@@ -127,25 +127,25 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
 }
 
 /// Starts a worker that dies when it reaches this point for the `time`th time.
-fn doom(arena: &Arena<'_>, point: &'static str, line: Option<Proxy>, time: usize) -> Result<Doomed> {
-    let url = line.as_ref().map_or_else(|| arena.worker_url(), |proxy| arena.url_through(proxy.port()));
+fn doom(fixture: &Fixture<'_>, point: &'static str, line: Option<Proxy>, time: usize) -> Result<Doomed> {
+    let url = line.as_ref().map_or_else(|| fixture.worker_url(), |proxy| fixture.url_through(proxy.port()));
     // A process reaches these points only once, or has time for no more.
     let time = if matches!(point, "registered" | "prune" | "pruned") { 1 } else { time };
     // A job may be in any number of crashes, so the limit is high. The grace period is shorter than a long job, for the
     // point `grace-over`.
     let args = ["--concurrency", "4", "--poll", "100ms", "--grace", "100ms", "--max-crashes", "1000"];
     let plan = format!("{point}:{time}");
-    let process = arena.worker_with(&url, History::Quick, &args, &[("JOBS_CRASH_AT", &plan)])?;
+    let process = fixture.worker_with(&url, History::Quick, &args, &[("JOBS_CRASH_AT", &plan)])?;
     Ok(Doomed { point, process, _line: line })
 }
 
 /// Asks workers to stop, one after the other, until one dies at the point. A worker that holds no long job at that
 /// moment stops before the end of its grace period.
-async fn stop_until_dead(arena: &Arena<'_>, point: &'static str, alive: &mut Vec<&'static str>) -> Result<usize> {
-    let conn = arena.connect().await?;
+async fn stop_until_dead(fixture: &Fixture<'_>, point: &'static str, alive: &mut Vec<&'static str>) -> Result<usize> {
+    let conn = fixture.connect().await?;
     let deadline = Instant::now() + REACHED;
     while Instant::now() < deadline {
-        let mut worker = doom(arena, point, None, 1)?;
+        let mut worker = doom(fixture, point, None, 1)?;
         tokio::time::sleep(Duration::from_millis(700)).await;
         worker.process.signal(Signal::TERM)?;
         if worker.process.ended(REACHED).await? != 0 {
@@ -159,8 +159,8 @@ async fn stop_until_dead(arena: &Arena<'_>, point: &'static str, alive: &mut Vec
 
 /// Waits until all have died, at most `REACHED`, and records each death. Adds the points of the others to `alive`.
 /// Returns how many died.
-async fn await_all(arena: &Arena<'_>, doomed: &mut Vec<Doomed>, alive: &mut Vec<&'static str>) -> Result<usize> {
-    let conn = arena.connect().await?;
+async fn await_all(fixture: &Fixture<'_>, doomed: &mut Vec<Doomed>, alive: &mut Vec<&'static str>) -> Result<usize> {
+    let conn = fixture.connect().await?;
     let deadline = Instant::now() + REACHED;
     let mut died = 0;
     while !doomed.is_empty() && Instant::now() < deadline {

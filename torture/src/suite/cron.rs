@@ -11,7 +11,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use torture::history::fault;
 use torture::process::Process;
 
-use super::arena::{Arena, History, Size, number};
+use super::fixture::{Fixture, History, Size, number};
 use super::fleet::Fleet;
 use super::run::Run;
 
@@ -20,22 +20,22 @@ const SHORT: Size = Size { jobs: 12, faults: 0 };
 const LONG: Size = Size { jobs: 300, faults: 0 };
 const WORKERS: usize = 3;
 const POINTS: [&str; 2] = ["tick", "ticked"];
-const LOOK: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 const REST: Duration = Duration::from_secs(60);
 /// A schedule with a tick each second. It catches up all ticks, also those at which no worker ran.
 const SCHEDULE: &str = "insert into jobs.schedule (name, kind, expression, timezone, catch_up, last_tick)
     values ('every second', 'tick', '* * * * * *', 'UTC', 'all', date_trunc('second', now()))";
 
-pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
-    let size = arena.size(SHORT, LONG);
-    let conn = arena.connect().await?;
-    let mut rng = StdRng::seed_from_u64(arena.seed);
+pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
+    let size = fixture.size(SHORT, LONG);
+    let conn = fixture.connect().await?;
+    let mut rng = StdRng::seed_from_u64(fixture.seed);
     conn.batch_execute(SCHEDULE).await?;
     let first: DateTime<Utc> = conn.query_one("select last_tick from jobs.schedule", &[]).await?.get(0);
     let mut run = Run::default();
     let mut doomed = Vec::new();
     for _ in 0..WORKERS {
-        doomed.push(doom(arena, &mut rng)?);
+        doomed.push(doom(fixture, &mut rng)?);
     }
     let end = Instant::now() + Duration::from_secs(u64::try_from(size.jobs)?);
     while Instant::now() < end {
@@ -43,16 +43,16 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
             if !worker.is_alive()? {
                 fault(&conn, "died at a tick", Some(worker.id())).await?;
                 run.faults += 1;
-                *worker = doom(arena, &mut rng)?;
+                *worker = doom(fixture, &mut rng)?;
             }
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     // The remaining workers may still die. This worker runs the remaining jobs.
-    let fleet = Fleet::start(arena, arena.worker_url(), History::Quick, &["--concurrency", "16"], 1).await?;
+    let fleet = Fleet::start(fixture, fixture.worker_url(), History::Quick, &["--concurrency", "16"], 1).await?;
     tokio::time::sleep(Duration::from_secs(2)).await;
     conn.batch_execute("update jobs.schedule set paused = true").await?;
-    let drained = arena.at_rest(REST).await?;
+    let drained = fixture.at_rest(REST).await?;
     drop(doomed);
 
     let last: DateTime<Utc> = conn.query_one("select last_tick from jobs.schedule", &[]).await?.get(0);
@@ -73,8 +73,8 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
 }
 
 /// Starts a worker that dies at one of its next three ticks, before or after the enqueue.
-fn doom(arena: &Arena<'_>, rng: &mut StdRng) -> Result<Process> {
+fn doom(fixture: &Fixture<'_>, rng: &mut StdRng) -> Result<Process> {
     let plan = format!("{}:{}", POINTS[rng.random_range(0..POINTS.len())], rng.random_range(1..=3));
     let args = ["--poll", "200ms", "--max-crashes", "1000"];
-    arena.worker_with(&arena.worker_url(), History::Quick, &args, &[("JOBS_CRASH_AT", &plan)])
+    fixture.worker_with(&fixture.worker_url(), History::Quick, &args, &[("JOBS_CRASH_AT", &plan)])
 }

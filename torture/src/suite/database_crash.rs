@@ -11,7 +11,7 @@ use torture::checker::{Kind, Promise, check};
 use torture::history::{CRASH, fault};
 use torture::workload::{Mix, Workload};
 
-use super::arena::{Arena, History, Size};
+use super::fixture::{Fixture, History, Size};
 use super::fleet::Fleet;
 use super::load::Load;
 use super::run::Run;
@@ -27,26 +27,26 @@ const RESUME: Duration = Duration::from_secs(3);
 const UP_MILLIS: std::ops::Range<u64> = 1_000..3_000;
 const DOWN_MILLIS: std::ops::Range<u64> = 0..1_500;
 
-pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
-    let size = arena.size(SHORT, LONG);
+pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
+    let size = fixture.size(SHORT, LONG);
     let args = ["--concurrency", "16", "--poll", "200ms"];
-    let mut fleet = Fleet::start(arena, arena.worker_url(), History::Durable, &args, WORKERS).await?;
+    let mut fleet = Fleet::start(fixture, fixture.worker_url(), History::Durable, &args, WORKERS).await?;
     let mix = Mix { bulk: 20, ..Mix::default() };
-    let load = Load::start(arena.url(), Workload::new(arena.seed, mix, usize::MAX), Duration::from_millis(5));
-    let mut rng = StdRng::seed_from_u64(arena.seed);
+    let load = Load::start(fixture.url(), Workload::new(fixture.seed, mix, usize::MAX), Duration::from_millis(5));
+    let mut rng = StdRng::seed_from_u64(fixture.seed);
     let mut resumed = Vec::new();
     for _ in 0..size.faults {
         tokio::time::sleep(Duration::from_millis(rng.random_range(UP_MILLIS))).await;
-        fault(&arena.connect().await?, CRASH, None).await?;
-        arena.cluster.crash()?;
+        fault(&fixture.connect().await?, CRASH, None).await?;
+        fixture.cluster.crash()?;
         tokio::time::sleep(Duration::from_millis(rng.random_range(DOWN_MILLIS))).await;
-        arena.cluster.restart()?;
-        resumed.push(until_work_goes_on(arena).await?);
+        fixture.cluster.restart()?;
+        resumed.push(until_work_goes_on(fixture).await?);
     }
     let ledger = load.stop().await?.ledger();
-    let drained = arena.at_rest(REST).await?;
+    let drained = fixture.at_rest(REST).await?;
     let dead = fleet.dead()?;
-    let mut run = Run::judge(arena, &ledger, Promise { claims_may_be_forgotten: true, ..Promise::default() }).await?;
+    let mut run = Run::check(fixture, &ledger, Promise { claims_may_be_forgotten: true, ..Promise::default() }).await?;
     let again = check(&run.record, Promise::default()).iter().filter(|found| found.kind == Kind::SharedLease).count();
     run.load = format!("{}, {WORKERS} workers x 16 slots; {again} lease numbers granted again", run.load);
     run.faults = size.faults;
@@ -62,9 +62,9 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
 
 /// Waits until a job ends. Returns the time since the call in seconds; it is called when the server accepts
 /// connections.
-pub(super) async fn until_work_goes_on(arena: &Arena<'_>) -> Result<f64> {
+pub(super) async fn until_work_goes_on(fixture: &Fixture<'_>) -> Result<f64> {
     let up = Instant::now();
-    let conn = arena.connect().await?;
+    let conn = fixture.connect().await?;
     let now: chrono::DateTime<chrono::Utc> = conn.query_one("select clock_timestamp()", &[]).await?.get(0);
     let ended = "select count(*) from jobs.finished where finished_at > $1";
     while conn.query_one(ended, &[&now]).await?.get::<_, i64>(0) == 0 {

@@ -14,7 +14,7 @@ use torture::history::fault;
 use torture::process::{Process, Signal};
 use torture::workload::{Mix, Workload};
 
-use super::arena::{Arena, History, START, Size, slack};
+use super::fixture::{Fixture, History, START, Size, slack};
 use super::fleet::Fleet;
 use super::load::Load;
 use super::run::Run;
@@ -35,14 +35,14 @@ struct Stopped {
     had_started: bool,
 }
 
-pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
-    let size = arena.size(SHORT, LONG);
+pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
+    let size = fixture.size(SHORT, LONG);
     let args = ["--concurrency", "16", "--poll", "200ms", "--grace", "1s"];
-    let mut fleet = Fleet::start(arena, arena.worker_url(), History::Quick, &args, WORKERS).await?;
+    let mut fleet = Fleet::start(fixture, fixture.worker_url(), History::Quick, &args, WORKERS).await?;
     let mix = Mix { bulk: 20, long: 10, long_millis: 2_500, ..Mix::default() };
-    let load = Load::start(arena.url(), Workload::new(arena.seed, mix, usize::MAX), Duration::from_millis(10));
-    let conn = arena.connect().await?;
-    let mut rng = StdRng::seed_from_u64(arena.seed);
+    let load = Load::start(fixture.url(), Workload::new(fixture.seed, mix, usize::MAX), Duration::from_millis(10));
+    let conn = fixture.connect().await?;
+    let mut rng = StdRng::seed_from_u64(fixture.seed);
     let mut stopping = JoinSet::new();
     for _ in 0..size.faults {
         tokio::time::sleep(Duration::from_millis(rng.random_range(CALM_MILLIS))).await;
@@ -55,8 +55,8 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     while let Some(stopped) = stopping.join_next().await {
         all.push(stopped??);
     }
-    let drained = arena.at_rest(REST).await?;
-    let mut run = Run::judge(arena, &ledger, Promise { no_attempt_consumed: true, ..Promise::default() }).await?;
+    let drained = fixture.at_rest(REST).await?;
+    let mut run = Run::check(fixture, &ledger, Promise { no_attempt_consumed: true, ..Promise::default() }).await?;
     run.load = format!("{}, {WORKERS} workers x 16 slots", run.load);
     run.faults = size.faults;
     run.recovery = all.iter().map(|stopped| stopped.seconds).collect();

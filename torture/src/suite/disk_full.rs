@@ -17,8 +17,8 @@ use torture::process::lines_with;
 use torture::proxy::Proxy;
 use torture::workload::{Mix, Workload};
 
-use super::arena::{Arena, History, Size};
 use super::database_crash::until_work_goes_on;
+use super::fixture::{Fixture, History, Size};
 use super::fleet::Fleet;
 use super::load::Load;
 use super::not_run::NotRun;
@@ -35,9 +35,9 @@ const SETTINGS: &str = "max_wal_size = '64MB'\nmin_wal_size = '32MB'\n";
 /// How long there is space before, and how long there is none then.
 const ROOM: Duration = Duration::from_millis(1_500);
 const FULL: Duration = Duration::from_secs(3);
-const LOOK: Duration = Duration::from_millis(50);
-/// The number of failed requests per second that one worker may send. Each verb pauses before it tries again, so they
-/// are not more.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// The number of failed requests per second that one worker may send. Each operation pauses before it tries again, so
+/// they are not more.
 const A_SECOND: usize = 60;
 /// The limit for the time until a job ends after there is space and the server accepts connections.
 const RESUME: Duration = Duration::from_secs(5);
@@ -47,22 +47,22 @@ const FORGOTTEN_SLOT: &str = "select pg_create_physical_replication_slot('forgot
 /// Writes 1 MiB to the write-ahead log.
 const LOG: &str = "select pg_logical_emit_message(false, 'torture', repeat('x', 1 << 20))";
 
-pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
-    let size = arena.size(SHORT, LONG);
-    let disk = arena.small_disk(MEBIBYTES).map_err(NotRun::because)?;
+pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
+    let size = fixture.size(SHORT, LONG);
+    let disk = fixture.small_disk(MEBIBYTES).map_err(NotRun::because)?;
     let cluster = Cluster::start_with(&disk.path().join("pg"), &super::postgres()?, SETTINGS)?;
     ensure!(
         cluster.home().starts_with(disk.path()),
         "the server is not on the small disk: {}",
         cluster.home().display()
     );
-    let small = arena.on(&cluster).await?;
+    let small = fixture.on(&cluster).await?;
     let line = Proxy::start(small.upstream()).await?;
     let args = ["--concurrency", "16", "--poll", "200ms"];
     let mut fleet = Fleet::start(&small, small.url_through(line.port()), History::Quick, &args, WORKERS).await?;
     let mix = Mix { bulk: 50, ..Mix::default() };
-    let load = Load::start(small.url(), Workload::new(arena.seed, mix, usize::MAX), Duration::from_millis(5));
-    let notes = arena.connect().await?;
+    let load = Load::start(small.url(), Workload::new(fixture.seed, mix, usize::MAX), Duration::from_millis(5));
+    let notes = fixture.connect().await?;
     let (mut resumed, mut contention, mut crashes) = (Vec::new(), 0, 0);
     for time in 0..size.faults {
         tokio::time::sleep(ROOM).await;
@@ -82,7 +82,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
                 // This fails when the server has stopped itself.
                 let _ = witness.batch_execute(LOG).await;
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         let a_second = (line.contention() - before).div_ceil(usize::try_from(begun.elapsed().as_secs())?.max(1));
         contention = contention.max(a_second);
@@ -103,8 +103,8 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let dead = fleet.dead()?;
     copy(&notes, &small.connect().await?).await?;
     let promise = Promise { claims_may_be_forgotten: crashes > 0, ..Promise::default() };
-    let mut run = Run::judge(&small, &application.ledger(), promise).await?;
-    let refused = lines_with(arena.logs(), "No space left on device")?;
+    let mut run = Run::check(&small, &application.ledger(), promise).await?;
+    let refused = lines_with(fixture.logs(), "No space left on device")?;
     let most = A_SECOND * WORKERS;
     run.load = format!(
         "{}, {WORKERS} workers x 16 slots; {contention} requests a second in vain without room, {untold} enqueues failed, {crashes} crashes",
@@ -129,14 +129,14 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
 }
 
 /// Starts the server again if it has stopped itself. Returns when it accepts connections.
-async fn supervise(small: &Arena<'_>) -> Result<()> {
+async fn supervise(small: &Fixture<'_>) -> Result<()> {
     let begun = Instant::now();
     while tokio_postgres::connect(&small.url(), NoTls).await.is_err() {
         if !small.cluster.is_up() {
             return small.cluster.restart();
         }
         ensure!(begun.elapsed() < REST, "the server neither works nor ends");
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     Ok(())
 }

@@ -7,14 +7,14 @@ use tokio_postgres::Client;
 use torture::history::fault;
 use torture::process::{Process, Signal};
 
-use super::arena::{Arena, History, START};
+use super::fixture::{Fixture, History, START};
 
 /// How long a worker without jobs may take to stop.
 const STOP: Duration = Duration::from_secs(20);
 
 /// Running workers.
 pub(super) struct Fleet<'a> {
-    arena: &'a Arena<'a>,
+    fixture: &'a Fixture<'a>,
     url: String,
     history: History,
     args: Vec<String>,
@@ -24,14 +24,14 @@ pub(super) struct Fleet<'a> {
 impl<'a> Fleet<'a> {
     /// Starts `size` workers, and waits until they have started.
     pub(super) async fn start(
-        arena: &'a Arena<'a>,
+        fixture: &'a Fixture<'a>,
         url: String,
         history: History,
         args: &[&str],
         size: usize,
     ) -> Result<Self> {
         let args = args.iter().map(ToString::to_string).collect();
-        let mut fleet = Self { arena, url, history, args, workers: Vec::new() };
+        let mut fleet = Self { fixture, url, history, args, workers: Vec::new() };
         for _ in 0..size {
             let worker = fleet.worker()?;
             fleet.workers.push(worker);
@@ -51,7 +51,7 @@ impl<'a> Fleet<'a> {
     /// Starts a worker with the same settings that is not part of the fleet.
     pub(super) fn worker(&self) -> Result<Process> {
         let args: Vec<&str> = self.args.iter().map(String::as_str).collect();
-        self.arena.worker(&self.url, self.history, &args)
+        self.fixture.worker(&self.url, self.history, &args)
     }
 
     /// Kills one, records that, and starts another in its place.

@@ -5,7 +5,7 @@
 //! Each payload is refused with an error, or runs, or fails its attempts with a stored failure. If the product refuses
 //! it, the transaction can continue. Nothing stays behind, and no other job is held up.
 
-mod guests;
+mod payloads;
 
 use std::time::Duration;
 
@@ -19,11 +19,11 @@ use torture::history::{CommitOutcome, Enqueued};
 use torture::workload::hostile::{Hostile, Manner, Rude};
 use torture::workload::{Mix, Shape, Work, Workload, new_job};
 
-use super::arena::{Arena, History, Size, number};
+use super::fixture::{Fixture, History, Size, number};
 use super::fleet::Fleet;
 use super::load::Load;
 use super::run::Run;
-use guests::{Expected, Guest};
+use payloads::{Expected, HostilePayload};
 
 /// The number of ordinary jobs, and how often each of the others is enqueued.
 const SHORT: Size = Size { jobs: 300, faults: 1 };
@@ -35,33 +35,33 @@ const RUDE: i64 = 1_000_000;
 const AFTERWARDS: i64 = 2_000_000;
 const REST: Duration = Duration::from_secs(60);
 
-pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
-    let size = arena.size(SHORT, LONG);
+pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
+    let size = fixture.size(SHORT, LONG);
     let args = ["--concurrency", "8", "--poll", "200ms"];
-    let mut fleet = Fleet::start(arena, arena.worker_url(), History::Quick, &args, WORKERS).await?;
+    let mut fleet = Fleet::start(fixture, fixture.worker_url(), History::Quick, &args, WORKERS).await?;
     let mix = Mix { bulk: 20, long: 0, ..Mix::default() };
-    let load = Load::start(arena.url(), Workload::new(arena.seed, mix, size.jobs), Duration::from_millis(5));
-    let conn = arena.connect().await?;
-    let mut application = AsyncPgConnection::establish(&arena.url()).await?;
-    let (mut guests, mut ledger) = (Vec::new(), Vec::new());
+    let load = Load::start(fixture.url(), Workload::new(fixture.seed, mix, size.jobs), Duration::from_millis(5));
+    let conn = fixture.connect().await?;
+    let mut application = AsyncPgConnection::establish(&fixture.url()).await?;
+    let (mut payloads, mut ledger) = (Vec::new(), Vec::new());
     for round in 0..i64::try_from(size.faults)? {
-        guests.extend(guests::enqueue(&mut application).await);
-        guests.extend(guests::write(&conn).await?);
+        payloads.extend(payloads::enqueue(&mut application).await);
+        payloads.extend(payloads::write(&conn).await?);
         ledger.extend(rude(&mut application, RUDE + 100 * round).await?);
         ledger.push(go_on(&mut application, AFTERWARDS + round).await?);
     }
     ledger.extend(load.ended().await?.ledger());
-    let drained = arena.at_rest(REST).await?;
+    let drained = fixture.at_rest(REST).await?;
     let dead = fleet.dead()?;
 
-    let mut run = Run::judge(arena, &ledger, Promise { no_attempt_consumed: true, ..Promise::default() }).await?;
-    run.load = format!("{} and {} hostile ones, {WORKERS} workers x 8 slots", run.load, guests.len());
-    run.faults = guests.len();
+    let mut run = Run::check(fixture, &ledger, Promise { no_attempt_consumed: true, ..Promise::default() }).await?;
+    run.load = format!("{} and {} hostile ones, {WORKERS} workers x 8 slots", run.load, payloads.len());
+    run.faults = payloads.len();
     run.expect(drained, || format!("not drained after {REST:?}"));
     run.expect(dead.is_empty(), || format!("workers ended: processes {dead:?}"));
-    for guest in &guests {
-        let complaint = complaint(&conn, guest).await?;
-        run.expect(complaint.is_none(), || format!("{}: {}", guest.what, complaint.unwrap_or_default()));
+    for payload in &payloads {
+        let complaint = complaint(&conn, payload).await?;
+        run.expect(complaint.is_none(), || format!("{}: {}", payload.what, complaint.unwrap_or_default()));
     }
     let long = number(&conn, "select count(*) from jobs.job_error where octet_length(message) > 8192").await?;
     run.expect(long == 0, || format!("{long} failures take more than 8 KiB"));
@@ -100,17 +100,17 @@ async fn go_on(conn: &mut AsyncPgConnection, number: i64) -> Result<Enqueued> {
 }
 
 /// Returns what differs from the expected result.
-async fn complaint(conn: &Client, guest: &Guest) -> Result<Option<String>> {
-    let Some(id) = guest.id else {
-        let may_be = matches!(guest.expected, Expected::Refused | Expected::NotRun);
-        return Ok((!may_be).then(|| format!("refused: {}", guest.refusal)));
+async fn complaint(conn: &Client, payload: &HostilePayload) -> Result<Option<String>> {
+    let Some(id) = payload.id else {
+        let may_be = matches!(payload.expected, Expected::Refused | Expected::NotRun);
+        return Ok((!may_be).then(|| format!("refused: {}", payload.refusal)));
     };
     let sql = "select state, attempt, (select count(*) from jobs.job_error e where e.job_id = j.id and e.kind = 'undecodable')
                from jobs.job j where id = $1";
     let row = conn.query_one(sql, &[&id]).await?;
     let (state, attempt, failures): (String, i32, i64) = (row.get(0), row.get(1), row.get(2));
     let unread = state == "discarded" && failures == i64::from(attempt) && attempt == 2;
-    let as_expected = match guest.expected {
+    let as_expected = match payload.expected {
         Expected::Refused => false,
         Expected::NotRun | Expected::Unread => unread,
         Expected::Run => state == "completed" && attempt == 1,

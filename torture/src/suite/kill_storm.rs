@@ -11,7 +11,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use torture::checker::Promise;
 use torture::workload::{Mix, Workload};
 
-use super::arena::{Arena, History, LEASE, Size};
+use super::fixture::{Fixture, History, LEASE, Size};
 use super::fleet::Fleet;
 use super::load::Load;
 use super::recovery;
@@ -25,22 +25,22 @@ const DRAINED: Duration = Duration::from_secs(60);
 /// The pause between two kills.
 const CALM_MILLIS: std::ops::Range<u64> = 50..450;
 
-pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
-    let size = arena.size(SHORT, LONG);
+pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
+    let size = fixture.size(SHORT, LONG);
     // A job may be in any number of kills, and must still run.
     let args = ["--concurrency", "16", "--poll", "200ms", "--max-crashes", "1000"];
-    let mut fleet = Fleet::start(arena, arena.worker_url(), History::Quick, &args, WORKERS).await?;
-    let load = Load::start(arena.url(), Workload::new(arena.seed, Mix::default(), size.jobs), Duration::ZERO);
-    let conn = arena.connect().await?;
-    let mut rng = StdRng::seed_from_u64(arena.seed);
+    let mut fleet = Fleet::start(fixture, fixture.worker_url(), History::Quick, &args, WORKERS).await?;
+    let load = Load::start(fixture.url(), Workload::new(fixture.seed, Mix::default(), size.jobs), Duration::ZERO);
+    let conn = fixture.connect().await?;
+    let mut rng = StdRng::seed_from_u64(fixture.seed);
     for _ in 0..size.faults {
         tokio::time::sleep(Duration::from_millis(rng.random_range(CALM_MILLIS))).await;
         fleet.kill(rng.random_range(0..WORKERS), &conn).await?;
     }
     let ledger = load.ended().await?.ledger();
-    let drained = arena.at_rest(DRAINED).await?;
+    let drained = fixture.at_rest(DRAINED).await?;
     let dead = fleet.dead()?;
-    let mut run = Run::judge(arena, &ledger, Promise::default()).await?;
+    let mut run = Run::check(fixture, &ledger, Promise::default()).await?;
     run.load = format!("{}, {WORKERS} workers x 16 slots", run.load);
     run.faults = size.faults;
     run.recovery = recovery::of_crashes(&run.record);

@@ -20,7 +20,7 @@ use torture::process::{Process, Signal};
 use torture::workload::holding::{Holding, HoldingBlocking, TABLE};
 use torture::workload::{Shape, Work};
 
-use super::arena::{Arena, LEASE, START, Size, number};
+use super::fixture::{Fixture, LEASE, START, Size, number};
 use super::mutants::DEAF;
 use super::not_run::NotRun;
 use super::run::Run;
@@ -37,36 +37,36 @@ const REST: Duration = Duration::from_secs(40);
 /// The URL parameters of the mutant. They switch off the probes, because the worker does not change what its URL sets.
 const NO_PROBES: &str = "&keepalives=0&options=-ctcp_keepalives_idle%3D7200%20-ctcp_user_timeout%3D0%20-cclient_connection_check_interval%3D0";
 
-pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
+pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     // Fails if this machine cannot make such a host, before a server is started for the test.
     drop(Host::start(250).map_err(NotRun::because)?);
-    let trust = arena.logs().join("hba.conf");
+    let trust = fixture.logs().join("hba.conf");
     fs::write(&trust, "host all all all trust\nlocal all all trust\n")?;
     fs::set_permissions(&trust, fs::Permissions::from_mode(0o644))?;
     let public = std::env::temp_dir().join(format!("jobs-torture-hba-{}.conf", std::process::id()));
     fs::copy(&trust, &public)?;
     let settings = format!("listen_addresses = '*'\nhba_file = '{}'\n", public.display());
-    let cluster = Cluster::start_with(&arena.logs().join("pg"), &super::postgres()?, &settings)?;
-    let ran = on(&arena.on(&cluster).await?).await;
+    let cluster = Cluster::start_with(&fixture.logs().join("pg"), &super::postgres()?, &settings)?;
+    let ran = on(&fixture.on(&cluster).await?).await;
     drop(cluster);
     fs::remove_file(&public)?;
     ran
 }
 
-async fn on(arena: &Arena<'_>) -> Result<Run> {
-    let size = arena.size(SHORT, LONG);
-    let conn = arena.connect().await?;
+async fn on(fixture: &Fixture<'_>) -> Result<Run> {
+    let size = fixture.size(SHORT, LONG);
+    let conn = fixture.connect().await?;
     conn.batch_execute(&format!("create table {TABLE} (number bigint primary key, lease integer)")).await?;
     let args = ["--concurrency", "32", "--poll", "200ms"];
     let (mut ledger, mut recovery, mut elsewhere) = (Vec::new(), Vec::new(), Vec::new());
-    let is_deaf = arena.mutant().is_some_and(|mutant| mutant.mutant().name == DEAF);
+    let is_deaf = fixture.mutant().is_some_and(|mutant| mutant.mutant().name == DEAF);
     let mut last: Option<Process> = None;
     for round in 0..size.faults {
         let host = Host::start(u8::try_from(round)? + 1).map_err(NotRun::because)?;
-        let mut lost = arena.worker_on(Some(&host), if is_deaf { NO_PROBES } else { "" }, &args)?;
+        let mut lost = fixture.worker_on(Some(&host), if is_deaf { NO_PROBES } else { "" }, &args)?;
         lost.said("worker started", START).await?;
         let works = works(round, size.jobs)?;
-        let mut application = AsyncPgConnection::establish(&arena.url()).await?;
+        let mut application = AsyncPgConnection::establish(&fixture.url()).await?;
         let mut jobs = Vec::new();
         for work in &works {
             conn.execute(&format!("insert into {TABLE} values ($1)"), &[&work.number]).await?;
@@ -81,7 +81,7 @@ async fn on(arena: &Arena<'_>) -> Result<Run> {
             format!("select count(distinct number) from torture.event where what = 'start' and pid = {}", lost.id());
         until(&conn, &begun, i64::try_from(works.len())?, START).await?;
         // The second worker starts only now, so that the first attempts run on the host that vanishes.
-        let mut other = arena.worker_on(None, "", &args)?;
+        let mut other = fixture.worker_on(None, "", &args)?;
         other.said("worker started", START).await?;
         fault(&conn, "host vanished", Some(lost.id())).await?;
         let vanished = Instant::now();
@@ -105,8 +105,8 @@ async fn on(arena: &Arena<'_>) -> Result<Run> {
             last = Some(other);
         }
     }
-    let drained = arena.at_rest_within(REST).await?;
-    let mut run = Run::judge(arena, &ledger, Promise::default()).await?;
+    let drained = fixture.at_rest_within(REST).await?;
+    let mut run = Run::check(fixture, &ledger, Promise::default()).await?;
     run.load = format!("{} in open transactions of {} hosts", run.load, size.faults);
     run.faults = size.faults;
     run.recovery = [recovery, elsewhere].concat();

@@ -11,7 +11,7 @@ use torture::history::{CommitOutcome, fault};
 use torture::workload::handlers::Hog;
 use torture::workload::{Shape, Work};
 
-use super::arena::{Arena, History, LEASE, PATIENCE, Size};
+use super::fixture::{Fixture, History, LEASE, PATIENCE, Size};
 use super::fleet::Fleet;
 use super::run::Run;
 
@@ -20,15 +20,15 @@ const SHORT: Size = Size { jobs: 0, faults: 1 };
 const LONG: Size = Size { jobs: 0, faults: 6 };
 const LEASES: u32 = 5;
 
-pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
-    let size = arena.size(SHORT, LONG);
+pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
+    let size = fixture.size(SHORT, LONG);
     let threads = std::thread::available_parallelism()?.get();
-    let busy = Fleet::start(arena, arena.worker_url(), History::Quick, &["--queues", "default=64"], 1).await?;
+    let busy = Fleet::start(fixture, fixture.worker_url(), History::Quick, &["--queues", "default=64"], 1).await?;
     // This worker does not serve the queue of these jobs.
-    let sweeper = Fleet::start(arena, arena.worker_url(), History::Quick, &["--queues", "aside"], 1).await?;
-    let burners = (0..2 * threads).map(|_| arena.burner()).collect::<Result<Vec<_>>>()?;
-    let conn = arena.connect().await?;
-    let mut application = AsyncPgConnection::establish(&arena.url()).await?;
+    let sweeper = Fleet::start(fixture, fixture.worker_url(), History::Quick, &["--queues", "aside"], 1).await?;
+    let burners = (0..2 * threads).map(|_| fixture.burner()).collect::<Result<Vec<_>>>()?;
+    let conn = fixture.connect().await?;
+    let mut application = AsyncPgConnection::establish(&fixture.url()).await?;
     let mut ledger = Vec::new();
     let mut drained = true;
     let hold = u64::try_from((LEASES * LEASE).as_millis())?;
@@ -42,10 +42,10 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         // The hogs may run one after the other, if they do not get a thread each.
         let limit = LEASE * LEASES * u32::try_from(threads)? + Duration::from_secs(30);
         // The limit for a mutant is also longer than a hog takes.
-        drained &= arena.at_rest_within(arena.mutant().map_or(limit, |_| PATIENCE)).await?;
+        drained &= fixture.at_rest_within(fixture.mutant().map_or(limit, |_| PATIENCE)).await?;
     }
     drop(burners);
-    let mut run = Run::judge(arena, &ledger, Promise { no_attempt_consumed: true, ..Promise::default() }).await?;
+    let mut run = Run::check(fixture, &ledger, Promise { no_attempt_consumed: true, ..Promise::default() }).await?;
     run.load = format!("{} hogs, {} busy processes", ledger.len(), 2 * threads);
     run.faults = size.faults;
     let rescued = run.record.failures.iter().filter(|failure| failure.kind == "crash").count();

@@ -17,7 +17,7 @@ use torture::checker::Promise;
 use torture::history::{CommitOutcome, Record, fault};
 use torture::workload::{Shape, Work, new_job};
 
-use super::arena::{Arena, History, Size, slack};
+use super::fixture::{Fixture, History, Size, slack};
 use super::fleet::Fleet;
 use super::run::{Run, quantile};
 
@@ -48,14 +48,14 @@ struct Round {
     let_go: DateTime<Utc>,
 }
 
-pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
-    let size = arena.size(SHORT, LONG);
+pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
+    let size = fixture.size(SHORT, LONG);
     let args = ["--concurrency", "16", "--poll", "200ms"];
-    let fleet = Fleet::start(arena, arena.worker_url(), History::Quick, &args, WORKERS).await?;
-    let holder = arena.connect().await?;
+    let fleet = Fleet::start(fixture, fixture.worker_url(), History::Quick, &args, WORKERS).await?;
+    let holder = fixture.connect().await?;
     holder.batch_execute(FOREIGN_KEY).await?;
-    let (other, second) = (arena.connect().await?, arena.connect().await?);
-    let mut application = AsyncPgConnection::establish(&arena.url()).await?;
+    let (other, second) = (fixture.connect().await?, fixture.connect().await?);
+    let mut application = AsyncPgConnection::establish(&fixture.url()).await?;
     let (mut ledger, mut rounds) = (Vec::new(), Vec::new());
     let mut next = 0;
     for lock in LOCKS.into_iter().cycle().take(size.faults) {
@@ -69,8 +69,8 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         fault(&other, lock, None).await?;
         rounds.push(Round { held, let_go: hold(&holder, &second, &other, lock, &to_hold).await? });
     }
-    let drained = arena.at_rest(REST).await?;
-    let mut run = Run::judge(arena, &ledger, Promise { no_attempt_consumed: true, ..Promise::default() }).await?;
+    let drained = fixture.at_rest(REST).await?;
+    let mut run = Run::check(fixture, &ledger, Promise { no_attempt_consumed: true, ..Promise::default() }).await?;
     run.load = format!("{}, {WORKERS} workers x 16 slots", run.load);
     run.faults = rounds.iter().map(|round| round.held.len()).sum();
     run.expect(drained, || format!("not drained after {REST:?}"));

@@ -13,7 +13,7 @@ use torture::checker::Promise;
 use torture::history::{CommitOutcome, fault};
 use torture::workload::{Mix, Shape, Work, Workload, new_job};
 
-use super::arena::{Arena, History, START, Size, number, slack};
+use super::fixture::{Fixture, History, START, Size, number, slack};
 use super::fleet::Fleet;
 use super::load::Load;
 use super::run::{Run, quantile};
@@ -36,12 +36,12 @@ const LET_GO: Duration = Duration::from_secs(2);
 const CALM: Duration = Duration::from_millis(40);
 const REST: Duration = Duration::from_secs(60);
 
-pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
-    let size = arena.size(SHORT, LONG);
-    let hold = if arena.short { HOLD_SHORT } else { HOLD };
-    let fleet = Fleet::start(arena, arena.worker_url(), History::Quick, &["--concurrency", "16"], 1).await?;
-    let load = Load::start(arena.url(), Workload::new(arena.seed, Mix::default(), usize::MAX), CALM);
-    let (conn, mut application) = (arena.connect().await?, AsyncPgConnection::establish(&arena.url()).await?);
+pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
+    let size = fixture.size(SHORT, LONG);
+    let hold = if fixture.short { HOLD_SHORT } else { HOLD };
+    let fleet = Fleet::start(fixture, fixture.worker_url(), History::Quick, &["--concurrency", "16"], 1).await?;
+    let load = Load::start(fixture.url(), Workload::new(fixture.seed, Mix::default(), usize::MAX), CALM);
+    let (conn, mut application) = (fixture.connect().await?, AsyncPgConnection::establish(&fixture.url()).await?);
     let (mut held, mut let_go) = (Vec::new(), Vec::new());
     for (place, lock) in (HELD..).zip(LOCKS.into_iter().cycle().take(size.faults)) {
         let work = Work::new(place, Shape::Async).lasting(500);
@@ -52,9 +52,9 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     }
     let mut ledger = load.stop().await?.ledger();
     ledger.extend(held);
-    let drained = arena.at_rest(REST).await?;
+    let drained = fixture.at_rest(REST).await?;
     let promise = Promise { no_attempt_consumed: true, ..Promise::default() };
-    let mut run = Run::judge(arena, &ledger, promise).await?;
+    let mut run = Run::check(fixture, &ledger, promise).await?;
     run.load = format!("{}, a worker x 16 slots", run.load);
     run.faults = size.faults;
     run.expect(drained, || format!("not drained after {REST:?}"));

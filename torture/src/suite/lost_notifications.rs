@@ -13,7 +13,7 @@ use torture::history::{Record, fault};
 use torture::proxy::Proxy;
 use torture::workload::{Application, Deed, Shape, Work};
 
-use super::arena::{Arena, History, Size, number, slack};
+use super::fixture::{Fixture, History, Size, number, slack};
 use super::fleet::Fleet;
 use super::run::Run;
 
@@ -27,14 +27,14 @@ const CALM_MILLIS: std::ops::Range<u64> = 100..400;
 const END_LISTENERS: &str = "select count(pg_terminate_backend(pid)) from pg_stat_activity
     where datname = current_database() and query like 'listen %'";
 
-pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
-    let size = arena.size(SHORT, LONG);
-    let proxy = Proxy::start(arena.upstream()).await?;
-    let url = arena.url_through(proxy.port());
-    let fleet = Fleet::start(arena, url, History::Quick, &["--concurrency", "4", "--poll", "500ms"], 1).await?;
-    let conn = arena.connect().await?;
-    let mut rng = StdRng::seed_from_u64(arena.seed);
-    let mut application = Application::new(arena.url());
+pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
+    let size = fixture.size(SHORT, LONG);
+    let proxy = Proxy::start(fixture.upstream()).await?;
+    let url = fixture.url_through(proxy.port());
+    let fleet = Fleet::start(fixture, url, History::Quick, &["--concurrency", "4", "--poll", "500ms"], 1).await?;
+    let conn = fixture.connect().await?;
+    let mut rng = StdRng::seed_from_u64(fixture.seed);
+    let mut application = Application::new(fixture.url());
     let mut ended = 0;
     let mut last = Instant::now();
     for job in 0..size.jobs {
@@ -51,9 +51,9 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         application.perform(&Deed::Single(work)).await?;
         tokio::time::sleep(Duration::from_millis(rng.random_range(CALM_MILLIS))).await;
     }
-    let drained = arena.at_rest(REST).await?;
+    let drained = fixture.at_rest(REST).await?;
     let mut run =
-        Run::judge(arena, &application.ledger(), Promise { no_attempt_consumed: true, ..Promise::default() }).await?;
+        Run::check(fixture, &application.ledger(), Promise { no_attempt_consumed: true, ..Promise::default() }).await?;
     run.load = format!("{}, one by one", run.load);
     run.faults = usize::try_from(ended)? + size.jobs / 2;
     run.recovery = waits(&run.record, 0);

@@ -17,7 +17,7 @@ use torture::process::{Process, Signal};
 use torture::workload::handlers::Ordinary;
 use torture::workload::{Shape, Work};
 
-use super::arena::{Arena, History, START, Size, slack};
+use super::fixture::{Fixture, History, START, Size, slack};
 use super::run::Run;
 use super::steady::{expect_prompt, server_load, waits};
 use crate::role::QUEUES;
@@ -34,23 +34,23 @@ const WATCHED: Duration = Duration::from_secs(20);
 const SETTLE: Duration = Duration::from_secs(5);
 const REST: Duration = Duration::from_secs(60);
 
-pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
-    let jobs = i64::try_from(arena.size(SHORT, LONG).jobs)?;
-    let conn = arena.connect().await?;
+pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
+    let jobs = i64::try_from(fixture.size(SHORT, LONG).jobs)?;
+    let conn = fixture.connect().await?;
     let (mut ledger, mut loads, mut drained) = (Vec::new(), Vec::new(), true);
     for (phase, (workers, queues)) in (0..).zip(PHASES) {
-        let mut workers = started(arena, workers, queues).await?;
-        ledger.extend(spread(arena, phase * jobs..(phase + 1) * jobs, queues).await?);
-        drained &= arena.at_rest(REST).await?;
+        let mut workers = started(fixture, workers, queues).await?;
+        ledger.extend(spread(fixture, phase * jobs..(phase + 1) * jobs, queues).await?);
+        drained &= fixture.at_rest(REST).await?;
         tokio::time::sleep(SETTLE).await;
-        loads.push(server_load(&conn, if arena.short { WATCHED / 4 } else { WATCHED }).await?);
+        loads.push(server_load(&conn, if fixture.short { WATCHED / 4 } else { WATCHED }).await?);
         for worker in &mut workers {
             worker.signal(Signal::TERM)?;
             worker.ended(START).await?;
         }
     }
     let promise = Promise { no_attempt_consumed: true, ..Promise::default() };
-    let mut run = Run::judge(arena, &ledger, promise).await?;
+    let mut run = Run::check(fixture, &ledger, promise).await?;
     run.load = format!("{} at {RATE}/s in 1, 1,000 and 10,000 queues", run.load);
     run.expect(drained, || format!("not drained after {REST:?}"));
     let before = waits(&run.record, 0..jobs);
@@ -67,12 +67,12 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     Ok(run)
 }
 
-async fn started(arena: &Arena<'_>, workers: usize, queues: i64) -> Result<Vec<Process>> {
+async fn started(fixture: &Fixture<'_>, workers: usize, queues: i64) -> Result<Vec<Process>> {
     let mut started = Vec::new();
     for _ in 0..workers {
         let number = queues.to_string();
-        started.push(arena.worker_with(
-            &arena.worker_url(),
+        started.push(fixture.worker_with(
+            &fixture.worker_url(),
             History::Quick,
             &["--concurrency", "2"],
             &[(QUEUES, &number)],
@@ -85,9 +85,9 @@ async fn started(arena: &Arena<'_>, workers: usize, queues: i64) -> Result<Vec<P
 }
 
 /// Enqueues jobs at the steady rate, each in a random one of these queues.
-async fn spread(arena: &Arena<'_>, numbers: std::ops::Range<i64>, queues: i64) -> Result<Vec<Enqueued>> {
-    let mut conn = AsyncPgConnection::establish(&arena.url()).await?;
-    let mut rng = StdRng::seed_from_u64(arena.seed);
+async fn spread(fixture: &Fixture<'_>, numbers: std::ops::Range<i64>, queues: i64) -> Result<Vec<Enqueued>> {
+    let mut conn = AsyncPgConnection::establish(&fixture.url()).await?;
+    let mut rng = StdRng::seed_from_u64(fixture.seed);
     let mut ticks = interval(Duration::from_secs_f64(1.0 / RATE));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
     let mut ledger = Vec::new();

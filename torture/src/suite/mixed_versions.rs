@@ -17,7 +17,7 @@ use torture::process::{Process, Signal};
 use torture::workload::versions::{Amount, Billed, Novel};
 use torture::workload::{Mix, Shape, Work, Workload};
 
-use super::arena::{Arena, History, PATIENCE, START, Size, number, slack};
+use super::fixture::{Fixture, History, PATIENCE, START, Size, number, slack};
 use super::fleet::Fleet;
 use super::load::Load;
 use super::run::{Run, quantile};
@@ -41,13 +41,13 @@ const TOUCHED: &str =
 const TOGETHER: Duration = Duration::from_secs(3);
 const REST: Duration = Duration::from_secs(60);
 
-pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
-    let size = arena.size(SHORT, LONG);
-    let older = (0..OLDER).map(|_| behind(arena)).collect::<Result<Vec<_>>>()?;
+pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
+    let size = fixture.size(SHORT, LONG);
+    let older = (0..OLDER).map(|_| behind(fixture)).collect::<Result<Vec<_>>>()?;
     let older = started(older).await?;
     let pids: Vec<i32> = older.iter().map(|worker| worker.id().cast_signed()).collect();
-    let conn = arena.connect().await?;
-    let mut application = AsyncPgConnection::establish(&arena.url()).await?;
+    let conn = fixture.connect().await?;
+    let mut application = AsyncPgConnection::establish(&fixture.url()).await?;
     let third = i64::try_from(size.jobs / 3)?;
 
     // The jobs of the unknown kind are enqueued first.
@@ -56,16 +56,16 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let ids = enqueue_all(&mut application, jobs.collect::<Result<Vec<_>, _>>()?).await?;
     let mut ledger = noted(&novel, ids);
     let mix = Mix { long: 0, bulk: 20, ..Mix::default() };
-    let load = Load::start(arena.url(), Workload::new(arena.seed, mix, size.jobs), Duration::from_millis(3));
+    let load = Load::start(fixture.url(), Workload::new(fixture.seed, mix, size.jobs), Duration::from_millis(3));
     ledger.extend(load.ended().await?.ledger());
-    let alone = rest_but(&conn, "kind = 'novel'", arena.mutant().map_or(REST, |_| PATIENCE)).await?;
+    let alone = rest_but(&conn, "kind = 'novel'", fixture.mutant().map_or(REST, |_| PATIENCE)).await?;
     let touched = number(&conn, TOUCHED).await?;
 
     // If older workers touched these jobs, the newer version may find none of them.
     if touched == 0 {
-        kill_with_some(arena, &conn).await?;
+        kill_with_some(fixture, &conn).await?;
     }
-    let fleet = Fleet::start(arena, arena.worker_url(), History::Quick, &ARGS, 1).await?;
+    let fleet = Fleet::start(fixture, fixture.worker_url(), History::Quick, &ARGS, 1).await?;
 
     let billed: Vec<Work> = (BILLED..BILLED + third).map(|number| Work::new(number, Shape::Async)).collect();
     let amount = |number| match number % 3 {
@@ -81,9 +81,9 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         worker.signal(Signal::TERM)?;
         worker.ended(START).await?;
     }
-    let drained = arena.at_rest(REST).await?;
+    let drained = fixture.at_rest(REST).await?;
 
-    let mut run = Run::judge(arena, &ledger, Promise::default()).await?;
+    let mut run = Run::check(fixture, &ledger, Promise::default()).await?;
     run.load = format!("{}, {OLDER} older workers and a newer one", run.load);
     let unread = run.record.failures.iter().filter(|failure| failure.kind == "undecodable").count();
     run.faults = unread + 1;
@@ -106,8 +106,8 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
 }
 
 /// Kills the first worker of the newer version while it holds jobs of the new kind. Returns when they were rescued.
-async fn kill_with_some(arena: &Arena<'_>, conn: &Client) -> Result<()> {
-    let mut first = arena.worker(&arena.worker_url(), History::Quick, &ARGS)?;
+async fn kill_with_some(fixture: &Fixture<'_>, conn: &Client) -> Result<()> {
+    let mut first = fixture.worker(&fixture.worker_url(), History::Quick, &ARGS)?;
     wait_for(conn, "select count(*) from jobs.running where kind = 'novel'", START).await?;
     fault(conn, "kill", Some(first.id())).await?;
     first.kill()?;
@@ -115,8 +115,8 @@ async fn kill_with_some(arena: &Arena<'_>, conn: &Client) -> Result<()> {
 }
 
 /// Starts a worker of the older version.
-fn behind(arena: &Arena<'_>) -> Result<Process> {
-    arena.worker_with(&arena.worker_url(), History::Quick, &ARGS, &[(BEHIND, "1")])
+fn behind(fixture: &Fixture<'_>) -> Result<Process> {
+    fixture.worker_with(&fixture.worker_url(), History::Quick, &ARGS, &[(BEHIND, "1")])
 }
 
 async fn started(mut workers: Vec<Process>) -> Result<Vec<Process>> {

@@ -1,7 +1,6 @@
 //! The tests, and the function that runs each of them: it creates a database, runs the test, checks the record, and
 //! prints a row.
 
-mod arena;
 mod backend_killer;
 mod black_hole;
 mod cancelled_futures;
@@ -13,6 +12,7 @@ mod cron;
 mod database_crash;
 mod deploys;
 mod disk_full;
+mod fixture;
 mod fleet;
 mod fuzz;
 mod hostile_payloads;
@@ -63,53 +63,53 @@ use cluster::Postgres;
 use torture::cluster::Cluster;
 
 use crate::options::Options;
-use arena::Arena;
+use fixture::Fixture;
 use mutants::{MUTANTS, Mutant};
 use report::Row;
 use run::Run;
 
-type Test = for<'a> fn(&'a Arena<'a>) -> Pin<Box<dyn Future<Output = Result<Run>> + Send + 'a>>;
+type Test = for<'a> fn(&'a Fixture<'a>) -> Pin<Box<dyn Future<Output = Result<Run>> + Send + 'a>>;
 
 /// The tests with their names, in the order of their importance.
 const TESTS: &[(&str, Test)] = &[
-    ("kill-storm", |arena| Box::pin(kill_storm::run(arena))),
-    ("crash-points", |arena| Box::pin(crash_points::run(arena))),
-    ("zombies", |arena| Box::pin(zombies::run(arena))),
-    ("unknown-commit", |arena| Box::pin(unknown_commit::run(arena))),
-    ("database-crash", |arena| Box::pin(database_crash::run(arena))),
-    ("backend-killer", |arena| Box::pin(backend_killer::run(arena))),
-    ("black-hole", |arena| Box::pin(black_hole::run(arena))),
-    ("line-never-returns", |arena| Box::pin(line_never_returns::run(arena))),
-    ("poison-pill", |arena| Box::pin(poison_pill::run(arena))),
-    ("poisoned-rows", |arena| Box::pin(poisoned_rows::run(arena))),
-    ("claim-race", |arena| Box::pin(claim_race::run(arena))),
-    ("deploys", |arena| Box::pin(deploys::run(arena))),
-    ("server-errors", |arena| Box::pin(server_errors::run(arena))),
-    ("settings", |arena| Box::pin(settings::run(arena))),
-    ("disk-full", |arena| Box::pin(disk_full::run(arena))),
-    ("starvation", |arena| Box::pin(starvation::run(arena))),
-    ("pinned-snapshot", |arena| Box::pin(pinned_snapshot::run(arena))),
-    ("open-writer", |arena| Box::pin(open_writer::run(arena))),
-    ("unknown-kinds", |arena| Box::pin(unknown_kinds::run(arena))),
-    ("many-queues", |arena| Box::pin(many_queues::run(arena))),
-    ("uncommitted-bulk", |arena| Box::pin(uncommitted_bulk::run(arena))),
-    ("new-worker", |arena| Box::pin(new_worker::run(arena))),
-    ("cron", |arena| Box::pin(cron::run(arena))),
-    ("clocks", |arena| Box::pin(clocks::run(arena))),
-    ("clock-steps", |arena| Box::pin(clock_steps::run(arena))),
-    ("fuzz", |arena| Box::pin(fuzz::run(arena))),
-    ("lost-notifications", |arena| Box::pin(lost_notifications::run(arena))),
-    ("pgbouncer", |arena| Box::pin(pgbouncer::run(arena))),
-    ("live-job", |arena| Box::pin(live_job::run(arena))),
-    ("cancelled-futures", |arena| Box::pin(cancelled_futures::run(arena))),
-    ("mixed-versions", |arena| Box::pin(mixed_versions::run(arena))),
-    ("upgrade", |arena| Box::pin(upgrade::run(arena))),
-    ("hostile-payloads", |arena| Box::pin(hostile_payloads::run(arena))),
-    ("panics", |arena| Box::pin(panics::run(arena))),
-    ("lock-strength", |arena| Box::pin(lock_strength::run(arena))),
-    ("locked-row", |arena| Box::pin(locked_row::run(arena))),
-    ("publication", |arena| Box::pin(publication::run(arena))),
-    ("plans", |arena| Box::pin(plans::run(arena))),
+    ("kill-storm", |fixture| Box::pin(kill_storm::run(fixture))),
+    ("crash-points", |fixture| Box::pin(crash_points::run(fixture))),
+    ("zombies", |fixture| Box::pin(zombies::run(fixture))),
+    ("unknown-commit", |fixture| Box::pin(unknown_commit::run(fixture))),
+    ("database-crash", |fixture| Box::pin(database_crash::run(fixture))),
+    ("backend-killer", |fixture| Box::pin(backend_killer::run(fixture))),
+    ("black-hole", |fixture| Box::pin(black_hole::run(fixture))),
+    ("line-never-returns", |fixture| Box::pin(line_never_returns::run(fixture))),
+    ("poison-pill", |fixture| Box::pin(poison_pill::run(fixture))),
+    ("poisoned-rows", |fixture| Box::pin(poisoned_rows::run(fixture))),
+    ("claim-race", |fixture| Box::pin(claim_race::run(fixture))),
+    ("deploys", |fixture| Box::pin(deploys::run(fixture))),
+    ("server-errors", |fixture| Box::pin(server_errors::run(fixture))),
+    ("settings", |fixture| Box::pin(settings::run(fixture))),
+    ("disk-full", |fixture| Box::pin(disk_full::run(fixture))),
+    ("starvation", |fixture| Box::pin(starvation::run(fixture))),
+    ("pinned-snapshot", |fixture| Box::pin(pinned_snapshot::run(fixture))),
+    ("open-writer", |fixture| Box::pin(open_writer::run(fixture))),
+    ("unknown-kinds", |fixture| Box::pin(unknown_kinds::run(fixture))),
+    ("many-queues", |fixture| Box::pin(many_queues::run(fixture))),
+    ("uncommitted-bulk", |fixture| Box::pin(uncommitted_bulk::run(fixture))),
+    ("new-worker", |fixture| Box::pin(new_worker::run(fixture))),
+    ("cron", |fixture| Box::pin(cron::run(fixture))),
+    ("clocks", |fixture| Box::pin(clocks::run(fixture))),
+    ("clock-steps", |fixture| Box::pin(clock_steps::run(fixture))),
+    ("fuzz", |fixture| Box::pin(fuzz::run(fixture))),
+    ("lost-notifications", |fixture| Box::pin(lost_notifications::run(fixture))),
+    ("pgbouncer", |fixture| Box::pin(pgbouncer::run(fixture))),
+    ("live-job", |fixture| Box::pin(live_job::run(fixture))),
+    ("cancelled-futures", |fixture| Box::pin(cancelled_futures::run(fixture))),
+    ("mixed-versions", |fixture| Box::pin(mixed_versions::run(fixture))),
+    ("upgrade", |fixture| Box::pin(upgrade::run(fixture))),
+    ("hostile-payloads", |fixture| Box::pin(hostile_payloads::run(fixture))),
+    ("panics", |fixture| Box::pin(panics::run(fixture))),
+    ("lock-strength", |fixture| Box::pin(lock_strength::run(fixture))),
+    ("locked-row", |fixture| Box::pin(locked_row::run(fixture))),
+    ("publication", |fixture| Box::pin(publication::run(fixture))),
+    ("plans", |fixture| Box::pin(plans::run(fixture))),
 ];
 
 /// A mutant's fault takes effect by chance. For example, a crash loses nothing if everything was just written to the
@@ -156,8 +156,8 @@ async fn repeat(
     let until = options.minutes.map(|minutes| Instant::now() + Duration::from_secs(60 * minutes));
     let (mut well, mut tries) = (true, 1);
     loop {
-        let arena = Arena::open(cluster, options, name, seed, mutant).await?;
-        let row = one(&arena, test).await;
+        let fixture = Fixture::open(cluster, options, name, seed, mutant).await?;
+        let row = one(&fixture, test).await;
         row.print();
         if row.is_unnoticed() && tries < TRIES {
             (tries, seed) = (tries + 1, seed + 1);
@@ -166,7 +166,7 @@ async fn repeat(
         tries = 1;
         well &= row.is_well();
         if row.is_well() && !options.keep {
-            arena.clear().await?;
+            fixture.clear().await?;
         }
         seed += 1;
         if until.is_none_or(|until| Instant::now() >= until) {
@@ -175,13 +175,13 @@ async fn repeat(
     }
 }
 
-async fn one(arena: &Arena<'_>, test: Test) -> Row {
+async fn one(fixture: &Fixture<'_>, test: Test) -> Row {
     let begun = Instant::now();
-    let run = match tokio::time::timeout(LIMIT, test(arena)).await {
+    let run = match tokio::time::timeout(LIMIT, test(fixture)).await {
         Ok(run) => run,
         Err(_) => Err(anyhow::anyhow!("still not done after {LIMIT:?}")),
     };
-    Row::new(arena, run, begun.elapsed())
+    Row::new(fixture, run, begun.elapsed())
 }
 
 /// Returns the server that `JOBS_TEST_PG_BIN` selects, or one that is installed on this machine.

@@ -54,7 +54,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "forgetful-rescue",
         tests: &["kill-storm"],
         fault: "every fifth rescued job is not put back",
-        reworded: &[("from judged where verdict is null\n", "from judged where verdict is null and id % 5 <> 0\n")],
+        reworded: &[(
+            "from decided where discard_reason is null\n",
+            "from decided where discard_reason is null and id % 5 <> 0\n",
+        )],
         server: "",
     },
     Mutant {
@@ -273,14 +276,14 @@ const DIES_OF_PANICS: &str = "dies-of-panics";
 
 /// A running mutant: the proxy between its workers and the server.
 #[derive(Debug)]
-pub(super) struct Disguise {
+pub(super) struct RunningMutant {
     mutant: &'static Mutant,
     proxy: Proxy,
     reworded: Vec<Arc<Reworded>>,
 }
 
-impl Disguise {
-    pub(super) async fn put_on(mutant: &'static Mutant, upstream: u16) -> Result<Self> {
+impl RunningMutant {
+    pub(super) async fn start(mutant: &'static Mutant, upstream: u16) -> Result<Self> {
         let proxy = Proxy::start(upstream).await?;
         let reworded = mutant.reworded.iter().map(|(from, to)| proxy.reword(from, to)).collect();
         Ok(Self { mutant, proxy, reworded })
@@ -300,7 +303,7 @@ impl Disguise {
     }
 
     /// Connects to another server from now on.
-    pub(super) fn move_before(&self, upstream: u16) {
+    pub(super) fn connect_to(&self, upstream: u16) {
         self.proxy.lead_to(upstream);
     }
 

@@ -10,7 +10,7 @@ use torture::checker::Promise;
 use torture::history::fault;
 use torture::workload::Application;
 
-use super::arena::{Arena, History, Size};
+use super::fixture::{Fixture, History, Size};
 use super::fleet::Fleet;
 use super::run::{Run, quantile};
 use super::steady::{steady, waits};
@@ -25,10 +25,10 @@ const FIRST: Duration = Duration::from_secs(1);
 const FOUND: Duration = Duration::from_secs(20);
 const REST: Duration = Duration::from_secs(60);
 
-pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
-    let size = arena.size(SHORT, LONG);
-    let conn = arena.connect().await?;
-    let pinned = arena.connect().await?;
+pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
+    let size = fixture.size(SHORT, LONG);
+    let conn = fixture.connect().await?;
+    let pinned = fixture.connect().await?;
     pinned.batch_execute("begin isolation level repeatable read; select from jobs.job limit 1").await?;
     fault(&conn, "a transaction is forgotten", None).await?;
     for _ in 0..size.faults / 100 {
@@ -41,17 +41,17 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         .await?;
     }
     let half = i64::try_from(size.jobs / 2)?;
-    let mut application = Application::new(arena.url());
+    let mut application = Application::new(fixture.url());
     steady(&mut application, 0..half, RATE).await?;
     tokio::time::sleep(Duration::from_secs(3)).await;
     let args = ["--concurrency", "16", "--poll", "200ms"];
-    let fleet = Fleet::start(arena, arena.worker_url(), History::Quick, &args, 1).await?;
+    let fleet = Fleet::start(fixture, fixture.worker_url(), History::Quick, &args, 1).await?;
     steady(&mut application, half..2 * half, RATE).await?;
-    let drained = arena.at_rest_within(REST).await?;
+    let drained = fixture.at_rest_within(REST).await?;
     pinned.batch_execute("commit").await?;
 
     let promise = Promise { no_attempt_consumed: true, ..Promise::default() };
-    let mut run = Run::judge(arena, &application.ledger(), promise).await?;
+    let mut run = Run::check(fixture, &application.ledger(), promise).await?;
     run.load = format!("{} beside {},000 long gone", run.load, size.faults);
     run.faults = 1;
     run.expect(drained, || format!("not drained after {REST:?}"));

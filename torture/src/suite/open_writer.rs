@@ -11,7 +11,7 @@ use torture::checker::Promise;
 use torture::history::fault;
 use torture::workload::{Application, Deed, Shape, Work};
 
-use super::arena::{Arena, History, Size};
+use super::fixture::{Fixture, History, Size};
 use super::fleet::Fleet;
 use super::run::Run;
 use super::steady::{expect_prompt, share_done, steady, waits};
@@ -29,19 +29,19 @@ const PROMPT: Duration = Duration::from_millis(20);
 const SLOW: i64 = 5_000_000;
 const REST: Duration = Duration::from_secs(60);
 
-pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
-    let size = arena.size(SHORT, LONG);
-    let rate = if arena.short { SHORT_RATE } else { LONG_RATE };
+pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
+    let size = fixture.size(SHORT, LONG);
+    let rate = if fixture.short { SHORT_RATE } else { LONG_RATE };
     let args = ["--concurrency", "16", "--poll", "200ms"];
-    let fleet = Fleet::start(arena, arena.worker_url(), History::Quick, &args, 1).await?;
-    let mut application = Application::new(arena.url());
+    let fleet = Fleet::start(fixture, fixture.worker_url(), History::Quick, &args, 1).await?;
+    let mut application = Application::new(fixture.url());
     steady(&mut application, 0..BASELINE, rate).await?;
-    let mut drained = arena.at_rest(REST).await?;
+    let mut drained = fixture.at_rest(REST).await?;
 
-    let conn = arena.connect().await?;
+    let conn = fixture.connect().await?;
     fault(&conn, "transactions stay open", None).await?;
     conn.batch_execute("create table public.import (row bigint)").await?;
-    let plain = arena.connect().await?;
+    let plain = fixture.connect().await?;
     plain.batch_execute("begin; insert into public.import values (1)").await?;
     conn.batch_execute("begin; insert into public.import values (2); prepare transaction 'forgotten'").await?;
     let numbers = BASELINE..BASELINE + i64::try_from(size.jobs)?;
@@ -65,10 +65,10 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     steady(&mut application, numbers.clone(), rate).await?;
     plain.batch_execute("commit").await?;
     conn.batch_execute("commit prepared 'forgotten'").await?;
-    drained &= arena.at_rest(REST).await?;
+    drained &= fixture.at_rest(REST).await?;
 
     let promise = Promise { no_attempt_consumed: true, ..Promise::default() };
-    let mut run = Run::judge(arena, &application.ledger(), promise).await?;
+    let mut run = Run::check(fixture, &application.ledger(), promise).await?;
     run.load = format!("{} at {rate}/s beside three open writers, after {},000", run.load, size.faults);
     run.faults = 3;
     run.expect(drained, || format!("not drained after {REST:?}"));

@@ -14,7 +14,7 @@ use torture::history::{CommitOutcome, Enqueued, fault};
 use torture::workload::bombs::{Bomb, ways};
 use torture::workload::{Application, Mix, Work, Workload};
 
-use super::arena::{Arena, History, Size};
+use super::fixture::{Fixture, History, Size};
 use super::fleet::Fleet;
 use super::load::Load;
 use super::run::Run;
@@ -34,20 +34,20 @@ const REST: Duration = Duration::from_secs(60);
 const HURRY: &str =
     "update jobs.ready set run_at = clock_timestamp() where run_at > clock_timestamp() + interval '10 seconds'";
 
-pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
-    let size = arena.size(SHORT, LONG);
+pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
+    let size = fixture.size(SHORT, LONG);
     let args = ["--concurrency", "8", "--poll", "200ms", "--connections", "4"];
-    let mut fleet = Fleet::start(arena, arena.worker_url(), History::Quick, &args, WORKERS).await?;
+    let mut fleet = Fleet::start(fixture, fixture.worker_url(), History::Quick, &args, WORKERS).await?;
     let mix = Mix { bulk: 20, long: 0, ..Mix::default() };
-    let load = Load::start(arena.url(), Workload::new(arena.seed, mix, size.jobs), Duration::from_millis(10));
-    let conn = arena.connect().await?;
+    let load = Load::start(fixture.url(), Workload::new(fixture.seed, mix, size.jobs), Duration::from_millis(10));
+    let conn = fixture.connect().await?;
     fault(&conn, "bombs", None).await?;
     let sorts = std::iter::repeat_n(Bomb::ALL, size.faults).flatten();
-    let mut ledger = bombs(arena, sorts, BOMBS).await?;
+    let mut ledger = bombs(fixture, sorts, BOMBS).await?;
     let planted = ledger.len();
     ledger.extend(load.ended().await?.ledger());
     let mut drained = tokio::select! {
-        drained = arena.at_rest(REST) => drained?,
+        drained = fixture.at_rest(REST) => drained?,
         gone = async {
             while fleet.dead()?.is_empty() {
                 conn.batch_execute(HURRY).await?;
@@ -56,18 +56,18 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
             Ok::<_, anyhow::Error>(false)
         } => gone?,
     };
-    let mut last = Application::new(arena.url());
+    let mut last = Application::new(fixture.url());
     let slots = SLOTS * i64::try_from(WORKERS)?;
     if drained {
         slots::fill(&mut last, slots).await?;
         // No other job uses a connection after these. So the connections stay as these jobs left them.
-        ledger.extend(bombs(arena, [Bomb::Stopped], LAST).await?);
-        drained = arena.at_rest(REST).await?;
+        ledger.extend(bombs(fixture, [Bomb::Stopped], LAST).await?);
+        drained = fixture.at_rest(REST).await?;
     }
     ledger.extend(last.ledger());
     let dead = fleet.dead()?;
 
-    let mut run = Run::judge(arena, &ledger, Promise { no_attempt_consumed: true, ..Promise::default() }).await?;
+    let mut run = Run::check(fixture, &ledger, Promise { no_attempt_consumed: true, ..Promise::default() }).await?;
     run.load = format!("{}, {WORKERS} workers x {SLOTS} slots", run.load);
     run.faults = planted * usize::from(ATTEMPTS);
     run.expect(dead.is_empty(), || format!("workers ended: processes {dead:?}"));
@@ -82,8 +82,8 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
 }
 
 /// Enqueues bombs of these sorts, one for each way in which they can be run.
-async fn bombs(arena: &Arena<'_>, sorts: impl IntoIterator<Item = Bomb>, first: i64) -> Result<Vec<Enqueued>> {
-    let mut conn = AsyncPgConnection::establish(&arena.url()).await?;
+async fn bombs(fixture: &Fixture<'_>, sorts: impl IntoIterator<Item = Bomb>, first: i64) -> Result<Vec<Enqueued>> {
+    let mut conn = AsyncPgConnection::establish(&fixture.url()).await?;
     let (mut works, mut jobs) = (Vec::new(), Vec::new());
     let all = sorts.into_iter().flat_map(|bomb| ways(bomb).into_iter().map(move |way| (bomb, way)));
     for ((bomb, (shape, make)), number) in all.zip(first..) {

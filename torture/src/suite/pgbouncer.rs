@@ -16,7 +16,7 @@ use torture::process::Signal;
 use torture::proxy::Proxy;
 use torture::workload::{Deed, Mix, Shape, Work, Workload};
 
-use super::arena::{Arena, History, LEASE, START, Size, slack};
+use super::fixture::{Fixture, History, LEASE, START, Size, slack};
 use super::fleet::Fleet;
 use super::load::Load;
 use super::lost_notifications::waits;
@@ -42,11 +42,12 @@ const SLACK: Duration = Duration::from_millis(100);
 const ALONE: i64 = 1_000_000;
 const REST: Duration = Duration::from_secs(60);
 
-pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
-    let size = arena.size(SHORT, LONG);
-    let program = arena.pgbouncer().map_err(NotRun::because)?;
-    let setup = Setup { upstream: arena.upstream(), sessions: SESSIONS, ignores_options: arena.seed.is_multiple_of(2) };
-    let mut pooler = Pooler::start(&program, arena.logs(), setup).await?;
+pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
+    let size = fixture.size(SHORT, LONG);
+    let program = fixture.pgbouncer().map_err(NotRun::because)?;
+    let setup =
+        Setup { upstream: fixture.upstream(), sessions: SESSIONS, ignores_options: fixture.seed.is_multiple_of(2) };
+    let mut pooler = Pooler::start(&program, fixture.logs(), setup).await?;
     let (before_workers, before_application) = (Proxy::start(pooler.port()).await?, Proxy::start(pooler.port()).await?);
     let each = LOST * size.faults;
     let paths = [
@@ -58,14 +59,14 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     ];
     // The kills are not caused by jobs, and some job may be in three crashes. So the limit is high.
     let args = ["--concurrency", "8", "--poll", "400ms", "--max-crashes", "1000"];
-    let url = arena.url_through(before_workers.port());
-    let mut fleet = Fleet::start(arena, url.clone(), History::Quick, &args, WORKERS).await?;
-    let mut zombie = arena.worker(&url, History::Quick, &args)?;
+    let url = fixture.url_through(before_workers.port());
+    let mut fleet = Fleet::start(fixture, url.clone(), History::Quick, &args, WORKERS).await?;
+    let mut zombie = fixture.worker(&url, History::Quick, &args)?;
     zombie.said("worker started", START).await?;
-    let workload = Workload::new(arena.seed, Mix::default(), size.jobs);
-    let load = Load::start(arena.url_through(before_application.port()), workload, Duration::from_millis(2));
-    let conn = arena.connect().await?;
-    let mut rng = StdRng::seed_from_u64(arena.seed);
+    let workload = Workload::new(fixture.seed, Mix::default(), size.jobs);
+    let load = Load::start(fixture.url_through(before_application.port()), workload, Duration::from_millis(2));
+    let conn = fixture.connect().await?;
+    let mut rng = StdRng::seed_from_u64(fixture.seed);
     tokio::time::sleep(Duration::from_millis(CALM_MILLIS.end)).await;
     fault(&conn, "stop", Some(zombie.id())).await?;
     zombie.signal(Signal::STOP)?;
@@ -83,8 +84,8 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let mut application = load.ended().await?;
     tokio::time::sleep(2 * LEASE).await;
     zombie.signal(Signal::CONT)?;
-    let told = zombie.said("was declared dead", START).await.is_ok();
-    let mut drained = arena.at_rest(REST).await?;
+    let logged = zombie.said("was declared dead", START).await.is_ok();
+    let mut drained = fixture.at_rest(REST).await?;
     for (_, lost) in &paths {
         lost.end();
     }
@@ -93,16 +94,16 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         tokio::time::sleep(Duration::from_millis(rng.random_range(CALM_MILLIS))).await;
         application.perform(&Deed::Single(Work::new(number, Shape::Async))).await?;
     }
-    drained &= arena.at_rest(REST).await?;
+    drained &= fixture.at_rest(REST).await?;
     let dead = fleet.dead()?;
-    let left = left_behind(&arena.url_through(pooler.port()), SESSIONS).await?;
-    let mut run = Run::judge(arena, &application.ledger(), Promise::default()).await?;
+    let left = left_behind(&fixture.url_through(pooler.port()), SESSIONS).await?;
+    let mut run = Run::check(fixture, &application.ledger(), Promise::default()).await?;
     run.load = format!("{}, {WORKERS} workers x 8 slots and a zombie, {SESSIONS} sessions", run.load);
     run.faults = size.faults + 2 + paths.iter().map(|(_, lost)| lost.count()).sum::<usize>();
     run.recovery = recovery::of_crashes(&run.record);
     run.expect(drained, || format!("not drained {REST:?} after the last kill"));
     run.expect(dead.is_empty(), || format!("nobody killed processes {dead:?}, and they are gone"));
-    run.expect(told, || "the zombie was not told that it was declared dead".to_owned());
+    run.expect(logged, || "the zombie did not log that it was declared dead".to_owned());
     run.expect(left.is_empty(), || left.join("; "));
     for (path, lost) in &paths {
         run.expect(lost.count() > 0, || format!("{path}: no reply was lost"));

@@ -13,7 +13,7 @@ use torture::history::fault;
 use torture::workload::Application;
 use torture::workload::handlers::Nothing;
 
-use super::arena::{Arena, History, Size};
+use super::fixture::{Fixture, History, Size};
 use super::fleet::Fleet;
 use super::run::{Run, quantile};
 use super::steady::{share_done, steady, waits};
@@ -40,19 +40,19 @@ const COME_AND_GONE: &str = "begin;
     commit";
 const REST: Duration = Duration::from_secs(120);
 
-pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
-    let size = arena.size(SHORT, LONG);
-    let rate = if arena.short { SHORT_RATE } else { LONG_RATE };
+pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
+    let size = fixture.size(SHORT, LONG);
+    let rate = if fixture.short { SHORT_RATE } else { LONG_RATE };
     let args = ["--concurrency", "16", "--poll", "200ms"];
-    let fleet = Fleet::start(arena, arena.worker_url(), History::Quick, &args, 1).await?;
-    let mut application = Application::new(arena.url());
+    let fleet = Fleet::start(fixture, fixture.worker_url(), History::Quick, &args, 1).await?;
+    let mut application = Application::new(fixture.url());
     steady(&mut application, 0..BASELINE, rate).await?;
-    let mut drained = arena.at_rest(REST).await?;
+    let mut drained = fixture.at_rest(REST).await?;
 
-    let pinned = arena.connect().await?;
+    let pinned = fixture.connect().await?;
     pinned.batch_execute("begin isolation level repeatable read; select from jobs.job limit 1").await?;
-    fault(&arena.connect().await?, "a transaction is forgotten", None).await?;
-    let mut conn = AsyncPgConnection::establish(&arena.url()).await?;
+    fault(&fixture.connect().await?, "a transaction is forgotten", None).await?;
+    let mut conn = AsyncPgConnection::establish(&fixture.url()).await?;
     for _ in 0..size.faults {
         // These have the priority of the measured jobs.
         let batch: Vec<NewJob> =
@@ -60,17 +60,17 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         enqueue_all(&mut conn, batch).await?;
     }
     // Rows of the same priority that another session inserts and deletes.
-    arena.connect().await?.batch_execute(COME_AND_GONE).await?;
-    drained &= arena.at_rest(REST).await?;
+    fixture.connect().await?.batch_execute(COME_AND_GONE).await?;
+    drained &= fixture.at_rest(REST).await?;
     let first = BASELINE + FOLLOW;
     steady(&mut application, BASELINE..first, rate).await?;
     let pinned_jobs = first..first + i64::try_from(size.jobs)?;
     steady(&mut application, pinned_jobs.clone(), rate).await?;
     pinned.batch_execute("commit").await?;
-    drained &= arena.at_rest(REST).await?;
+    drained &= fixture.at_rest(REST).await?;
 
     let promise = Promise { no_attempt_consumed: true, ..Promise::default() };
-    let mut run = Run::judge(arena, &application.ledger(), promise).await?;
+    let mut run = Run::check(fixture, &application.ledger(), promise).await?;
     run.load = format!("{} at {rate}/s, after {},000", run.load, size.faults);
     run.faults = 1;
     run.expect(drained, || format!("not drained after {REST:?}"));

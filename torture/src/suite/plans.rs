@@ -15,7 +15,7 @@ use torture::checker::Promise;
 use torture::history::fault;
 use torture::workload::{Application, Deed, Shape, Work};
 
-use super::arena::{Arena, History, Size, number};
+use super::fixture::{Fixture, History, Size, number};
 use super::fleet::Fleet;
 use super::run::Run;
 use super::statements::{CLAIM, FINISH};
@@ -53,17 +53,17 @@ const BELIEFS: [(&str, &str); 4] = [
     ),
 ];
 
-pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
-    let size = arena.size(SHORT, LONG);
-    let conn = arena.connect().await?;
+pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
+    let size = fixture.size(SHORT, LONG);
+    let conn = fixture.connect().await?;
     write_down_plans(&conn).await?;
     // From here on the statistics show empty tables.
     conn.batch_execute("analyze jobs.ready, jobs.running, jobs.finished").await?;
     fill(&conn, size.faults).await?;
-    let begun = arena.cluster.log_length()?;
+    let begun = fixture.cluster.log_length()?;
     let args = ["--concurrency", "8", "--poll", "200ms"];
-    let fleet = Fleet::start(arena, arena.worker_url(), History::Quick, &args, 1).await?;
-    let mut application = Application::new(arena.url());
+    let fleet = Fleet::start(fixture, fixture.worker_url(), History::Quick, &args, 1).await?;
+    let mut application = Application::new(fixture.url());
     let mut numbers = 1..;
     for (belief, sql) in BELIEFS {
         fault(&conn, belief, None).await?;
@@ -80,11 +80,11 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     }
     wait_for_those(&conn).await?;
     conn.batch_execute("delete from jobs.ready where kind = 'nothing'").await?;
-    let drained = arena.at_rest(REST).await?;
+    let drained = fixture.at_rest(REST).await?;
 
     let promise = Promise { no_attempt_consumed: true, ..Promise::default() };
-    let mut run = Run::judge(arena, &application.ledger(), promise).await?;
-    let plans = explained::plans(&arena.cluster.log_since(begun)?, arena.database());
+    let mut run = Run::check(fixture, &application.ledger(), promise).await?;
+    let plans = explained::plans(&fixture.cluster.log_since(begun)?, fixture.database());
     let claims: Vec<&Explained> = plans.iter().filter(|plan| plan.query.contains(CLAIM)).collect();
     let most = claims.iter().map(|claim| claim.pages).max().unwrap_or_default();
     run.load =
@@ -96,13 +96,13 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         let bar = PAGES + PAGES_EACH * claim.rows.saturating_sub(FEW);
         let Explained { rows, pages, .. } = claim;
         if *pages > bar {
-            let file = keep(arena, claim)?;
+            let file = keep(fixture, claim)?;
             run.complaints.push(format!("a claim of {rows} jobs touched {pages} pages, and should {bar}: {file}"));
         }
     }
     for plan in plans.iter().filter(|plan| plan.query.contains(WAITING)) {
         if let Some(bad) = plan.bad_step() {
-            let file = keep(arena, plan)?;
+            let file = keep(fixture, plan)?;
             run.complaints.push(format!("who looks for jobs should not need a {bad:?}: {file}"));
         }
     }
@@ -110,7 +110,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let bar = PAGES + PAGES_EACH * SLOTS;
     for finish in plans.iter().filter(|plan| plan.query.contains(FINISH)) {
         if finish.pages > bar {
-            let file = keep(arena, finish)?;
+            let file = keep(fixture, finish)?;
             run.complaints.push(format!("a finish touched {} pages, and should {bar}: {file}", finish.pages));
         }
     }
@@ -122,8 +122,8 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
 }
 
 /// Writes the plan to a file in the directory of the logs. Returns its path.
-fn keep(arena: &Arena<'_>, explained: &Explained) -> Result<String> {
-    let file = arena.logs().join("plan.txt");
+fn keep(fixture: &Fixture<'_>, explained: &Explained) -> Result<String> {
+    let file = fixture.logs().join("plan.txt");
     fs::write(&file, format!("{}\n{}\n", explained.query, explained.plan))?;
     Ok(file.display().to_string())
 }

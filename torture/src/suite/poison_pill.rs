@@ -15,7 +15,7 @@ use torture::history::{CommitOutcome, Ending, Enqueued, Event};
 use torture::workload::handlers::Deadly;
 use torture::workload::{Mix, Poison, Shape, Work, Workload};
 
-use super::arena::{Arena, History, Size};
+use super::fixture::{Fixture, History, Size};
 use super::fleet::Fleet;
 use super::load::Load;
 use super::recovery;
@@ -29,27 +29,27 @@ const MAX_CRASHES: i32 = 3;
 /// The numbers of the pills begin here.
 const PILLS: i64 = 1_000_000;
 const CALM_MILLIS: std::ops::Range<u64> = 0..500;
-const LOOK: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
-    let size = arena.size(SHORT, LONG);
+pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
+    let size = fixture.size(SHORT, LONG);
     let args = ["--concurrency", "8", "--poll", "200ms", "--max-crashes", "3"];
-    let mut fleet = Fleet::start(arena, arena.worker_url(), History::Quick, &args, WORKERS).await?;
-    let load = Load::start(arena.url(), Workload::new(arena.seed, Mix::default(), size.jobs), Duration::ZERO);
-    let conn = arena.connect().await?;
+    let mut fleet = Fleet::start(fixture, fixture.worker_url(), History::Quick, &args, WORKERS).await?;
+    let load = Load::start(fixture.url(), Workload::new(fixture.seed, Mix::default(), size.jobs), Duration::ZERO);
+    let conn = fixture.connect().await?;
     let mut died = 0;
     let (ledger, drained) = tokio::select! {
-        done = poison(arena, load, size) => done?,
+        done = poison(fixture, load, size) => done?,
         // Restarts dead workers, as a supervisor does in each deployment.
         ended = async { loop {
             match fleet.revive(&conn).await {
                 Ok(revived) => died += revived,
                 Err(error) => break error,
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         } } => return Err(ended),
     };
-    let mut run = Run::judge(arena, &ledger, Promise::default()).await?;
+    let mut run = Run::check(fixture, &ledger, Promise::default()).await?;
     run.load = format!("{}, {WORKERS} workers x 8 slots", run.load);
     run.faults = died;
     run.recovery = recovery::of_crashes(&run.record);
@@ -74,9 +74,9 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
 }
 
 /// Enqueues the pills among the other jobs. Returns what was enqueued, and whether all of it has ended.
-async fn poison(arena: &Arena<'_>, load: Load, size: Size) -> Result<(Vec<Enqueued>, bool)> {
-    let mut application = AsyncPgConnection::establish(&arena.url()).await?;
-    let mut rng = StdRng::seed_from_u64(arena.seed);
+async fn poison(fixture: &Fixture<'_>, load: Load, size: Size) -> Result<(Vec<Enqueued>, bool)> {
+    let mut application = AsyncPgConnection::establish(&fixture.url()).await?;
+    let mut rng = StdRng::seed_from_u64(fixture.seed);
     let mut pills = Vec::new();
     for (number, poison) in (PILLS..).zip(Poison::ALL.into_iter().cycle().take(size.faults)) {
         tokio::time::sleep(Duration::from_millis(rng.random_range(CALM_MILLIS))).await;
@@ -88,5 +88,5 @@ async fn poison(arena: &Arena<'_>, load: Load, size: Size) -> Result<(Vec<Enqueu
     ledger.extend(pills);
     // Each pill may need three leases, if they crash one after another. The other jobs need time, too.
     let limit = Duration::from_secs(60) + Duration::from_secs(15) * u32::try_from(size.faults)?;
-    Ok((ledger, arena.at_rest_within(limit).await?))
+    Ok((ledger, fixture.at_rest_within(limit).await?))
 }

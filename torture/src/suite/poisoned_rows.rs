@@ -5,7 +5,7 @@
 //! Each such row is moved to `jobs.dead_letter`, or its job ends with its own attempts, or it waits and delays no other
 //! job. All other jobs start as promptly as before.
 
-mod guests;
+mod bad_rows;
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -16,11 +16,11 @@ use torture::checker::Promise;
 use torture::history::{Enqueued, fault};
 use torture::workload::Application;
 
-use super::arena::{Arena, History, PATIENCE, Size, number};
+use super::fixture::{Fixture, History, PATIENCE, Size, number};
 use super::fleet::Fleet;
 use super::run::Run;
 use super::steady::{expect_prompt, share_done, steady, waits};
-use guests::Guest;
+use bad_rows::BadRow;
 
 /// The number of jobs at the steady rate, and the number of rounds of bad rows.
 const SHORT: Size = Size { jobs: 600, faults: 2 };
@@ -35,37 +35,37 @@ const SHARE: f64 = 0.95;
 const PROMPT: Duration = Duration::from_millis(20);
 const REST: Duration = Duration::from_secs(60);
 
-pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
-    let size = arena.size(SHORT, LONG);
-    let rate = if arena.short { SHORT_RATE } else { LONG_RATE };
+pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
+    let size = fixture.size(SHORT, LONG);
+    let rate = if fixture.short { SHORT_RATE } else { LONG_RATE };
     let args = ["--concurrency", "16", "--poll", "200ms"];
-    let mut fleet = Fleet::start(arena, arena.worker_url(), History::Quick, &args, WORKERS).await?;
-    let mut application = Application::new(arena.url());
+    let mut fleet = Fleet::start(fixture, fixture.worker_url(), History::Quick, &args, WORKERS).await?;
+    let mut application = Application::new(fixture.url());
     steady(&mut application, 0..BASELINE, rate).await?;
-    arena.at_rest(REST).await?;
+    fixture.at_rest(REST).await?;
 
-    let conn = arena.connect().await?;
+    let conn = fixture.connect().await?;
     fault(&conn, "rows are planted", None).await?;
     let numbers = BASELINE..BASELINE + i64::try_from(size.jobs)?;
     let (done, planted) =
-        tokio::join!(steady(&mut application, numbers.clone(), rate), plant(arena, &conn, size.faults));
+        tokio::join!(steady(&mut application, numbers.clone(), rate), plant(fixture, &conn, size.faults));
     done?;
-    let (guests, others) = planted?;
-    let left = guests::settle(&conn, &guests).await?;
-    let drained = arena.at_rest(REST).await?;
+    let (bad_rows, others) = planted?;
+    let left = bad_rows::settle(&conn, &bad_rows).await?;
+    let drained = fixture.at_rest(REST).await?;
     let dead = fleet.dead()?;
 
     let mut ledger = application.ledger();
     ledger.extend(others);
-    let mut run = Run::judge(arena, &ledger, Promise { no_attempt_consumed: true, ..Promise::default() }).await?;
-    run.load = format!("{} at {rate}/s beside {} planted rows, {WORKERS} workers", run.load, guests.len());
-    run.faults = guests.len();
+    let mut run = Run::check(fixture, &ledger, Promise { no_attempt_consumed: true, ..Promise::default() }).await?;
+    run.load = format!("{} at {rate}/s beside {} planted rows, {WORKERS} workers", run.load, bad_rows.len());
+    run.faults = bad_rows.len();
     run.expect(drained, || format!("not drained after {REST:?}"));
     run.expect(dead.is_empty(), || format!("workers ended: processes {dead:?}"));
     run.expect(left, || "what no worker can take did not stay where it was".to_owned());
-    for guest in &guests {
-        let complaint = guest.complaint(&conn).await?;
-        run.expect(complaint.is_none(), || format!("{}: {}", guest.what, complaint.unwrap_or_default()));
+    for bad_row in &bad_rows {
+        let complaint = bad_row.complaint(&conn).await?;
+        run.expect(complaint.is_none(), || format!("{}: {}", bad_row.what, complaint.unwrap_or_default()));
     }
     let unexplained = number(&conn, "select count(*) from jobs.dead_letter where reason = '' or job is null").await?;
     run.expect(unexplained == 0, || format!("{unexplained} rows were set apart without a reason"));
@@ -77,25 +77,25 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
 }
 
 /// Inserts all sorts of rows, in so many rounds.
-async fn plant(arena: &Arena<'_>, conn: &Client, rounds: usize) -> Result<(Vec<Guest>, Vec<Enqueued>)> {
-    let limit = if arena.mutant().is_some() { PATIENCE } else { REST };
-    let (mut guests, mut others) = (Vec::new(), Vec::new());
+async fn plant(fixture: &Fixture<'_>, conn: &Client, rounds: usize) -> Result<(Vec<BadRow>, Vec<Enqueued>)> {
+    let limit = if fixture.mutant().is_some() { PATIENCE } else { REST };
+    let (mut bad_rows, mut others) = (Vec::new(), Vec::new());
     for round in 0..i64::try_from(rounds)? {
         let begun = Instant::now();
-        guests.extend(guests::waiting(conn).await?);
-        guests.extend(guests::running(conn).await?);
+        bad_rows.extend(bad_rows::waiting(conn).await?);
+        bad_rows.extend(bad_rows::running(conn).await?);
         // These rows need jobs that have ended or run. With a mutant there may be none.
-        match tokio::time::timeout(limit, guests::repeated(conn, round)).await {
+        match tokio::time::timeout(limit, bad_rows::repeated(conn, round)).await {
             Ok(repeated) => {
                 let (repeated, other) = repeated?;
-                guests.extend(repeated);
+                bad_rows.extend(repeated);
                 others.extend(other);
             }
             Err(_) => break,
         }
         tokio::time::sleep(PAUSE.saturating_sub(begun.elapsed())).await;
     }
-    Ok((guests, others))
+    Ok((bad_rows, others))
 }
 
 /// Checks that the other jobs start as promptly, and run at the same rate, as without the bad rows.

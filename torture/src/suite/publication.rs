@@ -17,7 +17,7 @@ use torture::history::copy;
 use torture::workload::hostile::Hostile;
 use torture::workload::{Mix, Workload};
 
-use super::arena::{Arena, History, LEASE, Size, slack};
+use super::fixture::{Fixture, History, LEASE, Size, slack};
 use super::fleet::Fleet;
 use super::load::Load;
 use super::recovery::of_crashes;
@@ -39,21 +39,21 @@ const LEFT_BEHIND: &str = "select pg_drop_replication_slot(slot_name) from pg_re
 const RESCUE: Duration = Duration::from_secs(2);
 const REST: Duration = Duration::from_secs(60);
 
-pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
-    let size = arena.size(SHORT, LONG);
-    let cluster = arena.another_cluster("published", "wal_level = logical\n")?;
+pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
+    let size = fixture.size(SHORT, LONG);
+    let cluster = fixture.another_cluster("published", "wal_level = logical\n")?;
     connect(&cluster.url("postgres")).await?.batch_execute(LEFT_BEHIND).await?;
-    let published = arena.on(&cluster).await?;
-    let (conn, notes) = (published.connect().await?, arena.connect().await?);
+    let published = fixture.on(&cluster).await?;
+    let (conn, notes) = (published.connect().await?, fixture.connect().await?);
     conn.batch_execute(PUBLICATION).await?;
-    let up = Subscriber::start(arena, &published, "up").await?;
-    let down = Subscriber::start(arena, &published, "down").await?;
+    let up = Subscriber::start(fixture, &published, "up").await?;
+    let down = Subscriber::start(fixture, &published, "down").await?;
     down.disable().await?;
 
     let args = ["--concurrency", "16", "--poll", "200ms"];
     let mut fleet = Fleet::start(&published, published.worker_url(), History::Quick, &args, WORKERS).await?;
     let mix = Mix { bulk: 20, ..Mix::default() };
-    let load = Load::start(published.url(), Workload::new(arena.seed, mix, size.jobs), Duration::from_millis(3));
+    let load = Load::start(published.url(), Workload::new(fixture.seed, mix, size.jobs), Duration::from_millis(3));
     let mut application = AsyncPgConnection::establish(&published.url()).await?;
     for time in 0..size.faults {
         enqueue_all(&mut application, large()?).await?;
@@ -76,7 +76,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     down.end().await?;
 
     copy(&notes, &conn).await?;
-    let mut run = Run::judge(&published, &ledger, Promise::default()).await?;
+    let mut run = Run::check(&published, &ledger, Promise::default()).await?;
     run.load = format!("{}, {WORKERS} workers x 16 slots, 2 subscribers", run.load);
     run.faults = size.faults;
     run.recovery = of_crashes(&run.record);

@@ -7,7 +7,7 @@ use anyhow::Result;
 use torture::checker::{Kind, story};
 use torture::process::lines_with;
 
-use super::arena::Arena;
+use super::fixture::Fixture;
 use super::not_run::NotRun;
 use super::run::{Run, quantile};
 
@@ -34,11 +34,12 @@ pub(super) fn head(seed: u64) {
 }
 
 impl Row {
-    pub(super) fn new(arena: &Arena<'_>, run: Result<Run>, took: Duration) -> Self {
+    pub(super) fn new(fixture: &Fixture<'_>, run: Result<Run>, took: Duration) -> Self {
         let took = took.as_secs_f64();
-        let name = arena
-            .mutant()
-            .map_or_else(|| arena.name.to_owned(), |disguise| format!("{} on {}", arena.name, disguise.mutant().name));
+        let name = fixture.mutant().map_or_else(
+            || fixture.name.to_owned(),
+            |running| format!("{} on {}", fixture.name, running.mutant().name),
+        );
         let run = match run {
             Ok(run) => run,
             Err(error) => {
@@ -46,20 +47,20 @@ impl Row {
                 let columns = format!("| {name} | | | | | | | {took:.1} | **{verdict}** |");
                 return Self {
                     columns,
-                    below: below(arena, &format!("{error:#}\n")),
+                    below: below(fixture, &format!("{error:#}\n")),
                     is_well: false,
                     is_unnoticed: false,
                 };
             }
         };
         // If the logs cannot be read, the count is 0.
-        let refused = lines_with(arena.logs(), "was refused").unwrap_or_default();
+        let refused = lines_with(fixture.logs(), "was refused").unwrap_or_default();
         let recovery = match (quantile(&run.recovery, 0.5), quantile(&run.recovery, 0.99)) {
             (Some(half), Some(most)) => format!("{half:.2} / {most:.2}"),
             _ => "–".to_owned(),
         };
         let held = run.violations.is_empty() && run.complaints.is_empty();
-        let (verdict, is_well) = match arena.mutant() {
+        let (verdict, is_well) = match fixture.mutant() {
             None if held => ("holds".to_owned(), true),
             None => ("**broken**".to_owned(), false),
             Some(mutant) if !mutant.is_complete() => ("**the mutant is not one**".to_owned(), false),
@@ -73,12 +74,12 @@ impl Row {
             run.count(Kind::Lost),
             run.count(Kind::DoubleEffect),
         );
-        let below = if is_well { String::new() } else { below(arena, &objections(&run)) };
+        let below = if is_well { String::new() } else { below(fixture, &objections(&run)) };
         Self {
             columns,
             below,
             is_well,
-            is_unnoticed: held && arena.mutant().is_some_and(|mutant| mutant.is_complete()),
+            is_unnoticed: held && fixture.mutant().is_some_and(|mutant| mutant.is_complete()),
         }
     }
 
@@ -115,15 +116,15 @@ fn objections(run: &Run) -> String {
     lines.join("\n") + "\n"
 }
 
-fn below(arena: &Arena<'_>, what: &str) -> String {
-    let Arena { name, seed, .. } = arena;
+fn below(fixture: &Fixture<'_>, what: &str) -> String {
+    let Fixture { name, seed, .. } = fixture;
     let fault =
-        arena.mutant().map(|disguise| format!("the mutant's fault: {}\n", disguise.mutant().fault)).unwrap_or_default();
+        fixture.mutant().map(|running| format!("the mutant's fault: {}\n", running.mutant().fault)).unwrap_or_default();
     format!(
         "{fault}{what}\nthe logs are in {}; the database {} is kept until this test runs again\nagain: cargo xtask torture --test {name} --seed {seed}{}{}\n",
-        arena.logs().display(),
-        arena.url().split('?').next().unwrap_or_default(),
-        if arena.short { " --short" } else { "" },
-        if arena.mutant().is_some() { " --mutants" } else { "" },
+        fixture.logs().display(),
+        fixture.url().split('?').next().unwrap_or_default(),
+        if fixture.short { " --short" } else { "" },
+        if fixture.mutant().is_some() { " --mutants" } else { "" },
     )
 }

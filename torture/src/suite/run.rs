@@ -6,7 +6,7 @@ use anyhow::Result;
 use torture::checker::{Kind, Promise, Violation, check};
 use torture::history::{Enqueued, Record, load, save};
 
-use super::arena::Arena;
+use super::fixture::Fixture;
 
 /// What was done, and what was found.
 #[derive(Debug, Default)]
@@ -27,8 +27,8 @@ pub(super) struct Run {
 
 impl Run {
     /// Stores what was enqueued, loads the record, and checks it. It is called when all work has ended, or should have.
-    pub(super) async fn judge(arena: &Arena<'_>, ledger: &[Enqueued], promise: Promise) -> Result<Self> {
-        let conn = arena.connect().await?;
+    pub(super) async fn check(fixture: &Fixture<'_>, ledger: &[Enqueued], promise: Promise) -> Result<Self> {
+        let conn = fixture.connect().await?;
         save(&conn, ledger).await?;
         let record = load(&conn).await?;
         let violations = check(&record, promise);

@@ -10,7 +10,7 @@ use torture::checker::Promise;
 use torture::history::fault;
 use torture::workload::{Mix, Workload};
 
-use super::arena::{Arena, History, Size, number};
+use super::fixture::{Fixture, History, Size, number};
 use super::fleet::Fleet;
 use super::load::Load;
 use super::run::Run;
@@ -21,7 +21,7 @@ const LONG: Size = Size { jobs: 50_000, faults: 10 };
 const WORKERS: usize = 2;
 /// How long everything fails.
 const OUTAGE: Duration = Duration::from_secs(5);
-/// The number of refused statements per second that one worker may send. Each of its verbs pauses before it tries
+/// The number of refused statements per second that one worker may send. Each of its operations pauses before it tries
 /// again, so they are not more.
 const A_SECOND: i64 = 60;
 const REST: Duration = Duration::from_secs(90);
@@ -41,13 +41,14 @@ const SPOILED: &str = "
     create trigger spoil before delete on jobs.ready for each statement execute function torture.spoil();
     create trigger spoil before delete on jobs.running for each statement execute function torture.spoil();";
 
-pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
-    let size = arena.size(SHORT, LONG);
-    let conn = arena.connect().await?;
+pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
+    let size = fixture.size(SHORT, LONG);
+    let conn = fixture.connect().await?;
     conn.batch_execute(SPOILED).await?;
     let args = ["--concurrency", "16", "--poll", "200ms"];
-    let mut fleet = Fleet::start(arena, arena.worker_url(), History::Quick, &args, WORKERS).await?;
-    let load = Load::start(arena.url(), Workload::new(arena.seed, Mix::default(), size.jobs), Duration::from_millis(1));
+    let mut fleet = Fleet::start(fixture, fixture.worker_url(), History::Quick, &args, WORKERS).await?;
+    let load =
+        Load::start(fixture.url(), Workload::new(fixture.seed, Mix::default(), size.jobs), Duration::from_millis(1));
     let refused = "select case when is_called then last_value else 0 end from torture.refused";
     let mut hammered = 0;
     for _ in 0..size.faults {
@@ -62,9 +63,9 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         conn.batch_execute("update torture.spoiled set share = 0.03").await?;
     }
     let ledger = load.ended().await?.ledger();
-    let drained = arena.at_rest(REST).await?;
+    let drained = fixture.at_rest(REST).await?;
     let dead = fleet.dead()?;
-    let mut run = Run::judge(arena, &ledger, Promise::default()).await?;
+    let mut run = Run::check(fixture, &ledger, Promise::default()).await?;
     run.load = format!("{}, {WORKERS} workers x 16 slots", run.load);
     run.faults = usize::try_from(number(&conn, refused).await?)?;
     let most = A_SECOND * i64::try_from(WORKERS)? * i64::try_from(OUTAGE.as_secs())?;

@@ -11,7 +11,7 @@ use torture::checker::Promise;
 use torture::history::fault;
 use torture::workload::{Mix, Workload};
 
-use super::arena::{Arena, History, Size};
+use super::fixture::{Fixture, History, Size};
 use super::fleet::Fleet;
 use super::load::Load;
 use super::run::Run;
@@ -81,9 +81,9 @@ const SETTINGS: &[Setting] = &[
     ),
 ];
 
-pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
-    let size = arena.size(SHORT, LONG);
-    let conn = arena.connect().await?;
+pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
+    let size = fixture.size(SHORT, LONG);
+    let conn = fixture.connect().await?;
     conn.batch_execute(&format!("drop role if exists {ROLE}; create role {ROLE} superuser login")).await?;
     let args = ["--concurrency", "16", "--poll", "200ms"];
     let (mut ledger, mut drained, mut dead) = (Vec::new(), Vec::new(), Vec::new());
@@ -93,13 +93,13 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
             conn.batch_execute(&format!("alter role {ROLE} set {set}")).await?;
         }
         fault(&conn, setting.name, None).await?;
-        let mut fleet = Fleet::start(arena, as_role(&arena.worker_url()), History::Quick, &args, WORKERS).await?;
+        let mut fleet = Fleet::start(fixture, as_role(&fixture.worker_url()), History::Quick, &args, WORKERS).await?;
         let mix = Mix { transactional: if setting.transactional { 50 } else { 0 }, bulk: 30, ..Mix::default() };
-        let workload = Workload::new(arena.seed + round, mix, size.jobs).from(1 + 1_000_000 * i64::try_from(round)?);
+        let workload = Workload::new(fixture.seed + round, mix, size.jobs).from(1 + 1_000_000 * i64::try_from(round)?);
         let options = setting.application;
-        let url = as_role(&arena.url()) + if options.is_empty() { "" } else { "&options=" } + options;
+        let url = as_role(&fixture.url()) + if options.is_empty() { "" } else { "&options=" } + options;
         ledger.extend(Load::start(url, workload, Duration::from_millis(2)).ended().await?.ledger());
-        if arena.at_rest(REST).await? {
+        if fixture.at_rest(REST).await? {
             dead.extend(fleet.dead()?);
             fleet.stop().await?;
         } else {
@@ -108,12 +108,12 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     }
     conn.batch_execute(&format!("drop role {ROLE}")).await?;
     let promise = Promise { no_attempt_consumed: true, ..Promise::default() };
-    let mut run = Run::judge(arena, &ledger, promise).await?;
+    let mut run = Run::check(fixture, &ledger, promise).await?;
     run.load = format!("{}, {WORKERS} workers x 16 slots", run.load);
     run.faults = SETTINGS.len();
     run.expect(drained.is_empty(), || format!("not drained after {REST:?} under {drained:?}"));
     run.expect(dead.is_empty(), || format!("workers ended: processes {dead:?}"));
-    let refused = lines_with(arena.logs(), "and is tried again")?;
+    let refused = lines_with(fixture.logs(), "and is tried again")?;
     run.expect(refused == 0, || format!("{refused} lines tell of statements of the worker's own that were refused"));
     Ok(run)
 }

@@ -13,7 +13,7 @@ use torture::checker::Promise;
 use torture::history::fault;
 use torture::workload::{Application, Deed, Mix, Shape, Work, Workload};
 
-use super::arena::{Arena, History, LEASE, Size};
+use super::fixture::{Fixture, History, LEASE, Size};
 use super::fleet::Fleet;
 use super::load::Load;
 use super::run::Run;
@@ -31,12 +31,12 @@ const HOLDERS: i64 = 1_000_000;
 const AT_ONCE: usize = 25;
 const REST: Duration = Duration::from_secs(180);
 
-pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
-    let size = arena.size(SHORT, LONG);
+pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
+    let size = fixture.size(SHORT, LONG);
     let args = ["--concurrency", "16", "--poll", "200ms", "--connections", CONNECTIONS];
-    let mut fleet = Fleet::start(arena, arena.worker_url(), History::Quick, &args, 2).await?;
-    let conn = arena.connect().await?;
-    let mut application = Application::new(arena.url());
+    let mut fleet = Fleet::start(fixture, fixture.worker_url(), History::Quick, &args, 2).await?;
+    let conn = fixture.connect().await?;
+    let mut application = Application::new(fixture.url());
     fault(&conn, "handlers hold every connection", None).await?;
     let hold = u64::try_from(HOLD.as_millis())?;
     let shapes = [Shape::Transactional, Shape::TransactionalBlocking];
@@ -44,19 +44,19 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let holders = holders.map(|(shape, number)| Work::new(number, shape).lasting(hold)).collect();
     application.perform(&Deed::Bulk(holders)).await?;
     let mix = Mix { transactional: 60, ..Mix::default() };
-    let load = Load::start(arena.url(), Workload::new(arena.seed, mix, size.jobs), Duration::from_millis(10));
+    let load = Load::start(fixture.url(), Workload::new(fixture.seed, mix, size.jobs), Duration::from_millis(10));
     tokio::time::sleep(LEASE).await;
     fault(&conn, "no connection is left", None).await?;
-    let taken = take_all(arena).await;
+    let taken = take_all(fixture).await;
     tokio::time::sleep(2 * LEASE).await;
     let held = taken.len();
     drop(taken);
     let mut ledger = load.ended().await?.ledger();
     ledger.extend(application.ledger());
-    let drained = arena.at_rest(REST).await?;
+    let drained = fixture.at_rest(REST).await?;
     let dead = fleet.dead()?;
     let promise = Promise { no_attempt_consumed: true, ..Promise::default() };
-    let mut run = Run::judge(arena, &ledger, promise).await?;
+    let mut run = Run::check(fixture, &ledger, promise).await?;
     run.load = format!("{}, 2 workers x 16 slots with {CONNECTIONS} connections", run.load);
     run.faults = held;
     let rescued = run.record.failures.iter().filter(|failure| failure.kind == "crash").count();
@@ -71,8 +71,8 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
 }
 
 /// Opens connections until the server refuses one. Returns them.
-async fn take_all(arena: &Arena<'_>) -> Vec<Client> {
-    let (url, mut taken) = (arena.url(), Vec::new());
+async fn take_all(fixture: &Fixture<'_>) -> Vec<Client> {
+    let (url, mut taken) = (fixture.url(), Vec::new());
     loop {
         let answers = join_all((0..AT_ONCE).map(|_| tokio_postgres::connect(&url, NoTls))).await;
         let refused = answers.iter().any(Result::is_err);

@@ -10,7 +10,7 @@ use tokio_postgres::Client;
 use torture::history::Record;
 use torture::workload::{Application, Deed, Shape, Work};
 
-use super::arena::slack;
+use super::fixture::slack;
 use super::run::{Run, quantile};
 
 /// Added to a limit that is a multiple of a small number.

@@ -13,7 +13,7 @@ use torture::history::fault;
 use torture::workload::Application;
 use torture::workload::handlers::Nothing;
 
-use super::arena::{Arena, History, Size};
+use super::fixture::{Fixture, History, Size};
 use super::fleet::Fleet;
 use super::run::Run;
 use super::steady::{expect_times, steady, waits};
@@ -26,15 +26,15 @@ const RATE: f64 = 100.0;
 const TIMES: f64 = 3.0;
 const REST: Duration = Duration::from_secs(120);
 
-pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
-    let size = arena.size(SHORT, LONG);
+pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
+    let size = fixture.size(SHORT, LONG);
     let args = ["--concurrency", "16", "--poll", "200ms"];
-    let fleet = Fleet::start(arena, arena.worker_url(), History::Quick, &args, 1).await?;
-    let mut application = Application::new(arena.url());
+    let fleet = Fleet::start(fixture, fixture.worker_url(), History::Quick, &args, 1).await?;
+    let mut application = Application::new(fixture.url());
     steady(&mut application, 0..BASELINE, RATE).await?;
 
-    fault(&arena.connect().await?, "a bulk that is not committed", None).await?;
-    let mut conn = AsyncPgConnection::establish(&arena.url()).await?;
+    fault(&fixture.connect().await?, "a bulk that is not committed", None).await?;
+    let mut conn = AsyncPgConnection::establish(&fixture.url()).await?;
     let bulk = tokio::spawn(async move {
         conn.batch_execute("begin").await?;
         for _ in 0..size.faults {
@@ -47,10 +47,10 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let stream = BASELINE..BASELINE + i64::try_from(size.jobs)?;
     steady(&mut application, stream.clone(), RATE).await?;
     bulk.await??.batch_execute("commit").await?;
-    let drained = arena.at_rest(REST).await?;
+    let drained = fixture.at_rest(REST).await?;
 
     let promise = Promise { no_attempt_consumed: true, ..Promise::default() };
-    let mut run = Run::judge(arena, &application.ledger(), promise).await?;
+    let mut run = Run::check(fixture, &application.ledger(), promise).await?;
     run.load = format!("{} at {RATE}/s beside {},000 not committed", run.load, size.faults);
     run.faults = 1;
     run.expect(drained, || format!("not drained after {REST:?}"));

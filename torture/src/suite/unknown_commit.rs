@@ -13,7 +13,7 @@ use torture::history::CommitOutcome;
 use torture::proxy::Proxy;
 use torture::workload::{Mix, Workload};
 
-use super::arena::{Arena, History, Size};
+use super::fixture::{Fixture, History, Size};
 use super::fleet::Fleet;
 use super::load::Load;
 use super::run::Run;
@@ -24,10 +24,10 @@ const LONG: Size = Size { jobs: 30_000, faults: 1_200 };
 const WORKERS: usize = 3;
 const REST: Duration = Duration::from_secs(120);
 
-pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
-    let size = arena.size(SHORT, LONG);
+pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
+    let size = fixture.size(SHORT, LONG);
     let (before_application, before_workers) =
-        (Proxy::start(arena.cluster.port()).await?, Proxy::start(arena.upstream()).await?);
+        (Proxy::start(fixture.cluster.port()).await?, Proxy::start(fixture.upstream()).await?);
     let each = size.faults / 8;
     let paths = [
         ("enqueue", before_application.lose_replies(ENQUEUE, 3, each)),
@@ -39,17 +39,17 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         ("finish, not arrived", before_workers.lose_requests(FINISH, 5, each)),
         ("transactional, not arrived", before_workers.lose_requests(COMMIT, 5, each)),
     ];
-    let url = arena.url_through(before_workers.port());
+    let url = fixture.url_through(before_workers.port());
     let args = ["--concurrency", "8", "--poll", "200ms"];
-    let fleet = Fleet::start(arena, url, History::Quick, &args, WORKERS).await?;
+    let fleet = Fleet::start(fixture, url, History::Quick, &args, WORKERS).await?;
     let mix = Mix { bulk: 20, ..Mix::default() };
-    let workload = Workload::new(arena.seed, mix, size.jobs);
-    let load = Load::start(arena.url_through(before_application.port()), workload, Duration::from_millis(2));
+    let workload = Workload::new(fixture.seed, mix, size.jobs);
+    let load = Load::start(fixture.url_through(before_application.port()), workload, Duration::from_millis(2));
     let application = load.ended().await?;
     let untold = application.untold();
     let ledger = application.ledger();
-    let drained = arena.at_rest(REST).await?;
-    let mut run = Run::judge(arena, &ledger, Promise::default()).await?;
+    let drained = fixture.at_rest(REST).await?;
+    let mut run = Run::check(fixture, &ledger, Promise::default()).await?;
     run.load = format!("{}, {WORKERS} workers, replies lost on four paths and requests on two", run.load);
     run.faults = paths.iter().map(|(_, lost)| lost.count()).sum();
     run.expect(drained, || format!("not drained after {REST:?}"));

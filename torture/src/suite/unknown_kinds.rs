@@ -15,7 +15,7 @@ use torture::process::Signal;
 use torture::workload::versions::Novel;
 use torture::workload::{Application, Shape, Work};
 
-use super::arena::{Arena, History, START, Size, number};
+use super::fixture::{Fixture, History, START, Size, number};
 use super::fleet::Fleet;
 use super::run::Run;
 use super::steady::{expect_prompt, server_load, steady, waits};
@@ -45,12 +45,12 @@ const SETTLE: Duration = Duration::from_secs(15);
 const REST: Duration = Duration::from_secs(60);
 const UNKNOWN: &str = "kind = 'of_the_next_program'";
 
-pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
-    let size = arena.size(SHORT, LONG);
+pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
+    let size = fixture.size(SHORT, LONG);
     let known = i64::try_from(size.jobs)?;
-    let mut fleet = Fleet::start(arena, arena.worker_url(), History::Quick, &ARGS, 1).await?;
-    let conn = arena.connect().await?;
-    let mut application = Application::new(arena.url());
+    let mut fleet = Fleet::start(fixture, fixture.worker_url(), History::Quick, &ARGS, 1).await?;
+    let conn = fixture.connect().await?;
+    let mut application = Application::new(fixture.url());
     steady(&mut application, 0..known, RATE).await?;
 
     // They are inserted while the worker runs.
@@ -67,7 +67,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
 
     // There is nothing to do now except jobs of the unknown kind.
     tokio::time::sleep(SETTLE).await;
-    let load = server_load(&conn, if arena.short { WATCHED / 4 } else { WATCHED }).await?;
+    let load = server_load(&conn, if fixture.short { WATCHED / 4 } else { WATCHED }).await?;
 
     // Another worker takes its place, and starts while the unknown jobs wait.
     let mut first = fleet.replace(0)?;
@@ -79,12 +79,12 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     // Four older workers are added. They do not know the kind of the next jobs.
     let mut older = Vec::new();
     for _ in 0..OLDER {
-        older.push(arena.worker_with(&arena.worker_url(), History::Quick, &ARGS, &[(BEHIND, "1")])?);
+        older.push(fixture.worker_with(&fixture.worker_url(), History::Quick, &ARGS, &[(BEHIND, "1")])?);
     }
     for worker in &mut older {
         worker.said("worker started", START).await?;
     }
-    let novel_jobs = novel(arena, NOVEL, known).await?;
+    let novel_jobs = novel(fixture, NOVEL, known).await?;
     let left = "select count(*) from jobs.job where finished_at is null and not ".to_owned() + UNKNOWN;
     let begun = tokio::time::Instant::now();
     while number(&conn, &left).await? > 0 && begun.elapsed() < REST {
@@ -98,8 +98,8 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     // The same phase without the unknown jobs, for comparison, because five workers also delay each other.
     conn.batch_execute(&format!("delete from jobs.ready where {UNKNOWN}")).await?;
     tokio::time::sleep(SETTLE).await;
-    let afterwards = novel(arena, AFTERWARDS, known).await?;
-    arena.at_rest(REST).await?;
+    let afterwards = novel(fixture, AFTERWARDS, known).await?;
+    fixture.at_rest(REST).await?;
     for worker in &mut older {
         worker.signal(Signal::TERM)?;
         worker.ended(START).await?;
@@ -110,7 +110,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     let mut ledger = application.ledger();
     ledger.extend(novel_jobs.into_iter().chain(afterwards));
     let promise = Promise { no_attempt_consumed: true, ..Promise::default() };
-    let mut run = Run::judge(arena, &ledger, promise).await?;
+    let mut run = Run::check(fixture, &ledger, promise).await?;
     run.load = format!("{} at {RATE}/s beside 3 x {},000 unknown", run.load, size.faults);
     run.faults = 3;
     run.expect(open == 0, || format!("{open} known jobs were not done after {REST:?}"));
@@ -131,8 +131,8 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
 }
 
 /// Enqueues jobs of the newer version's kind at the steady rate.
-async fn novel(arena: &Arena<'_>, first: i64, jobs: i64) -> Result<Vec<Enqueued>> {
-    let mut conn = AsyncPgConnection::establish(&arena.url()).await?;
+async fn novel(fixture: &Fixture<'_>, first: i64, jobs: i64) -> Result<Vec<Enqueued>> {
+    let mut conn = AsyncPgConnection::establish(&fixture.url()).await?;
     let mut ticks = interval(Duration::from_secs_f64(1.0 / RATE));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
     let mut ledger = Vec::new();

@@ -13,7 +13,7 @@ use torture::checker::Promise;
 use torture::proxy::Proxy;
 use torture::workload::{Mix, Workload};
 
-use super::arena::{Arena, History, Size, number};
+use super::fixture::{Fixture, History, Size, number};
 use super::fleet::Fleet;
 use super::load::Load;
 use super::run::Run;
@@ -29,7 +29,7 @@ const REST: Duration = Duration::from_secs(60);
 const MIGRATION: &str = "alter table jobs.ready add column extra text;
     alter table jobs.running add column extra text;
     alter table jobs.finished add column extra text;
-    insert into jobs.schema_migration (version, name, oldest_program) values (2, 'next', 1);
+    insert into jobs.schema_migration (version, name, oldest_program) values (3, 'next', 2);
     create function public.use_it() returns trigger language plpgsql as $$
     begin new.flags := 1; new.extra := 'kept ' || new.id; return new; end $$;
     create trigger use_it before insert on jobs.ready
@@ -40,23 +40,24 @@ const STRIPPED: &str =
     "select count(*) from jobs.finished where id % 2 = 0 and (flags, extra) is distinct from (1, 'kept ' || id)";
 const FLAGGED: &str = "select count(*) from jobs.finished where flags = 1";
 
-pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
-    let size = arena.size(SHORT, LONG);
-    let conn = arena.connect().await?;
+pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
+    let size = fixture.size(SHORT, LONG);
+    let conn = fixture.connect().await?;
     conn.batch_execute(MIGRATION).await?;
-    let line = Proxy::start(arena.cluster.port()).await?;
+    let line = Proxy::start(fixture.cluster.port()).await?;
     let rules = NEXT.map(|(from, to)| line.reword(from, to));
-    let now = Fleet::start(arena, arena.worker_url(), History::Quick, &ARGS, WORKERS).await?;
-    let mut next = Fleet::start(arena, arena.url_through(line.port()), History::Quick, &ARGS, WORKERS).await?;
-    let load = Load::start(arena.url(), Workload::new(arena.seed, Mix::default(), size.jobs), Duration::from_millis(3));
+    let now = Fleet::start(fixture, fixture.worker_url(), History::Quick, &ARGS, WORKERS).await?;
+    let mut next = Fleet::start(fixture, fixture.url_through(line.port()), History::Quick, &ARGS, WORKERS).await?;
+    let load =
+        Load::start(fixture.url(), Workload::new(fixture.seed, Mix::default(), size.jobs), Duration::from_millis(3));
     for time in 0..size.faults {
         tokio::time::sleep(CALM).await;
         next.kill(time % WORKERS, &conn).await?;
     }
     let ledger = load.ended().await?.ledger();
-    let drained = arena.at_rest(REST).await?;
+    let drained = fixture.at_rest(REST).await?;
     let (stripped, flagged) = (number(&conn, STRIPPED).await?, number(&conn, FLAGGED).await?);
-    let mut run = Run::judge(arena, &ledger, Promise::default()).await?;
+    let mut run = Run::check(fixture, &ledger, Promise::default()).await?;
     run.load = format!("{}, {WORKERS} workers of this version and {WORKERS} of the next", run.load);
     run.faults = size.faults;
     run.recovery = super::recovery::of_crashes(&run.record);

@@ -13,7 +13,7 @@ use torture::process::{Process, Signal};
 use torture::proxy::{Held, Proxy};
 use torture::workload::{Application, Deed, Shape, Work};
 
-use super::arena::{Arena, History, LEASE, START, Size, number};
+use super::fixture::{Fixture, History, LEASE, START, Size, number};
 use super::fleet::Fleet;
 use super::recovery;
 use super::run::Run;
@@ -48,11 +48,11 @@ struct Zombie {
     line: Option<(Proxy, std::sync::Arc<Held>)>,
 }
 
-pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
-    let size = arena.size(SHORT, LONG);
-    let mut stage = Stage { application: Application::new(arena.url()), arena, next: 1 };
+pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
+    let size = fixture.size(SHORT, LONG);
+    let mut stage = Stage { application: Application::new(fixture.url()), fixture, next: 1 };
     let mut stopped = 0;
-    let mut deaf = Vec::new();
+    let mut silent = Vec::new();
     let mut drained = true;
     while stopped < size.faults {
         let each = ((size.faults - stopped) / 4).clamp(1, AT_ONCE);
@@ -62,7 +62,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         }
         stopped += zombies.len();
         let heirs =
-            Fleet::start(arena, arena.worker_url(), History::Quick, &["--concurrency", "16", "--poll", "200ms"], 1)
+            Fleet::start(fixture, fixture.worker_url(), History::Quick, &["--concurrency", "16", "--poll", "200ms"], 1)
                 .await?;
         tokio::time::sleep(3 * LEASE).await;
         for zombie in &zombies {
@@ -77,23 +77,24 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
         for zombie in &mut zombies {
             let declared_dead = zombie.process.said("was declared dead", START).await.is_ok();
             // If the finish came in time before the commit, the worker has not lost its lease.
-            let told = zombie.phase == Phase::Commit || zombie.process.said("lost its lease", START).await.is_ok();
-            if !(declared_dead && told) {
-                deaf.push(zombie.process.id());
+            let lost_lease =
+                zombie.phase == Phase::Commit || zombie.process.said("lost its lease", START).await.is_ok();
+            if !(declared_dead && lost_lease) {
+                silent.push(zombie.process.id());
             }
         }
-        drained &= arena.at_rest(REST).await?;
+        drained &= fixture.at_rest(REST).await?;
         if !drained {
             break;
         }
         heirs.stop().await?;
     }
-    let mut run = Run::judge(arena, &stage.application.ledger(), Promise::default()).await?;
+    let mut run = Run::check(fixture, &stage.application.ledger(), Promise::default()).await?;
     run.load = format!("{}, body / transaction / finish / commit", run.load);
     run.faults = stopped;
     run.recovery = recovery::of_crashes(&run.record);
     run.expect(drained, || "the heir did not do the zombies' jobs".to_owned());
-    run.expect(deaf.is_empty(), || format!("processes {deaf:?} were not told that they lost their leases"));
+    run.expect(silent.is_empty(), || format!("processes {silent:?} did not log that they lost their leases"));
     run.expect_within(0.99, LEASE + Duration::from_secs(2));
     Ok(run)
 }
@@ -101,7 +102,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
 /// Starts and suspends zombies.
 struct Stage<'a> {
     application: Application,
-    arena: &'a Arena<'a>,
+    fixture: &'a Fixture<'a>,
     next: i64,
 }
 
@@ -116,7 +117,7 @@ impl Stage<'_> {
             zombie.process.said("worker started", START).await?;
         }
         // Each must have a job. Those without one get more.
-        let conn = self.arena.connect().await?;
+        let conn = self.fixture.connect().await?;
         for zombie in &zombies {
             let begun =
                 format!("select count(*) from torture.event where pid = {} and what = 'start'", zombie.process.id());
@@ -138,15 +139,16 @@ impl Stage<'_> {
     async fn zombie(&self, phase: Phase) -> Result<Zombie> {
         let line = match phase {
             Phase::Finish | Phase::Commit => {
-                let proxy = Proxy::start(self.arena.upstream()).await?;
+                let proxy = Proxy::start(self.fixture.upstream()).await?;
                 let held = proxy.hold(if phase == Phase::Finish { FINISH } else { COMMIT });
                 Some((proxy, held))
             }
             Phase::Body | Phase::Transaction => None,
         };
-        let url =
-            line.as_ref().map_or_else(|| self.arena.worker_url(), |(proxy, _)| self.arena.url_through(proxy.port()));
-        let process = self.arena.worker(&url, History::Quick, &["--concurrency", SLOTS, "--poll", "100ms"])?;
+        let url = line
+            .as_ref()
+            .map_or_else(|| self.fixture.worker_url(), |(proxy, _)| self.fixture.url_through(proxy.port()));
+        let process = self.fixture.worker(&url, History::Quick, &["--concurrency", SLOTS, "--poll", "100ms"])?;
         Ok(Zombie { phase, process, line })
     }
 

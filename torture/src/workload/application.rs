@@ -55,7 +55,7 @@ impl Application {
             Deed::Transaction { .. } => tokio::time::timeout(LIMIT, together(&mut conn, jobs, commit)).await,
         };
         // Without a reply the outcome is unknown, except that a transaction without a commit is rolled back.
-        let done = done.unwrap_or(Told {
+        let done = done.unwrap_or(CommitReply {
             ids: Vec::new(),
             outcome: if commit { CommitOutcome::Unknown } else { CommitOutcome::RolledBack },
         });
@@ -82,26 +82,26 @@ impl Application {
 }
 
 /// The reply to the application.
-struct Told {
+struct CommitReply {
     ids: Vec<i64>,
     outcome: CommitOutcome,
 }
 
-async fn at_once(conn: &mut AsyncPgConnection, mut jobs: Vec<NewJob>) -> Told {
-    let told = match jobs.len() {
+async fn at_once(conn: &mut AsyncPgConnection, mut jobs: Vec<NewJob>) -> CommitReply {
+    let result = match jobs.len() {
         1 => jobs.remove(0).enqueue(conn).await.map(|id| vec![id]),
         _ => enqueue_all(conn, jobs).await,
     };
-    match told {
-        Ok(ids) => Told { ids: ids.into_iter().map(|id| id.0).collect(), outcome: CommitOutcome::Acknowledged },
-        Err(_) => Told { ids: Vec::new(), outcome: CommitOutcome::Unknown },
+    match result {
+        Ok(ids) => CommitReply { ids: ids.into_iter().map(|id| id.0).collect(), outcome: CommitOutcome::Acknowledged },
+        Err(_) => CommitReply { ids: Vec::new(), outcome: CommitOutcome::Unknown },
     }
 }
 
-async fn together(conn: &mut AsyncPgConnection, jobs: Vec<NewJob>, commit: bool) -> Told {
+async fn together(conn: &mut AsyncPgConnection, jobs: Vec<NewJob>, commit: bool) -> CommitReply {
     let mut ids = Vec::new();
     let mut to_commit = false;
-    let told = conn
+    let result = conn
         .transaction(async |conn| {
             for job in jobs {
                 ids.push(job.enqueue(conn).await.map_err(DieselError::from)?.0);
@@ -110,10 +110,10 @@ async fn together(conn: &mut AsyncPgConnection, jobs: Vec<NewJob>, commit: bool)
             if commit { Ok(()) } else { Err(DieselError::RollbackTransaction) }
         })
         .await;
-    let outcome = match told {
+    let outcome = match result {
         Ok(()) => CommitOutcome::Acknowledged,
         Err(_) if to_commit => CommitOutcome::Unknown,
         Err(_) => CommitOutcome::RolledBack,
     };
-    Told { ids, outcome }
+    CommitReply { ids, outcome }
 }

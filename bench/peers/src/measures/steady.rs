@@ -25,7 +25,7 @@ const PRODUCERS: usize = 2;
 const BATCH: usize = 1_000;
 const WARM_UP: Duration = Duration::from_secs(3);
 /// How often the counters are read.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const LIMIT: Duration = Duration::from_secs(300);
 
 pub(super) async fn run(bench: &Bench<'_>) -> Result<()> {
@@ -73,7 +73,7 @@ pub(super) async fn flow(system: Name, database: &Database, windows: usize, wind
     for _ in 0..windows {
         let (from, start) = (worker.started(), Instant::now());
         while start.elapsed() < window {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
             looks += 1;
             flow.waiting += enqueued.load(Ordering::Relaxed).saturating_sub(worker.started()) as f64;
             if let Some(ended) = tasks.try_join_next() {

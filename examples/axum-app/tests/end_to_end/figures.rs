@@ -4,13 +4,13 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use super::claims;
-use super::clients::{CLIENTS, ORDERS, REFUSED_EVERY, Told};
+use super::clients::{Answers, CLIENTS, ORDERS, REFUSED_EVERY};
 use super::watcher::Watched;
-use crate::support::Db;
+use crate::database::Db;
 
 /// The results.
 pub(super) struct Figures {
-    pub(super) told: Told,
+    pub(super) answers: Answers,
     pub(super) held: i64,
     pub(super) requests_took: Duration,
     pub(super) all_took: Duration,
@@ -19,18 +19,18 @@ pub(super) struct Figures {
 
 impl Figures {
     pub(super) async fn print(&self, db: &Db) {
-        let Told { placed, refused, looked_at } = self.told;
+        let Answers { placed, refused, read } = self.answers;
         let (requests, all) = (self.requests_took.as_secs_f64(), self.all_took.as_secs_f64());
         let jobs = db.number("select count(*) from jobs.job").await;
         let rescued = db.number("select count(*) from jobs.job where crashes > 0").await;
         let repeated = db.number("select coalesce(sum(submissions - 1), 0) from mails").await;
         let text = format!(
             "\nend to end: {} requests by {CLIENTS} clients in {requests:.1} s\n  \
-             orders placed {placed}, refused and rolled back {refused}, looked at {looked_at}\n  \
+             orders placed {placed}, refused and rolled back {refused}, read {read}\n  \
              {jobs} jobs, the last one ended after {all:.1} s\n  \
              {} jobs held by the killed worker, {rescued} rescued\n  \
              mails handed in twice (and sent once): {repeated}\n",
-            placed + refused + looked_at,
+            placed + refused + read,
             self.held,
         );
         // Written at once, and not by `eprintln!`, which the test harness captures.
@@ -46,7 +46,7 @@ impl Figures {
                 wrong.push(format!("{claim}: {exceptions} exceptions"));
             }
         }
-        let Self { told, held, watched, .. } = self;
+        let Self { answers, held, watched, .. } = self;
         let rescued = db.number("select count(*) from jobs.job where crashes > 0").await;
         let orders = db.number("select count(*) from orders").await;
         let mut holds = |claim: &str, is: bool| {
@@ -54,12 +54,12 @@ impl Figures {
                 wrong.push(claim.to_owned());
             }
         };
-        holds("every fifth order was refused", told.refused == ORDERS / REFUSED_EVERY);
-        holds("each request was answered", told.placed + told.refused == ORDERS);
-        holds("there are the orders that clients know of, and no others", orders == told.placed as i64);
+        holds("every fifth order was refused", answers.refused == ORDERS / REFUSED_EVERY);
+        holds("each request was answered", answers.placed + answers.refused == ORDERS);
+        holds("there are the orders that clients know of, and no others", orders == answers.placed as i64);
         holds("what the killed worker held was rescued", rescued >= *held);
         holds("a charge and its job's completion are seen together or not at all", watched.exceptions == 0);
-        holds("somebody looked for that all the while", watched.looks > 50);
+        holds("the watcher checked this all the time", watched.checks > 50);
         assert!(wrong.is_empty(), "not true at the end:\n  {}", wrong.join("\n  "));
     }
 }

@@ -1,18 +1,25 @@
-//! What a worker learns about its levels from each claim, look and rescan.
+//! What a worker learns about its levels from each claim, poll and rescan.
 
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 use diesel_jobs_core::storage::Claim;
 
-use super::{ALL_QUEUES, CHEAP, Level, Levels, Plan, Scan, Seen, Straggler};
+use super::{ALL_QUEUES, CHEAP_DISCOVERY, JobPosition, Level, Levels, Plan, Scan, Straggler};
 
 impl Levels {
     /// Learns from a claim that followed this plan and brought these jobs, at least one.
-    pub(crate) fn claimed(&mut self, claim: &Claim, plan: &Plan, jobs: &[Seen<'_>], clock: DateTime<Utc>, at: Instant) {
+    pub(crate) fn claimed(
+        &mut self,
+        claim: &Claim,
+        plan: &Plan,
+        jobs: &[JobPosition<'_>],
+        clock: DateTime<Utc>,
+        at: Instant,
+    ) {
         let Some(highest_floor) = self.highest_floor(clock) else { return };
         for (wanted, scans) in claim.wanted.iter().zip(&plan.of_queue) {
-            let ours: Vec<&Seen<'_>> = jobs.iter().filter(|job| job.queue == wanted.queue.as_ref()).collect();
+            let ours: Vec<&JobPosition<'_>> = jobs.iter().filter(|job| job.queue == wanted.queue.as_ref()).collect();
             let Some(lowest) = ours.iter().map(|job| job.priority).min() else {
                 self.emptied(&wanted.queue, &plan.scans[scans.clone()], highest_floor);
                 continue;
@@ -65,7 +72,7 @@ impl Levels {
         }
     }
 
-    /// Records that this queue holds nothing up to now, at least nothing for this worker.
+    /// Records that this queue has no due job for this worker.
     fn emptied(&mut self, queue: &str, scans: &[Scan], highest_floor: DateTime<Utc>) {
         if self.paused.contains(queue) || self.paused.contains(ALL_QUEUES) {
             return;
@@ -90,7 +97,7 @@ impl Levels {
         at: Instant,
     ) {
         self.paused = paused.into_iter().collect();
-        self.try_gaps = took <= CHEAP;
+        self.read_gaps = took <= CHEAP_DISCOVERY;
         let Some(floor) = self.highest_floor(clock) else { return };
         for (queue, priority) in found {
             let new = Level::new(floor, at);
@@ -111,7 +118,7 @@ impl Levels {
             match found.iter().find(|found| found.priority == priority && found.queue == queue) {
                 Some(found) => {
                     let this = Some((found.run_at, found.id));
-                    level.thorough = level.straggler == this;
+                    level.try_all_rows = level.straggler == this;
                     level.floor = level.floor.min(found.run_at);
                     level.straggler = this;
                     level.use_at(at);

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 
 use super::Scan;
 
-/// For this long after a claim that began at the floor, a claim that follows a full one goes on where that one stopped.
+/// For this long after a claim that began at the floor, a claim that follows a full one begins where that one stopped.
 /// A job that commits below that place is older than the jobs that such claims take. It waits for the next claim that
 /// begins at the floor.
 pub(super) const GO_ON: Duration = Duration::from_millis(50);
@@ -19,7 +19,7 @@ pub(super) struct Level {
     /// What the last rescan found here.
     pub(super) straggler: Option<(DateTime<Utc>, i64)>,
     /// Claims try every row, because two rescans in a row have found the same job.
-    pub(super) thorough: bool,
+    pub(super) try_all_rows: bool,
     pub(super) used: Instant,
     /// A claim has found no more jobs here.
     pub(super) is_empty: bool,
@@ -32,7 +32,7 @@ pub(super) type Rank = (bool, Instant, i16);
 impl Level {
     /// A level that was just found.
     pub(super) fn new(floor: DateTime<Utc>, at: Instant) -> Self {
-        Self { floor, left_off: None, straggler: None, thorough: false, used: at, is_empty: false }
+        Self { floor, left_off: None, straggler: None, try_all_rows: false, used: at, is_empty: false }
     }
 
     pub(super) fn rank(&self, priority: i16) -> Rank {
@@ -66,7 +66,7 @@ impl Level {
     pub(super) fn empty(&mut self, scan: &Scan, highest_floor: DateTime<Utc>) {
         (self.left_off, self.is_empty) = (None, true);
         if scan.go_on.is_none() {
-            (self.floor, self.thorough) = (highest_floor, false);
+            (self.floor, self.try_all_rows) = (highest_floor, false);
         }
     }
 }

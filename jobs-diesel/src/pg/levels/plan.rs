@@ -1,4 +1,4 @@
-//! The input of the statements that look for jobs: where to read, in which order, and from which time on.
+//! The input of the statements that search for jobs: what to read, in which order, and from which `run_at` on.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(crate) struct Scan {
     /// Where to begin instead of the floor. The entries in between were read a moment ago.
     pub(crate) go_on: Option<DateTime<Utc>>,
     /// Try every row, also rows that another transaction seems to hold.
-    pub(crate) thorough: bool,
+    pub(crate) try_all_rows: bool,
 }
 
 impl Scan {
@@ -60,7 +60,7 @@ impl Plan {
     pub(crate) fn only_level(&self) -> Option<OnlyLevel> {
         let mut levels = self.scans.iter().filter_map(|scan| Some((scan, scan.level()?)));
         let (Some((scan, priority)), None) = (levels.next(), levels.next()) else { return None };
-        let floor = scan.floor.filter(|_| scan.go_on.is_none() && !scan.thorough)?;
+        let floor = scan.floor.filter(|_| scan.go_on.is_none() && !scan.try_all_rows)?;
         let gap_above = self.scans.first().is_some_and(|scan| scan.level().is_none());
         Some(OnlyLevel { priority, floor, gap_above })
     }

@@ -16,8 +16,8 @@ fn claim(slots: usize) -> Claim {
     Claim::new(WorkerId::generate(), vec![Wanted::new("q", slots)], [])
 }
 
-fn seen(priority: i16, seconds: i64) -> Seen<'static> {
-    Seen { queue: "q", priority, run_at: at(seconds) }
+fn position(priority: i16, seconds: i64) -> JobPosition<'static> {
+    JobPosition { queue: "q", priority, run_at: at(seconds) }
 }
 
 /// The scans of the next claim.
@@ -39,7 +39,7 @@ fn discovered(priorities: &[i16]) -> Levels {
 }
 
 /// Learns from a claim of this many slots that began at the floors and at this second.
-fn claimed(levels: &mut Levels, slots: usize, jobs: &[Seen<'_>], now: i64) {
+fn claimed(levels: &mut Levels, slots: usize, jobs: &[JobPosition<'_>], now: i64) {
     let (claim, plan) = (claim(slots), levels.plan_from_floors(&claim(slots)));
     levels.claimed(&claim, &plan, jobs, at(now), Instant::now());
 }
@@ -64,17 +64,17 @@ fn levels_start_at_their_floor_and_the_gaps_between_them_at_what_is_young() {
 #[test]
 fn where_gaps_take_long_only_levels_are_tried_and_the_usual_one() {
     let mut levels = discovered(&[5]);
-    levels.discovered(&[], Vec::new(), at(1), CHEAP * 2, Instant::now());
+    levels.discovered(&[], Vec::new(), at(1), CHEAP_DISCOVERY * 2, Instant::now());
     assert_eq!(scans(&levels), [(5, 5, Some(at(-LAG))), (0, 0, None)]);
     let mut levels = discovered(&[5, -5]);
-    levels.discovered(&[], Vec::new(), at(1), CHEAP * 2, Instant::now());
+    levels.discovered(&[], Vec::new(), at(1), CHEAP_DISCOVERY * 2, Instant::now());
     assert_eq!(scans(&levels), [(5, 5, Some(at(-LAG))), (0, 0, None), (-5, -5, Some(at(-LAG)))]);
 }
 
 #[test]
 fn a_claim_that_did_not_get_enough_has_emptied_every_level() {
     let mut levels = discovered(&[5, 0, -5]);
-    claimed(&mut levels, 3, &[seen(5, 1), seen(0, 2)], 100);
+    claimed(&mut levels, 3, &[position(5, 1), position(0, 2)], 100);
     for priority in [5, 0, -5] {
         assert_eq!(floor(&levels, priority), Some(at(100 - LAG)), "{priority}");
     }
@@ -83,7 +83,7 @@ fn a_claim_that_did_not_get_enough_has_emptied_every_level() {
 #[test]
 fn a_claim_that_got_enough_has_emptied_its_last_level_up_to_its_last_job() {
     let mut levels = discovered(&[5, 0, -5]);
-    claimed(&mut levels, 2, &[seen(5, 1), seen(0, 2)], 100);
+    claimed(&mut levels, 2, &[position(5, 1), position(0, 2)], 100);
     assert_eq!(floor(&levels, 5), Some(at(100 - LAG)));
     assert_eq!(floor(&levels, 0), Some(at(2)));
     assert_eq!(floor(&levels, -5), Some(at(-LAG)), "it was not looked at");
@@ -95,20 +95,20 @@ fn claims_go_on_where_a_full_one_left_off_until_one_is_not_full_or_time_is_up() 
     let began = Instant::now();
     let begin = |levels: &Levels, at| levels.plan(&claim(2), at).scans[1].begin();
     let at_clock = at(100);
-    let learn = |levels: &mut Levels, jobs: &[Seen<'_>], at| {
+    let learn = |levels: &mut Levels, jobs: &[JobPosition<'_>], at| {
         let plan = levels.plan(&claim(2), at);
         levels.claimed(&claim(2), &plan, jobs, at_clock, at);
     };
-    learn(&mut levels, &[seen(0, 98), seen(0, 99)], began);
+    learn(&mut levels, &[position(0, 98), position(0, 99)], began);
     assert_eq!(begin(&levels, began), Some(at(99)));
     assert_eq!(floor(&levels, 0), Some(at(98)), "the floor stays behind");
     let later = began + GO_ON - Duration::from_millis(1);
-    learn(&mut levels, &[seen(0, 99), seen(0, 100)], later);
+    learn(&mut levels, &[position(0, 99), position(0, 100)], later);
     assert_eq!(begin(&levels, later), Some(at(100)));
     assert_eq!(begin(&levels, began + GO_ON), Some(at(98)), "it is time to begin at the floor");
-    learn(&mut levels, &[seen(0, 100)], later);
+    learn(&mut levels, &[position(0, 100)], later);
     assert_eq!(begin(&levels, later), Some(at(98)), "there was no more, and what came meanwhile may be older");
-    learn(&mut levels, &[seen(0, 99), seen(0, 99)], later);
+    learn(&mut levels, &[position(0, 99), position(0, 99)], later);
     rescanned(&mut levels, &straggler(7, 3));
     assert_eq!(begin(&levels, later), Some(at(3)), "a rescan found one below");
 }
@@ -117,7 +117,7 @@ fn claims_go_on_where_a_full_one_left_off_until_one_is_not_full_or_time_is_up() 
 fn a_queue_that_gave_nothing_beside_others_was_empty_unless_it_is_paused() {
     let mut both = claim(1);
     both.wanted.push(Wanted::new("other", 1));
-    let other = Seen { queue: "other", priority: 0, run_at: at(50) };
+    let other = JobPosition { queue: "other", priority: 0, run_at: at(50) };
     for (paused, floor_after) in
         [(vec![], 100 - LAG), (vec!["q".to_owned()], -LAG), (vec![ALL_QUEUES.to_owned()], -LAG)]
     {
@@ -142,22 +142,22 @@ fn a_look_that_saw_nothing_due_moves_every_floor() {
 #[test]
 fn what_a_rescan_finds_is_where_the_next_claim_starts() {
     let mut levels = discovered(&[0]);
-    claimed(&mut levels, 9, &[seen(0, 90)], 100);
+    claimed(&mut levels, 9, &[position(0, 90)], 100);
     rescanned(&mut levels, &straggler(7, 3));
     assert_eq!(floor(&levels, 0), Some(at(3)));
-    claimed(&mut levels, 2, &[seen(0, 3), seen(0, 4)], 101);
+    claimed(&mut levels, 2, &[position(0, 3), position(0, 4)], 101);
     assert_eq!(floor(&levels, 0), Some(at(4)), "the rest follows");
-    claimed(&mut levels, 9, &[seen(0, 5)], 102);
+    claimed(&mut levels, 9, &[position(0, 5)], 102);
     assert_eq!(floor(&levels, 0), Some(at(102 - LAG)), "it is empty again");
 }
 
 #[test]
 fn a_claim_that_began_before_a_rescan_knows_nothing_of_what_that_found() {
     let mut levels = discovered(&[0]);
-    claimed(&mut levels, 9, &[seen(0, 90)], 100);
+    claimed(&mut levels, 9, &[position(0, 90)], 100);
     let before = levels.plan_from_floors(&claim(9));
     rescanned(&mut levels, &straggler(7, 3));
-    levels.claimed(&claim(9), &before, &[seen(0, 100)], at(101), Instant::now());
+    levels.claimed(&claim(9), &before, &[position(0, 100)], at(101), Instant::now());
     levels.nothing_due(&claim(9), &before, at(101), Vec::new());
     assert_eq!(floor(&levels, 0), Some(at(3)));
 }
@@ -165,33 +165,33 @@ fn a_claim_that_began_before_a_rescan_knows_nothing_of_what_that_found() {
 #[test]
 fn what_is_found_twice_is_claimed_with_every_row_tried() {
     let mut levels = discovered(&[0]);
-    let thorough = |levels: &Levels| levels.plan_from_floors(&claim(1)).scans[1].thorough;
+    let try_all_rows = |levels: &Levels| levels.plan_from_floors(&claim(1)).scans[1].try_all_rows;
     rescanned(&mut levels, &straggler(7, -100));
-    assert!(!thorough(&levels));
+    assert!(!try_all_rows(&levels));
     // No claim takes the straggler.
-    claimed(&mut levels, 9, &[seen(0, 1)], 100);
+    claimed(&mut levels, 9, &[position(0, 1)], 100);
     rescanned(&mut levels, &straggler(7, -100));
-    assert!(thorough(&levels));
-    claimed(&mut levels, 9, &[seen(0, -100)], 101);
-    assert!(!thorough(&levels), "it was taken");
+    assert!(try_all_rows(&levels));
+    claimed(&mut levels, 9, &[position(0, -100)], 101);
+    assert!(!try_all_rows(&levels), "it was taken");
 }
 
 #[test]
 fn what_was_gone_and_came_back_is_not_found_again() {
     let mut levels = discovered(&[0]);
     rescanned(&mut levels, &straggler(7, -100));
-    claimed(&mut levels, 9, &[seen(0, -100)], 100);
+    claimed(&mut levels, 9, &[position(0, -100)], 100);
     rescanned(&mut levels, &[]);
     rescanned(&mut levels, &straggler(7, -100));
-    assert!(!levels.plan_from_floors(&claim(1)).scans[1].thorough);
+    assert!(!levels.plan_from_floors(&claim(1)).scans[1].try_all_rows);
 }
 
 #[test]
 fn a_clock_that_was_set_back_makes_everything_unknown() {
     let mut levels = discovered(&[0]);
     assert!(levels.begin() && !levels.begin());
-    claimed(&mut levels, 9, &[seen(0, 3)], 3600);
-    claimed(&mut levels, 9, &[seen(0, 4)], 4);
+    claimed(&mut levels, 9, &[position(0, 3)], 3600);
+    claimed(&mut levels, 9, &[position(0, 4)], 4);
     assert_eq!(floor(&levels, 0), None);
     assert!(levels.begin(), "the next claim is preceded by a rescan");
 }
@@ -200,11 +200,11 @@ fn a_clock_that_was_set_back_makes_everything_unknown() {
 fn of_many_levels_a_claim_tries_those_that_were_used_last() {
     let mut levels = discovered(&[]);
     let many: Vec<_> = (0..1000).map(|priority| ("q".to_owned(), priority)).collect();
-    levels.discovered(&many, Vec::new(), at(0), CHEAP * 2, Instant::now() - FORGET_AFTER / 2);
-    claimed(&mut levels, 9, &[seen(700, 1)], 2);
+    levels.discovered(&many, Vec::new(), at(0), CHEAP_DISCOVERY * 2, Instant::now() - FORGET_AFTER / 2);
+    claimed(&mut levels, 9, &[position(700, 1)], 2);
     let recent: Vec<_> = (0..60).map(|priority| ("q".to_owned(), 2000 + priority)).collect();
-    levels.discovered(&recent, Vec::new(), at(3), CHEAP * 2, Instant::now());
+    levels.discovered(&recent, Vec::new(), at(3), CHEAP_DISCOVERY * 2, Instant::now());
     assert!(floor(&levels, 700).is_some() && floor(&levels, 2030).is_some());
     let all = levels.plan_of_all(&claim(1), Instant::now());
-    assert_eq!(all.levels().scans.len(), 1060, "a rescan looks at all of them");
+    assert_eq!(all.levels().scans.len(), 1060, "a rescan reads all of them");
 }

@@ -7,9 +7,10 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection as _};
 
 use crate::pg::advisory::BENCH;
 
-/// The comment of the schema that `worker bench` has made. A schema without this comment is not ours, whatever its name
-/// is.
-pub(crate) const MARK: &str = "Made by `worker bench`, which drops it: nothing in here is of any use to anybody else.";
+/// The comment of the schema that `worker bench` creates. A schema with the same name and without this comment belongs
+/// to somebody else.
+pub(crate) const SCHEMA_COMMENT: &str =
+    "Made by `worker bench`, which drops it: nothing in here is of any use to anybody else.";
 
 #[derive(QueryableByName)]
 struct Locked {
@@ -39,10 +40,10 @@ pub(crate) async fn comment(conn: &mut AsyncPgConnection) -> QueryResult<Option<
     Ok(found.map(|found| found.comment.unwrap_or_default()))
 }
 
-/// The last step that makes the schema: adds the comment [`MARK`], and a table that only the measurements need.
-pub(crate) async fn mark(conn: &mut AsyncPgConnection) -> QueryResult<()> {
+/// The last step that creates the schema: adds the comment [`SCHEMA_COMMENT`], and a table for the measurements.
+pub(crate) async fn add_comment(conn: &mut AsyncPgConnection) -> QueryResult<()> {
     conn.batch_execute(&format!(
-        "comment on schema jobs_bench is '{MARK}'; create table jobs_bench.committed (number integer)"
+        "comment on schema jobs_bench is '{SCHEMA_COMMENT}'; create table jobs_bench.committed (number integer)"
     ))
     .await
 }
@@ -64,8 +65,8 @@ pub(crate) async fn empty(conn: &mut AsyncPgConnection) -> QueryResult<()> {
     .await
 }
 
-/// The cheapest statement.
-pub(crate) async fn nothing(conn: &mut AsyncPgConnection) -> QueryResult<()> {
+/// Runs the cheapest statement, to measure the round trip.
+pub(crate) async fn empty_select(conn: &mut AsyncPgConnection) -> QueryResult<()> {
     conn.batch_execute("select").await
 }
 
@@ -101,17 +102,17 @@ pub(crate) async fn server(conn: &mut AsyncPgConnection) -> QueryResult<ServerRo
 }
 
 #[derive(QueryableByName)]
-pub(crate) struct RightRow {
+pub(crate) struct PrivilegeRow {
     #[diesel(sql_type = Bool)]
-    pub(crate) given: bool,
+    pub(crate) granted: bool,
     #[diesel(sql_type = Text)]
     pub(crate) grant: String,
 }
 
-/// Whether this role may create schemas, and the statement that would grant this right.
-pub(crate) async fn right(conn: &mut AsyncPgConnection) -> QueryResult<RightRow> {
+/// Returns whether this role may create schemas, and the statement that grants this privilege.
+pub(crate) async fn create_privilege(conn: &mut AsyncPgConnection) -> QueryResult<PrivilegeRow> {
     diesel::sql_query(
-        "select has_database_privilege(current_database(), 'create') as given,
+        "select has_database_privilege(current_database(), 'create') as granted,
        format('grant create on database %I to %I', current_database(), current_user) as grant",
     )
     .get_result(conn)
@@ -128,8 +129,8 @@ pub(crate) struct OthersRow {
     pub(crate) transactions: f64,
 }
 
-/// The active sessions of others in all databases of the server, and the number of transactions so far. An ordinary
-/// role does not see what other roles do. It does see the number of their transactions.
+/// Returns the active sessions of other clients in all databases of the server, and the number of transactions so far.
+/// An ordinary role does not see what other roles do. It does see the number of their transactions.
 pub(crate) async fn others(conn: &mut AsyncPgConnection) -> QueryResult<OthersRow> {
     diesel::sql_query(
         "select count(*)::float8 as active,
@@ -150,7 +151,7 @@ struct Count {
     count: i64,
 }
 
-/// How many connections the load test has open, without this one.
+/// Returns how many connections the load test has open, without this one.
 pub(crate) async fn connections(conn: &mut AsyncPgConnection) -> QueryResult<i64> {
     let query = diesel::sql_query(
         "select count(*) as count from pg_stat_activity

@@ -48,7 +48,7 @@ use super::claim_limit::ClaimLimit;
 use super::columns::{CARRIED, READY, RUNNING};
 use super::scan::{NOT_PAUSED, Scans};
 use crate::flags::FlagsKnown;
-use crate::pg::levels::{Plan, Seen};
+use crate::pg::levels::{JobPosition, Plan};
 use crate::pg::native::{RawJson, native_query, sql};
 
 pub(crate) struct ClaimQuery<'a> {
@@ -107,7 +107,7 @@ impl QueryFragment<Pg> for ClaimQuery<'_> {
                 from jobs.ready r
                 where r.queue = wanted.queue and r.priority = level.priority
                   and r.run_at >= scan.floor and r.run_at <= now()
-                  and (r.xmax = 0 or scan.thorough or " [self.claim_limit.bypass_limit => Bool] " or pg_visible_in_snapshot(r.xmax::text::xid8, (select pg_current_snapshot())))
+                  and (r.xmax = 0 or scan.try_all_rows or " [self.claim_limit.bypass_limit => Bool] " or pg_visible_in_snapshot(r.xmax::text::xid8, (select pg_current_snapshot())))
                   and r.kind = any(" [self.kinds => Array<Text>] ") and r.crashes < " [self.quarantined_at => Integer] " and " {FlagsKnown("r")} "
                 order by r.run_at, r.id
                 limit wanted.total
@@ -179,8 +179,8 @@ impl From<i64> for Numbers {
 }
 
 impl ClaimedRow {
-    pub(crate) fn seen(&self) -> Seen<'_> {
-        Seen { queue: &self.queue, priority: self.numbers.priority, run_at: self.run_at }
+    pub(crate) fn position(&self) -> JobPosition<'_> {
+        JobPosition { queue: &self.queue, priority: self.numbers.priority, run_at: self.run_at }
     }
 
     /// The time of the claim by the database's clock. It is the same in every row of a claim.

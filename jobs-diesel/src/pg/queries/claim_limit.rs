@@ -52,11 +52,11 @@ impl QueryFragment<Pg> for ClaimLimit {
 }
 
 /// The condition that this rescan may run. Only one worker rescans at a time.
-pub(super) struct Alone {
+pub(super) struct RescanLimit {
     pub(super) bypass_limit: bool,
 }
 
-impl QueryFragment<Pg> for Alone {
+impl QueryFragment<Pg> for RescanLimit {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         sql!(out, "(" [self.bypass_limit => Bool] " or (select " TRY RESCAN "))")
     }

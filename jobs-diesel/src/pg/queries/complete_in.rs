@@ -19,7 +19,7 @@ use super::columns::{CARRIED, FINISHED};
 use crate::pg::native::seconds;
 
 /// A part of the error if no row was moved. It does not depend on the language of the server.
-const GONE: &str = "is not under this lease any more";
+const LEASE_LOST: &str = "is not under this lease any more";
 /// `$1` is the job, `$2` the lease's number, `$3` the worker, `$4` seconds from now until the row may be pruned.
 const TYPES: &str = "bigint, integer, uuid, float8";
 
@@ -32,13 +32,13 @@ static KEPT: LazyLock<Statement> = LazyLock::new(|| {
     returning r.*
 )
 insert into jobs.finished ({FINISHED}, {CARRIED})
-select coalesce(id, concat('job ', $1, ' {GONE}', id)::bigint), run_at, claimed_at, now() + make_interval(secs => $4), lease, 1, attempt, max_attempts, crashes, worker, {CARRIED}
+select coalesce(id, concat('job ', $1, ' {LEASE_LOST}', id)::bigint), run_at, claimed_at, now() + make_interval(secs => $4), lease, 1, attempt, max_attempts, crashes, worker, {CARRIED}
 from (values (1)) as one left join moved on true"
     ))
 });
 
 /// For jobs that are not kept. See `delete` for the other rows that are deleted with them.
-static FORGOTTEN: LazyLock<Statement> = LazyLock::new(|| {
+static DELETED: LazyLock<Statement> = LazyLock::new(|| {
     Statement::new(format!(
         "with moved as (
     delete from jobs.running r
@@ -49,7 +49,7 @@ static FORGOTTEN: LazyLock<Statement> = LazyLock::new(|| {
 ), forgotten as (
     delete from jobs.job_error where job_id = any(array(select id from moved where $2 > 1))
 )
-select coalesce(id, concat('job ', $1, ' {GONE}', id)::bigint)
+select coalesce(id, concat('job ', $1, ' {LEASE_LOST}', id)::bigint)
 from (values (1)) as one left join moved on true"
     ))
 });
@@ -74,7 +74,7 @@ const PREFIX: &str = "complete_in_";
 /// Returns the SQL that prepares both statements in a session.
 pub(crate) fn prepare() -> String {
     let prepare = |Statement { name, text }: &Statement| format!("prepare {name} ({TYPES}) as {text};\n");
-    prepare(&KEPT) + &prepare(&FORGOTTEN)
+    prepare(&KEPT) + &prepare(&DELETED)
 }
 
 /// The completion of one job.
@@ -90,7 +90,7 @@ impl CompleteIn {
         let (statement, keep) = match keep {
             Keep::For(time) => (&*KEPT, Some(seconds(*time))),
             Keep::Forever => (&*KEPT, None),
-            Keep::Nothing => (&*FORGOTTEN, None),
+            Keep::Nothing => (&*DELETED, None),
         };
         let values = [
             format!("bigint '{}'", lease.job.0),
@@ -118,8 +118,8 @@ impl CompleteIn {
 }
 
 /// Whether a message of the server means that the job was not under the lease.
-pub(crate) fn says_gone(message: &str) -> bool {
-    message.contains(GONE)
+pub(crate) fn says_lease_lost(message: &str) -> bool {
+    message.contains(LEASE_LOST)
 }
 
 /// Whether a message of the server means that a prepared statement does not exist, or exists already. Then another

@@ -11,7 +11,7 @@ use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, BigInt, Integer, Nullable, Text, Timestamptz};
 use diesel_jobs_core::storage::Claim;
 
-use super::claim_limit::Alone;
+use super::claim_limit::RescanLimit;
 use super::scan::{PAUSED, Scans};
 use crate::pg::levels::Plan;
 use crate::pg::native::{native_query, sql};
@@ -24,13 +24,13 @@ const CHANGES: &str =
 
 pub(crate) struct DiscoverQuery<'a> {
     scans: Scans<'a>,
-    alone: Alone,
+    limit: RescanLimit,
 }
 
 impl<'a> DiscoverQuery<'a> {
     /// `plan` has only gaps.
     pub(crate) fn new(claim: &'a Claim, plan: &Plan) -> Self {
-        Self { scans: Scans::new(claim, plan), alone: Alone { bypass_limit: claim.bypass_limit } }
+        Self { scans: Scans::new(claim, plan), limit: RescanLimit { bypass_limit: claim.bypass_limit } }
     }
 }
 
@@ -39,7 +39,7 @@ impl QueryFragment<Pg> for DiscoverQuery<'_> {
         sql!(
             out,
             "select found.queue, found.priority, now(), " PAUSED ", " CHANGES "
-from (select " {self.alone} " as admitted) turn
+from (select " {self.limit} " as admitted) turn
 left join lateral (
     select wanted.queue, level.priority
     from unnest(" {self.scans.queues} ") as wanted (queue, first, last)

@@ -54,7 +54,7 @@ impl<'a> FinishQuery<'a> {
 
     fn push(&mut self, Finish { lease, transition }: &'a Finish) {
         let (verb, delay, keep) = match transition {
-            Transition::Complete(keep) => (1, None, Some(*keep)),
+            Transition::Complete(keep) | Transition::CompleteWith(keep, _) => (1, None, Some(*keep)),
             Transition::Cancel { keep, .. } => (2, None, Some(*keep)),
             Transition::Discard { keep, .. } => (3, None, Some(*keep)),
             Transition::Retry { delay, .. } => (4, Some(seconds(*delay)), None),

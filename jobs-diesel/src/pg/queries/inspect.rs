@@ -46,7 +46,7 @@ fn count(number: i32) -> u16 {
 }
 
 /// The view returns only words that can be parsed.
-fn parsed(state: &str) -> JobState {
+pub(super) fn parsed(state: &str) -> JobState {
     state.parse().unwrap_or(JobState::Available)
 }
 
@@ -101,10 +101,12 @@ impl From<ErrorRow> for AttemptError {
 /// The waiting jobs in the order of a claim, as a query for sync and async connections.
 #[cfg(feature = "testing")]
 macro_rules! waiting {
-    () => {{
+    ($among:expr) => {{
         use $crate::pg::queries::inspect::JobRow;
         use $crate::pg::schema::job;
+        let (newer_than, other) = $among.ids();
         job::table
+            .filter(job::id.gt(newer_than).or(job::id.eq(other)))
             .filter(job::state.eq_any(["available", "scheduled", "retrying"]))
             .order((job::priority.desc(), job::run_at, job::id))
             .select(JobRow::as_select())

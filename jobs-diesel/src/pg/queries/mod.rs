@@ -1,6 +1,7 @@
-//! One statement per file. The file has the name of its verb.
+//! One statement per file. The file has the name of its operation.
 
 pub(crate) mod bench;
+pub(crate) mod bring_forward;
 pub(crate) mod by_id;
 pub(crate) mod cancel_many;
 pub(crate) mod claim;
@@ -15,7 +16,9 @@ pub(crate) mod delete;
 pub(crate) mod discover;
 pub(crate) mod enqueue;
 pub(crate) mod enqueue_alike;
+pub(crate) mod enqueue_each;
 pub(crate) mod finish;
+pub(crate) mod forget_outputs;
 pub(crate) mod heartbeat;
 pub(crate) mod inspect;
 pub(crate) mod installation;
@@ -23,6 +26,7 @@ pub(crate) mod leases;
 pub(crate) mod live_queues;
 pub(crate) mod next_due;
 pub(crate) mod operate;
+pub(crate) mod output;
 pub(crate) mod prune;
 pub(crate) mod rescan;
 pub(crate) mod rescue;
@@ -32,6 +36,7 @@ pub(crate) mod session;
 pub(crate) mod set_apart;
 #[cfg(feature = "testing")]
 pub(crate) mod start;
+pub(crate) mod store_outputs;
 pub(crate) mod thaw;
 pub(crate) mod tick;
 pub(crate) mod wake;

@@ -1,5 +1,5 @@
-//! `retry` and `cancel`: the commands of operators. Like the verbs of a worker, each is one statement that moves its
-//! rows. It returns their ids.
+//! `retry` and `cancel`: the commands of operators. Like the operations of a worker, each is one statement that moves
+//! its rows. It returns their ids.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;

@@ -1,4 +1,5 @@
-//! `prune`: deletes finished jobs whose retention is over, with their failures and payloads, at most `limit`. While the
+//! `prune`: deletes finished jobs whose retention is over, with their failures, payloads and outputs, at most
+//! `limit`. While the
 //! database is frozen it deletes none, because operators may want to see them.
 
 use diesel::pg::Pg;
@@ -29,6 +30,8 @@ impl QueryFragment<Pg> for PruneQuery {
     delete from jobs.job_error where job_id in (select id from expired)
 ), payloads as (
     delete from jobs.payload where job_id = any(array(select id from expired where args is null))
+), outputs as (
+    delete from jobs.output where job_id = any(array(select id from expired))
 )
 select count(*) from expired"
         )

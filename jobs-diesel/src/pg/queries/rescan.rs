@@ -13,7 +13,7 @@ use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, BigInt, Integer, Nullable, SmallInt, Text, Timestamptz};
 use diesel_jobs_core::storage::Claim;
 
-use super::claim_limit::Alone;
+use super::claim_limit::RescanLimit;
 use super::scan::NOT_PAUSED;
 use crate::flags::FlagsKnown;
 use crate::pg::levels::{Plan, Straggler};
@@ -25,7 +25,7 @@ pub(crate) struct RescanQuery<'a> {
     floors: Vec<Option<DateTime<Utc>>>,
     kinds: &'a [String],
     quarantined_at: i32,
-    alone: Alone,
+    limit: RescanLimit,
 }
 
 impl<'a> RescanQuery<'a> {
@@ -37,7 +37,7 @@ impl<'a> RescanQuery<'a> {
             floors: plan.scans.iter().map(|scan| scan.floor).collect(),
             kinds: &claim.kinds,
             quarantined_at: claim.quarantined_at.into(),
-            alone: Alone { bypass_limit: claim.bypass_limit },
+            limit: RescanLimit { bypass_limit: claim.bypass_limit },
         }
     }
 }
@@ -47,7 +47,7 @@ impl QueryFragment<Pg> for RescanQuery<'_> {
         sql!(
             out,
             "select job.queue, job.priority, job.run_at, job.id
-from (select " {self.alone} " as admitted) turn
+from (select " {self.limit} " as admitted) turn
 left join lateral (
     select wanted.queue, low.priority, low.run_at, low.id
     from unnest(" [self.queues => Array<Text>] ", " [self.priorities => Array<Integer>] ", " [self.floors => Array<Nullable<Timestamptz>>] ")

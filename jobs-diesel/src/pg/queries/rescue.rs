@@ -1,7 +1,7 @@
 //! `rescue`: frees the jobs of workers whose lease ran out, with one statement.
 //!
-//! It deletes the worker's row and its running rows together. So a worker that comes back is not registered any more,
-//! and its leases are refused. It can also free running rows whose worker has no row at all: see
+//! It deletes the worker's row and its running rows together. So a worker that resumes later is not registered any
+//! more, and its leases are refused. It can also free running rows whose worker has no row at all: see
 //! [`RescuePolicy::orphans`](diesel_jobs_core::storage::RescuePolicy::orphans).
 //!
 //! Rows that another session has locked are passed over. The result contains whether there are such rows, and the next
@@ -68,10 +68,10 @@ impl QueryFragment<Pg> for RescueQuery {
         for update skip locked
     ))
     returning *
-), judged as (
+), decided as (
     select lost.*, crashed,
            case when not in_company and crashed >= " [self.max_crashes => Integer] " then '" CRASHED_TOO_OFTEN "'
-                when attempt >= max_attempts then '" NO_ATTEMPT_LEFT "' end as verdict
+                when attempt >= max_attempts then '" NO_ATTEMPT_LEFT "' end as discard_reason
     from lost
     join (select worker, count(*) > 1 as in_company from jobs.running where worker = any(array(select worker from lost)) group by worker) crew
         using (worker)
@@ -81,28 +81,28 @@ impl QueryFragment<Pg> for RescueQuery {
 ), returned as (
     insert into jobs.ready (" READY ", " CARRIED ")
     select id, run_at, lease, attempt, max_attempts, crashed, " CARRIED "
-    from judged where verdict is null
+    from decided where discard_reason is null
 ), discarded as (
     insert into jobs.finished (" FINISHED ", " CARRIED ")
     select id, run_at, claimed_at, now() + make_interval(secs => " [self.keep_seconds => Double] "), lease, 3, attempt, max_attempts, crashed, worker, " CARRIED "
-    from judged where verdict is not null
+    from decided where discard_reason is not null
 ), recorded as (
     insert into jobs.job_error (" ERROR ")
     select j.id, j.attempt, j.claimed_at, j.worker, 'crash',
            'worker ' || j.worker || coalesce(' (process ' || d.pid || ' on ' || d.host || ', last heartbeat ' || d.heartbeat_at || ')', '')
-               || ' died with the job' || coalesce('; discarded: ' || j.verdict, case when j.crashed >= " [self.quarantined_at => Integer] " then '" RUNS_ALONE "' else '' end)
-    from judged j left join dead d on d.id = j.worker
+               || ' died with the job' || coalesce('; discarded: ' || j.discard_reason, case when j.crashed >= " [self.quarantined_at => Integer] " then '" RUNS_ALONE "' else '' end)
+    from decided j left join dead d on d.id = j.worker
 ), woken as (
-    select pg_notify('jobs', queue) from judged where verdict is null group by queue
+    select pg_notify('jobs', queue) from decided where discard_reason is null group by queue
 )
-select j.id, j.verdict is not null, (select count(*) from woken),
-       exists (select from judged where verdict is null and crashed >= " [self.quarantined_at => Integer] ")
+select j.id, j.discard_reason is not null, (select count(*) from woken),
+       exists (select from decided where discard_reason is null and crashed >= " [self.quarantined_at => Integer] ")
        or exists (select from jobs.ready waiting where waiting.crashes > 0 and waiting.crashes >= " [self.quarantined_at => Integer] "
                   and waiting.run_at <= now() and " {FlagsKnown("waiting")} "),
        (select count(*) from jobs.running r
         where (" [self.orphans => Bool] WITHOUT_WORKER " and " {FlagsKnown("r")} ") > (select count(*) from lost),
        " [self.worker => Nullable<SqlUuid>] " is not null and not exists (select from own where is_young)
-from (select) once left join judged j on true"
+from (select) once left join decided j on true"
         )
     }
 }

@@ -32,7 +32,7 @@ pub(super) struct Scans<'a> {
     hi: Vec<i32>,
     lo: Vec<i32>,
     floors: Vec<Option<DateTime<Utc>>>,
-    thorough: Vec<bool>,
+    try_all_rows: Vec<bool>,
     lag: f64,
 }
 
@@ -49,7 +49,7 @@ impl<'a> Scans<'a> {
             hi: plan.scans.iter().map(|scan| scan.hi).collect(),
             lo: plan.scans.iter().map(|scan| scan.lo).collect(),
             floors: plan.scans.iter().map(Scan::begin).collect(),
-            thorough: plan.scans.iter().map(|scan| scan.thorough).collect(),
+            try_all_rows: plan.scans.iter().map(|scan| scan.try_all_rows).collect(),
             lag: seconds(plan.lag),
         }
     }
@@ -86,7 +86,7 @@ impl QueryFragment<Pg> for Scans<'_> {
             cross join lateral (
                 select (" [self.hi => Array<Integer>] ")[place] as hi, (" [self.lo => Array<Integer>] ")[place] as lo,
                        coalesce((" [self.floors => Array<Nullable<Timestamptz>>] ")[place], now() - make_interval(secs => " [self.lag => Double] ")) as floor,
-                       (" [self.thorough => Array<Bool>] ")[place] as thorough
+                       (" [self.try_all_rows => Array<Bool>] ")[place] as try_all_rows
             ) scan
             cross join lateral (
                 with recursive level (priority) as (

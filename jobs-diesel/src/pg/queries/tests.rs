@@ -22,6 +22,7 @@ use super::discover::DiscoverQuery;
 use super::enqueue::{EnqueueManyQuery, EnqueueQuery};
 use super::enqueue_alike::EnqueueAlikeQuery;
 use super::finish::{FinishQuery, FinishUnlockedQuery};
+use super::forget_outputs::ForgetOutputsQuery;
 use super::live_queues::LiveQueuesQuery;
 use super::next_due::{NextDueQuery, NextDueRow};
 use super::operate::{CancelQuery, RetryQuery};
@@ -29,6 +30,7 @@ use super::prune::PruneQuery;
 use super::rescan::RescanQuery;
 use super::rescue::RescueQuery;
 use super::set_apart::{SetFinishedApart, SetQuarantinedApart, SetRunningApart, SetWaitingApart};
+use super::store_outputs::StoreOutputsQuery;
 use super::thaw::ThawQuery;
 use crate::pg::levels::{Plan, Scan};
 
@@ -37,13 +39,13 @@ fn claim() -> Claim {
 }
 
 fn plan() -> Plan {
-    let scan = Scan { queue: 0, hi: 40_000, lo: -40_000, floor: None, go_on: None, thorough: false };
+    let scan = Scan { queue: 0, hi: 40_000, lo: -40_000, floor: None, go_on: None, try_all_rows: false };
     Plan { scans: vec![scan], of_queue: vec![0..1, 0..1], lag: Duration::from_secs(1) }
 }
 
 /// A plan of one level and the gap above it.
 fn plan_for_few() -> Plan {
-    let scan = |hi, floor| Scan { queue: 0, hi, lo: 0, floor, go_on: None, thorough: false };
+    let scan = |hi, floor| Scan { queue: 0, hi, lo: 0, floor, go_on: None, try_all_rows: false };
     let scans = vec![scan(40_000, None), scan(0, Some(DateTime::UNIX_EPOCH))];
     Plan { scans, of_queue: std::iter::once(0..2).collect(), lag: Duration::from_secs(1) }
 }
@@ -98,6 +100,8 @@ fn the_native_statements_are_the_reviewed_ones() {
             age: 0.0
         })
     );
+    insta::assert_snapshot!("forget_outputs", text(&ForgetOutputsQuery { after: 1, limit: 1 }));
+    insta::assert_snapshot!("store_outputs", text(&StoreOutputsQuery::default()));
     insta::assert_snapshot!("prune", text(&PruneQuery { limit: 1 }));
     insta::assert_snapshot!("retry", text(&RetryQuery { ids: vec![1] }));
     insta::assert_snapshot!("cancel", text(&CancelQuery::new(vec![1], 1.0)));

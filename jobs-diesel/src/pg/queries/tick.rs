@@ -10,7 +10,7 @@ use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::NewJob;
 use diesel_jobs_core::storage::StoredSchedule;
 
-use super::super::executor::insert_many;
+use super::super::enqueue_connection::insert_many;
 use super::scan::NOT_FROZEN;
 use crate::flags::FlagsKnown;
 use crate::pg::schema::schedule;

@@ -18,6 +18,7 @@ use crate::commit_decision::CommitDecision;
 use crate::pg::connect::Connector;
 use crate::pg::queries::complete_in;
 use crate::pg::queries::finish::FinishQuery;
+use crate::pg::queries::store_outputs::StoreOutputsQuery;
 use crate::pg::sessions::Sessions;
 use crate::pg::{CHECKOUT_LIMIT, PgStorage, settings, unavailable};
 
@@ -166,6 +167,19 @@ fn end(
     let status = AnsiTransactionManager::transaction_manager_status_mut(conn);
     is_outermost(status.transaction_depth())?;
     crash_point("blocking-transaction-finish");
+    let stored;
+    let transition = match transition.output() {
+        Some(_) => {
+            let finish = [Finish { lease, transition: transition.clone() }];
+            conn.batch_execute(UNLIMITED).map_err(|error| refused(sessions, error))?;
+            for store in StoreOutputsQuery::for_batch(&finish) {
+                store.execute(conn).map_err(|error| refused(sessions, error))?;
+            }
+            stored = transition.without_output();
+            &stored
+        }
+        None => transition,
+    };
     if let Some(message) = message(sessions, lease, transition) {
         if !commit_decision.settle(CommitDecision::COMMITS) {
             return Err(Rollback::Aborted);

@@ -30,7 +30,7 @@ pub(super) fn of_statement(error: &DieselError) -> Option<&'static str> {
 /// The conflict that made a statement of a handler fail, if the handler returned that error. `None` if the error is not
 /// a conflict, or if the handler has decided itself what should follow.
 pub(super) fn of_handler(error: &JobError) -> Option<&'static str> {
-    if error.has_a_word() {
+    if error.says_what_follows() {
         return None;
     }
     error.causes().find_map(|cause| match cause.downcast_ref::<DieselError>() {

@@ -9,14 +9,15 @@
 //! a server that answers with an error, and then accepts the `ROLLBACK`, has committed nothing.
 
 use diesel::result::Error as DieselError;
-use diesel_async::TransactionManager as _;
 use diesel_async::{AnsiTransactionManager, AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _};
+use diesel_async::{RunQueryDsl, TransactionManager as _};
 use diesel_jobs_core::__private::{crash_point, crash_soon};
 use diesel_jobs_core::{Finish, JobError, Lease, Transition};
 
 use super::Rollback;
 use crate::pg::queries::complete_in::{self, CompleteIn};
 use crate::pg::queries::finish;
+use crate::pg::queries::store_outputs::StoreOutputsQuery;
 use crate::pg::sessions::Sessions;
 
 /// After an error PostgreSQL accepts no more statements in a transaction, so nothing of the handler's could be
@@ -52,6 +53,19 @@ pub(super) async fn end(
     let status = AnsiTransactionManager::transaction_manager_status_mut(conn);
     is_outermost(status.transaction_depth())?;
     crash_point("transaction-finish");
+    let stored;
+    let transition = match transition.output() {
+        Some(_) => {
+            let finish = [Finish { lease, transition: transition.clone() }];
+            conn.batch_execute(UNLIMITED).await.map_err(|error| refused(sessions, error))?;
+            for store in StoreOutputsQuery::for_batch(&finish) {
+                RunQueryDsl::execute(store, conn).await.map_err(|error| refused(sessions, error))?;
+            }
+            stored = transition.without_output();
+            &stored
+        }
+        None => transition,
+    };
     if let Some(message) = message(sessions, lease, transition) {
         crash_soon("transaction-commit");
         conn.batch_execute(&message).await.map_err(|error| refused(sessions, error))?;
@@ -83,7 +97,7 @@ pub(super) fn refused(sessions: &Sessions, error: DieselError) -> Rollback {
     let message = info.message();
     if message.starts_with("current transaction is aborted") {
         Rollback::Handler(JobError::msg(SWALLOWED))
-    } else if complete_in::says_gone(message) {
+    } else if complete_in::says_lease_lost(message) {
         Rollback::LeaseLost
     } else if complete_in::says_not_prepared(message) {
         sessions.are_not_kept();

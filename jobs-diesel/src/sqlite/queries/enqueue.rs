@@ -20,7 +20,7 @@ const MAX_BYTES: usize = 4 * 1024 * 1024;
 pub(crate) struct Insert<'a>(Vec<Row<'a>>);
 
 #[derive(Debug)]
-struct Row<'a> {
+pub(super) struct Row<'a> {
     columns: [(&'static str, Stored<'a>); NewJob::COLUMNS],
     /// Microseconds from now.
     delay: i64,
@@ -61,7 +61,7 @@ impl<'a> Insert<'a> {
 }
 
 impl<'a> Row<'a> {
-    fn of(job: &'a NewJob) -> Self {
+    pub(super) fn of(job: &'a NewJob) -> Self {
         let (delay, not_before) = match job.run_at {
             RunAt::Now => (0, 0),
             RunAt::After(delay) => (micros(delay), 0),
@@ -72,29 +72,44 @@ impl<'a> Row<'a> {
         let columns = job.columns().map(|(name, value)| (name, Stored(value)));
         Self { columns, delay, not_before, args: Args(&job.args) }
     }
+
+    /// Adds the names of all columns to a statement. The arguments are the last one.
+    pub(super) fn push_names(&self, out: &mut AstPass<'_, '_, Sqlite>) {
+        for (name, _) in &self.columns {
+            out.push_sql(name);
+            out.push_sql(", ");
+        }
+        out.push_sql("run_at, args");
+    }
+
+    /// Adds all values but the arguments to a statement.
+    pub(super) fn push_values<'b>(&'b self, out: &mut AstPass<'_, 'b, Sqlite>) -> QueryResult<()> {
+        for (_, value) in &self.columns {
+            value.push(out)?;
+            out.push_sql(", ");
+        }
+        out.push_sql("max(");
+        out.push_sql(NOW);
+        out.push_sql(" + ");
+        out.push_bind_param::<BigInt, _>(&self.delay)?;
+        out.push_sql(", ");
+        out.push_bind_param::<BigInt, _>(&self.not_before)?;
+        out.push_sql(")");
+        Ok(())
+    }
 }
 
 impl QueryFragment<Sqlite> for Insert<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Sqlite>) -> QueryResult<()> {
         out.push_sql("insert into jobs_job (");
-        for (name, _) in self.0.iter().take(1).flat_map(|row| &row.columns) {
-            out.push_sql(name);
-            out.push_sql(", ");
+        if let Some(row) = self.0.first() {
+            row.push_names(&mut out);
         }
-        out.push_sql("run_at, args) values ");
+        out.push_sql(") values ");
         for (index, row) in self.0.iter().enumerate() {
             out.push_sql(if index == 0 { "(" } else { ", (" });
-            for (_, value) in &row.columns {
-                value.push(&mut out)?;
-                out.push_sql(", ");
-            }
-            out.push_sql("max(");
-            out.push_sql(NOW);
-            out.push_sql(" + ");
-            out.push_bind_param::<BigInt, _>(&row.delay)?;
+            row.push_values(&mut out)?;
             out.push_sql(", ");
-            out.push_bind_param::<BigInt, _>(&row.not_before)?;
-            out.push_sql("), ");
             out.push_bind_param::<Text, _>(&row.args)?;
             out.push_sql(")");
         }

@@ -9,6 +9,7 @@ use diesel_jobs_core::{Finish, JobId, JobState, Keep, Lease, Transition};
 use crate::sqlite::literal::{AVAILABLE, Literal, RUNNING, literal};
 use crate::sqlite::queries::complete::{Alike, complete};
 use crate::sqlite::queries::failures;
+use crate::sqlite::queries::store_output::store_output;
 use crate::sqlite::schema::jobs_job;
 use crate::sqlite::time::{Now, NowPlus, after};
 use crate::sqlite::types::Worker;
@@ -19,7 +20,10 @@ pub(crate) fn finish(conn: &mut SqliteConnection, batch: &[Finish]) -> QueryResu
     let mut completed: HashMap<Alike, Vec<JobId>> = HashMap::new();
     for Finish { lease, transition } in batch {
         match transition {
-            Transition::Complete(keep) => {
+            Transition::Complete(keep) | Transition::CompleteWith(keep, _) => {
+                if let Some(output) = transition.output() {
+                    store_output(conn, *lease, output)?;
+                }
                 let alike = Alike { worker: lease.worker, number: lease.number, keep: *keep };
                 completed.entry(alike).or_default().push(lease.job);
             }
@@ -35,10 +39,14 @@ pub(crate) fn finish(conn: &mut SqliteConnection, batch: &[Finish]) -> QueryResu
 /// Moves one job out of `running`. Returns `false` if the lease is lost. Then nothing was written.
 pub(crate) fn finish_one(conn: &mut SqliteConnection, lease: Lease, transition: &Transition) -> QueryResult<bool> {
     if let Transition::Complete(Keep::Nothing)
+    | Transition::CompleteWith(Keep::Nothing, _)
     | Transition::Cancel { keep: Keep::Nothing, .. }
     | Transition::Discard { keep: Keep::Nothing, .. } = transition
     {
         return delete(conn, lease);
+    }
+    if let Some(output) = transition.output() {
+        store_output(conn, lease, output)?;
     }
     if let Some(failure) = transition.failure() {
         if !stands(conn, lease)? {
@@ -47,7 +55,7 @@ pub(crate) fn finish_one(conn: &mut SqliteConnection, lease: Lease, transition: 
         failures::record(conn, lease.job, failure)?;
     }
     match transition {
-        Transition::Complete(keep) => end(conn, lease, JobState::Completed, *keep),
+        Transition::Complete(keep) | Transition::CompleteWith(keep, _) => end(conn, lease, JobState::Completed, *keep),
         Transition::Cancel { keep, .. } => end(conn, lease, JobState::Cancelled, *keep),
         Transition::Discard { keep, .. } => end(conn, lease, JobState::Discarded, *keep),
         Transition::Retry { delay, .. } => wait_again(conn, lease, Some(after(*delay)), 0, false),

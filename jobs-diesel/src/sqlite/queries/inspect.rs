@@ -17,6 +17,8 @@ use crate::sqlite::schema::job;
 #[cfg(feature = "testing")]
 use crate::sqlite::time::Now;
 use crate::sqlite::types::{Instant, Names, State, Worker, count};
+#[cfg(feature = "testing")]
+use crate::testing::Among;
 
 /// Returns the jobs that match the filter, newest first.
 pub(crate) fn list(conn: &mut SqliteConnection, filter: &JobFilter) -> QueryResult<Vec<JobRecord>> {
@@ -37,10 +39,14 @@ pub(crate) fn list(conn: &mut SqliteConnection, filter: &JobFilter) -> QueryResu
 
 /// Returns the waiting jobs in the order of a claim, and the time.
 #[cfg(feature = "testing")]
-pub(crate) fn waiting(conn: &mut SqliteConnection) -> QueryResult<(Vec<JobRecord>, DateTime<Utc>)> {
+pub(crate) fn waiting(conn: &mut SqliteConnection, among: Among) -> QueryResult<(Vec<JobRecord>, DateTime<Utc>)> {
+    let (newer_than, other) = among.ids();
     let ended =
         [JobState::Completed, JobState::Cancelled, JobState::Discarded, JobState::Running].map(JobState::as_str);
-    let waiting = job::table.select(Row::as_select()).filter(job::state.ne_all(ended));
+    let waiting = job::table
+        .select(Row::as_select())
+        .filter(job::state.ne_all(ended))
+        .filter(job::id.gt(newer_than).or(job::id.eq(other)));
     let rows = waiting.order((job::priority.desc(), job::run_at, job::id)).load(conn)?;
     let now: Instant = diesel::select(Now).get_result(conn)?;
     Ok((rows.into_iter().map(Row::into_record).collect(), now.0))

@@ -3,10 +3,13 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use diesel::SqliteConnection;
+use diesel::dsl::{min, sql};
 use diesel::prelude::*;
+use diesel::sql_types::BigInt;
 use diesel_jobs_core::storage::{CANCELLED, CANCELLED_WITH_ALL, Operated};
 use diesel_jobs_core::{Failure, FailureKind, JobId, JobState, Retention, flags};
 
@@ -14,7 +17,7 @@ use crate::flags::FlagsKnown;
 use crate::sqlite::literal::{AVAILABLE, RUNNING, literal};
 use crate::sqlite::queries::failures;
 use crate::sqlite::schema::jobs_job;
-use crate::sqlite::time::{Now, after};
+use crate::sqlite::time::{NOW, Now, after};
 use crate::sqlite::types::{Instant, State, Worker};
 
 /// Calls `operate` once for each job. Returns one answer per id, also if an id occurs twice.
@@ -75,6 +78,24 @@ pub(crate) fn cancel(conn: &mut SqliteConnection, id: JobId) -> QueryResult<Oper
     }
     end_as_cancelled(conn, id, CANCELLED)?;
     Ok(Operated::Done)
+}
+
+/// Moves the waiting jobs of these queues and kinds to an earlier time by the same span, so that the first of them is due now.
+/// Returns the span. For tests that skip time.
+pub(crate) fn bring_forward(conn: &mut SqliteConnection, queues: &[String], kinds: &[String]) -> QueryResult<Duration> {
+    let waiting = jobs_job::table
+        .filter(jobs_job::state.eq(AVAILABLE))
+        .filter(jobs_job::queue.eq_any(queues))
+        .filter(jobs_job::kind.eq_any(kinds))
+        .filter(FlagsKnown("jobs_job"));
+    let (first, now): (Option<i64>, i64) =
+        waiting.clone().select((min(jobs_job::run_at), sql::<BigInt>(NOW))).get_result(conn)?;
+    let span = first.map_or(0, |first| first - now);
+    if span <= 0 {
+        return Ok(Duration::ZERO);
+    }
+    diesel::update(waiting).set(jobs_job::run_at.eq(jobs_job::run_at - span)).execute(conn)?;
+    Ok(Duration::from_micros(span.unsigned_abs()))
 }
 
 /// Cancels waiting and running jobs that were enqueued before `time`, at most `limit`. Returns how many.

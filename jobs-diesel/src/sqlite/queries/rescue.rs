@@ -1,6 +1,6 @@
 //! `rescue`: frees the jobs of workers whose lease ran out.
 //!
-//! It first deletes the worker's row. So a worker that comes back is not registered any more, and its leases are
+//! It first deletes the worker's row. So a worker that resumes later is not registered any more, and its leases are
 //! refused. Every rescue also frees running jobs whose worker has no row at all: see [`RescuePolicy::orphans`].
 //!
 //! If a worker had several jobs, it is unknown which of them caused the crash. So a job is discarded for its crashes
@@ -12,7 +12,7 @@ use diesel::SqliteConnection;
 use diesel::dsl::{exists, not, sql};
 use diesel::prelude::*;
 use diesel::sql_types::Bool;
-use diesel_jobs_core::storage::{Crashed, RUNS_ALONE, RescuePolicy, Rescued, Verdict};
+use diesel_jobs_core::storage::{Crashed, RUNS_ALONE, RescueDecision, RescuePolicy, Rescued};
 use diesel_jobs_core::{Failure, FailureKind, JobId, JobState, WorkerId};
 
 use crate::flags::FlagsKnown;
@@ -23,7 +23,7 @@ use crate::sqlite::time::{Now, after, micros};
 use crate::sqlite::types::{Instant, Worker, count};
 
 /// Whether quarantined jobs are due. Only reads.
-pub(crate) fn quarantined(conn: &mut SqliteConnection, policy: RescuePolicy) -> QueryResult<bool> {
+pub(crate) fn quarantined_due(conn: &mut SqliteConnection, policy: RescuePolicy) -> QueryResult<bool> {
     let due = jobs_job::table
         .filter(jobs_job::state.eq(AVAILABLE))
         // A literal, because with a bind SQLite could not use the partial index.
@@ -61,16 +61,16 @@ pub(crate) fn rescue(conn: &mut SqliteConnection, policy: RescuePolicy) -> Query
     let mut jobs_of_worker = HashMap::<_, usize>::new();
     orphans.iter().for_each(|orphan| *jobs_of_worker.entry(orphan.worker_id()).or_default() += 1);
     for orphan in &orphans {
-        let verdict = policy.judge(orphan.crashed(jobs_of_worker[&orphan.worker_id()] == 1));
-        rescued.quarantined |= verdict.quarantined;
+        let decision = policy.decide(orphan.crashed(jobs_of_worker[&orphan.worker_id()] == 1));
+        rescued.quarantined_due |= decision.quarantined;
         let died = dead.iter().find(|worker| Some(worker.id.0) == orphan.worker_id());
-        let failure = Failure::new(FailureKind::Crash, &orphan.obituary(died, verdict));
+        let failure = Failure::new(FailureKind::Crash, &orphan.failure_text(died, decision));
         failures::record(conn, JobId(orphan.id), &failure)?;
-        match verdict.discarded {
-            Some(_) => discard(conn, orphan, verdict, policy)?,
-            None => wait_again(conn, orphan, verdict)?,
+        match decision.discard_reason {
+            Some(_) => discard(conn, orphan, decision, policy)?,
+            None => wait_again(conn, orphan, decision)?,
         }
-        let list = if verdict.discarded.is_some() { &mut rescued.discarded } else { &mut rescued.returned };
+        let list = if decision.discard_reason.is_some() { &mut rescued.discarded } else { &mut rescued.returned };
         list.push(JobId(orphan.id));
     }
     Ok(rescued)
@@ -117,27 +117,32 @@ impl Orphan {
         Crashed { attempt, max_attempts, crashes, alone }
     }
 
-    fn obituary(&self, died: Option<&DeadWorker>, verdict: Verdict) -> String {
+    fn failure_text(&self, died: Option<&DeadWorker>, decision: RescueDecision) -> String {
         let mut text = "worker ".to_owned();
         text += &self.worker.map_or_else(|| "unknown".to_owned(), |worker| worker.0.to_string());
         if let Some(DeadWorker { host, pid, heartbeat_at, .. }) = died {
             text += &format!(" (process {pid} on {host}, last heartbeat {})", heartbeat_at.0);
         }
         text += " died with the job";
-        if let Some(reason) = verdict.discarded {
+        if let Some(reason) = decision.discard_reason {
             text += &format!("; discarded: {reason}");
-        } else if verdict.quarantined {
+        } else if decision.quarantined {
             text += RUNS_ALONE;
         }
         text
     }
 }
 
-fn discard(conn: &mut SqliteConnection, orphan: &Orphan, verdict: Verdict, policy: RescuePolicy) -> QueryResult<()> {
+fn discard(
+    conn: &mut SqliteConnection,
+    orphan: &Orphan,
+    decision: RescueDecision,
+    policy: RescuePolicy,
+) -> QueryResult<()> {
     diesel::update(jobs_job::table.find(orphan.id))
         .set((
             jobs_job::state.eq(literal(JobState::Discarded)),
-            jobs_job::crashes.eq(i32::from(verdict.crashes)),
+            jobs_job::crashes.eq(i32::from(decision.crashes)),
             jobs_job::finished_at.eq(Now.nullable()),
             jobs_job::expires_at.eq(after(policy.retention.failed).nullable()),
         ))
@@ -146,11 +151,11 @@ fn discard(conn: &mut SqliteConnection, orphan: &Orphan, verdict: Verdict, polic
 }
 
 /// Makes the job available again. `run_at` stays the same, because the job has waited long enough.
-fn wait_again(conn: &mut SqliteConnection, orphan: &Orphan, verdict: Verdict) -> QueryResult<()> {
+fn wait_again(conn: &mut SqliteConnection, orphan: &Orphan, decision: RescueDecision) -> QueryResult<()> {
     diesel::update(jobs_job::table.find(orphan.id))
         .set((
             jobs_job::state.eq(AVAILABLE),
-            jobs_job::crashes.eq(i32::from(verdict.crashes)),
+            jobs_job::crashes.eq(i32::from(decision.crashes)),
             jobs_job::worker.eq(None::<Worker>),
             jobs_job::claimed_at.eq(None::<i64>),
         ))

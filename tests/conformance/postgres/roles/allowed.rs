@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use diesel_jobs_core::storage::{Claim, RescanReason, RescuePolicy, Transacted, Transaction, WorkerInfo};
-use diesel_jobs_core::{CatchUp, Finish, Keep, Lease, NewJob, Transition, WorkerId};
+use diesel_jobs_core::{CatchUp, Finish, Keep, Lease, NewJob, Output, Transition, WorkerId};
 use diesel_jobs_storage::Database;
 use tokio_util::sync::CancellationToken;
 
@@ -109,6 +109,10 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     let mut next = || claimed.pop().expect("enough were enqueued").lease;
     let finish = |lease: Lease, transition| [Finish { lease, transition }];
     step!("complete", storage.finish(&finish(next(), DONE)));
+    let output = Transition::CompleteWith(Keep::For(HOUR), Output::new("x"));
+    let with_output = finish(next(), output);
+    step!("complete with an output", storage.finish(&with_output));
+    assert!(step!("end", operator.end(with_output[0].lease.job)).unwrap().output.is_some());
     let gone = finish(next(), Transition::Complete(Keep::Nothing));
     step!("complete and keep nothing", storage.finish(&gone));
     step!("retry after a failure", storage.finish(&finish(next(), retry_in(Duration::ZERO))));
@@ -135,15 +139,15 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     }
 
     // Maintenance.
-    step!("rescan", storage.rescan(&wanted(1), RescanReason::CameBack));
+    step!("rescan", storage.rescan(&wanted(1), RescanReason::Requested));
     let dead = mortal(f.database()).await;
     let job = claimed_by_owner(f, dead).await;
     tokio::time::sleep(Duration::from_millis(5)).await;
     let rescued = step!("rescue", storage.rescue(RescuePolicy { max_crashes: 2, ..POLICY }));
-    assert_eq!((&rescued.returned[..], rescued.quarantined), (&[job.job][..], true));
+    assert_eq!((&rescued.returned[..], rescued.quarantined_due), (&[job.job][..], true));
     let quarantined = step!(
         "claim_quarantined",
-        storage.claim(&Claim { quarantined_at: 1, quarantined: true, ..wants(id, &[("mine", 1)]) })
+        storage.claim(&Claim { quarantined_at: 1, only_quarantined: true, ..wants(id, &[("mine", 1)]) })
     );
     assert_eq!(quarantined.first().map(|quarantined| quarantined.lease.job), Some(job.job));
     let lease = claimed_by_owner(f, sleeper).await;

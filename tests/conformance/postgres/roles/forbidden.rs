@@ -74,6 +74,8 @@ pub(super) const TO_ENQUEUERS: &[&str] = &[
     "update jobs.installation set frozen_at = null",
     "select job_id from jobs.payload",
     "table jobs.job_error",
+    "table jobs.output",
+    "select output from jobs.job",
     "table jobs.worker",
     "select id from jobs.worker",
     "table jobs.queue",
@@ -87,6 +89,7 @@ pub(super) const TO_ENQUEUERS: &[&str] = &[
     "delete from jobs.finished",
     "delete from jobs.payload",
     "delete from jobs.job_error",
+    "delete from jobs.output",
     "delete from jobs.worker",
     "delete from jobs.schedule",
     "lock table jobs.ready",
@@ -131,8 +134,8 @@ pub(super) async fn statements(conn: &mut AsyncPgConnection, statements: &[&str]
     }
 }
 
-/// Tries every verb of workers and operators, which must be refused.
-pub(super) async fn verbs(db: &Database) {
+/// Tries every operation of workers and operators, which must be refused.
+pub(super) async fn operations(db: &Database) {
     let (storage, operator) = (&db.storage, &db.operator);
     let id = WorkerId::generate();
     let info = WorkerInfo { id, host: "h".into(), pid: 1, queues: vec!["default".into()], lease: HOUR };
@@ -162,12 +165,12 @@ pub(super) async fn verbs(db: &Database) {
     refused("migrate down", db.migrator.down(LiveJobs::Keep).await);
 }
 
-fn refused<T>(verb: &str, answer: StorageResult<T>) {
+fn refused<T>(operation: &str, answer: StorageResult<T>) {
     match answer {
         Err(error @ StorageError::Refused(_)) => {
-            assert!(error.to_string().contains("permission denied"), "{verb}: {error}")
+            assert!(error.to_string().contains("permission denied"), "{operation}: {error}")
         }
-        Err(error) => panic!("{verb}: {error}"),
-        Ok(_) => panic!("{verb} was carried out"),
+        Err(error) => panic!("{operation}: {error}"),
+        Ok(_) => panic!("{operation} was carried out"),
     }
 }

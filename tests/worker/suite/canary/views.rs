@@ -57,10 +57,10 @@ async fn no_debug_view_and_no_error_tells_a_secret(db: Db) {
 }
 
 /// Diesel can report each statement with its binds, and applications log that.
-async fn diesels_instrumentation_is_told_no_arguments(db: Db) {
+async fn diesels_instrumentation_gets_no_arguments(db: Db) {
     use diesel::connection::InstrumentationEvent;
-    let (sender, told) = std::sync::mpsc::channel();
-    let tell = move |event: InstrumentationEvent<'_>| {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let report = move |event: InstrumentationEvent<'_>| {
         let text = match &event {
             InstrumentationEvent::StartQuery { query, .. } => format!("{query} {event:?}"),
             _ => format!("{event:?}"),
@@ -70,22 +70,22 @@ async fn diesels_instrumentation_is_told_no_arguments(db: Db) {
     let job = || Whisper { secret: ARGUMENT.to_owned(), more: Vec::new() };
     match &mut db.conn().await {
         Conn::Postgres(conn) => {
-            diesel_async::AsyncConnection::set_instrumentation(&mut **conn, tell);
+            diesel_async::AsyncConnection::set_instrumentation(&mut **conn, report);
             diesel_jobs::Enqueue::enqueue(job(), &mut **conn).await.unwrap();
             diesel_jobs::enqueue_all(&mut **conn, [job(), job()]).await.unwrap();
         }
         Conn::Sqlite(conn) => {
-            diesel::Connection::set_instrumentation(&mut **conn, tell);
+            diesel::Connection::set_instrumentation(&mut **conn, report);
             diesel_jobs::Enqueue::enqueue(job(), &mut **conn).unwrap();
             diesel_jobs::enqueue_all(&mut **conn, [job(), job()]).unwrap();
         }
     }
-    let told: Vec<String> = told.try_iter().collect();
-    assert!(told.iter().any(|text| text.contains("insert into") && text.contains("bytes of JSON")), "{told:?}");
-    assert_silent("Diesel's instrumentation", &told.join("\n"));
+    let events: Vec<String> = receiver.try_iter().collect();
+    assert!(events.iter().any(|text| text.contains("insert into") && text.contains("bytes of JSON")), "{events:?}");
+    assert_silent("Diesel's instrumentation", &events.join("\n"));
 }
 
 support::on_each_database! {
     no_debug_view_and_no_error_tells_a_secret,
-    diesels_instrumentation_is_told_no_arguments,
+    diesels_instrumentation_gets_no_arguments,
 }

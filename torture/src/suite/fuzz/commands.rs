@@ -6,7 +6,7 @@ use anyhow::Result;
 use torture::process::Process;
 
 use crate::role::Role;
-use crate::suite::arena::Arena;
+use crate::suite::fixture::Fixture;
 
 /// No server listens there.
 const NOBODY: &str = "postgres://nobody@127.0.0.1:1/nothing?connect_timeout=1";
@@ -59,12 +59,15 @@ pub(super) const WORDS: &[&str] = &[
 ];
 
 /// Returns what was wrong: a panic, or a password in the output.
-pub(super) async fn complaint(arena: &Arena<'_>, input: &[u8]) -> Result<Option<String>> {
+pub(super) async fn complaint(fixture: &Fixture<'_>, input: &[u8]) -> Result<Option<String>> {
     // The arguments of a program cannot contain NUL.
     let line = String::from_utf8_lossy(input).replace('\0', "");
     let mut command = Role::Worker.command("")?;
-    command.env("DATABASE_URL", NOBODY).current_dir(arena.logs()).args(line.split(' ').filter(|word| !word.is_empty()));
-    let mut process = Process::start(command, arena.logs().join("fuzzed.log"))?;
+    command
+        .env("DATABASE_URL", NOBODY)
+        .current_dir(fixture.logs())
+        .args(line.split(' ').filter(|word| !word.is_empty()));
+    let mut process = Process::start(command, fixture.logs().join("fuzzed.log"))?;
     let code = process.ended(LIMIT).await;
     let written = process.written()?;
     let panicked = written.contains("panicked at") || code.as_ref().is_ok_and(|code| !(0..=100).contains(code));

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::arena::Arena;
+use super::fixture::Fixture;
 use super::run::Run;
 use garble::Garbler;
 
@@ -21,12 +21,12 @@ const LONG: Duration = Duration::from_secs(60);
 /// The fuzzing stops at this number of complaints.
 const ENOUGH: usize = 3;
 
-pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
-    let time = if arena.short { SHORT } else { LONG };
+pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
+    let time = if fixture.short { SHORT } else { LONG };
     let mut run = Run::default();
     let mut counts = Vec::new();
 
-    let mut garbler = Garbler::new(arena.seed, args::SEEDS, args::WORDS);
+    let mut garbler = Garbler::new(fixture.seed, args::SEEDS, args::WORDS);
     let until = Instant::now() + time;
     let mut count = 0;
     while Instant::now() < until && run.complaints.len() < ENOUGH {
@@ -36,7 +36,7 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     }
     counts.push(format!("{count} arguments"));
 
-    let mut garbler = Garbler::new(arena.seed, cron::SEEDS, cron::WORDS);
+    let mut garbler = Garbler::new(fixture.seed, cron::SEEDS, cron::WORDS);
     let until = Instant::now() + time;
     let mut count = 0;
     while Instant::now() < until && run.complaints.len() < ENOUGH {
@@ -46,12 +46,12 @@ pub(super) async fn run(arena: &Arena<'_>) -> Result<Run> {
     }
     counts.push(format!("{count} schedules"));
 
-    let mut garbler = Garbler::new(arena.seed, commands::SEEDS, commands::WORDS);
+    let mut garbler = Garbler::new(fixture.seed, commands::SEEDS, commands::WORDS);
     let until = Instant::now() + time;
     let mut count = 0;
     while Instant::now() < until && run.complaints.len() < ENOUGH {
         let input = garbler.next();
-        run.complaints.extend(commands::complaint(arena, &input).await?);
+        run.complaints.extend(commands::complaint(fixture, &input).await?);
         count += 1;
     }
     counts.push(format!("{count} command lines"));

@@ -8,7 +8,7 @@ use tokio_postgres::Client;
 use torture::cluster::connect;
 use torture::history;
 
-use crate::suite::arena::{Arena, number};
+use crate::suite::fixture::{Fixture, number};
 
 /// The tables that must be equal in the end, and whether they must contain rows.
 const TABLES: [(&str, bool); 8] = [
@@ -30,10 +30,10 @@ const FORGET: &str = "do $$ declare name text; begin
         execute format('drop subscription %I', name);
     end loop;
 end $$";
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 pub(super) struct Subscriber<'a> {
-    arena: &'a Arena<'a>,
+    fixture: &'a Fixture<'a>,
     name: &'static str,
     database: String,
     conn: Client,
@@ -41,15 +41,15 @@ pub(super) struct Subscriber<'a> {
 
 impl<'a> Subscriber<'a> {
     /// Creates the database and subscribes. Returns when the existing rows are copied.
-    pub(super) async fn start(arena: &'a Arena<'a>, published: &Arena<'_>, name: &'static str) -> Result<Self> {
-        let database = format!("{}_{name}", arena.database());
-        let url = arena.cluster.url(&database);
-        let admin = arena.connect().await?;
+    pub(super) async fn start(fixture: &'a Fixture<'a>, published: &Fixture<'_>, name: &'static str) -> Result<Self> {
+        let database = format!("{}_{name}", fixture.database());
+        let url = fixture.cluster.url(&database);
+        let admin = fixture.connect().await?;
         let exists = format!("select count(*) from pg_database where datname = '{database}'");
         if number(&admin, &exists).await? > 0 {
             connect(&url).await?.batch_execute(FORGET).await?;
         }
-        arena.cluster.create(&database).await?;
+        fixture.cluster.create(&database).await?;
         diesel_jobs::migrate(&mut AsyncPgConnection::establish(&url).await?).await?;
         let conn = connect(&url).await?;
         history::create(&conn).await?;
@@ -62,9 +62,9 @@ impl<'a> Subscriber<'a> {
         ))
         .await?;
         while number(&conn, "select count(*) from pg_subscription_rel where srsubstate <> 'r'").await? > 0 {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
-        Ok(Self { arena, name, database, conn })
+        Ok(Self { fixture, name, database, conn })
     }
 
     pub(super) async fn disable(&self) -> Result<()> {
@@ -97,14 +97,14 @@ impl<'a> Subscriber<'a> {
             if differences.is_empty() || begun.elapsed() > limit {
                 return Ok(differences);
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
     /// Drops the subscription and the database.
     pub(super) async fn end(self) -> Result<()> {
         self.conn.batch_execute(&format!("drop subscription {}", self.name)).await?;
-        self.arena.cluster.remove(&self.database).await
+        self.fixture.cluster.remove(&self.database).await
     }
 }
 

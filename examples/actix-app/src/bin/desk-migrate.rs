@@ -1,0 +1,13 @@
+//! Like `diesel migration run`, for machines without the Diesel command: applies the desk's pending migrations.
+
+use actix_app::MIGRATIONS;
+use anyhow::{Context as _, anyhow};
+use diesel::{Connection as _, PgConnection};
+use diesel_migrations::MigrationHarness as _;
+
+fn main() -> anyhow::Result<()> {
+    let url = std::env::var("DATABASE_URL").context("set DATABASE_URL, such as postgres://localhost/desk")?;
+    let mut conn = PgConnection::establish(&url)?;
+    conn.run_pending_migrations(MIGRATIONS).map_err(|error| anyhow!("migrating: {error}"))?;
+    Ok(())
+}

@@ -1,0 +1,3 @@
+//! The bundled worker with the desk's jobs.
+
+diesel_jobs::worker!(actix_app);

@@ -1,0 +1,32 @@
+//! The jobs' migrations together with the desk's.
+
+use diesel::connection::SimpleConnection as _;
+use diesel::prelude::*;
+use diesel_jobs::testing::TestDatabase;
+use programs::{Process, assert_copies_are_current};
+
+use crate::database::database;
+
+const WORKER: &str = env!("CARGO_BIN_EXE_desk-worker");
+const COPY: &str =
+    "cargo run -p actix-app --bin desk-worker -- migrations copy examples/actix-app/migrations --backend postgres";
+
+#[tokio::test]
+async fn the_copies_checked_in_are_what_the_command_writes() {
+    assert_copies_are_current(WORKER, "migrations", COPY).await;
+}
+
+#[tokio::test]
+async fn the_program_applies_them_all() {
+    let database = TestDatabase::builder().create().await.unwrap();
+    let mut conn = PgConnection::establish(database.url()).unwrap();
+    conn.batch_execute("drop schema jobs cascade").unwrap();
+    Process::start(env!("CARGO_BIN_EXE_desk-migrate"), database.url(), &[], &[]).succeeded().await;
+    conn.batch_execute("select from tickets; select from jobs.job").unwrap();
+}
+
+#[tokio::test]
+async fn the_worker_finds_nothing_to_complain_about() {
+    let database = database();
+    Process::start(WORKER, database.url(), &["check"], &[]).succeeded().await;
+}

@@ -1,0 +1,31 @@
+//! The jobs' migrations together with the library's.
+
+use diesel_async::SimpleAsyncConnection as _;
+use diesel_jobs::testing::TestDatabase;
+use programs::{Process, assert_copies_are_current};
+
+use crate::database::{connection, database};
+
+const WORKER: &str = env!("CARGO_BIN_EXE_library-worker");
+const COPY: &str =
+    "cargo run -p rocket-app --bin library-worker -- migrations copy examples/rocket-app/migrations --backend postgres";
+
+#[tokio::test]
+async fn the_copies_checked_in_are_what_the_command_writes() {
+    assert_copies_are_current(WORKER, "migrations", COPY).await;
+}
+
+#[tokio::test]
+async fn the_program_applies_them_all() {
+    let database = TestDatabase::builder().create().await.unwrap();
+    let mut conn = connection(&database).await;
+    conn.batch_execute("drop schema jobs cascade").await.unwrap();
+    Process::start(env!("CARGO_BIN_EXE_library-migrate"), database.url(), &[], &[]).succeeded().await;
+    conn.batch_execute("select from loans; select from jobs.job").await.unwrap();
+}
+
+#[tokio::test]
+async fn the_worker_finds_nothing_to_complain_about() {
+    let database = database().await;
+    Process::start(WORKER, database.url(), &["check"], &[]).succeeded().await;
+}

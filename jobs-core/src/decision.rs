@@ -1,0 +1,38 @@
+//! Decides what becomes of a job at the end of an attempt, for the running job of a worker or of a test.
+
+use std::time::Duration;
+
+use crate::context::JobContext;
+use crate::handler::Registration;
+use crate::outcome::{Attempt, Handled, Outcome, Retention, Transition, decide};
+use crate::panics::caught_call;
+use crate::secrets;
+
+/// Returns what becomes of the running job. `jitter` is at least 0 and less than 1. A custom backoff is user code: if it panics, the
+/// attempt must be finished nevertheless. Errors and reasons lose the values of secret arguments before they are cut to their
+/// greatest length.
+pub(crate) fn decided(
+    ctx: &JobContext,
+    registration: &Registration,
+    retention: Retention,
+    handled: Handled,
+    jitter: f64,
+) -> Transition {
+    let options = &registration.options;
+    let attempt = Attempt { attempt: ctx.attempt(), max_attempts: ctx.max_attempts(), options, retention };
+    let handled = if options.secrets.is_empty() { handled } else { without_secrets(ctx, options.secrets, handled) };
+    caught_call(|| decide(attempt, handled, jitter))
+        .unwrap_or_else(|error| decide(attempt, Err(error.retry_in(Duration::from_secs(60))), 0.0))
+}
+
+fn without_secrets(ctx: &JobContext, secrets: &[&str], handled: Handled) -> Handled {
+    let remove = |text: &mut String| secrets::remove_from(text, &ctx.claimed().args, secrets);
+    match handled {
+        Ok(Outcome::Cancel(mut reason)) => {
+            remove(&mut reason);
+            Ok(Outcome::Cancel(reason))
+        }
+        Ok(outcome) => Ok(outcome),
+        Err(error) => Err(error.reworded(remove)),
+    }
+}

@@ -1,0 +1,142 @@
+//! The wait of the fetcher after a claim without jobs.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::{CONTENTION_BACKOFF, FIRST_POLL, Fetcher, MOST_BACKOFF_STEPS, PREFETCHED_AT_MOST};
+use crate::storage::{Claim, Operator, RescanReason, Rescanned};
+use crate::worker::runner;
+
+/// Which events end a wait, besides a hint from the storage and `Shared::wake`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WakeOn {
+    /// A freed slot ends the wait, because the claim did not ask for all queues.
+    pub(super) slot: bool,
+    /// The end of this worker's last job ends the wait.
+    pub(super) last_end: bool,
+}
+
+impl Fetcher {
+    /// Sleeps until there is a reason to claim: a hint, a freed slot of a queue that was full, or a job that becomes
+    /// due. Each poll asks only for the next due time, which is one cheap statement. A worker that runs until no job is
+    /// left also polls when its last job has ended.
+    pub(super) async fn wait_for_work(&mut self, claim: &Claim, wake_on: WakeOn, no_lease_held: bool) {
+        let mut wanted = claim.clone();
+        if self.until_empty {
+            // Quarantined jobs must be run, too.
+            wanted.quarantined_at = u16::MAX;
+        }
+        loop {
+            // The claim already consumed the notification of a slot that was freed while it was under way.
+            if self.shared.queues.wants_others_than(&claim.wanted) {
+                return;
+            }
+            let poll = self.shared.settings.poll;
+            let within = if self.until_empty { Duration::MAX } else { poll };
+            let due = match self.shared.storage.next_due(&wanted, within).await {
+                Ok(None) if self.until_empty && no_lease_held => {
+                    return self.end_if_nothing_is_left(&wanted).await;
+                }
+                Ok(due) => due,
+                Err(problem) => {
+                    self.warning.report(&problem);
+                    return self.back_off().await;
+                }
+            };
+            // Each round checks the age of prefetched jobs, so the sleep must be short while there are any.
+            let prefetched = self.shared.queues.any_prefetched();
+            let longest = if prefetched { PREFETCHED_AT_MOST } else { Duration::MAX };
+            if due.is_some_and(|due| due.is_zero()) {
+                self.shared.quarantined_due.fetch_or(self.until_empty, Ordering::AcqRel);
+                // A job that became due after the claim is claimed at once. A due job that cannot be claimed is left to
+                // other workers.
+                let pause = CONTENTION_BACKOFF * 2_u32.pow(self.contention.saturating_sub(1));
+                if self.contention > 0 {
+                    let pause = pause.mul_f64(rand::random_range(0.5..1.5)).min(longest);
+                    self.wait_for_reason(pause, wake_on).await;
+                }
+                self.contention = MOST_BACKOFF_STEPS.min(self.contention + 1);
+                self.contended_since.get_or_insert_with(Instant::now);
+                return;
+            }
+            self.contended_since = None;
+            self.contention = 0;
+            if no_lease_held
+                && due.is_some()
+                && let Some(operator) = self.bounds.as_ref().and_then(|bounds| bounds.skip_time.clone())
+            {
+                return self.skip_time(&*operator).await;
+            }
+            if !self.idle {
+                // After the flag is set, the fetcher claims once more. That claim finds the jobs that were enqueued
+                // before the flag was visible.
+                self.idle = self.set_idle(true).await;
+                self.idle_since = Instant::now();
+                if self.idle {
+                    return;
+                }
+            }
+            let poll = poll.mul_f64(rand::random_range(0.8..1.0));
+            let next_poll = poll.min(self.idle_since.elapsed().max(FIRST_POLL));
+            if next_poll < poll {
+                // A transaction that does not wake this worker may have been open for longer than the lag of the scan
+                // floors. Only a rescan finds its jobs.
+                self.shared.routine_rescan_due.notify_one();
+            }
+            let time = due.map_or(next_poll, |due| due.min(next_poll)).min(longest);
+            let reason = self.wait_for_reason(time, wake_on).await;
+            if reason || prefetched || time < next_poll {
+                return;
+            }
+        }
+    }
+
+    /// Makes the first of the jobs due that are scheduled for later.
+    async fn skip_time(&mut self, operator: &dyn Operator) {
+        let worker = *self.shared.id.borrow();
+        let queues: Vec<String> = self.shared.settings.queues.keys().cloned().collect();
+        match operator.skip_time(worker, &queues, &self.kinds).await {
+            Ok(span) => {
+                let span = i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
+                self.shared.skipped.fetch_add(span, Ordering::Relaxed);
+            }
+            Err(problem) => self.end_with(problem.into()),
+        }
+    }
+
+    /// Claims and polls found no job, but they do not find stragglers. So a rescan must confirm that no job is left.
+    async fn end_if_nothing_is_left(&mut self, wanted: &Claim) {
+        match self.shared.storage.rescan(wanted, RescanReason::Requested).await {
+            Ok(Rescanned::Nothing) => self.shared.phases.draining().cancel(),
+            Ok(Rescanned::Found) => {}
+            Ok(Rescanned::Refused) => self.back_off().await,
+            Err(problem) => {
+                self.warning.report(&problem);
+                self.back_off().await;
+            }
+        }
+    }
+
+    /// Waits for a reason to claim, at most this time. Returns whether there was one.
+    pub(super) async fn wait_for_reason(&mut self, time: Duration, wake_on: WakeOn) -> bool {
+        let mut over = std::pin::pin!(tokio::time::sleep(time));
+        loop {
+            tokio::select! {
+                () = self.shared.wake.notified() => return true,
+                () = self.shared.hint.notified() => {
+                    self.hinted = true;
+                    return true;
+                }
+                () = self.shared.queues.capacity_changed() => {
+                    runner::start(&self.shared, &self.reporter);
+                    if wake_on.slot {
+                        return true;
+                    }
+                }
+                () = self.shared.leases.none_held(), if wake_on.last_end => return true,
+                () = &mut over => return false,
+                () = self.shared.phases.draining().cancelled() => return true,
+            }
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! `run_until_empty`: runs a worker until nothing is left, for tests, tools and one-off runs.
+
+use std::future::IntoFuture;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+
+use super::bounds::Bounds;
+use super::error::WorkerError;
+use super::run::Worker;
+use super::stats::WorkerStats;
+use crate::storage::Operator;
+
+/// A run of a worker that ends when nothing is left. `.await` starts it. See [`Worker::run_until_empty`].
+#[must_use = "it runs when it is awaited"]
+pub struct UntilEmpty {
+    worker: Worker,
+    bounds: Bounds,
+}
+
+impl std::fmt::Debug for UntilEmpty {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UntilEmpty")
+            .field("worker", &self.worker)
+            .field("attempts", &self.bounds.attempts)
+            .field("skip_time", &self.bounds.skip_time.is_some())
+            .finish()
+    }
+}
+
+impl Worker {
+    /// Runs until no job of its queues and kinds is waiting, now or for later, and no job of its own is running. For
+    /// tests, tools and one-off runs. Returns what it has done.
+    pub fn run_until_empty(self) -> UntilEmpty {
+        UntilEmpty { worker: self, bounds: Bounds { attempts: u64::MAX, skip_time: None } }
+    }
+}
+
+impl UntilEmpty {
+    /// Ends with [`WorkerError::TooManyAttempts`] as soon as more than this many attempts were begun. Default: no limit. A job that
+    /// snoozes, or enqueues itself, for ever would otherwise keep a test running.
+    pub fn limit(mut self, attempts: u64) -> Self {
+        self.bounds.attempts = attempts;
+        self
+    }
+
+    /// Makes delays and backoffs pass at once, for tests on a database of their own. When all jobs that are left are scheduled for
+    /// later, all of them are moved to an earlier time by the same span, so that the first of them is due.
+    /// [`JobContext::now`](crate::JobContext::now) is later by the sum of these spans. Ticks of schedules do not pass.
+    ///
+    /// It changes the stored times. So it fails with [`WorkerError::Storage`] if another worker serves the database.
+    ///
+    /// Pass `database.operator`.
+    pub fn skip_time(mut self, operator: Arc<dyn Operator>) -> Self {
+        self.bounds.skip_time = Some(operator);
+        self
+    }
+}
+
+impl IntoFuture for UntilEmpty {
+    type Output = Result<WorkerStats, WorkerError>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self { worker, bounds } = self;
+        Box::pin(worker.run_within(bounds))
+    }
+}

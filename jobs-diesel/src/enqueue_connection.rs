@@ -1,0 +1,63 @@
+//! The operations on the application's own connection, for every type of connection.
+//!
+//! A connection is sync or async, to PostgreSQL or to SQLite, plain, pooled or wrapped. One trait covers all of them.
+//! It has several blanket implementations, which differ in a marker type `M`. Only one of them fits each connection, so
+//! the compiler infers `M`.
+
+use diesel_jobs_core::{InvalidJob, JobContext, JobId, NewJob};
+use serde::de::DeserializeOwned;
+
+use crate::error::{CompleteError, EnqueueError, MigrateError};
+use crate::stored_output::OutputError;
+
+/// Marks diesel-async connections to PostgreSQL.
+#[cfg(feature = "postgres")]
+#[derive(Debug)]
+pub enum PgAsync {}
+/// Marks diesel's own connections to PostgreSQL.
+#[cfg(feature = "postgres-sync")]
+#[derive(Debug)]
+pub enum PgSync {}
+/// Marks diesel-async's wrapped connections to SQLite.
+#[cfg(feature = "sqlite")]
+#[derive(Debug)]
+pub enum SqliteAsync {}
+/// Marks diesel's own connections to SQLite.
+#[cfg(feature = "sqlite")]
+#[derive(Debug)]
+pub enum SqliteSync {}
+
+/// A connection of the application, through which jobs are enqueued and completed. Methods of sync connections return a
+/// `Result`, methods of async connections a future of it.
+#[diagnostic::on_unimplemented(
+    message = "jobs cannot be enqueued through `{Self}`",
+    label = "not a connection that `diesel-jobs` knows",
+    note = "pass `&mut` to an AsyncPgConnection or a pool object of it (feature `postgres`), a PgConnection or an r2d2 object of it \
+            (feature `postgres-sync`), or a SqliteConnection or SyncConnectionWrapper of it (feature `sqlite`)",
+    note = "inside `conn.transaction(..)`, pass the `conn` that the closure was given"
+)]
+pub trait EnqueueConnection<M> {
+    /// `Result<T, E>`, or a future of it.
+    type Output<'c, T, E>
+    where
+        Self: 'c,
+        T: Send + 'static,
+        E: Send + 'static;
+
+    /// Inserts one job and returns its id. If the job is invalid, sends nothing and returns the error.
+    fn insert_one(&mut self, job: Result<NewJob, InvalidJob>) -> Self::Output<'_, JobId, EnqueueError>;
+
+    /// Inserts all of these jobs or none. Returns their ids in the order of the jobs.
+    fn insert_all(&mut self, jobs: Result<Vec<NewJob>, InvalidJob>) -> Self::Output<'_, Vec<JobId>, EnqueueError>;
+
+    /// Completes the running job inside the transaction that the connection is in.
+    fn complete(&mut self, ctx: &JobContext) -> Self::Output<'_, (), CompleteError>;
+
+    /// Reads the output of a job.
+    fn output<T>(&mut self, id: JobId) -> Self::Output<'_, Option<T>, OutputError>
+    where
+        T: DeserializeOwned + Send + 'static;
+
+    /// Migrates the schema to the version of this program.
+    fn migrate(&mut self) -> Self::Output<'_, (), MigrateError>;
+}

@@ -1,0 +1,112 @@
+//! `query.enqueue_each(conn, columns)`: one job per row of a query, with one `INSERT .. SELECT`.
+
+mod argument;
+mod columns;
+
+use diesel::Expression;
+use diesel::dsl::Select;
+use diesel::query_dsl::methods::SelectDsl;
+use diesel_jobs_core::{IntoNewJob, InvalidJob, NewJob};
+
+pub use argument::{ColumnArgument, IntoColumn};
+pub use columns::JobColumns;
+use columns::Key;
+
+use crate::enqueue_connection::EnqueueConnection;
+use crate::error::EnqueueError;
+
+/// Enqueues a job for each row of a query.
+pub trait EnqueueEach: Sized {
+    /// Inserts one job per row, and returns how many. Sync connections return a `Result<usize, EnqueueError>`, async ones a future
+    /// of it. The database inserts the jobs with one `INSERT .. SELECT`, so no row comes to the client. If the connection is in a
+    /// transaction, the jobs are a part of it. The jobs have the order of the query.
+    ///
+    /// `#[job]` gives each job with arguments the function `columns`: an expression of the query, or a value, for each argument.
+    /// The expression's SQL type must be that of the argument ([`ColumnArgument`] has the table). The arguments of a job may take
+    /// 256 KiB: PostgreSQL refuses the statement if one takes more, SQLite does not check it.
+    ///
+    /// ```
+    /// # use diesel_jobs_storage as diesel_jobs;
+    /// use diesel::prelude::*;
+    /// use diesel_jobs::{EnqueueEach, JobColumns};
+    /// # mod prelude { pub use diesel_jobs_core::Job; }
+    /// # #[derive(serde::Serialize, serde::Deserialize)]
+    /// # struct SendNudge { user_id: i64, template: String }
+    /// # impl diesel_jobs_core::Job for SendNudge { const KIND: &'static str = "send_nudge"; }
+    /// # impl SendNudge {
+    /// #     fn columns<A: diesel_jobs::IntoColumn<i64>, B: diesel_jobs::IntoColumn<String>>(a: A, b: B) -> JobColumns<Self, (A::Expression, B::Expression)> {
+    /// #         JobColumns::new((a.into_column(), b.into_column()), &[("user_id", A::in_sqlite), ("template", B::in_sqlite)])
+    /// #     }
+    /// # }
+    ///
+    /// diesel::table! { users (id) { id -> BigInt, inactive -> Bool, } }
+    ///
+    /// // #[job(queue = "mail")]
+    /// // async fn send_nudge(user_id: i64, template: String) -> Result<(), MailError> { .. }
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut conn = SqliteConnection::establish(":memory:")?;
+    /// # diesel_jobs::migrate(&mut conn)?;
+    /// # diesel::sql_query("create table users (id integer primary key, inactive boolean not null)").execute(&mut conn)?;
+    /// # diesel::sql_query("insert into users (inactive) values (true), (false), (true)").execute(&mut conn)?;
+    /// let nudged = users::table
+    ///     .filter(users::inactive.eq(true))
+    ///     .enqueue_each(&mut conn, SendNudge::columns(users::id, "v2").priority(-5))?;
+    /// assert_eq!(nudged, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn enqueue_each<'c, J, E, C, M>(
+        self,
+        conn: &'c mut C,
+        columns: JobColumns<J, E>,
+    ) -> C::Output<'c, usize, EnqueueError>
+    where
+        E: Expression,
+        Self: SelectDsl<E>,
+        C: InsertEach<M, Select<Self, E>>,
+        Select<Self, E>: 'c,
+    {
+        let JobColumns { job, expressions, keys, .. } = columns;
+        conn.insert_each(job.into_new_job(), Rows { query: SelectDsl::select(self, expressions), keys })
+    }
+}
+
+impl<Q: diesel::QueryDsl> EnqueueEach for Q {}
+
+/// The rows of a query, and the argument that each of its columns is.
+#[derive(Debug)]
+#[cfg_attr(not(any(feature = "postgres", feature = "sqlite")), allow(dead_code, reason = "only statements read them"))]
+pub struct Rows<Q> {
+    pub(crate) query: Q,
+    pub(crate) keys: Vec<Key>,
+}
+
+/// A connection that can enqueue a job for each row of the query `Q`.
+#[diagnostic::on_unimplemented(
+    message = "the rows of this query cannot be enqueued through `{Self}`",
+    label = "not a connection to the query's database that `diesel-jobs` knows",
+    note = "every expression of the query must be one of this database; `Timestamptz`, `Uuid` and arrays are PostgreSQL's"
+)]
+pub trait InsertEach<M, Q>: EnqueueConnection<M> {
+    /// Inserts a job like this one for each row, and returns how many.
+    fn insert_each<'c>(
+        &'c mut self,
+        job: Result<NewJob, InvalidJob>,
+        rows: Rows<Q>,
+    ) -> Self::Output<'c, usize, EnqueueError>
+    where
+        Q: 'c;
+}
+
+/// Names the columns of the query: `c0, c1, ..`.
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub(crate) fn names(columns: usize) -> String {
+    (0..columns).map(name).collect::<Vec<_>>().join(", ")
+}
+
+/// The name of one column of the query.
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub(crate) fn name(column: usize) -> String {
+    format!("c{column}")
+}

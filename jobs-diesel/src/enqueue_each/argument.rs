@@ -1,0 +1,146 @@
+//! Which SQL type a query must have for which argument.
+
+use diesel::expression::{AsExpression, TypedExpressionType};
+use diesel::sql_types::{self as sql, SqlType};
+
+/// An argument that a query can provide: the SQL type of the expression, and its JSON form.
+///
+/// | argument | SQL type |
+/// |---|---|
+/// | `bool` | `Bool` |
+/// | `i16`, `i32`, `i64` | `SmallInt`, `Integer`, `BigInt` |
+/// | `f32`, `f64` | `Float`, `Double` |
+/// | `String` | `Text` |
+/// | `chrono::NaiveDate`, `chrono::NaiveDateTime` | `Date`, `Timestamp` |
+/// | `chrono::DateTime<Utc>`, `jiff::Timestamp` | `Timestamptz` (PostgreSQL) |
+/// | `uuid::Uuid` | `Uuid` (PostgreSQL) |
+/// | `serde_json::Value` | `Json` |
+/// | `JobId` | `BigInt` |
+/// | `Option<T>` | `Nullable` of `T`'s |
+/// | `Vec<T>` | `Array` of `T`'s (PostgreSQL) |
+///
+/// Implement it for a type of your own whose JSON is that of a column, such as a newtype.
+#[diagnostic::on_unimplemented(
+    message = "a query cannot provide an argument of type `{Self}`",
+    note = "`ColumnArgument` has a table of the types that it can provide; implement it for a newtype of one of them"
+)]
+pub trait ColumnArgument {
+    /// The SQL type of the expression.
+    type SqlType: SqlType + TypedExpressionType;
+
+    /// The SQL that makes the JSON value of a column on SQLite. PostgreSQL knows the column's type.
+    fn in_sqlite(column: &str) -> String {
+        column.to_owned()
+    }
+}
+
+macro_rules! column_arguments {
+    ($($argument:ty => $sql_type:ty),* $(,)?) => {$(
+        impl ColumnArgument for $argument {
+            type SqlType = $sql_type;
+        }
+    )*};
+}
+
+column_arguments! {
+    i16 => sql::SmallInt,
+    i32 => sql::Integer,
+    i64 => sql::BigInt,
+    f32 => sql::Float,
+    f64 => sql::Double,
+    String => sql::Text,
+    chrono::NaiveDate => sql::Date,
+    diesel_jobs_core::JobId => sql::BigInt,
+}
+
+#[cfg(feature = "postgres")]
+column_arguments! {
+    chrono::DateTime<chrono::Utc> => sql::Timestamptz,
+    uuid::Uuid => sql::Uuid,
+}
+
+#[cfg(all(feature = "postgres", feature = "jiff"))]
+column_arguments! {
+    jiff::Timestamp => sql::Timestamptz,
+}
+
+impl ColumnArgument for bool {
+    type SqlType = sql::Bool;
+
+    fn in_sqlite(column: &str) -> String {
+        format!("json(case {column} when 0 then 'false' when 1 then 'true' end)")
+    }
+}
+
+impl ColumnArgument for chrono::NaiveDateTime {
+    type SqlType = sql::Timestamp;
+
+    fn in_sqlite(column: &str) -> String {
+        format!("replace({column}, ' ', 'T')")
+    }
+}
+
+impl ColumnArgument for serde_json::Value {
+    type SqlType = sql::Json;
+
+    fn in_sqlite(column: &str) -> String {
+        format!("json({column})")
+    }
+}
+
+impl<T> ColumnArgument for Option<T>
+where
+    T: ColumnArgument,
+    T::SqlType: SqlType<IsNull = sql::is_nullable::NotNull>,
+    sql::Nullable<T::SqlType>: TypedExpressionType,
+{
+    type SqlType = sql::Nullable<T::SqlType>;
+
+    fn in_sqlite(column: &str) -> String {
+        T::in_sqlite(column)
+    }
+}
+
+#[cfg(feature = "postgres")]
+impl<T> ColumnArgument for Vec<T>
+where
+    T: ColumnArgument,
+    sql::Array<T::SqlType>: SqlType + TypedExpressionType,
+{
+    type SqlType = sql::Array<T::SqlType>;
+}
+
+/// An expression of a query, or a value, for an argument of type `T`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not fit the argument of type `{T}`",
+    label = "not of the argument's SQL type",
+    note = "pass a column or another expression of the argument's SQL type, or a value of the argument's type; for an `Option` write \
+            `column.nullable()`; for a number write its type, as in `5_i64`"
+)]
+pub trait IntoColumn<T> {
+    /// The expression.
+    type Expression;
+
+    /// The expression.
+    fn into_column(self) -> Self::Expression;
+
+    /// See [`ColumnArgument::in_sqlite`].
+    fn in_sqlite(column: &str) -> String;
+}
+
+#[diagnostic::do_not_recommend]
+impl<E, T> IntoColumn<T> for E
+where
+    T: ColumnArgument,
+    E: AsExpression<T::SqlType>,
+{
+    type Expression = E::Expression;
+
+    fn into_column(self) -> E::Expression {
+        self.as_expression()
+    }
+
+    fn in_sqlite(column: &str) -> String {
+        T::in_sqlite(column)
+    }
+}

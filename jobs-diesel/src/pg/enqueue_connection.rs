@@ -1,0 +1,192 @@
+//! [`EnqueueConnection`] for PostgreSQL: the application's own connection, sync or async.
+
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use diesel_async::AsyncConnection;
+use diesel_jobs_core::{InvalidJob, JobContext, JobId, NewJob};
+use futures_util::future::BoxFuture;
+use serde::de::DeserializeOwned;
+
+use super::migrate;
+use super::queries::enqueue::{CHUNK, EnqueueManyQuery, EnqueueQuery};
+use super::queries::enqueue_alike::EnqueueAlikeQuery;
+use super::queries::finish::FinishQuery;
+use super::queries::output::{OutputRow, one_output};
+use crate::enqueue_connection::{EnqueueConnection, PgAsync};
+use crate::error::{CompleteError, EnqueueError, MigrateError};
+use crate::stored_output::{OutputError, read_output};
+
+type Inserted = (i64, Option<bool>);
+
+/// Inserts all jobs. Several chunks get their own transaction, or a savepoint in the caller's transaction.
+pub(crate) fn insert_many<C>(conn: &mut C, jobs: Vec<NewJob>) -> BoxFuture<'_, QueryResult<Vec<JobId>>>
+where
+    C: AsyncConnection<Backend = Pg>,
+{
+    Box::pin(async move {
+        match jobs.len() {
+            0 => Ok(Vec::new()),
+            1..=CHUNK => insert_chunks(conn, &jobs).await,
+            _ => conn.transaction(async move |conn| insert_chunks(conn, &jobs).await).await,
+        }
+    })
+}
+
+fn is_in_transaction<C: AsyncConnection<Backend = Pg>>(conn: &mut C) -> bool {
+    use diesel_async::TransactionManager as _;
+    let status = C::TransactionManager::transaction_manager_status_mut(conn);
+    status.transaction_depth().is_ok_and(|depth| depth.is_some())
+}
+
+async fn insert_chunks<C>(conn: &mut C, jobs: &[NewJob]) -> QueryResult<Vec<JobId>>
+where
+    C: AsyncConnection<Backend = Pg>,
+{
+    use diesel_async::RunQueryDsl;
+    let mut ids = Vec::with_capacity(jobs.len());
+    for chunk in jobs.chunks(CHUNK) {
+        let inserted: Vec<i64> = match EnqueueAlikeQuery::new(chunk) {
+            Some(alike) => RunQueryDsl::load(alike, conn).await?,
+            None => RunQueryDsl::load(EnqueueManyQuery::new(chunk), conn).await?,
+        };
+        ids.extend(inserted.into_iter().map(JobId));
+    }
+    Ok(ids)
+}
+
+impl<C> EnqueueConnection<PgAsync> for C
+where
+    C: AsyncConnection<Backend = Pg>,
+    C::TransactionManager: diesel_async::TransactionManager<C>,
+{
+    type Output<'c, T, E>
+        = BoxFuture<'c, Result<T, E>>
+    where
+        C: 'c,
+        T: Send + 'static,
+        E: Send + 'static;
+
+    fn insert_one(&mut self, job: Result<NewJob, InvalidJob>) -> BoxFuture<'_, Result<JobId, EnqueueError>> {
+        Box::pin(async move {
+            let job = job?;
+            // `get_result` would return the first row. A server that shuts down may send that row and then not commit.
+            let inserted: Vec<Inserted> = diesel_async::RunQueryDsl::load(EnqueueQuery::new(&job), self).await?;
+            let (id, _) = inserted.first().ok_or(diesel::result::Error::NotFound)?;
+            Ok(JobId(*id))
+        })
+    }
+
+    fn insert_all(&mut self, jobs: Result<Vec<NewJob>, InvalidJob>) -> BoxFuture<'_, Result<Vec<JobId>, EnqueueError>> {
+        Box::pin(async move { Ok(insert_many(self, jobs?).await?) })
+    }
+
+    fn complete(&mut self, ctx: &JobContext) -> BoxFuture<'_, Result<(), CompleteError>> {
+        let ctx = ctx.clone();
+        Box::pin(async move {
+            if !is_in_transaction::<C>(self) {
+                return Err(CompleteError::NoTransaction);
+            }
+            let finish = [ctx.completion()];
+            let moved: Vec<i64> = diesel_async::RunQueryDsl::get_result(FinishQuery::new(&finish), self).await?;
+            if moved.is_empty() {
+                return Err(CompleteError::LeaseLost(ctx.lease()));
+            }
+            ctx.mark_completed_in();
+            Ok(())
+        })
+    }
+
+    fn output<T>(&mut self, id: JobId) -> BoxFuture<'_, Result<Option<T>, OutputError>>
+    where
+        T: DeserializeOwned + Send + 'static,
+    {
+        Box::pin(async move {
+            let row: Option<OutputRow> = diesel_async::RunQueryDsl::first(one_output(id), self).await.optional()?;
+            read_output(id, row.map(OutputRow::into_columns))
+        })
+    }
+
+    fn migrate(&mut self) -> BoxFuture<'_, Result<(), MigrateError>> {
+        Box::pin(async move { migrate::up(self).await.map(|_| ()) })
+    }
+}
+
+#[cfg(feature = "postgres-sync")]
+mod sync {
+    use diesel::connection::{LoadConnection, TransactionManager as _};
+
+    use super::*;
+    use crate::enqueue_connection::PgSync;
+
+    fn insert_chunks<C>(conn: &mut C, jobs: &[NewJob]) -> QueryResult<Vec<JobId>>
+    where
+        C: LoadConnection<Backend = Pg>,
+    {
+        let mut ids = Vec::with_capacity(jobs.len());
+        for chunk in jobs.chunks(CHUNK) {
+            let inserted: Vec<i64> = match EnqueueAlikeQuery::new(chunk) {
+                Some(alike) => alike.load(conn)?,
+                None => EnqueueManyQuery::new(chunk).load(conn)?,
+            };
+            ids.extend(inserted.into_iter().map(JobId));
+        }
+        Ok(ids)
+    }
+
+    fn is_in_transaction<C: LoadConnection<Backend = Pg>>(conn: &mut C) -> bool {
+        let status = C::TransactionManager::transaction_manager_status_mut(conn);
+        status.transaction_depth().is_ok_and(|depth| depth.is_some())
+    }
+
+    impl<C> EnqueueConnection<PgSync> for C
+    where
+        C: LoadConnection<Backend = Pg>,
+    {
+        type Output<'c, T, E>
+            = Result<T, E>
+        where
+            C: 'c,
+            T: Send + 'static,
+            E: Send + 'static;
+
+        fn insert_one(&mut self, job: Result<NewJob, InvalidJob>) -> Result<JobId, EnqueueError> {
+            let (id, _): Inserted = EnqueueQuery::new(&job?).get_result(self)?;
+            Ok(JobId(id))
+        }
+
+        fn insert_all(&mut self, jobs: Result<Vec<NewJob>, InvalidJob>) -> Result<Vec<JobId>, EnqueueError> {
+            let jobs = jobs?;
+            let inserted = match jobs.len() {
+                0 => Ok(Vec::new()),
+                1..=CHUNK => insert_chunks(self, &jobs),
+                _ => self.transaction(|conn| insert_chunks(conn, &jobs)),
+            };
+            Ok(inserted?)
+        }
+
+        fn complete(&mut self, ctx: &JobContext) -> Result<(), CompleteError> {
+            if !is_in_transaction(self) {
+                return Err(CompleteError::NoTransaction);
+            }
+            let finish = [ctx.completion()];
+            let moved: Vec<i64> = FinishQuery::new(&finish).get_result(self)?;
+            if moved.is_empty() {
+                return Err(CompleteError::LeaseLost(ctx.lease()));
+            }
+            ctx.mark_completed_in();
+            Ok(())
+        }
+
+        fn output<T>(&mut self, id: JobId) -> Result<Option<T>, OutputError>
+        where
+            T: DeserializeOwned + Send + 'static,
+        {
+            let row: Option<OutputRow> = one_output(id).first(self).optional()?;
+            read_output(id, row.map(OutputRow::into_columns))
+        }
+
+        fn migrate(&mut self) -> Result<(), MigrateError> {
+            migrate::up_sync(self)
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! `bring_forward`: makes the first waiting job due by moving all of them to an earlier time. For tests that skip time. Locks the
+//! rows that it moves.
+
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use diesel::query_builder::{AstPass, QueryFragment};
+use diesel::sql_types::{Array, Double, Text};
+
+use crate::flags::FlagsKnown;
+use crate::pg::native::{native_query, sql};
+
+pub(crate) struct BringForwardQuery<'a> {
+    pub(crate) queues: &'a [String],
+    pub(crate) kinds: &'a [String],
+}
+
+impl QueryFragment<Pg> for BringForwardQuery<'_> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        sql!(
+            out,
+            "with waiting as materialized (
+    select r.ctid, r.run_at from jobs.ready r
+    where r.queue = any(" [self.queues => Array<Text>] ") and r.kind = any(" [self.kinds => Array<Text>] ") and " {FlagsKnown("r")} "
+    for update
+), ahead as materialized (
+    select min(run_at) - clock_timestamp() as span from waiting
+), moved as (
+    update jobs.ready r set run_at = r.run_at - ahead.span
+    from waiting, ahead where r.ctid = waiting.ctid and ahead.span > interval '0'
+)
+select greatest(coalesce(extract(epoch from span), 0), 0)::float8 from ahead"
+        )
+    }
+}
+
+native_query!(BringForwardQuery<'a> -> Double);

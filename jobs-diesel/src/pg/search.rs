@@ -1,0 +1,197 @@
+//! `claim`, `next_due` and `rescan` of PostgreSQL. Each makes a plan from [`Levels`], reads where the plan says, and
+//! records in `Levels` what it found.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use diesel_async::RunQueryDsl;
+use diesel_jobs_core::ClaimedJob;
+use diesel_jobs_core::storage::{Claim, RescanReason, Rescanned, StorageResult};
+
+#[cfg(doc)]
+use super::levels::Levels;
+use super::levels::Plan;
+use super::many_queues::{AT_ONCE, NEXT_QUEUES, all_of};
+use super::queries::claim::{self, ClaimQuery, ClaimedRow};
+use super::queries::claim_few::ClaimFewQuery;
+use super::queries::claim_quarantined::ClaimQuarantinedQuery;
+use super::queries::discover::{DiscoverQuery, DiscoverRow};
+use super::queries::live_queues::LiveQueuesQuery;
+use super::queries::next_due::{NextDueQuery, NextDueRow};
+use super::queries::rescan::{RescanQuery, RescanRow};
+use super::refused::may_be_caused_by_a_row;
+use super::{PgStorage, run};
+
+/// How long the first claim of a worker waits for its first rescan. With millions of dead entries the rescan takes
+/// seconds, and new jobs should be claimed meanwhile.
+const FIRST_RESCAN: Duration = Duration::from_millis(500);
+
+impl PgStorage {
+    /// Claims jobs that are not quarantined. If the worker serves many queues, claims from some of those that have
+    /// jobs.
+    pub(super) async fn claim_unquarantined(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
+        self.rescan_at_start(claim).await;
+        if claim.wanted.len() <= AT_ONCE {
+            return self.claim_from(claim).await;
+        }
+        let live = self.live_queues(claim).await?;
+        let some = self.levels(claim.worker, |levels| levels.many.some_of(claim, live.as_ref()));
+        if some.wanted.is_empty() { Ok(Vec::new()) } else { self.claim_from(&some).await }
+    }
+
+    pub(super) async fn claim_quarantined(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
+        let mut rows: StorageResult<Vec<ClaimedRow>> =
+            run!(self, "claim_quarantined", conn => ClaimQuarantinedQuery::new(claim).load(conn));
+        if rows.as_ref().is_err_and(may_be_caused_by_a_row) && self.set_quarantined_apart(claim).await? {
+            rows = run!(self, "claim_quarantined", conn => ClaimQuarantinedQuery::new(claim).load(conn));
+        }
+        Ok(rows?.into_iter().map(|row| row.into_job(claim.worker)).collect())
+    }
+
+    async fn claim_from(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
+        let (plan, few) = self.levels(claim.worker, |levels| {
+            (levels.plan(claim, Instant::now()), std::mem::take(&mut levels.expects_few))
+        });
+        if few {
+            let jobs = self.claim_few(&plan, claim).await?;
+            if !jobs.is_empty() {
+                return Ok(jobs);
+            }
+        }
+        let jobs = self.claim_with(&plan, claim).await?;
+        if !jobs.is_empty() || !plan.goes_on() {
+            return Ok(jobs);
+        }
+        // A rescued or released job may be between the floor and the place where this claim began.
+        let plan = self.levels(claim.worker, |levels| levels.plan_from_floors(claim));
+        self.claim_with(&plan, claim).await
+    }
+
+    /// Claims with the shorter statement. Returns no jobs if that statement does not apply here, or if it found none.
+    /// Other jobs may be due in both cases, so the ordinary claim must follow.
+    async fn claim_few(&self, plan: &Plan, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
+        let Some(query) = ClaimFewQuery::new(claim, plan) else { return Ok(Vec::new()) };
+        let (asked, durable) = (Instant::now(), self.outage.is_recent());
+        let rows: StorageResult<Vec<ClaimedRow>> = run!(self, "claim", conn => query.durable(durable).load(conn));
+        match rows {
+            Ok(rows) => Ok(self.record_claimed(rows, &plan.levels(), claim, asked)),
+            // The claim that follows sets the row apart.
+            Err(problem) if may_be_caused_by_a_row(&problem) => Ok(Vec::new()),
+            Err(problem) => Err(problem),
+        }
+    }
+
+    async fn claim_with(&self, plan: &Plan, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
+        let asked = Instant::now();
+        let durable = self.outage.is_recent();
+        let mut rows: StorageResult<Vec<ClaimedRow>> =
+            run!(self, "claim", conn => ClaimQuery::new(claim, plan).durable(durable).load(conn));
+        if rows.as_ref().is_err_and(may_be_caused_by_a_row) && self.set_waiting_apart(claim, plan).await? {
+            rows = run!(self, "claim", conn => ClaimQuery::new(claim, plan).durable(durable).load(conn));
+        }
+        let rows = rows?;
+        self.levels(claim.worker, |levels| levels.expects_few = rows.is_empty());
+        Ok(self.record_claimed(rows, plan, claim, asked))
+    }
+
+    /// Records the claimed jobs in the levels, and returns them in the order in which they should run.
+    fn record_claimed(&self, rows: Vec<ClaimedRow>, plan: &Plan, claim: &Claim, asked: Instant) -> Vec<ClaimedJob> {
+        let now = Instant::now();
+        self.levels(claim.worker, |levels| {
+            levels.lag.claimed(now - asked, rows.len(), now);
+            if let Some(first) = rows.as_slice().first() {
+                let positions: Vec<_> = rows.iter().map(ClaimedRow::position).collect();
+                levels.claimed(claim, plan, &positions, first.clock(), now);
+            }
+        });
+        let mut jobs: Vec<ClaimedJob> = rows.into_iter().map(|row| row.into_job(claim.worker)).collect();
+        claim::sort(&mut jobs);
+        jobs
+    }
+
+    /// Returns the time until the next job is due, and raises the scan floors if none is due now.
+    pub(super) async fn find_next_due(&self, claim: &Claim, within: Duration) -> StorageResult<Option<Duration>> {
+        self.rescan_at_start(claim).await;
+        let live = if claim.wanted.len() <= AT_ONCE { None } else { Some(self.live_queues(claim).await?) };
+        let (claim, only_some_queues) = match live {
+            None => (claim.clone(), false),
+            Some(Some(live)) => {
+                let wanted = all_of(claim, Some(&live)).cloned().collect();
+                (Claim { wanted, ..claim.clone_without_wanted() }, false)
+            }
+            Some(None) => (self.levels(claim.worker, |levels| levels.many.some_of(claim, None)), true),
+        };
+        let plan = self.levels(claim.worker, |levels| levels.plan_from_floors(&claim));
+        let asked = Instant::now();
+        let answer: NextDueRow =
+            run!(self, "next_due", conn => NextDueQuery::new(&claim, &plan, within).get_result(conn))?;
+        let due = answer.seconds.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default());
+        self.levels(claim.worker, |levels| {
+            let now = Instant::now();
+            levels.lag.claimed(now - asked, 0, now);
+            if due.is_none_or(|due| !due.is_zero()) {
+                levels.nothing_due(&claim, &plan, answer.clock, answer.paused);
+            }
+        });
+        Ok(if only_some_queues { Some(due.map_or(NEXT_QUEUES, |due| due.min(NEXT_QUEUES))) } else { due })
+    }
+
+    /// Returns the queues that have jobs. After three slow answers in a row it does not ask for a while, and returns
+    /// `None`.
+    async fn live_queues(&self, claim: &Claim) -> StorageResult<Option<HashSet<String>>> {
+        let asked = Instant::now();
+        if !self.levels(claim.worker, |levels| levels.many.asks(asked)) {
+            return Ok(None);
+        }
+        let live: Vec<String> = run!(self, "live_queues", conn => LiveQueuesQuery.load(conn))?;
+        let now = Instant::now();
+        self.levels(claim.worker, |levels| levels.many.asked(now - asked, now));
+        Ok(Some(live.into_iter().collect()))
+    }
+
+    /// Makes the first rescan of a worker, which finds the levels that have jobs. If it takes long, it continues in
+    /// parallel with the first claims.
+    async fn rescan_at_start(&self, claim: &Claim) {
+        if self.levels(claim.worker, super::levels::Levels::begin) {
+            let (storage, claim) = (self.clone(), Claim { bypass_limit: true, ..claim.clone() });
+            let first = tokio::spawn(async move { storage.find_stragglers(&claim, RescanReason::Requested).await });
+            match tokio::time::timeout(FIRST_RESCAN, first).await {
+                Ok(Ok(Ok(_))) => {}
+                // Later rescans find what this one has not found.
+                Ok(Ok(Err(problem))) => tracing::debug!(target: "diesel_jobs", { %problem }, "the first rescan failed"),
+                Ok(Err(_)) | Err(_) => {}
+            }
+        }
+    }
+
+    /// Runs the discovery and the rescan, and lowers the scan floors to the stragglers.
+    pub(super) async fn find_stragglers(&self, claim: &Claim, reason: RescanReason) -> StorageResult<Rescanned> {
+        let live = if claim.wanted.len() <= AT_ONCE { None } else { self.live_queues(claim).await? };
+        let wanted = all_of(claim, live.as_ref()).cloned().collect();
+        let claim = &Claim { wanted, ..claim.clone_without_wanted() };
+        let gaps = self.levels(claim.worker, |levels| levels.plan_of_all(claim, Instant::now())).gaps();
+        let asked = Instant::now();
+        let mut rows: Vec<DiscoverRow> = run!(self, "discover", conn => DiscoverQuery::new(claim, &gaps).load(conn))?;
+        let now = Instant::now();
+        let found: Vec<_> = rows.iter_mut().filter_map(DiscoverRow::level).collect();
+        let Some(any) = rows.pop() else { return Ok(Rescanned::Refused) };
+        let levels = self.levels(claim.worker, |levels| {
+            levels.discovered(&found, any.paused, any.clock, now - asked, now);
+            let plan = levels.plan_of_all(claim, now).levels();
+            (reason == RescanReason::Requested || !levels.are_unchanged(any.changes, now)).then_some(plan)
+        });
+        let Some(levels) = levels.filter(|plan| !plan.scans.is_empty()) else { return Ok(Rescanned::Nothing) };
+        let began = Instant::now();
+        let rows: Vec<RescanRow> = run!(self, "rescan", conn => RescanQuery::new(claim, &levels).load(conn))?;
+        if rows.is_empty() {
+            return Ok(Rescanned::Refused);
+        }
+        let found: Vec<_> = rows.into_iter().filter_map(RescanRow::straggler).collect();
+        self.levels(claim.worker, |known| {
+            let now = Instant::now();
+            known.rescanned(claim, &levels, &found, now);
+            known.note_unchanged(found.is_empty(), any.changes, began, now - began);
+        });
+        Ok(if found.is_empty() { Rescanned::Nothing } else { Rescanned::Found })
+    }
+}

@@ -1,0 +1,164 @@
+//! The attempts of a drain, one after the other.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use diesel_jobs_core::storage::StorageResult;
+use diesel_jobs_core::testing::calls;
+use diesel_jobs_core::{Finish, JobContext, JobId, JobRecord, Registration, Registry, States, StorageError, WorkerId};
+
+use super::backlog::Backlog;
+use super::plan::Plan;
+use super::report::{DrainReport, RanJob, StillWaiting};
+use super::store::TestConnection;
+use super::waiting::{Among, Waiting};
+
+/// Backoffs with jitter always take this part of their bound, so that tests can be repeated.
+const JITTER: f64 = 0.5;
+
+/// Runs jobs until none is left that the plan asks for.
+pub(super) async fn run<C: TestConnection>(mut plan: Plan, conn: &mut C) -> StorageResult<DrainReport> {
+    calls::install_hook();
+    let registry = plan.registry.take().unwrap_or_else(Registry::linked);
+    let states = Arc::new(std::mem::take(&mut plan.states));
+    let Waiting { jobs, now } = conn.waiting(Among::All).await?;
+    let at_first = plan.once.then(|| jobs.iter().map(|job| job.id).collect());
+    let mut attempts = Attempts {
+        conn,
+        plan: &plan,
+        registry: &registry,
+        states,
+        worker: WorkerId::generate(),
+        may_run: at_first,
+        not_started: HashSet::new(),
+        checked: HashSet::new(),
+        backlog: Backlog::default(),
+        newest: JobId(0),
+        now,
+        skipped: TimeDelta::zero(),
+        enqueued_at: HashMap::new(),
+        report: DrainReport::default(),
+    };
+    let mut waiting = jobs;
+    loop {
+        attempts.backlog = Backlog::default();
+        attempts.add(waiting.clone());
+        if !attempts.run_backlog().await? {
+            let why = |job: &JobRecord| attempts.why(job);
+            attempts.report.waiting = waiting.iter().map(|job| StillWaiting::new(job, why(job))).collect();
+            return Ok(attempts.report);
+        }
+        // Reads everything again: a handler may have changed waiting jobs in other ways than by enqueueing.
+        Waiting { jobs: waiting, now: attempts.now } = attempts.conn.waiting(Among::All).await?;
+    }
+}
+
+struct Attempts<'a, C> {
+    conn: &'a mut C,
+    plan: &'a Plan,
+    registry: &'a Registry,
+    states: Arc<States>,
+    worker: WorkerId,
+    /// With `once`: the jobs that have not run and waited when the drain began.
+    may_run: Option<HashSet<JobId>>,
+    /// Jobs that were waiting and could not be started.
+    not_started: HashSet<JobId>,
+    /// Kinds whose states and connection are there.
+    checked: HashSet<&'static str>,
+    backlog: Backlog,
+    /// The highest id seen.
+    newest: JobId,
+    /// The database's time.
+    now: DateTime<Utc>,
+    /// How much time was skipped.
+    skipped: TimeDelta,
+    /// How much time had been skipped when a job was enqueued or put back. Its delay counts from there.
+    enqueued_at: HashMap<JobId, TimeDelta>,
+    report: DrainReport,
+}
+
+impl<C: TestConnection> Attempts<'_, C> {
+    fn add(&mut self, jobs: Vec<JobRecord>) {
+        for mut job in jobs {
+            self.newest = self.newest.max(job.id);
+            job.run_at += *self.enqueued_at.entry(job.id).or_insert(self.skipped);
+            let asked_for = self.may_run.as_ref().is_none_or(|jobs| jobs.contains(&job.id));
+            if asked_for && !self.not_started.contains(&job.id) && self.plan.left_out(&job, self.registry).is_none() {
+                self.backlog.add(job);
+            }
+        }
+    }
+
+    /// Runs the jobs of the backlog, and those that they enqueue. Returns whether any attempt was made.
+    async fn run_backlog(&mut self) -> StorageResult<bool> {
+        let mut any = false;
+        while !self.is_over() {
+            let now = self.now + self.skipped;
+            let next = self.backlog.due(now).or_else(|| self.backlog.earliest().filter(|_| self.plan.skip_time));
+            let Some(job) = next.cloned() else { break };
+            self.backlog.remove(&job);
+            self.run(&job).await?;
+            any = true;
+            let waiting = self.conn.waiting(Among::NewerThan(self.newest, job.id)).await?;
+            self.now = waiting.now;
+            self.add(waiting.jobs);
+        }
+        Ok(any)
+    }
+
+    fn is_over(&self) -> bool {
+        let ran = &self.report.ran;
+        ran.len() >= self.plan.limit || self.plan.fail_fast && ran.last().is_some_and(RanJob::failed)
+    }
+
+    /// Runs one attempt of this job, and writes its end.
+    async fn run(&mut self, job: &JobRecord) -> StorageResult<()> {
+        self.skipped = self.skipped.max(job.run_at - self.now);
+        self.enqueued_at.remove(&job.id);
+        if let Some(jobs) = &mut self.may_run {
+            jobs.remove(&job.id);
+        }
+        // `add` has left out the jobs without a handler.
+        let Some(registration) = self.registry.get(&job.kind) else { return Ok(()) };
+        if self.checked.insert(registration.kind) {
+            check::<C>(registration, &self.states)?;
+        }
+        let Some(mut started) = self.conn.start(job.id, self.worker).await? else {
+            self.not_started.insert(job.id);
+            return Ok(());
+        };
+        started.run_at = job.run_at;
+        let ctx = JobContext::for_test(started, self.states.clone(), self.now + self.skipped);
+        let handled = self.conn.call(registration.handler, ctx.clone()).await;
+        let transition = calls::decided(&ctx, registration, handled, JITTER);
+        if registration.connection.is_some() && ctx.is_completed_in() {
+            return Err(StorageError::Config(format!(
+                "job {} of kind `{}` called complete_in, but its own transaction completes it: a worker fails such an attempt",
+                ctx.id(),
+                ctx.kind()
+            )));
+        }
+        self.report.ran.push(RanJob::new(&ctx, &transition));
+        if !self.conn.finish(Finish { lease: ctx.lease(), transition }).await? && !ctx.is_completed_in() {
+            let problem = format!("job {} of kind `{}` is gone after its attempt", ctx.id(), ctx.kind());
+            return Err(StorageError::Refused(problem.into()));
+        }
+        Ok(())
+    }
+
+    fn why(&self, job: &JobRecord) -> String {
+        if self.not_started.contains(&job.id) {
+            return "it could not be started".to_owned();
+        }
+        self.plan.why(job, self.registry, self.now + self.skipped, self.is_over())
+    }
+}
+
+/// Refuses a job whose handler needs what it cannot get here.
+fn check<C: TestConnection>(registration: &Registration, states: &States) -> StorageResult<()> {
+    let mut registry = Registry::new();
+    registry.insert(*registration);
+    let checked = registry.check(states, C::provides, "this connection");
+    checked.map_err(|problem| StorageError::Config(problem.to_string()))
+}

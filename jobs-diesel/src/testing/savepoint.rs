@@ -1,0 +1,50 @@
+//! Runs a transactional handler inside the transaction of a test: in a savepoint, which is rolled back if the handler fails.
+
+use diesel_jobs_core::testing::calls;
+use diesel_jobs_core::{Handled, JobError};
+
+/// Rolls back the savepoint of a handler that failed.
+struct Rollback(JobError);
+
+impl From<diesel::result::Error> for Rollback {
+    fn from(error: diesel::result::Error) -> Self {
+        Self(JobError::new(error))
+    }
+}
+
+/// Calls a plain handler.
+#[cfg(any(feature = "postgres-sync", feature = "sqlite"))]
+pub(super) fn blocking<C: diesel::Connection>(conn: &mut C, handle: impl FnOnce(&mut C) -> Handled) -> Handled {
+    use diesel::connection::TransactionManager as _;
+    let depth = |conn: &mut C| C::TransactionManager::transaction_manager_status_mut(conn).transaction_depth();
+    let handled = conn.transaction(|conn| {
+        let outside = depth(conn)?;
+        let handled = calls::caught_blocking(|| handle(conn));
+        // A handler that panics inside a transaction of its own leaves it open.
+        while handled.is_err() && depth(conn)? > outside {
+            C::TransactionManager::rollback_transaction(conn)?;
+        }
+        handled.map_err(Rollback)
+    });
+    handled.map_err(|Rollback(error)| error)
+}
+
+/// Calls an async handler.
+#[cfg(feature = "postgres")]
+pub(super) async fn asynchronous(
+    conn: &mut diesel_async::AsyncPgConnection,
+    handle: impl for<'c> FnOnce(diesel_jobs_core::AnyConnection<'c>) -> futures_util::future::BoxFuture<'c, Handled> + Send,
+) -> Handled {
+    use diesel_async::{AnsiTransactionManager, AsyncConnection as _, AsyncPgConnection, TransactionManager as _};
+    let depth =
+        |conn: &mut AsyncPgConnection| AnsiTransactionManager::transaction_manager_status_mut(conn).transaction_depth();
+    let handled = conn.transaction(async |conn| {
+        let outside = depth(conn)?;
+        let handled = calls::caught(handle(conn)).await;
+        while handled.is_err() && depth(conn)? > outside {
+            AnsiTransactionManager::rollback_transaction(conn).await?;
+        }
+        handled.map_err(Rollback)
+    });
+    handled.await.map_err(|Rollback(error)| error)
+}

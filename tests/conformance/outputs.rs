@@ -1,0 +1,217 @@
+//! What handlers return is stored with their jobs.
+
+use std::time::Duration;
+
+use diesel_jobs_core::storage::Transacted;
+use diesel_jobs_core::{Finish, JobId, JobState, Keep, Lease, Output, Transition, WaitError};
+use diesel_jobs_storage::Database;
+use diesel_jobs_storage::migrations::LiveJobs;
+
+use crate::bench::*;
+use crate::fixture::{Act, Fixture};
+use crate::transacting::transaction;
+
+fn with_output(value: &str) -> Transition {
+    Transition::CompleteWith(Keep::For(HOUR), Output::new(value))
+}
+
+async fn output(db: &Database, id: JobId) -> Option<Output> {
+    db.operator.end(id).await.unwrap().expect("the job is there").output
+}
+
+async fn stored<F: Fixture>(f: &F) -> i64 {
+    f.client().await.number(&format!("select count(*) as number from {}", F::table("output"))).await
+}
+
+pub(crate) async fn an_output_is_read_as_it_was_stored<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    let mut batch = Vec::new();
+    let values = ["a\0b\u{1F600}'\\\"", "", "x"].map(str::to_owned);
+    for value in &values {
+        let job = claimed(&f, worker, job()).await;
+        batch.push(Finish { lease: job.lease, transition: with_output(value) });
+    }
+    let [without, failed] = [claimed(&f, worker, job()).await, claimed(&f, worker, job()).await];
+    batch.push(Finish { lease: without.lease, transition: DONE });
+    batch.push(Finish { lease: failed.lease, transition: discard() });
+    assert_eq!(db.storage.finish(&batch).await.unwrap().len(), 5);
+    for (finish, value) in batch.iter().zip(values) {
+        let output = output(db, finish.lease.job).await.unwrap();
+        assert_eq!(output.read::<String>().unwrap(), Some(value));
+        assert_eq!(state(db, finish.lease.job).await, JobState::Completed);
+    }
+    assert_eq!(output(db, without.lease.job).await, None);
+    assert_eq!(output(db, failed.lease.job).await, None);
+    assert_eq!(stored(&f).await, 3);
+    assert!(db.operator.end(JobId(1_000_000)).await.unwrap().is_none());
+}
+
+pub(crate) async fn an_output_that_is_too_large_leaves_a_note<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    let fits = claimed(&f, worker, job()).await.lease;
+    let larger = claimed(&f, worker, job()).await.lease;
+    let text = "x".repeat(256 * 1024 - 2);
+    assert!(finish(db, fits, with_output(&text)).await);
+    assert!(finish(db, larger, with_output(&format!("{text}x"))).await);
+    assert_eq!(output(db, fits.job).await.unwrap().read::<String>().unwrap(), Some(text));
+    let note = "the output takes 262145 bytes of JSON, at most 262144 are stored";
+    assert_eq!(output(db, larger.job).await.unwrap().note(), Some(note));
+    assert_eq!(state(db, larger.job).await, JobState::Completed);
+}
+
+/// Five hundred outputs of the largest size take several statements.
+pub(crate) async fn a_batch_of_large_outputs_is_stored<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    enqueue_all(&f, vec![job(); 40]).await;
+    let text = "x".repeat(256 * 1024 - 2);
+    let finish = |lease: Lease| Finish { lease, transition: with_output(&text) };
+    let batch: Vec<Finish> = claim(db, worker, 40).await.iter().map(|job| finish(job.lease)).collect();
+    assert_eq!(db.storage.finish(&batch).await.unwrap().len(), 40);
+    assert_eq!(stored(&f).await, 40);
+    assert_eq!(output(db, batch[39].lease.job).await.unwrap().json().map(str::len), Some(256 * 1024));
+}
+
+/// The worker died between the output and the finish, or its finish was refused. Then the output of that attempt does not
+/// count, and that of the last one does.
+pub(crate) async fn only_the_output_of_the_attempt_that_completed_counts<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    let table = F::table("output");
+    let left_by = |lease: Lease| {
+        format!("insert into {table} (job_id, lease, value) values ({}, {}, '\"early\"')", lease.job, lease.number)
+    };
+    for (ends, expected) in [(with_output("late"), Some("\"late\"")), (DONE, None), (discard(), None), (cancel(), None)]
+    {
+        let first = claimed(&f, worker, job()).await.lease;
+        f.client().await.execute(&left_by(first)).await.unwrap();
+        assert_eq!(output(db, first.job).await, None, "it has not ended");
+        assert!(finish(db, first, retry_in(Duration::ZERO)).await);
+        let last = claim(db, worker, 1).await.remove(0).lease;
+        assert!(finish(db, last, ends.clone()).await);
+        let output = output(db, first.job).await;
+        assert_eq!(output.as_ref().and_then(Output::json), expected, "{ends:?}");
+    }
+    for ends in [discard(), cancel()] {
+        let only = claimed(&f, worker, job()).await.lease;
+        f.client().await.execute(&left_by(only)).await.unwrap();
+        assert!(finish(db, only, ends).await);
+        assert_eq!(output(db, only.job).await, None, "it did not complete");
+    }
+}
+
+pub(crate) async fn a_lost_lease_stores_nothing<F: Fixture>(f: F) {
+    let db = f.database();
+    let (one, other) = (worker(db).await, worker(db).await);
+    let old = claimed(&f, one, job()).await.lease;
+    assert!(finish(db, old, Transition::Release).await);
+    let new = claim(db, other, 1).await.remove(0).lease;
+    for lost in [old, Lease { worker: one, ..new }, Lease { number: new.number + 1, ..new }] {
+        assert!(!finish(db, lost, with_output("lost")).await);
+    }
+    assert_eq!(stored(&f).await, 0);
+    assert!(finish(db, new, with_output("kept")).await);
+    assert!(!finish(db, old, with_output("lost")).await);
+    assert!(!finish(db, new, with_output("repeated")).await);
+    assert_eq!(output(db, new.job).await.unwrap().json(), Some("\"kept\""));
+}
+
+pub(crate) async fn a_transaction_stores_its_output_with_its_commit<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    for provided in F::provided() {
+        let job = claimed(&f, worker, job()).await.lease;
+        let act = Act::new(provided.0, Ok(with_output("committed")));
+        let ended = db.storage.transact(transaction(&provided, job, act)).await;
+        assert!(matches!(ended, Transacted::Committed(Transition::CompleteWith(..))), "{}: {ended:?}", provided.0);
+        assert_eq!(output(db, job.job).await.unwrap().json(), Some("\"committed\""));
+        let before = stored(&f).await;
+        let lost = Lease { number: job.number + 1, ..claimed(&f, worker, crate::bench::job()).await.lease };
+        let act = Act::new(provided.0, Ok(with_output("rolled back")));
+        let ended = db.storage.transact(transaction(&provided, lost, act)).await;
+        assert!(matches!(ended, Transacted::LeaseLost), "{ended:?}");
+        assert_eq!((effects(&f, provided.0).await, stored(&f).await), (1, before));
+    }
+}
+
+pub(crate) async fn an_output_goes_with_its_job<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    let expired = Transition::CompleteWith(Keep::For(Duration::ZERO), Output::new("x"));
+    let pruned = claimed(&f, worker, job()).await.lease;
+    assert!(finish(db, pruned, expired).await);
+    let kept = claimed(&f, worker, job()).await.lease;
+    assert!(finish(db, kept, with_output("kept")).await);
+    let deleted = claimed(&f, worker, job()).await.lease;
+    assert!(finish(db, deleted, with_output("deleted")).await);
+    assert_eq!(stored(&f).await, 3);
+    // A person or an older program deletes the job alone.
+    let table = F::table(if F::TABLES.contains(&"finished") { "finished" } else { "job" });
+    f.client().await.execute(&format!("delete from {table} where id = {}", deleted.job)).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    assert_eq!(db.storage.prune(100).await.unwrap(), 1);
+    assert_eq!(stored(&f).await, 1);
+    assert_eq!(output(db, kept.job).await.unwrap().json(), Some("\"kept\""));
+}
+
+pub(crate) async fn a_job_that_is_not_kept_has_no_output<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    let gone = claimed(&f, worker, job()).await.lease;
+    assert!(finish(db, gone, Transition::CompleteWith(Keep::Nothing, Output::new("x"))).await);
+    assert!(show(db, gone.job).await.is_none());
+    assert_eq!(stored(&f).await, 0);
+}
+
+pub(crate) async fn a_wait_ends_with_the_job<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    let job = claimed(&f, worker, job()).await.lease;
+    let error = db.wait(job.job, Duration::from_millis(300)).await.unwrap_err();
+    assert!(matches!(error, WaitError::TimedOut { state: JobState::Running, .. }), "{error}");
+    assert_eq!(error.to_string(), format!("job {} is running after 300ms", job.job));
+    let waiting = tokio::spawn({
+        let db = f.again().await;
+        async move { db.wait(job.job, MINUTE).await }
+    });
+    assert!(finish(db, job, with_output("done")).await);
+    let end = waiting.await.unwrap().unwrap();
+    assert_eq!((end.state, end.error), (JobState::Completed, None));
+    assert_eq!(end.output.unwrap().json(), Some("\"done\""));
+    let failed = claimed(&f, worker, crate::bench::job()).await.lease;
+    assert!(finish(db, failed, discard()).await);
+    let end = db.wait(failed.job, MINUTE).await.unwrap();
+    assert_eq!((end.state, end.error.as_deref()), (JobState::Discarded, Some("it never works")));
+    let error = db.wait(JobId(1_000_000), MINUTE).await.unwrap_err();
+    assert!(error.to_string().starts_with("there is no job 1000000: it was pruned"), "{error}");
+}
+
+/// The step from version 1 to version 2 of the schema, in both directions, with jobs in every state.
+pub(crate) async fn jobs_survive_the_version_of_outputs_in_both_directions<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    let waits = enqueue(&f, job()).await;
+    let mut lease = claim(db, worker, 1).await.remove(0).lease;
+    assert_eq!(lease.job, waits);
+    assert!(finish(db, lease, with_output("before")).await);
+    let (runs, waits) = (claimed(&f, worker, job()).await.lease, enqueue(&f, job()).await);
+    while db.migrator.applied().await.unwrap().last() > Some(&1) {
+        db.migrator.down(LiveJobs::Keep).await.unwrap().unwrap();
+    }
+    let refusal = db.storage.check_schema().await.unwrap_err().to_string();
+    assert!(refusal.contains("worker migrate"), "{refusal}");
+    for (id, expected) in
+        [(lease.job, JobState::Completed), (runs.job, JobState::Running), (waits, JobState::Available)]
+    {
+        assert_eq!(state(db, id).await, expected);
+    }
+    db.migrator.up().await.unwrap();
+    assert_eq!(output(db, lease.job).await, None, "the way back has deleted it");
+    assert!(finish(db, runs, with_output("after")).await);
+    assert_eq!(output(db, runs.job).await.unwrap().json(), Some("\"after\""));
+    lease = claim(db, worker, 1).await.remove(0).lease;
+    assert_eq!(lease.job, waits);
+    assert!(finish(db, lease, DONE).await);
+}

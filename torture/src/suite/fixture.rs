@@ -1,0 +1,292 @@
+//! What one test gets: a database with both schemas, a directory for logs, a seed, a size, and functions that start
+//! workers.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use diesel_async::{AsyncConnection as _, AsyncPgConnection};
+use tokio_postgres::Client;
+use torture::cluster::{self, Cluster, connect};
+use torture::disk::SmallDisk;
+use torture::history;
+use torture::process::Process;
+
+use super::mutants::{Mutant, RunningMutant};
+use super::vanishing_host::Host;
+use crate::options::Options;
+use crate::role::Role;
+
+/// How long a worker may take to start on a busy machine.
+pub(super) const START: Duration = Duration::from_secs(30);
+/// The lease of every worker.
+pub(super) const LEASE: Duration = Duration::from_secs(3);
+/// How long a mutant may take to finish its jobs.
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a mutant may go without a change in the number of open jobs. Rescues, retries and rescans happen much
+/// sooner, and the jobs that are waited for like this take less time.
+const STANDSTILL: Duration = Duration::from_secs(10);
+/// A session counts as left in a transaction after one second.
+const FORGOTTEN: Duration = Duration::from_millis(1200);
+
+/// The size of a test.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Size {
+    /// Jobs to run.
+    pub(super) jobs: usize,
+    /// Faults to inject.
+    pub(super) faults: usize,
+}
+
+/// The environment of one test.
+pub(super) struct Fixture<'c> {
+    pub(super) cluster: &'c Cluster,
+    pub(super) name: &'static str,
+    pub(super) seed: u64,
+    pub(super) short: bool,
+    jobs: Option<usize>,
+    database: String,
+    dir: PathBuf,
+    logs: PathBuf,
+    started: AtomicUsize,
+    mutant: Option<Arc<RunningMutant>>,
+    /// The URL at which workers write their history, if that is not the database of their jobs.
+    history: Option<String>,
+}
+
+impl<'c> Fixture<'c> {
+    /// Creates the environment, for the product or for a mutant of it.
+    pub(super) async fn open(
+        cluster: &'c Cluster,
+        options: &Options,
+        name: &'static str,
+        seed: u64,
+        mutant: Option<&'static Mutant>,
+    ) -> Result<Self> {
+        let running = match mutant {
+            Some(mutant) => Some(Arc::new(RunningMutant::start(mutant, cluster.port()).await?)),
+            None => None,
+        };
+        let database = format!("torture_{}", name.replace('-', "_"));
+        let logs = options.dir.join("logs").join(format!("{name}-{seed}"));
+        if logs.exists() {
+            fs::remove_dir_all(&logs)?;
+        }
+        fs::create_dir_all(&logs).with_context(|| format!("cannot make {}", logs.display()))?;
+        let fixture = Self {
+            cluster,
+            name,
+            seed,
+            short: options.short,
+            jobs: options.jobs,
+            database,
+            dir: options.dir.clone(),
+            logs,
+            started: 0.into(),
+            mutant: running,
+            history: None,
+        };
+        fixture.set_up().await?;
+        Ok(fixture)
+    }
+
+    /// Creates the environment of the same test on another server. Workers there write their history to the database of
+    /// `self`.
+    pub(super) async fn on<'s>(&self, cluster: &'s Cluster) -> Result<Fixture<'s>> {
+        let mutant = self.mutant.clone();
+        if let Some(mutant) = &mutant {
+            mutant.connect_to(cluster.port());
+        }
+        let (database, dir, logs) = (self.database.clone(), self.dir.clone(), self.logs.clone());
+        let Self { name, seed, short, jobs, .. } = *self;
+        let history = Some(self.url());
+        let fixture =
+            Fixture { cluster, name, seed, short, jobs, database, dir, logs, started: 0.into(), mutant, history };
+        fixture.set_up().await?;
+        Ok(fixture)
+    }
+
+    async fn set_up(&self) -> Result<()> {
+        self.cluster.create(&self.database).await?;
+        diesel_jobs::migrate(&mut AsyncPgConnection::establish(&self.url()).await?).await?;
+        let conn = self.connect().await?;
+        history::create(&conn).await?;
+        // An earlier mutant may have left settings in the server.
+        let mutant = self.mutant.as_ref().map_or("", |running| running.mutant().server);
+        for sql in ["alter system reset all", mutant, "select pg_reload_conf()"] {
+            conn.batch_execute(sql).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes the logs and the database of a test that passed.
+    pub(super) async fn clear(&self) -> Result<()> {
+        fs::remove_dir_all(&self.logs)?;
+        self.cluster.remove(&self.database).await
+    }
+
+    /// The directory of the processes' logs.
+    pub(super) fn logs(&self) -> &Path {
+        &self.logs
+    }
+
+    /// The path of PgBouncer's program. Builds it if this machine has none.
+    pub(super) fn pgbouncer(&self) -> Result<PathBuf> {
+        ::cluster::pgbouncer::ensure(&std::path::absolute(self.dir.join("pgbouncer"))?)
+    }
+
+    /// Creates an empty disk of so many MiB at a path that servers can access.
+    pub(super) fn small_disk(&self, mebibytes: usize) -> Result<SmallDisk> {
+        SmallDisk::mount(&std::path::absolute(self.cluster.home().join("disk"))?, &self.logs, mebibytes)
+    }
+
+    /// Starts a server of the test's own in addition to the suite's, with these additional settings.
+    pub(super) fn another_cluster(&self, name: &str, settings: &str) -> Result<Cluster> {
+        Cluster::start_with(&std::path::absolute(self.dir.join(name))?, &super::postgres()?, settings)
+    }
+
+    /// The name of its database.
+    pub(super) fn database(&self) -> &str {
+        &self.database
+    }
+
+    /// The URL of its database, without the faults of proxies and mutants.
+    pub(super) fn url(&self) -> String {
+        self.cluster.url(&self.database)
+    }
+
+    /// The URL at which workers reach its database.
+    pub(super) fn worker_url(&self) -> String {
+        self.url_through(self.upstream())
+    }
+
+    /// The port to which a proxy before the workers connects.
+    pub(super) fn upstream(&self) -> u16 {
+        self.mutant.as_ref().map_or_else(|| self.cluster.port(), |mutant| mutant.port())
+    }
+
+    /// The mutant that is tested instead of the product.
+    pub(super) fn mutant(&self) -> Option<&RunningMutant> {
+        self.mutant.as_deref()
+    }
+
+    /// The URL of its database through a proxy at this port.
+    pub(super) fn url_through(&self, port: u16) -> String {
+        cluster::url(port, &self.database)
+    }
+
+    /// Opens a connection for the suite's own queries.
+    pub(super) async fn connect(&self) -> Result<Client> {
+        connect(&self.url()).await
+    }
+
+    /// Returns the short or the long size, as the options ask, with the number of jobs from the options if they give
+    /// one.
+    pub(super) fn size(&self, short: Size, long: Size) -> Size {
+        let size = if self.short { short } else { long };
+        Size { jobs: self.jobs.unwrap_or(size.jobs), ..size }
+    }
+
+    /// Starts a worker on this URL. Its history is not affected by the URL's faults. It must survive crashes of the
+    /// server only in tests that crash the server.
+    pub(super) fn worker(&self, url: &str, history: History, args: &[&str]) -> Result<Process> {
+        self.worker_with(url, history, args, &[])
+    }
+
+    /// The same, with these variables in its environment.
+    pub(super) fn worker_with(
+        &self,
+        url: &str,
+        history: History,
+        args: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Result<Process> {
+        let past = self.history.clone().unwrap_or_else(|| self.url());
+        let history = match history {
+            History::Durable => past,
+            History::Quick => format!("{past}&options=-csynchronous_commit%3Doff"),
+        };
+        let mut command = Role::Worker.command(&history)?;
+        command.env("DATABASE_URL", url).env("RUST_LOG", "info").args(["run", "--lease", "3s"]).args(args);
+        command.envs(environment.iter().copied());
+        command.envs(self.mutant.as_deref().into_iter().flat_map(RunningMutant::environment).copied());
+        Process::start(command, self.log("worker"))
+    }
+
+    /// Starts a worker on a host that can vanish, or on this one, with `parameters` at the end of its URL. Its history
+    /// is stored in the database of its jobs.
+    pub(super) fn worker_on(&self, host: Option<&Host>, parameters: &str, args: &[&str]) -> Result<Process> {
+        let url = host.map_or_else(|| self.url(), |host| self.url().replacen("127.0.0.1", &host.server(), 1));
+        let mut command = Role::Worker.command(&url)?;
+        command.env("DATABASE_URL", url.clone() + parameters).env("RUST_LOG", "info");
+        command.args(["run", "--lease", "3s"]).args(args);
+        let command = if let Some(host) = host { host.runs(&command) } else { command };
+        Process::start(command, self.log("worker"))
+    }
+
+    /// Starts a process that keeps a processor busy.
+    pub(super) fn burner(&self) -> Result<Process> {
+        Process::start(Role::Burner.command("")?, self.log("burner"))
+    }
+
+    fn log(&self, role: &str) -> PathBuf {
+        self.logs.join(format!("{role}-{:03}.log", self.started.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    /// Waits until no job waits or runs, and then long enough for open transactions to count as left open. Returns
+    /// `false` if that takes longer than `limit`.
+    pub(super) async fn at_rest(&self, limit: Duration) -> Result<bool> {
+        // A mutant may have lost jobs, so the wait is shorter.
+        match self.mutant {
+            Some(_) => self.rests(limit.min(PATIENCE), STANDSTILL).await,
+            None => self.rests(limit, limit).await,
+        }
+    }
+
+    /// The same, but with the full `limit` for mutants that need the time before they differ from the product.
+    pub(super) async fn at_rest_within(&self, limit: Duration) -> Result<bool> {
+        self.rests(limit, limit).await
+    }
+
+    async fn rests(&self, limit: Duration, standstill: Duration) -> Result<bool> {
+        const OPEN: &str = "select (select count(*) from jobs.ready) + (select count(*) from jobs.running)";
+        let conn = self.connect().await?;
+        let begun = Instant::now();
+        let (mut open, mut since) = (number(&conn, OPEN).await?, begun);
+        while open > 0 {
+            if begun.elapsed() > limit || since.elapsed() > standstill {
+                return Ok(false);
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            let now = number(&conn, OPEN).await?;
+            if now != open {
+                (open, since) = (now, Instant::now());
+            }
+        }
+        tokio::time::sleep(FORGOTTEN).await;
+        Ok(true)
+    }
+}
+
+/// How a worker's history is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum History {
+    /// Recorded events survive a crash of the server.
+    Durable,
+    /// Commits do not wait for the disk.
+    Quick,
+}
+
+/// The time that a build without optimisation gets in addition to a promised time, because its machine may be busy with
+/// other work.
+pub(super) const fn slack() -> Duration {
+    if cfg!(debug_assertions) { Duration::from_millis(250) } else { Duration::ZERO }
+}
+
+/// Returns the single number that a query selects.
+pub(super) async fn number(conn: &Client, sql: &str) -> Result<i64> {
+    Ok(conn.query_one(sql, &[]).await.with_context(|| sql.to_owned())?.get(0))
+}
