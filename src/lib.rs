@@ -54,8 +54,7 @@ pub mod __private {
     #[cfg(feature = "cli")]
     pub use crate::cli::log_as_worker;
     pub use diesel_jobs_core::__private::{
-        Argument, BoxFuture, CloneArgument, DebugArgument, NoArguments, PartialEqArgument, Redacted, decode, handle,
-        inventory,
+        Argument, BoxFuture, CloneArgument, DebugArgument, NoArguments, PartialEqArgument, Redacted, handle, inventory,
     };
     pub use diesel_jobs_core::{
         AnyConnection, Backoff, CatchUp, Handle, HandleBlocking, HandleBlockingIn, HandleIn, Handled, Handler,

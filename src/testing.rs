@@ -36,6 +36,8 @@
 //! ```
 
 #[doc(hidden)]
+pub use diesel_jobs_core::testing::check_golden;
+#[doc(hidden)]
 pub use diesel_jobs_storage::testing::differs;
 pub use diesel_jobs_storage::testing::{
     Among, AsTestConnection, Drain, DrainReport, Enqueued, Expectation, FieldDifference, Perform, RanJob, RunIn,
@@ -64,6 +66,23 @@ macro_rules! assert_enqueued {
 macro_rules! refute_enqueued {
     ($conn:expr, $($rest:tt)+) => {
         $crate::__expectation!($conn, [.count(0)], $($rest)+)
+    };
+}
+
+/// Asserts that stored jobs of this kind can still be decoded.
+///
+/// `assert_golden!(Charge::new(7, "EUR"))` compares the job with `jobs/golden/charge.v1.json` in the package of the test. At its first run it
+/// writes this file: commit it. From then on it panics if the file no longer decodes, or decodes to another job. The file of each
+/// earlier version that the job takes with `upgrade` must be there and decode, too. If the environment variable `CI` is set,
+/// a missing file is an error and nothing is written.
+#[macro_export]
+macro_rules! assert_golden {
+    ($job:expr $(,)?) => {
+        if let ::core::result::Result::Err(problem) =
+            $crate::testing::check_golden(::std::path::Path::new(::core::env!("CARGO_MANIFEST_DIR")), &$job)
+        {
+            ::core::panic!("{problem}");
+        }
     };
 }
 

@@ -13,9 +13,7 @@ use serde::ser::SerializeStruct;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::context::JobContext;
-use crate::error::JobError;
-use crate::handler::Handle;
-use crate::job::Job;
+use crate::handler::{Handle, Registered};
 use crate::outcome::Handled;
 
 /// A value that can be an argument of a job.
@@ -119,14 +117,6 @@ impl<'de> Visitor<'de> for NoArguments {
 }
 
 /// Decodes a job whose handler is an `impl Handle`, and runs it.
-pub fn handle<J: Handle>(
-    ctx: JobContext,
-    decode: fn(&JobContext) -> Result<J, JobError>,
-) -> BoxFuture<'static, Handled> {
-    Box::pin(async move { decode(&ctx)?.handle(ctx).await })
-}
-
-/// Decodes a job. The bound is `Job` and not serde's traits: if those are missing, the error of `impl Job` is enough.
-pub fn decode<J: Job>(ctx: &JobContext) -> Result<J, JobError> {
-    ctx.decode()
+pub fn handle<J: Handle + Registered>(ctx: JobContext) -> BoxFuture<'static, Handled> {
+    Box::pin(async move { J::decode(&ctx)?.handle(ctx).await })
 }

@@ -7,6 +7,7 @@ use std::future::Future;
 use futures_util::future::BoxFuture;
 
 use crate::context::{JobContext, TypeKey};
+use crate::error::JobError;
 use crate::job::Job;
 use crate::job_options::JobOptions;
 use crate::outcome::Handled;
@@ -104,6 +105,10 @@ pub struct Registration {
     pub states: &'static [fn() -> TypeKey],
     /// The type of the connection that a transactional handler takes.
     pub connection: Option<fn() -> TypeKey>,
+    /// The version of the arguments, from 1.
+    pub version: u16,
+    /// The kinds of the earlier versions whose stored jobs this handler runs too, the oldest first.
+    pub earlier: &'static [&'static str],
 }
 
 /// A job type with a registration. The macros implement it.
@@ -114,6 +119,12 @@ pub struct Registration {
 pub trait Registered: Job {
     /// The registration.
     const REGISTRATION: Registration;
+
+    /// Decodes the arguments of the running job. Arguments of an earlier version are upgraded.
+    #[doc(hidden)]
+    fn decode(ctx: &JobContext) -> Result<Self, JobError> {
+        ctx.decode()
+    }
 }
 
 inventory::collect!(Registration);

@@ -72,7 +72,7 @@ pub use worker::{UntilEmpty, Worker, WorkerBuilder, WorkerError, WorkerHandle, W
 
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::argument::{Argument, NoArguments, decode, handle};
+    pub use crate::argument::{Argument, NoArguments, handle};
     pub use crate::argument_traits::{CloneArgument, DebugArgument, PartialEqArgument, Redacted};
     pub use crate::crash_point::{crash_point, crash_soon};
     pub use futures_util::future::BoxFuture;

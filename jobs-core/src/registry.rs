@@ -98,8 +98,16 @@ impl Registry {
         self
     }
 
-    /// Adds a registration. [`check`](Self::check) reports a second one for the same kind.
+    /// Adds a registration, also for the kinds of the earlier versions that its handler takes. [`check`](Self::check) reports a second
+    /// one for the same kind.
     pub fn insert(&mut self, registration: Registration) {
+        for &kind in registration.earlier {
+            self.insert_kind(Registration { kind, earlier: &[], ..registration });
+        }
+        self.insert_kind(Registration { earlier: &[], ..registration });
+    }
+
+    fn insert_kind(&mut self, registration: Registration) {
         if let Some(first) = self.kinds.insert(registration.kind, registration) {
             self.duplicates.push((first, registration));
         }

@@ -99,6 +99,8 @@ fn job(private: &TokenStream, name: &syn::Ident, kind: &str) -> TokenStream {
                 schedule: ::core::option::Option::None,
                 states: &[],
                 connection: ::core::option::Option::None,
+                version: 1,
+                earlier: &[],
             };
         }
     }

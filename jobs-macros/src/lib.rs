@@ -21,6 +21,7 @@ mod place;
 #[cfg(test)]
 mod tests;
 mod validate;
+mod version;
 
 use proc_macro::TokenStream;
 
@@ -87,6 +88,8 @@ use proc_macro::TokenStream;
 /// | `cron` | five fields, six with seconds first, or seven with a year: the schedule of the job; a job with a schedule has no arguments | none |
 /// | `timezone` | the IANA name of the time zone of `cron` | `"UTC"` |
 /// | `catch_up` | the rule for missed ticks: `"skip"` drops them, `"last"` runs the latest one, `"all"` runs all | `"skip"` |
+/// | `version` | 1 to 9999: the version of the arguments. Jobs of version 2 are stored under the kind `<kind>.v2`, so programs of version 1 leave them to others | `1` |
+/// | `upgrade` | the functions that turn arguments of an earlier version into those of the next one: a path, or `[from_v1, from_v2]`, the oldest first. The last one returns the job. Stored jobs of these versions run, too | none |
 ///
 /// A duration is a whole number with a unit (`ms`, `s`, `m`, `h`, `d`), or several: `"500ms"`, `"30s"`, `"1h 30m"`,
 /// `"7d"`.

@@ -12,9 +12,9 @@ use crate::errors::Errors;
 use crate::nearest::nearest;
 
 /// The most bytes of a kind or a queue. `diesel_jobs_core` has the same limit at run time.
-const MAX_NAME_BYTES: usize = 200;
+pub(crate) const MAX_NAME_BYTES: usize = 200;
 
-const KNOWN: [&str; 13] = [
+const KNOWN: [&str; 15] = [
     "name",
     "kind",
     "queue",
@@ -28,6 +28,8 @@ const KNOWN: [&str; 13] = [
     "catch_up",
     "blocking",
     "connection",
+    "version",
+    "upgrade",
 ];
 
 /// The parsed options. `None` stands for the default.
@@ -47,6 +49,9 @@ pub(crate) struct Options {
     /// Only for types. For functions, the signature decides it.
     pub(crate) blocking: bool,
     pub(crate) connection: Option<Type>,
+    pub(crate) version: Option<u16>,
+    /// The functions that turn arguments of a version into those of the next one, the oldest first.
+    pub(crate) upgrade: Option<Vec<ExprPath>>,
     /// The span of each option.
     pub(crate) written: BTreeMap<String, Span>,
 }
@@ -101,6 +106,8 @@ impl Options {
                 )),
                 "blocking" => flag(&value).map(|v| options.blocking = v),
                 "connection" => connection(value).map(|v| options.connection = Some(v)),
+                "version" => version(&value).map(|v| options.version = Some(v)),
+                "upgrade" => upgrade(value).map(|v| options.upgrade = Some(v)),
                 "name" => struct_name(&value).map(|v| options.name = Some(v)),
                 "kind" => stored_name(&word, &value).map(|v| options.kind = Some(v)),
                 "queue" => stored_name(&word, &value).map(|v| options.queue = Some(v)),
@@ -216,6 +223,26 @@ fn max_attempts(value: &Expr) -> syn::Result<u16> {
     match int.base10_digits().parse::<i16>() {
         Ok(attempts @ 1..) => Ok(attempts.unsigned_abs()),
         _ => Err(otherwise()),
+    }
+}
+
+fn version(value: &Expr) -> syn::Result<u16> {
+    let otherwise = || syn::Error::new_spanned(value, "`version` takes a whole number from 1 to 9999, without quotes");
+    let Some(Lit::Int(int)) = literal(value) else { return Err(otherwise()) };
+    int.base10_parse().ok().filter(|version| (1..=9999).contains(version)).ok_or_else(otherwise)
+}
+
+fn upgrade(value: Expr) -> syn::Result<Vec<ExprPath>> {
+    match value {
+        Expr::Group(group) => upgrade(*group.expr),
+        Expr::Path(path) => Ok(vec![path]),
+        Expr::Array(array) => {
+            array.elems.into_iter().map(upgrade).collect::<syn::Result<Vec<_>>>().map(|all| all.concat())
+        }
+        value => Err(syn::Error::new_spanned(
+            value,
+            "`upgrade` takes the path of a function, such as `from_v1`, or several, the oldest first: `[from_v1, from_v2]`",
+        )),
     }
 }
 

@@ -2,22 +2,23 @@
 
 use syn::ext::IdentExt;
 use syn::visit::Visit;
-use syn::{
-    Attribute, Data, Field, Fields, Generics, Ident, LitStr, Meta, ReturnType, Signature, Token, Type, TypeImplTrait,
-};
+use syn::{Attribute, Data, Field, Fields, Generics, Ident, Meta, ReturnType, Signature, Token, Type, TypeImplTrait};
 
 use crate::arg::ArgOptions;
 use crate::ast::{Declaration, Function, Param, free_function};
 use crate::errors::Errors;
 use crate::options::Options;
+use crate::version::{self, Earlier, Kinds};
 use crate::{cron, names};
 
 /// The checked properties of a job.
 pub(crate) struct Plan {
     /// The type that implements `Job`.
     pub(crate) name: Ident,
-    /// The stored kind.
+    /// The stored kind. It contains the version, if that is not the first.
     pub(crate) kind: String,
+    /// The earlier versions whose stored jobs are upgraded, the oldest first.
+    pub(crate) earlier: Vec<Earlier>,
     /// The options, checked together.
     pub(crate) options: Options,
     /// The stored names of the secret arguments.
@@ -69,12 +70,12 @@ pub(crate) fn function(function: &mut Function, options: Options, errors: &mut E
         return None;
     }
     schedule(&options, errors);
-    let kind = kind(&options, ident.unraw().to_string(), &ident, errors);
+    let Kinds { kind, earlier } = version::kinds(&options, ident.unraw().to_string(), &ident, errors);
     let secrets = function.params.iter().filter_map(|param| match param {
         Param::Argument(argument) if argument.options.secret => Some(argument.name.unraw().to_string()),
         _ => None,
     });
-    Some(Plan { name, kind, secrets: secrets.collect(), shared: shared(&function.attrs), options })
+    Some(Plan { name, kind, earlier, secrets: secrets.collect(), shared: shared(&function.attrs), options })
 }
 
 /// Checks a type. The plan is valid only if no error was added.
@@ -107,8 +108,8 @@ pub(crate) fn declaration(declaration: &Declaration, options: Options, errors: &
     }
     schedule(&options, errors);
     let name = declaration.ident.clone();
-    let kind = kind(&options, names::snake(&name.unraw().to_string()), &name, errors);
-    Plan { name, kind, secrets: secrets(declaration, errors), shared: shared(&declaration.attrs), options }
+    let Kinds { kind, earlier } = version::kinds(&options, names::snake(&name.unraw().to_string()), &name, errors);
+    Plan { name, kind, earlier, secrets: secrets(declaration, errors), shared: shared(&declaration.attrs), options }
 }
 
 /// Returns the names of the fields with `#[arg(secret)]`. The values are found by these names in the stored JSON object, so they must be
@@ -218,15 +219,6 @@ fn struct_name(function: &Ident) -> syn::Result<Ident> {
     })?;
     ident.set_span(function.span());
     Ok(ident)
-}
-
-/// A kind that is derived from an identifier has the same limits as one that the options state.
-fn kind(options: &Options, default: String, ident: &Ident, errors: &mut Errors) -> String {
-    let kind = options.kind.as_ref().map_or(default, LitStr::value);
-    if options.kind.is_none() && kind.len() > 200 {
-        errors.at(ident, "this name is longer than 200 bytes and cannot be stored; write `#[job(kind = \"...\")]`");
-    }
-    kind
 }
 
 fn schedule(options: &Options, errors: &mut Errors) {

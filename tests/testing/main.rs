@@ -12,3 +12,4 @@ mod suite;
 mod test_database;
 #[cfg(all(feature = "eyre", feature = "jiff", feature = "time"))]
 mod types;
+mod versions;

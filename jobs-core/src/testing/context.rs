@@ -60,6 +60,13 @@ impl TestContext {
         self
     }
 
+    /// Sets the stored arguments.
+    #[cfg(feature = "testing")]
+    pub(crate) fn args(mut self, stored: Vec<u8>) -> Self {
+        self.job.args = stored;
+        self
+    }
+
     /// Sets which attempt it is, from 1.
     pub fn attempt(mut self, attempt: u16) -> Self {
         self.job.attempt = attempt;

@@ -4,5 +4,10 @@
 #[doc(hidden)]
 pub mod calls;
 mod context;
+#[cfg(feature = "testing")]
+mod golden;
 
 pub use context::TestContext;
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub use golden::check_golden;

@@ -11,14 +11,11 @@ use crate::validate::{Plan, is_unit, plain_fields};
 /// Generates all implementations for the type, in a scope of their own.
 pub(crate) fn expand(private: &TokenStream, declaration: &Declaration, plan: &Plan) -> TokenStream {
     let Plan { name, shared, .. } = plan;
-    let here = Span::mixed_site().located_at(name.span());
-    // serde accepts only `null` for a unit struct. Plain SQL and schedules write `{}`.
-    let decode = match is_unit(declaration) {
-        true => quote_spanned!(here=> |ctx| ctx.decode::<#private::NoArguments>().map(|_| #name)),
-        false => quote_spanned!(here=> |ctx| #private::decode(ctx)),
-    };
     let handling = Handling {
-        handler: handler(private, plan, &decode),
+        handler: handler(private, plan),
+        // serde accepts only `null` for a unit struct. Plain SQL and schedules write `{}`.
+        decode: is_unit(declaration)
+            .then(|| quote_spanned!(Span::mixed_site()=> ctx.decode::<#private::NoArguments>().map(|_| Self))),
         states: TokenStream::new(),
         connection: match &plan.options.connection {
             Some(ty) => quote!(::core::option::Option::Some(#private::TypeKey::of::<#ty>)),
@@ -45,15 +42,12 @@ pub(crate) fn expand(private: &TokenStream, declaration: &Declaration, plan: &Pl
 }
 
 /// Generates a closure that decodes the job and calls its handler, in the form that the options select.
-fn handler(private: &TokenStream, Plan { name, options, .. }: &Plan, decode: &TokenStream) -> TokenStream {
+fn handler(private: &TokenStream, Plan { name, options, .. }: &Plan) -> TokenStream {
     let here = Span::mixed_site().located_at(name.span());
-    let decoded = quote_spanned! {here=>
-        let decode: fn(&#private::JobContext) -> ::core::result::Result<#name, #private::JobError> = #decode;
-        let job = decode(&ctx)?;
-    };
+    let decoded = quote_spanned!(here=> let job = <#name as #private::Registered>::decode(&ctx)?;);
     match (&options.connection, options.blocking) {
         (None, false) => quote_spanned! {here=>
-            #private::Handler::Async(|ctx| #private::handle::<#name>(ctx, #decode))
+            #private::Handler::Async(|ctx| #private::handle::<#name>(ctx))
         },
         (None, true) => quote_spanned! {here=>
             #private::Handler::Blocking(|ctx| {

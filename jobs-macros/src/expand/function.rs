@@ -52,6 +52,7 @@ fn handling(private: &TokenStream, function: &Function, plan: &Plan) -> Handling
     Handling {
         handler: handler(private, function, plan, connection.is_some()),
         states: quote!(#(#states),*),
+        decode: None,
         connection: match connection {
             Some(ty) => quote!(::core::option::Option::Some(#private::TypeKey::of::<#ty>)),
             None => quote!(::core::option::Option::None),
@@ -94,7 +95,7 @@ fn handler(private: &TokenStream, function: &Function, plan: &Plan, transactiona
     };
     let body = quote_spanned! {here=>
         #unused
-        let job = ctx.decode::<#job>()?;
+        let job = <#job as #private::Registered>::decode(&ctx)?;
         <#returns as #private::IntoHandled<_>>::into_handled(#answer)
     };
     match (is_async, transactional) {

@@ -2,9 +2,11 @@
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote_spanned;
+use syn::spanned::Spanned as _;
 
 use super::defaults;
 use crate::validate::Plan;
+use crate::version::Earlier;
 
 /// The parts of a registration that depend on the form of the handler.
 pub(crate) struct Handling {
@@ -14,12 +16,17 @@ pub(crate) struct Handling {
     pub(crate) states: TokenStream,
     /// An expression of type `Option<fn() -> TypeKey>`.
     pub(crate) connection: TokenStream,
+    /// An expression that decodes the arguments of the current version, if that is not the default.
+    pub(crate) decode: Option<TokenStream>,
 }
 
 /// Generates `impl Registered`.
 pub(crate) fn registered(private: &TokenStream, plan: &Plan, handling: &Handling) -> TokenStream {
-    let Plan { name, options, .. } = plan;
-    let Handling { handler, states, connection } = handling;
+    let Plan { name, options, earlier, .. } = plan;
+    let Handling { handler, states, connection, decode } = handling;
+    let decode = decoding(private, plan, decode.as_ref());
+    let version = options.version.unwrap_or(1);
+    let earlier = earlier.iter().map(|earlier| &earlier.kind);
     let schedule = defaults::schedule(private, options);
     let type_name = format!("::{name}");
     quote_spanned! {Span::mixed_site()=>
@@ -34,7 +41,35 @@ pub(crate) fn registered(private: &TokenStream, plan: &Plan, handling: &Handling
                 schedule: #schedule,
                 states: &[#states],
                 connection: #connection,
+                version: #version,
+                earlier: &[#(#earlier),*],
             };
+            #decode
+        }
+    }
+}
+
+/// Generates `Registered::decode`, if the default does not do.
+fn decoding(private: &TokenStream, plan: &Plan, current: Option<&TokenStream>) -> TokenStream {
+    if plan.earlier.is_empty() && current.is_none() {
+        return TokenStream::new();
+    }
+    let here = Span::mixed_site();
+    let current = current.cloned().unwrap_or_else(|| quote_spanned!(here=> ctx.decode()));
+    let arms = plan.earlier.iter().enumerate().map(|(oldest, Earlier { kind, .. })| {
+        let stored = quote_spanned!(here=> ctx.decode()?);
+        let upgraded = plan.earlier[oldest..].iter().fold(stored, |arguments, Earlier { upgrade, .. }| {
+            quote_spanned!(upgrade.span().resolved_at(here)=> #upgrade(#arguments))
+        });
+        quote_spanned!(here=> #kind => ::core::result::Result::Ok(#upgraded),)
+    });
+    let decoded = match plan.earlier.is_empty() {
+        true => current,
+        false => quote_spanned!(here=> match ctx.kind() { #(#arms)* _ => #current }),
+    };
+    quote_spanned! {here=>
+        fn decode(ctx: &#private::JobContext) -> ::core::result::Result<Self, #private::JobError> {
+            #decoded
         }
     }
 }

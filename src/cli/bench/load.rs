@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use diesel_jobs_core::__private::{decode, handle};
+use diesel_jobs_core::__private::handle;
 use diesel_jobs_core::{
     Handle, Handled, Handler, Job, JobContext, JobError, JobOptions, Outcome, Registered, Registration,
 };
@@ -94,15 +94,17 @@ impl Registered for Probe {
     const REGISTRATION: Registration = registration::<Self>("Probe");
 }
 
-const fn registration<J: Handle>(type_name: &'static str) -> Registration {
+const fn registration<J: Handle + Registered>(type_name: &'static str) -> Registration {
     Registration {
         kind: J::KIND,
         type_name,
         location: file!(),
         options: J::OPTIONS,
-        handler: Handler::Async(|ctx| handle::<J>(ctx, decode::<J>)),
+        handler: Handler::Async(|ctx| handle::<J>(ctx)),
         schedule: None,
         states: &[],
         connection: None,
+        version: 1,
+        earlier: &[],
     }
 }
