@@ -43,9 +43,9 @@ pub use diesel_jobs_core::{
 };
 pub use diesel_jobs_macros::{Job, job};
 pub use diesel_jobs_storage::{
-    Backend, ColumnArgument, CompleteError, CompleteIn, Database, Enqueue, EnqueueConnection, EnqueueEach,
-    EnqueueError, InsertEach, IntoColumn, JobColumns, MigrateError, OutputError, enqueue_all, job_view, migrate,
-    migrations, output,
+    AsyncLoadRow, Backend, ColumnArgument, CompleteError, CompleteIn, Database, Enqueue, EnqueueConnection,
+    EnqueueEach, EnqueueError, InsertEach, IntoColumn, JobColumns, Key, LoadRow, MigrateError, OutputError, OwnedKey,
+    Ref, Row, enqueue_all, job_view, migrate, migrations, output,
 };
 
 /// The items that the macros' output uses. Do not use them: they change without notice.
@@ -62,7 +62,8 @@ pub mod __private {
         ScheduleSpec, State, TypeKey,
     };
     pub use diesel_jobs_storage::{
-        AsyncJobConnection, BlockingJobConnection, EnqueueConnection, IntoColumn, JobColumns, OutputError,
+        AsyncJobConnection, AsyncLoadRow, BlockingJobConnection, EnqueueConnection, Gone, IntoColumn, JobColumns, Key,
+        LoadRow, OutputError, found, found_or_none,
     };
     pub use serde;
 }

@@ -23,6 +23,7 @@ mod open;
 mod output;
 #[cfg(feature = "postgres")]
 pub mod pg;
+mod row;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 mod stored_output;
@@ -37,4 +38,5 @@ pub use enqueue_connection::EnqueueConnection;
 pub use enqueue_each::{ColumnArgument, EnqueueEach, InsertEach, IntoColumn, JobColumns};
 pub use error::{CompleteError, EnqueueError, MigrateError};
 pub use output::output;
+pub use row::{AsyncLoadRow, Gone, Key, LoadRow, OwnedKey, Ref, Row, found, found_or_none};
 pub use stored_output::OutputError;

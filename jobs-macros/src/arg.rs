@@ -1,18 +1,32 @@
 //! `#[arg(..)]` on the parameters of a function and on the fields of a type.
 
-use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
+use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
-use syn::{Attribute, Ident, Meta, Token};
+use syn::{Attribute, Ident, LitStr, Meta, Token};
 
 use crate::nearest::nearest;
 
-const KNOWN: [&str; 1] = ["secret"];
+const KNOWN: [&str; 3] = ["secret", "gone", "lock"];
 
 /// What is said about one argument.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct ArgOptions {
     /// Its value appears in no log, error or page.
     pub(crate) secret: bool,
+    /// What becomes of the job if the row of a `Ref<T>` no longer exists.
+    pub(crate) gone: Option<(Gone, Span)>,
+    /// The row of a `Ref<T>` is locked.
+    pub(crate) lock: Option<Span>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Gone {
+    Cancel,
+    Discard,
+    Retry,
+    /// The handler decides: its parameter is an `Option<Ref<T>>`.
+    None,
 }
 
 impl ArgOptions {
@@ -23,15 +37,53 @@ impl ArgOptions {
             let Meta::List(list) = &attr.meta else {
                 return Err(syn::Error::new_spanned(attr, "options stand in parentheses: `#[arg(secret)]`"));
             };
-            for option in list.parse_args_with(Punctuated::<Ident, Token![,]>::parse_terminated)? {
-                if option == "secret" {
-                    options.secret = true;
-                } else {
-                    return Err(unknown(&option));
-                }
+            for option in list.parse_args_with(Punctuated::<ArgOption, Token![,]>::parse_terminated)? {
+                options.set(option)?;
             }
         }
         Ok(options)
+    }
+
+    fn set(&mut self, ArgOption { name, value }: ArgOption) -> syn::Result<()> {
+        let alone = |message: &str| match &value {
+            None => Ok(()),
+            Some(value) => Err(syn::Error::new(value.span(), message)),
+        };
+        match name.to_string().as_str() {
+            "secret" => alone("`secret` stands alone: `#[arg(secret)]`").map(|()| self.secret = true),
+            "lock" => alone("`lock` stands alone: `#[arg(lock)]`").map(|()| self.lock = Some(name.span())),
+            "gone" => gone(&name, value.as_ref()).map(|gone| self.gone = Some((gone, name.span()))),
+            _ => Err(unknown(&name)),
+        }
+    }
+}
+
+/// `name` or `name = ".."`.
+struct ArgOption {
+    name: Ident,
+    value: Option<LitStr>,
+}
+
+impl Parse for ArgOption {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let name = input.parse()?;
+        let value = match input.parse::<Option<Token![=]>>()? {
+            Some(_) => Some(input.parse()?),
+            None => None,
+        };
+        Ok(Self { name, value })
+    }
+}
+
+fn gone(name: &Ident, value: Option<&LitStr>) -> syn::Result<Gone> {
+    const TAKES: &str = "`gone` takes \"cancel\", \"discard\", \"retry\" or \"none\"";
+    let Some(value) = value else { return Err(syn::Error::new(name.span(), TAKES)) };
+    match value.value().as_str() {
+        "cancel" => Ok(Gone::Cancel),
+        "discard" => Ok(Gone::Discard),
+        "retry" => Ok(Gone::Retry),
+        "none" => Ok(Gone::None),
+        _ => Err(syn::Error::new(value.span(), TAKES)),
     }
 }
 

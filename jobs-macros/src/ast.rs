@@ -3,14 +3,14 @@
 
 use proc_macro2::TokenStream;
 use syn::parse::{Parse, ParseStream};
-use syn::visit::Visit;
 use syn::{
-    Attribute, DeriveInput, FnArg, GenericArgument, Ident, Lifetime, Pat, PatIdent, PatType, Path, PathArguments,
-    Signature, Token, Type, TypeImplTrait, TypeInfer, TypeReference, Visibility,
+    Attribute, DeriveInput, FnArg, Ident, Pat, PatIdent, PatTupleStruct, PatType, Signature, Token, Type,
+    TypeReference, Visibility,
 };
 
-use crate::arg::ArgOptions;
+use crate::arg::{ArgOptions, Gone};
 use crate::place;
+use crate::types::{named, owned, plain, row, state};
 
 /// The parts of a function that the macro reads. It does not parse the body: the compiler does.
 pub(crate) struct Function {
@@ -53,6 +53,8 @@ pub(crate) enum Form {
     Str,
     /// `&[T]`, stored as `Vec<T>`.
     Slice(Type),
+    /// `Ref<T>` or `Option<Ref<T>>`, stored as `Key<T>`.
+    Row { row: Type, optional: bool },
 }
 
 impl Parse for Function {
@@ -107,7 +109,10 @@ impl Param {
         let options = ArgOptions::read(&param.attrs)?;
         let mut parsed = Self::of_type(&param.pat, plain(&param.ty))?;
         match (&mut parsed, param.attrs.iter().find(|attr| attr.path().is_ident("arg"))) {
-            (Self::Argument(argument), _) => argument.options = options,
+            (Self::Argument(argument), _) => {
+                of_a_row(&argument.form, &options)?;
+                argument.options = options;
+            }
             (_, Some(attr)) => {
                 return Err(syn::Error::new_spanned(
                     attr,
@@ -127,6 +132,20 @@ impl Param {
                 let inner = state(&path.path).unwrap_or(ty);
                 owned(inner)?;
                 Ok(Self::State(inner.clone()))
+            }
+            Type::Path(path) if row(&path.path).is_some() => {
+                let (row, optional) = row(&path.path).unwrap_or((ty, false));
+                owned(row)?;
+                let form = Form::Row { row: row.clone(), optional };
+                // `Ref(user): Ref<User>` names the argument, too.
+                match pat {
+                    Pat::TupleStruct(PatTupleStruct { path, elems, .. })
+                        if !optional && elems.len() == 1 && named(path, "Ref") =>
+                    {
+                        argument(&elems[0], form)
+                    }
+                    _ => argument(pat, form),
+                }
             }
             Type::Path(path) if named(&path.path, "String") => argument(pat, Form::String(ty.clone())),
             _ => {
@@ -189,64 +208,21 @@ fn argument(pat: &Pat, form: Form) -> syn::Result<Param> {
     }
 }
 
-/// Returns the type without the parentheses and invisible groups around it.
-fn plain(ty: &Type) -> &Type {
-    match ty {
-        Type::Group(group) => plain(&group.elem),
-        Type::Paren(paren) => plain(&paren.elem),
-        _ => ty,
-    }
-}
-
-/// Whether the last segment of the path is this name, without generic arguments.
-fn named(path: &Path, name: &str) -> bool {
-    path.segments.last().is_some_and(|last| last.ident == name && last.arguments.is_none())
-}
-
-/// Returns the `T` of `State<T>`.
-fn state(path: &Path) -> Option<&Type> {
-    let last = path.segments.last().filter(|last| last.ident == "State")?;
-    match &last.arguments {
-        PathArguments::AngleBracketed(arguments) if arguments.args.len() == 1 => match arguments.args.first()? {
-            GenericArgument::Type(ty) => Some(ty),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-/// Returns an error if the type borrows, or if it contains `impl Trait` or `_`.
-fn owned(ty: &Type) -> syn::Result<()> {
-    let mut search = Borrows(None);
-    search.visit_type(ty);
-    search.0.map_or(Ok(()), Err)
-}
-
-struct Borrows(Option<syn::Error>);
-
-impl Borrows {
-    fn found(&mut self, tokens: impl quote::ToTokens, message: &str) {
-        self.0.get_or_insert_with(|| syn::Error::new_spanned(tokens, message));
-    }
-}
-
-impl Visit<'_> for Borrows {
-    fn visit_type_reference(&mut self, reference: &TypeReference) {
-        self.found(reference, "a job owns what it carries: write the owned type here, such as `String` for `&str`");
-    }
-
-    fn visit_lifetime(&mut self, lifetime: &Lifetime) {
-        if lifetime.ident != "static" {
-            self.found(lifetime, "a job owns what it carries: write a type without this lifetime");
+/// Returns an error if options of rows are given to another argument, or if they contradict the type of the parameter.
+fn of_a_row(form: &Form, options: &ArgOptions) -> syn::Result<()> {
+    let refuse = |span, message: &str| Err(syn::Error::new(span, message));
+    match (form, options.gone, options.lock) {
+        (Form::Row { optional: true, .. }, Some((gone, span)), _) if gone != Gone::None => refuse(
+            span,
+            "this handler takes an `Option<Ref<T>>`: it is `None` if the row is gone; take `Ref<T>` instead, or leave `gone` out",
+        ),
+        (Form::Row { optional: false, .. }, Some((Gone::None, span)), _) => {
+            refuse(span, "with `gone = \"none\"` the handler gets no row: take an `Option<Ref<T>>`")
         }
-    }
-
-    fn visit_type_impl_trait(&mut self, ty: &TypeImplTrait) {
-        self.found(ty, "a job's arguments are stored and read back: write the concrete type instead of `impl Trait`");
-    }
-
-    fn visit_type_infer(&mut self, ty: &TypeInfer) {
-        self.found(ty, "write the type out");
+        (Form::Row { .. }, ..) | (_, None, None) => Ok(()),
+        (_, Some((_, span)), _) | (_, None, Some(span)) => {
+            refuse(span, "only an argument `Ref<T>` is a row: `gone` and `lock` are about rows")
+        }
     }
 }
 

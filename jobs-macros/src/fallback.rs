@@ -27,6 +27,7 @@ pub(crate) fn function(
                 Form::Value(ty) | Form::String(ty) => quote!(#ty),
                 Form::Str => quote!(::std::string::String),
                 Form::Slice(element) => quote!(::std::vec::Vec<#element>),
+                Form::Row { row, .. } => quote!(#private::Key<#row>),
             };
             Some(quote!(#vis #field: #ty))
         }

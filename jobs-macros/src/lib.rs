@@ -20,6 +20,7 @@ mod options;
 mod place;
 #[cfg(test)]
 mod tests;
+mod types;
 mod validate;
 mod version;
 
@@ -50,10 +51,14 @@ use proc_macro::TokenStream;
 /// | `ctx: &JobContext` or `ctx: JobContext` | the context of the running job |
 /// | `conn: &mut C` | the connection, inside the transaction that finishes the job: what is written through it and the completion commit together. At most one; `AsyncPgConnection` in an `async fn`, `PgConnection` or `SqliteConnection` in a plain `fn` |
 /// | `x: &str`, `x: &[T]` | an argument, stored as `String`, `Vec<T>` |
+/// | `x: Ref<T>`, `x: Option<Ref<T>>` | a row: the job stores its primary key, and the row is loaded through the handler's connection; `T` derives Diesel's `Identifiable`, `Queryable` and `Selectable` |
 /// | `x: T` | an argument; `T` needs `Serialize` and `Deserialize` and owns its data |
 ///
 /// `#[arg(secret)]` before an argument keeps its value out of logs, errors, `worker show` and the struct's `Debug`: `[redacted]` stands
 /// there. It is stored as it is.
+///
+/// `#[arg(gone = "..")]` before a `Ref<T>` says what becomes of the job if the row no longer exists: `"cancel"` (the default),
+/// `"discard"` or `"retry"`. An `Option<Ref<T>>` is `None` then. `#[arg(lock)]` locks the row `FOR NO KEY UPDATE`.
 ///
 /// An `async fn` runs on the runtime, and its future must be `Send`. A plain `fn` runs on the blocking pool.
 ///

@@ -44,6 +44,20 @@ fn a_blocking_job_inside_the_transaction() {
 }
 
 #[test]
+fn a_job_with_rows_and_versions() {
+    let item = quote! {
+        async fn remind(
+            user: Ref<User>,
+            #[arg(lock, gone = "retry")] Ref(order): Ref<Order>,
+            coupon: Option<Ref<Coupon>>,
+            conn: &mut AsyncPgConnection,
+        ) {
+        }
+    };
+    insta::assert_snapshot!(pretty(expand::job(quote!(version = 3, upgrade = [from_v1, from_v2]), item)));
+}
+
+#[test]
 fn a_scheduled_job_without_arguments() {
     let item = quote! {
         #[deprecated]

@@ -5,7 +5,7 @@ use syn::visit::Visit;
 use syn::{Attribute, Data, Field, Fields, Generics, Ident, Meta, ReturnType, Signature, Token, Type, TypeImplTrait};
 
 use crate::arg::ArgOptions;
-use crate::ast::{Declaration, Function, Param, free_function};
+use crate::ast::{Argument, Declaration, Form, Function, Param, free_function};
 use crate::errors::Errors;
 use crate::options::Options;
 use crate::version::{self, Earlier, Kinds};
@@ -39,6 +39,7 @@ pub(crate) fn function(function: &mut Function, options: Options, errors: &mut E
         return None;
     }
     signature(&function.sig, errors);
+    let takes_connection = function.params.iter().any(|param| matches!(param, Param::Connection(_)));
     let mut connections = 0;
     for (param, input) in function.params.iter_mut().zip(&function.sig.inputs) {
         match param {
@@ -48,6 +49,11 @@ pub(crate) fn function(function: &mut Function, options: Options, errors: &mut E
             Param::Argument(argument) if options.cron.is_some() => errors.at(
                 &argument.name,
                 "the schedule of `cron` enqueues this job without arguments; take the value as `State<T>` or read it from the database",
+            ),
+            Param::Argument(Argument { name, form: Form::Row { .. }, .. }) if !takes_connection => errors.at(
+                name,
+                "a `Ref<T>` is loaded in the handler's transaction: take the connection too, such as `conn: &mut AsyncPgConnection`; \
+                 or take the key by value, and load the row in the body",
             ),
             Param::Connection(_) => {
                 connections += 1;
@@ -122,7 +128,12 @@ fn secrets(declaration: &Declaration, errors: &mut Errors) -> Vec<String> {
     };
     let mut secrets = Vec::new();
     for field in fields {
-        let secret = errors.keep(ArgOptions::read(&field.attrs)).is_some_and(|options| options.secret);
+        let options = errors.keep(ArgOptions::read(&field.attrs)).unwrap_or_default();
+        if let Some(span) = options.gone.map(|(_, span)| span).or(options.lock) {
+            let message = "`gone` and `lock` are about a parameter `Ref<T>` of a function; a type stores a `Key<T>` and loads the row in `handle`";
+            errors.push(syn::Error::new(span, message));
+        }
+        let secret = options.secret;
         match &field.ident {
             _ if !secret => {}
             Some(name) if matches!(declaration.data, Data::Struct(_)) => {

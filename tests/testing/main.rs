@@ -8,6 +8,7 @@ mod database;
 mod each;
 mod guide;
 mod jobs;
+mod rows;
 mod suite;
 mod test_database;
 #[cfg(all(feature = "eyre", feature = "jiff", feature = "time"))]

@@ -18,8 +18,9 @@ pub(crate) fn of(function: &Function) -> impl Iterator<Item = &Argument> + Clone
 }
 
 /// Returns the type of an argument's field.
-pub(crate) fn stored(argument: &Argument) -> TokenStream {
+pub(crate) fn stored(private: &TokenStream, argument: &Argument) -> TokenStream {
     match &argument.form {
+        Form::Row { row, .. } => quote_spanned!(row.span()=> #private::Key<#row>),
         Form::Value(ty) | Form::String(ty) => quote!(#ty),
         Form::Str => quote_spanned!(argument.name.span()=> ::std::string::String),
         Form::Slice(element) => quote_spanned!(element.span()=> ::std::vec::Vec<#element>),
@@ -27,7 +28,7 @@ pub(crate) fn stored(argument: &Argument) -> TokenStream {
 }
 
 /// Generates the struct. Without arguments it is a unit struct, so that its name alone is a value of the job.
-pub(crate) fn structure(function: &Function, plan: &Plan) -> TokenStream {
+pub(crate) fn structure(private: &TokenStream, function: &Function, plan: &Plan) -> TokenStream {
     let Plan { name, .. } = plan;
     let Function { attrs, vis, sig, .. } = function;
     let carried = carried(attrs);
@@ -37,7 +38,7 @@ pub(crate) fn structure(function: &Function, plan: &Plan) -> TokenStream {
         quote!(#[doc = #docs])
     });
     let fields = of(function).map(|argument| {
-        let (field, ty) = (&argument.name, stored(argument));
+        let (field, ty) = (&argument.name, stored(private, argument));
         quote!(#vis #field: #ty)
     });
     let body = match of(function).next() {
@@ -53,20 +54,20 @@ pub(crate) fn structure(function: &Function, plan: &Plan) -> TokenStream {
 }
 
 /// Generates `new(..)`.
-pub(crate) fn constructor(function: &Function, Plan { name, .. }: &Plan) -> TokenStream {
+pub(crate) fn constructor(private: &TokenStream, function: &Function, Plan { name, .. }: &Plan) -> TokenStream {
     let vis = &function.vis;
     let fields: Vec<_> = of(function).map(|argument| &argument.name).collect();
     let params = of(function).map(|argument| {
-        let (field, ty) = (&argument.name, stored(argument));
+        let (field, ty) = (&argument.name, stored(private, argument));
         match argument.form {
-            Form::Str | Form::String(_) => quote!(#field: impl ::core::convert::Into<#ty>),
+            Form::Str | Form::String(_) | Form::Row { .. } => quote!(#field: impl ::core::convert::Into<#ty>),
             Form::Value(_) | Form::Slice(_) => quote!(#field: #ty),
         }
     });
     let values = of(function).map(|argument| {
         let field = &argument.name;
         match argument.form {
-            Form::Str | Form::String(_) => quote!(::core::convert::Into::into(#field)),
+            Form::Str | Form::String(_) | Form::Row { .. } => quote!(::core::convert::Into::into(#field)),
             Form::Value(_) | Form::Slice(_) => quote!(#field),
         }
     });
@@ -89,7 +90,7 @@ pub(crate) fn json(private: &TokenStream, function: &Function, plan: &Plan) -> T
     let serde = quote!(#private::serde);
     let fields: Vec<&Ident> = of(function).map(|argument| &argument.name).collect();
     let keys: Vec<String> = fields.iter().map(|field| field.unraw().to_string()).collect();
-    let types: Vec<TokenStream> = of(function).map(stored).collect();
+    let types: Vec<TokenStream> = of(function).map(|argument| stored(private, argument)).collect();
     // These locals are not named after the fields: they share a scope and hygiene with other generated locals.
     let slots: Vec<Ident> =
         (0..fields.len()).map(|i| format_ident!("argument_{i}", span = Span::mixed_site())).collect();

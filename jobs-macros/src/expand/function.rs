@@ -1,22 +1,23 @@
 //! Generates the code beside a `#[job]` function.
 
 use proc_macro2::{Span, TokenStream};
-use quote::{quote, quote_spanned};
+use quote::{ToTokens as _, quote, quote_spanned};
+use syn::Type;
 
 use super::registration::Handling;
-use super::{arguments, columns, defaults, output, registration, traits};
+use super::{arguments, columns, defaults, output, registration, rows, traits};
 use crate::ast::{Form, Function, Param};
 use crate::validate::{Plan, return_type};
 
 /// Generates the struct, and all implementations for it in a scope of their own.
 pub(crate) fn expand(private: &TokenStream, function: &Function, plan: &Plan) -> TokenStream {
     let shared = &plan.shared;
-    let structure = arguments::structure(function, plan);
-    let constructor = arguments::constructor(function, plan);
+    let structure = arguments::structure(private, function, plan);
+    let constructor = arguments::constructor(private, function, plan);
     let json = arguments::json(private, function, plan);
     let traits = traits::traits(private, function, plan);
     let stored: Vec<_> =
-        arguments::of(function).map(|argument| (&argument.name, arguments::stored(argument))).collect();
+        arguments::of(function).map(|argument| (&argument.name, arguments::stored(private, argument))).collect();
     let columns = columns::constructor(private, &plan.name, &function.vis, &stored);
     let output = output::reader(private, function, plan);
     let job = defaults::job(private, plan);
@@ -50,7 +51,7 @@ fn handling(private: &TokenStream, function: &Function, plan: &Plan) -> Handling
         _ => None,
     });
     Handling {
-        handler: handler(private, function, plan, connection.is_some()),
+        handler: handler(private, function, plan, connection),
         states: quote!(#(#states),*),
         decode: None,
         connection: match connection {
@@ -63,13 +64,15 @@ fn handling(private: &TokenStream, function: &Function, plan: &Plan) -> Handling
 /// Generates a closure in the form that the function needs. Its span is the function's name: the compiler must point
 /// there if the future is not `Send`. Its names have `mixed_site` hygiene, so they cannot collide with the user's
 /// names.
-fn handler(private: &TokenStream, function: &Function, plan: &Plan, transactional: bool) -> TokenStream {
+fn handler(private: &TokenStream, function: &Function, plan: &Plan, connection: Option<&Type>) -> TokenStream {
     let sig = &function.sig;
     let (ident, returns) = (&sig.ident, return_type(sig));
     let here = Span::mixed_site().located_at(ident.span());
     let is_async = sig.asyncness.is_some();
-    let connection_trait = if is_async { quote!(AsyncJobConnection) } else { quote!(BlockingJobConnection) };
-
+    let opened = connection.map(|ty| {
+        let connection_trait = if is_async { quote!(AsyncJobConnection) } else { quote!(BlockingJobConnection) };
+        quote_spanned!(here=> let connection = <#ty as #private::#connection_trait>::of_job(connection, &ctx)?;)
+    });
     let job = &plan.name;
     let unused = arguments::of(function).next().is_none().then(|| quote!(#[allow(unused_variables)]));
     let values = function.params.iter().map(|param| match param {
@@ -78,14 +81,13 @@ fn handler(private: &TokenStream, function: &Function, plan: &Plan, transactiona
             match argument.form {
                 Form::Value(_) | Form::String(_) => quote_spanned!(here=> job.#field),
                 Form::Str | Form::Slice(_) => quote_spanned!(here=> &job.#field),
+                Form::Row { .. } => rows::local(argument).into_token_stream(),
             }
         }
         Param::State(ty) => quote_spanned!(here=> ctx.extract::<#ty>()?),
         Param::Context { by_reference: true } => quote_spanned!(here=> &ctx),
         Param::Context { by_reference: false } => quote_spanned!(here=> ::core::clone::Clone::clone(&ctx)),
-        Param::Connection(ty) => {
-            quote_spanned!(here=> <#ty as #private::#connection_trait>::of_job(connection, &ctx)?)
-        }
+        Param::Connection(_) => quote_spanned!(here=> connection),
         // Unreachable: `validate` refuses functions with such a parameter.
         Param::Refused(_) => TokenStream::new(),
     });
@@ -93,12 +95,15 @@ fn handler(private: &TokenStream, function: &Function, plan: &Plan, transactiona
         true => quote_spanned!(here=> #ident(#(#values),*).await),
         false => quote_spanned!(here=> #ident(#(#values),*)),
     };
+    let rows = connection.into_iter().flat_map(|ty| rows::load(private, function, ty));
     let body = quote_spanned! {here=>
         #unused
         let job = <#job as #private::Registered>::decode(&ctx)?;
+        #opened
+        #(#rows)*
         <#returns as #private::IntoHandled<_>>::into_handled(#answer)
     };
-    match (is_async, transactional) {
+    match (is_async, connection.is_some()) {
         (true, false) => quote_spanned! {here=>
             #private::Handler::Async(|ctx| ::std::boxed::Box::pin(async move { #body }))
         },

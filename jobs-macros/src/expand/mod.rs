@@ -7,6 +7,7 @@ mod defaults;
 mod function;
 mod output;
 mod registration;
+mod rows;
 mod traits;
 
 use proc_macro2::TokenStream;

@@ -12,13 +12,16 @@ use crate::validate::Plan;
 
 pub(crate) fn traits(private: &TokenStream, function: &Function, Plan { name, .. }: &Plan) -> TokenStream {
     let fields: Vec<&Ident> = arguments::of(function).map(|argument| &argument.name).collect();
-    let types: Vec<TokenStream> = arguments::of(function).map(arguments::stored).collect();
+    let types: Vec<TokenStream> =
+        arguments::of(function).map(|argument| arguments::stored(private, argument)).collect();
     let keys: Vec<String> = fields.iter().map(|field| field.unraw().to_string()).collect();
-    let printed_types: Vec<TokenStream> =
-        arguments::of(function).filter(|argument| !argument.options.secret).map(arguments::stored).collect();
+    let printed_types: Vec<TokenStream> = arguments::of(function)
+        .filter(|argument| !argument.options.secret)
+        .map(|argument| arguments::stored(private, argument))
+        .collect();
     let printed: Vec<TokenStream> = arguments::of(function)
         .map(|argument| {
-            let (field, ty) = (&argument.name, arguments::stored(argument));
+            let (field, ty) = (&argument.name, arguments::stored(private, argument));
             match argument.options.secret {
                 true => quote_spanned!(Span::mixed_site()=> &#private::Redacted),
                 false => {
