@@ -45,7 +45,7 @@ pub use diesel_jobs_macros::{Job, job};
 pub use diesel_jobs_storage::{
     AsyncLoadRow, Backend, ColumnArgument, CompleteError, CompleteIn, Database, Enqueue, EnqueueConnection,
     EnqueueEach, EnqueueError, InsertEach, IntoColumn, JobColumns, Key, LoadRow, MigrateError, OutputError, OwnedKey,
-    Ref, Row, enqueue_all, job_view, migrate, migrations, output,
+    Ref, Row, TransactionConnection, enqueue_all, job_view, migrate, migrations, output,
 };
 
 /// The items that the macros' output uses. Do not use them: they change without notice.

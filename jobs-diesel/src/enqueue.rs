@@ -2,7 +2,7 @@
 
 use diesel_jobs_core::{IntoNewJob, InvalidJob, JobContext, JobId, NewJob};
 
-use crate::enqueue_connection::EnqueueConnection;
+use crate::enqueue_connection::{EnqueueConnection, TransactionConnection};
 use crate::error::{CompleteError, EnqueueError, MigrateError};
 
 /// Enqueues a job through the caller's own connection. If the connection is in a transaction, the job becomes a part of
@@ -12,6 +12,9 @@ pub trait Enqueue: IntoNewJob + Sized {
     /// of it.
     ///
     /// If the connection is in a transaction, the job exists if and only if that transaction commits.
+    ///
+    /// A shared reference to an `AsyncPgConnection` pipelines: the futures of `a.enqueue(&mut &conn)` and `b.enqueue(&mut &conn)` can be
+    /// awaited together, and both statements are sent before the first answer arrives.
     fn enqueue<'c, C, M>(self, conn: &'c mut C) -> C::Output<'c, JobId, EnqueueError>
     where
         C: EnqueueConnection<M> + 'c,
@@ -42,7 +45,7 @@ where
 /// `diesel migration run`.
 pub fn migrate<'c, C, M>(conn: &'c mut C) -> C::Output<'c, (), MigrateError>
 where
-    C: EnqueueConnection<M> + 'c,
+    C: TransactionConnection<M> + 'c,
 {
     conn.migrate()
 }
@@ -58,13 +61,13 @@ pub trait CompleteIn {
     /// the attempt.
     fn complete_in<'c, C, M>(&self, conn: &'c mut C) -> C::Output<'c, (), CompleteError>
     where
-        C: EnqueueConnection<M> + 'c;
+        C: TransactionConnection<M> + 'c;
 }
 
 impl CompleteIn for JobContext {
     fn complete_in<'c, C, M>(&self, conn: &'c mut C) -> C::Output<'c, (), CompleteError>
     where
-        C: EnqueueConnection<M> + 'c,
+        C: TransactionConnection<M> + 'c,
     {
         conn.complete(self)
     }

@@ -14,6 +14,10 @@ use crate::stored_output::OutputError;
 #[cfg(feature = "postgres")]
 #[derive(Debug)]
 pub enum PgAsync {}
+/// Marks shared references to diesel-async connections to PostgreSQL, which pipeline their statements.
+#[cfg(feature = "postgres")]
+#[derive(Debug)]
+pub enum PgPipelined {}
 /// Marks diesel's own connections to PostgreSQL.
 #[cfg(feature = "postgres-sync")]
 #[derive(Debug)]
@@ -27,7 +31,7 @@ pub enum SqliteAsync {}
 #[derive(Debug)]
 pub enum SqliteSync {}
 
-/// A connection of the application, through which jobs are enqueued and completed. Methods of sync connections return a
+/// A connection of the application, through which jobs are enqueued. Methods of sync connections return a
 /// `Result`, methods of async connections a future of it.
 #[diagnostic::on_unimplemented(
     message = "jobs cannot be enqueued through `{Self}`",
@@ -50,13 +54,21 @@ pub trait EnqueueConnection<M> {
     /// Inserts all of these jobs or none. Returns their ids in the order of the jobs.
     fn insert_all(&mut self, jobs: Result<Vec<NewJob>, InvalidJob>) -> Self::Output<'_, Vec<JobId>, EnqueueError>;
 
-    /// Completes the running job inside the transaction that the connection is in.
-    fn complete(&mut self, ctx: &JobContext) -> Self::Output<'_, (), CompleteError>;
-
     /// Reads the output of a job.
     fn output<T>(&mut self, id: JobId) -> Self::Output<'_, Option<T>, OutputError>
     where
         T: DeserializeOwned + Send + 'static;
+}
+
+/// A connection that can also begin and end transactions.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot begin and end transactions",
+    label = "not a connection of its own",
+    note = "pass `&mut` to the connection itself: a shared `&AsyncPgConnection` only enqueues"
+)]
+pub trait TransactionConnection<M>: EnqueueConnection<M> {
+    /// Completes the running job inside the transaction that the connection is in.
+    fn complete(&mut self, ctx: &JobContext) -> Self::Output<'_, (), CompleteError>;
 
     /// Migrates the schema to the version of this program.
     fn migrate(&mut self) -> Self::Output<'_, (), MigrateError>;

@@ -34,7 +34,7 @@ pub use backend::Backend;
 pub use connection::{AsyncJobConnection, BlockingJobConnection};
 pub use database::Database;
 pub use enqueue::{CompleteIn, Enqueue, enqueue_all, migrate};
-pub use enqueue_connection::EnqueueConnection;
+pub use enqueue_connection::{EnqueueConnection, TransactionConnection};
 pub use enqueue_each::{ColumnArgument, EnqueueEach, InsertEach, IntoColumn, JobColumns};
 pub use error::{CompleteError, EnqueueError, MigrateError};
 pub use output::output;

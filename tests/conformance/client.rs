@@ -70,7 +70,7 @@ macro_rules! sync_client {
                 diesel_jobs_storage::CompleteIn::complete_in(ctx, self)
             }
             async fn migrate(&mut self) -> Result<(), diesel_jobs_storage::MigrateError> {
-                diesel_jobs_storage::EnqueueConnection::migrate(self)
+                diesel_jobs_storage::TransactionConnection::migrate(self)
             }
         }
     };
@@ -120,7 +120,7 @@ macro_rules! async_client {
                 diesel_jobs_storage::CompleteIn::complete_in(ctx, self).await
             }
             async fn migrate(&mut self) -> Result<(), diesel_jobs_storage::MigrateError> {
-                diesel_jobs_storage::EnqueueConnection::migrate(self).await
+                diesel_jobs_storage::TransactionConnection::migrate(self).await
             }
         }
     };

@@ -6,6 +6,7 @@ mod hostile_sql;
 mod joining;
 mod locked;
 mod notifying;
+mod pipelining;
 mod poisoned;
 mod publication;
 mod roles;
@@ -97,7 +98,7 @@ async fn template() -> &'static str {
             let name = new_name("template");
             admin(&format!("create database {name}")).await;
             let mut conn = AsyncPgConnection::establish(&url_of(&name)).await.unwrap();
-            diesel_jobs_storage::EnqueueConnection::migrate(&mut conn).await.unwrap();
+            diesel_jobs_storage::TransactionConnection::migrate(&mut conn).await.unwrap();
             conn.batch_execute("create table effect (name text not null)").await.unwrap();
             name
         })

@@ -12,11 +12,11 @@ use super::queries::enqueue::{CHUNK, EnqueueManyQuery, EnqueueQuery};
 use super::queries::enqueue_alike::EnqueueAlikeQuery;
 use super::queries::finish::FinishQuery;
 use super::queries::output::{OutputRow, one_output};
-use crate::enqueue_connection::{EnqueueConnection, PgAsync};
+use crate::enqueue_connection::{EnqueueConnection, PgAsync, TransactionConnection};
 use crate::error::{CompleteError, EnqueueError, MigrateError};
 use crate::stored_output::{OutputError, read_output};
 
-type Inserted = (i64, Option<bool>);
+pub(super) type Inserted = (i64, Option<bool>);
 
 /// Inserts all jobs. Several chunks get their own transaction, or a savepoint in the caller's transaction.
 pub(crate) fn insert_many<C>(conn: &mut C, jobs: Vec<NewJob>) -> BoxFuture<'_, QueryResult<Vec<JobId>>>
@@ -80,6 +80,22 @@ where
         Box::pin(async move { Ok(insert_many(self, jobs?).await?) })
     }
 
+    fn output<T>(&mut self, id: JobId) -> BoxFuture<'_, Result<Option<T>, OutputError>>
+    where
+        T: DeserializeOwned + Send + 'static,
+    {
+        Box::pin(async move {
+            let row: Option<OutputRow> = diesel_async::RunQueryDsl::first(one_output(id), self).await.optional()?;
+            read_output(id, row.map(OutputRow::into_columns))
+        })
+    }
+}
+
+impl<C> TransactionConnection<PgAsync> for C
+where
+    C: AsyncConnection<Backend = Pg>,
+    C::TransactionManager: diesel_async::TransactionManager<C>,
+{
     fn complete(&mut self, ctx: &JobContext) -> BoxFuture<'_, Result<(), CompleteError>> {
         let ctx = ctx.clone();
         Box::pin(async move {
@@ -93,16 +109,6 @@ where
             }
             ctx.mark_completed_in();
             Ok(())
-        })
-    }
-
-    fn output<T>(&mut self, id: JobId) -> BoxFuture<'_, Result<Option<T>, OutputError>>
-    where
-        T: DeserializeOwned + Send + 'static,
-    {
-        Box::pin(async move {
-            let row: Option<OutputRow> = diesel_async::RunQueryDsl::first(one_output(id), self).await.optional()?;
-            read_output(id, row.map(OutputRow::into_columns))
         })
     }
 
@@ -164,6 +170,19 @@ mod sync {
             Ok(inserted?)
         }
 
+        fn output<T>(&mut self, id: JobId) -> Result<Option<T>, OutputError>
+        where
+            T: DeserializeOwned + Send + 'static,
+        {
+            let row: Option<OutputRow> = one_output(id).first(self).optional()?;
+            read_output(id, row.map(OutputRow::into_columns))
+        }
+    }
+
+    impl<C> TransactionConnection<PgSync> for C
+    where
+        C: LoadConnection<Backend = Pg>,
+    {
         fn complete(&mut self, ctx: &JobContext) -> Result<(), CompleteError> {
             if !is_in_transaction(self) {
                 return Err(CompleteError::NoTransaction);
@@ -175,14 +194,6 @@ mod sync {
             }
             ctx.mark_completed_in();
             Ok(())
-        }
-
-        fn output<T>(&mut self, id: JobId) -> Result<Option<T>, OutputError>
-        where
-            T: DeserializeOwned + Send + 'static,
-        {
-            let row: Option<OutputRow> = one_output(id).first(self).optional()?;
-            read_output(id, row.map(OutputRow::into_columns))
         }
 
         fn migrate(&mut self) -> Result<(), MigrateError> {

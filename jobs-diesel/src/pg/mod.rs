@@ -23,6 +23,7 @@ mod native;
 mod notify;
 mod operator;
 mod outage;
+mod pipelined;
 pub(crate) mod queries;
 mod refused;
 mod renamed;

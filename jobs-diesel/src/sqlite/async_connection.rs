@@ -7,7 +7,7 @@ use diesel_jobs_core::{InvalidJob, JobContext, JobId, NewJob};
 use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
 
-use crate::enqueue_connection::{EnqueueConnection, SqliteAsync};
+use crate::enqueue_connection::{EnqueueConnection, SqliteAsync, TransactionConnection};
 use crate::error::{CompleteError, EnqueueError, MigrateError};
 use crate::ledger::Applied;
 use crate::migrations::Migration;
@@ -45,6 +45,18 @@ impl<C: AsyncConnection<Backend = Sqlite>> EnqueueConnection<SqliteAsync> for C 
         })
     }
 
+    fn output<T>(&mut self, id: JobId) -> BoxFuture<'_, Result<Option<T>, OutputError>>
+    where
+        T: DeserializeOwned + Send + 'static,
+    {
+        Box::pin(async move {
+            let row: Vec<Columns> = one_output(id).load(self).await?;
+            read_output(id, row.into_iter().next())
+        })
+    }
+}
+
+impl<C: AsyncConnection<Backend = Sqlite>> TransactionConnection<SqliteAsync> for C {
     fn complete(&mut self, ctx: &JobContext) -> BoxFuture<'_, Result<(), CompleteError>> {
         let ctx = ctx.clone();
         Box::pin(async move {
@@ -69,16 +81,6 @@ impl<C: AsyncConnection<Backend = Sqlite>> EnqueueConnection<SqliteAsync> for C 
             }
             ctx.mark_completed_in();
             Ok(())
-        })
-    }
-
-    fn output<T>(&mut self, id: JobId) -> BoxFuture<'_, Result<Option<T>, OutputError>>
-    where
-        T: DeserializeOwned + Send + 'static,
-    {
-        Box::pin(async move {
-            let row: Vec<Columns> = one_output(id).load(self).await?;
-            read_output(id, row.into_iter().next())
         })
     }
 

@@ -15,7 +15,7 @@ use diesel_jobs_core::{NewJob, StorageError};
 use tokio::task::spawn_blocking;
 
 use crate::bench::load_test_database::{LoadTestDatabase, Others, PlaceError, Producer, SCHEMA, Server, Waits};
-use crate::enqueue_connection::{EnqueueConnection, SqliteSync};
+use crate::enqueue_connection::{EnqueueConnection, SqliteSync, TransactionConnection};
 use crate::error::storage_error;
 use crate::sqlite::connect::connect;
 use crate::sqlite::queries::bench as queries;
@@ -194,7 +194,7 @@ impl LoadTestDatabase for SqliteLoadTest {
         // SQLite can only delete rows one by one, so a new file costs less.
         self.remove(true).map_err(|error| StorageError::Unavailable(Box::new(error)))?;
         self.run(|conn| {
-            EnqueueConnection::<SqliteSync>::migrate(conn)?;
+            TransactionConnection::<SqliteSync>::migrate(conn)?;
             conn.batch_execute(queries::PREPARE).map_err(storage_error)
         })
         .await

@@ -7,7 +7,7 @@ use diesel::sqlite::Sqlite;
 use diesel_jobs_core::{InvalidJob, JobContext, JobId, NewJob};
 use serde::de::DeserializeOwned;
 
-use crate::enqueue_connection::{EnqueueConnection, SqliteSync};
+use crate::enqueue_connection::{EnqueueConnection, SqliteSync, TransactionConnection};
 use crate::error::{CompleteError, EnqueueError, MigrateError};
 use crate::sqlite::queries::complete_in::{self, Row};
 use crate::sqlite::queries::enqueue::Insert;
@@ -44,6 +44,16 @@ impl<C: LoadConnection<Backend = Sqlite>> EnqueueConnection<SqliteSync> for C {
         Ok(ids)
     }
 
+    fn output<T>(&mut self, id: JobId) -> Result<Option<T>, OutputError>
+    where
+        T: DeserializeOwned + Send + 'static,
+    {
+        let row: Option<Columns> = one_output(id).first(self).optional()?;
+        read_output(id, row)
+    }
+}
+
+impl<C: LoadConnection<Backend = Sqlite>> TransactionConnection<SqliteSync> for C {
     fn complete(&mut self, ctx: &JobContext) -> Result<(), CompleteError> {
         let TransactionManagerStatus::Valid(status) = C::TransactionManager::transaction_manager_status_mut(self)
         else {
@@ -66,14 +76,6 @@ impl<C: LoadConnection<Backend = Sqlite>> EnqueueConnection<SqliteSync> for C {
         }
         ctx.mark_completed_in();
         Ok(())
-    }
-
-    fn output<T>(&mut self, id: JobId) -> Result<Option<T>, OutputError>
-    where
-        T: DeserializeOwned + Send + 'static,
-    {
-        let row: Option<Columns> = one_output(id).first(self).optional()?;
-        read_output(id, row)
     }
 
     fn migrate(&mut self) -> Result<(), MigrateError> {

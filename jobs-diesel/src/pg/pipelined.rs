@@ -1,0 +1,54 @@
+//! [`EnqueueConnection`] for a shared reference to a connection. diesel-async sends the statements of several such references without waiting
+//! for the answers in between.
+
+use diesel::OptionalExtension as _;
+use diesel_async::{AsyncPgConnection, RunQueryDsl as _};
+use diesel_jobs_core::{InvalidJob, JobId, NewJob};
+use futures_util::future::BoxFuture;
+use serde::de::DeserializeOwned;
+
+use super::enqueue_connection::Inserted;
+use super::queries::enqueue::{EnqueueManyQuery, EnqueueQuery};
+use super::queries::output::{OutputRow, one_output};
+use crate::enqueue_connection::{EnqueueConnection, PgPipelined};
+use crate::error::EnqueueError;
+use crate::stored_output::{OutputError, read_output};
+
+impl EnqueueConnection<PgPipelined> for &AsyncPgConnection {
+    type Output<'c, T, E>
+        = BoxFuture<'c, Result<T, E>>
+    where
+        Self: 'c,
+        T: Send + 'static,
+        E: Send + 'static;
+
+    fn insert_one(&mut self, job: Result<NewJob, InvalidJob>) -> BoxFuture<'_, Result<JobId, EnqueueError>> {
+        Box::pin(async move {
+            let inserted: Vec<Inserted> = EnqueueQuery::new(&job?).load(self).await?;
+            let (id, _) = inserted.into_iter().next().ok_or(diesel::result::Error::NotFound)?;
+            Ok(JobId(id))
+        })
+    }
+
+    /// It is one statement for any number of jobs: a shared reference cannot begin a transaction around several.
+    fn insert_all(&mut self, jobs: Result<Vec<NewJob>, InvalidJob>) -> BoxFuture<'_, Result<Vec<JobId>, EnqueueError>> {
+        Box::pin(async move {
+            let jobs = jobs?;
+            if jobs.is_empty() {
+                return Ok(Vec::new());
+            }
+            let inserted: Vec<i64> = EnqueueManyQuery::new(&jobs).load(self).await?;
+            Ok(inserted.into_iter().map(JobId).collect())
+        })
+    }
+
+    fn output<T>(&mut self, id: JobId) -> BoxFuture<'_, Result<Option<T>, OutputError>>
+    where
+        T: DeserializeOwned + Send + 'static,
+    {
+        Box::pin(async move {
+            let row: Option<OutputRow> = one_output(id).first(self).await.optional()?;
+            read_output(id, row.map(OutputRow::into_columns))
+        })
+    }
+}
