@@ -110,6 +110,7 @@ conformance! {
         a_lost_lease_stores_nothing,
         a_transaction_stores_its_output_with_its_commit,
         an_output_goes_with_its_job,
+        a_prune_leaves_the_output_of_a_job_that_waits,
         a_job_that_is_not_kept_has_no_output,
         a_wait_ends_with_the_job,
         jobs_survive_the_version_of_outputs_in_both_directions,

@@ -156,6 +156,19 @@ pub(crate) async fn an_output_goes_with_its_job<F: Fixture>(f: F) {
     assert_eq!(output(db, kept.job).await.unwrap().json(), Some("\"kept\""));
 }
 
+/// A worker may claim the job while the prune runs, and replace the output.
+pub(crate) async fn a_prune_leaves_the_output_of_a_job_that_waits<F: Fixture>(f: F) {
+    let db = f.database();
+    let first = claimed(&f, worker(db).await, job()).await.lease;
+    let table = F::table("output");
+    let left =
+        format!("insert into {table} (job_id, lease, value) values ({}, {}, '\"early\"')", first.job, first.number);
+    f.client().await.execute(&left).await.unwrap();
+    assert!(finish(db, first, retry_in(HOUR)).await);
+    assert_eq!(db.storage.prune(100).await.unwrap(), 0);
+    assert_eq!(stored(&f).await, 1);
+}
+
 pub(crate) async fn a_job_that_is_not_kept_has_no_output<F: Fixture>(f: F) {
     let db = f.database();
     let worker = worker(db).await;

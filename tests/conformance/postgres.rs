@@ -4,6 +4,7 @@
 mod atomic;
 mod hostile_sql;
 mod joining;
+mod late_outputs;
 mod locked;
 mod notifying;
 mod pipelining;

@@ -17,7 +17,6 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::outage::Outage;
-use super::queries::forget_outputs::ForgetOutputsQuery;
 use super::queries::prune::PruneQuery;
 use super::queries::rescue::RescueQuery;
 use super::queries::store_outputs::StoreOutputsQuery;
@@ -135,13 +134,11 @@ impl Storage for PgStorage {
     }
 
     async fn prune(&self, limit: usize) -> StorageResult<usize> {
-        let query = PruneQuery { limit: i64::try_from(limit).unwrap_or(i64::MAX) };
-        let pruned: i64 = run!(self, "prune", conn => query.get_result(conn))?;
-        let query = ForgetOutputsQuery {
-            after: AtomicI64::load(&self.forgotten, Ordering::Relaxed),
+        let query = PruneQuery {
             limit: i64::try_from(limit).unwrap_or(i64::MAX),
+            after: AtomicI64::load(&self.forgotten, Ordering::Relaxed),
         };
-        let seen: Option<i64> = run!(self, "forget_outputs", conn => query.get_result(conn))?;
+        let (pruned, seen): (i64, Option<i64>) = run!(self, "prune", conn => query.get_result(conn))?;
         AtomicI64::store(&self.forgotten, seen.unwrap_or(i64::MIN), Ordering::Relaxed);
         Ok(usize::try_from(pruned).unwrap_or_default())
     }

@@ -10,7 +10,7 @@ use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::sql_types::Text;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _};
 use diesel_jobs_core::storage::{Claim, Storage as _, Wanted, WorkerInfo};
-use diesel_jobs_core::{Finish, JobId, Keep, Lease, NewJob, Transition, WorkerId};
+use diesel_jobs_core::{Finish, JobId, Keep, Lease, NewJob, Output, Transition, WorkerId};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -25,8 +25,10 @@ use super::queries::discover::DiscoverQuery;
 use super::queries::finish::{FinishQuery, FinishUnlockedQuery};
 use super::queries::live_queues::LiveQueuesQuery;
 use super::queries::next_due::NextDueQuery;
+use super::queries::prune::PruneQuery;
 use super::queries::rescan::RescanQuery;
 use super::queries::set_apart::SetWaitingApart;
+use super::queries::store_outputs::StoreOutputsQuery;
 use crate::migrations::Migrator as _;
 
 /// Only our tables: on a busy machine, analyzing all tables of a database takes longer than a worker's statement may.
@@ -121,6 +123,7 @@ async fn wrong_statistics_spoil_no_plan() {
     let completed = finishes(&Transition::Complete(Keep::Forever));
     let (forgotten, snoozed) =
         (finishes(&Transition::Complete(Keep::Nothing)), finishes(&Transition::Snooze(Duration::ZERO)));
+    let returned = finishes(&Transition::CompleteWith(Keep::Forever, Output::new("x")));
     let mut conn = storage.connection().await.unwrap();
     let full = "insert into jobs.running (id, run_at, enqueued_at, lease, priority, attempt, max_attempts, crashes, worker, kind, queue)
         select id, now(), now(), 1, 0, 1, 25, 0, gen_random_uuid(), 'k', 'q' from generate_series(1, 1000) id;
@@ -153,15 +156,24 @@ async fn wrong_statistics_spoil_no_plan() {
             plan(&mut conn, "costs off", DeleteQuery::new(&forgotten).unwrap()).await,
             plan(&mut conn, "costs off", FinishQuery::new(&snoozed)).await,
             plan(&mut conn, "costs off", FinishUnlockedQuery(FinishQuery::new(&snoozed))).await,
+            plan(&mut conn, "costs off", StoreOutputsQuery::for_batch(&returned).remove(0)).await,
         ] {
             let bad = |line: &&String| {
-                let table = ["ready", "running", "finished", "payload", "job_error"]
+                let table = ["ready", "running", "finished", "payload", "job_error", "output"]
                     .iter()
                     .any(|table| line.contains(&format!("Seq Scan on {table}")));
                 table || ["Hash Join", "Merge Join", "Join Filter: ((r.", "Sort"].iter().any(|step| line.contains(step))
             };
             assert_eq!(plan.iter().find(bad), None, "after {statistics}: {plan:#?}");
         }
+        let prune = plan(&mut conn, "costs off", PruneQuery { limit: 1000, after: i64::MIN }).await;
+        let whole = |line: &&String| {
+            line.contains("using ready_claim")
+                || ["ready", "running", "finished", "output"]
+                    .iter()
+                    .any(|table| line.contains(&format!("Seq Scan on {table}")))
+        };
+        assert_eq!(prune.iter().find(whole), None, "after {statistics}: {prune:#?}");
         let apart = plan(&mut conn, "costs off", SetWaitingApart::new(&claim, &plan_of_all)).await;
         let whole = |line: &&String| line.contains("Seq Scan on ready");
         assert_eq!(apart.iter().find(whole), None, "after {statistics}: {apart:#?}");

@@ -18,7 +18,6 @@ pub(crate) mod enqueue;
 pub(crate) mod enqueue_alike;
 pub(crate) mod enqueue_each;
 pub(crate) mod finish;
-pub(crate) mod forget_outputs;
 pub(crate) mod heartbeat;
 pub(crate) mod inspect;
 pub(crate) mod installation;

@@ -22,7 +22,6 @@ use super::discover::DiscoverQuery;
 use super::enqueue::{EnqueueManyQuery, EnqueueQuery};
 use super::enqueue_alike::EnqueueAlikeQuery;
 use super::finish::{FinishQuery, FinishUnlockedQuery};
-use super::forget_outputs::ForgetOutputsQuery;
 use super::live_queues::LiveQueuesQuery;
 use super::next_due::{NextDueQuery, NextDueRow};
 use super::operate::{CancelQuery, RetryQuery};
@@ -100,9 +99,8 @@ fn the_native_statements_are_the_reviewed_ones() {
             age: 0.0
         })
     );
-    insta::assert_snapshot!("forget_outputs", text(&ForgetOutputsQuery { after: 1, limit: 1 }));
     insta::assert_snapshot!("store_outputs", text(&StoreOutputsQuery::default()));
-    insta::assert_snapshot!("prune", text(&PruneQuery { limit: 1 }));
+    insta::assert_snapshot!("prune", text(&PruneQuery { limit: 1, after: 1 }));
     insta::assert_snapshot!("retry", text(&RetryQuery { ids: vec![1] }));
     insta::assert_snapshot!("cancel", text(&CancelQuery::new(vec![1], 1.0)));
     insta::assert_snapshot!("set_waiting_apart", text(&SetWaitingApart::new(&claim, &plan)));
