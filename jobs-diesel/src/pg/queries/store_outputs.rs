@@ -12,7 +12,7 @@ use diesel::QueryResult;
 use diesel::pg::Pg;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, BigInt, Integer, Json, Nullable, Text, Uuid as SqlUuid};
-use diesel_jobs_core::Finish;
+use diesel_jobs_core::{Finish, Lease, Transition};
 use uuid::Uuid;
 
 use crate::pg::native::{RawJson, native_query, sql};
@@ -38,20 +38,24 @@ impl<'a> StoreOutputsQuery<'a> {
             batch.iter().filter(|finish| finish.transition.output().is_some()).collect();
         with_output.sort_unstable_by_key(|finish| finish.lease.job);
         let mut queries: Vec<Self> = Vec::new();
-        for finish in with_output {
+        for Finish { lease, transition } in with_output {
             match queries.last_mut() {
-                Some(query) if query.bytes < BYTES => query.push(finish),
-                _ => {
-                    let mut query = Self::default();
-                    query.push(finish);
-                    queries.push(query);
-                }
+                Some(query) if query.bytes < BYTES => query.push(*lease, transition),
+                _ => queries.extend(Self::for_one(*lease, transition)),
             }
         }
         queries
     }
 
-    fn push(&mut self, Finish { lease, transition }: &'a Finish) {
+    /// The statement for the output of one job. `None` if it has no output.
+    pub(crate) fn for_one(lease: Lease, transition: &'a Transition) -> Option<Self> {
+        transition.output()?;
+        let mut query = Self::default();
+        query.push(lease, transition);
+        Some(query)
+    }
+
+    fn push(&mut self, lease: Lease, transition: &'a Transition) {
         let Some(output) = transition.output() else { return };
         self.ids.push(lease.job.0);
         self.leases.push(lease.number);

@@ -167,19 +167,10 @@ fn end(
     let status = AnsiTransactionManager::transaction_manager_status_mut(conn);
     is_outermost(status.transaction_depth())?;
     crash_point("blocking-transaction-finish");
-    let stored;
-    let transition = match transition.output() {
-        Some(_) => {
-            let finish = [Finish { lease, transition: transition.clone() }];
-            conn.batch_execute(UNLIMITED).map_err(|error| refused(sessions, error))?;
-            for store in StoreOutputsQuery::for_batch(&finish) {
-                store.execute(conn).map_err(|error| refused(sessions, error))?;
-            }
-            stored = transition.without_output();
-            &stored
-        }
-        None => transition,
-    };
+    if let Some(store) = StoreOutputsQuery::for_one(lease, transition) {
+        conn.batch_execute(UNLIMITED).map_err(|error| refused(sessions, error))?;
+        store.execute(conn).map_err(|error| refused(sessions, error))?;
+    }
     if let Some(message) = message(sessions, lease, transition) {
         if !commit_decision.settle(CommitDecision::COMMITS) {
             return Err(Rollback::Aborted);

@@ -53,19 +53,10 @@ pub(super) async fn end(
     let status = AnsiTransactionManager::transaction_manager_status_mut(conn);
     is_outermost(status.transaction_depth())?;
     crash_point("transaction-finish");
-    let stored;
-    let transition = match transition.output() {
-        Some(_) => {
-            let finish = [Finish { lease, transition: transition.clone() }];
-            conn.batch_execute(UNLIMITED).await.map_err(|error| refused(sessions, error))?;
-            for store in StoreOutputsQuery::for_batch(&finish) {
-                RunQueryDsl::execute(store, conn).await.map_err(|error| refused(sessions, error))?;
-            }
-            stored = transition.without_output();
-            &stored
-        }
-        None => transition,
-    };
+    if let Some(store) = StoreOutputsQuery::for_one(lease, transition) {
+        conn.batch_execute(UNLIMITED).await.map_err(|error| refused(sessions, error))?;
+        RunQueryDsl::execute(store, conn).await.map_err(|error| refused(sessions, error))?;
+    }
     if let Some(message) = message(sessions, lease, transition) {
         crash_soon("transaction-commit");
         conn.batch_execute(&message).await.map_err(|error| refused(sessions, error))?;
