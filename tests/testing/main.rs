@@ -9,6 +9,7 @@ mod each;
 mod guide;
 mod jobs;
 mod rows;
+mod pools;
 mod suite;
 mod test_database;
 #[cfg(all(feature = "eyre", feature = "jiff", feature = "time"))]
