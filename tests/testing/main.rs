@@ -10,6 +10,7 @@ mod guide;
 mod jobs;
 mod rows;
 mod pools;
+mod stuck;
 mod suite;
 mod test_database;
 #[cfg(all(feature = "eyre", feature = "jiff", feature = "time"))]

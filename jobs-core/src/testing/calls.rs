@@ -1,15 +1,19 @@
 //! Calls of handlers in tests of applications, with panics converted to errors.
 
 use std::cell::RefCell;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use tokio::sync::oneshot;
 
 use crate::context::JobContext;
 use crate::error::JobError;
 use crate::handler::Registration;
 use crate::outcome::{Handled, Retention, Transition};
 use crate::{decision, panics};
+
+pub use super::limit::{Expired, reported, within};
 
 /// Installs the panic hook, so that the error of a panic contains its location.
 pub fn install_hook() {
@@ -26,33 +30,90 @@ pub async fn caught(handler: impl Future<Output = Handled>) -> Handled {
     panics::caught(handler).await
 }
 
+/// Runs a handler's future here, for at most this time. A panic is an error.
+pub async fn caught_within(limit: Duration, handler: impl Future<Output = Handled>) -> Result<Handled, Expired> {
+    within(limit, Box::pin(panics::caught(handler))).await
+}
+
 /// Runs a plain handler here. A panic is an error.
 pub fn caught_blocking(handler: impl FnOnce() -> Handled) -> Handled {
     panics::caught_blocking(handler)
 }
 
-/// Runs a plain handler on the blocking pool.
-pub async fn on_the_pool(handler: fn(JobContext) -> Handled, ctx: JobContext) -> Handled {
-    let handled = tokio::task::spawn_blocking(move || panics::caught_blocking(|| handler(ctx)));
-    handled.await.unwrap_or_else(|error| Err(JobError::new(error)))
+/// Runs a plain handler on a thread of its own, as a worker does, for at most this time. The thread of a handler that does not
+/// end is left.
+pub async fn on_a_thread_async(
+    handler: fn(JobContext) -> Handled,
+    ctx: JobContext,
+    limit: Duration,
+) -> Result<Handled, Expired> {
+    let (answer, answered) = oneshot::channel();
+    let runtime = tokio::runtime::Handle::try_current();
+    let run = move || {
+        let _entered = runtime.as_ref().map(tokio::runtime::Handle::enter);
+        // The caller may have given up.
+        let _ = answer.send(panics::caught_blocking(|| handler(ctx)));
+    };
+    if let Err(error) = std::thread::Builder::new().name("jobs-test-handler".to_owned()).spawn(run) {
+        return Ok(Err(JobError::new(error)));
+    }
+    Ok(within(limit, answered).await?.unwrap_or_else(|_| Err(thread_ended())))
 }
 
-/// Runs an async handler on a thread with a runtime of its own, and waits for it. The caller may be on a runtime. Each thread that
-/// calls this keeps its thread and runtime for the next handler, because to create them takes longer than most handlers.
-pub fn on_a_thread(handler: fn(JobContext) -> BoxFuture<'static, Handled>, ctx: JobContext) -> Handled {
+/// Runs an async handler on a thread with a runtime of its own, and waits for it for at most this time. The caller may be on a
+/// runtime. Each thread that calls this keeps its thread and runtime for the next handler, because to create them takes longer
+/// than most handlers.
+pub fn on_a_thread(
+    handler: fn(JobContext) -> BoxFuture<'static, Handled>,
+    ctx: JobContext,
+    limit: Duration,
+) -> Result<Handled, Expired> {
+    on_the_kept_thread(move |runtime| runtime.block_on(panics::caught(async move { handler(ctx).await })), limit)
+}
+
+/// Runs a plain handler on the same thread.
+pub fn blocking_on_a_thread(
+    handler: fn(JobContext) -> Handled,
+    ctx: JobContext,
+    limit: Duration,
+) -> Result<Handled, Expired> {
+    let runtime = tokio::runtime::Handle::try_current();
+    let run = move |_: &tokio::runtime::Runtime| {
+        let _entered = runtime.as_ref().map(tokio::runtime::Handle::enter);
+        panics::caught_blocking(|| handler(ctx))
+    };
+    on_the_kept_thread(run, limit)
+}
+
+fn on_the_kept_thread(
+    call: impl FnOnce(&tokio::runtime::Runtime) -> Handled + Send + 'static,
+    limit: Duration,
+) -> Result<Handled, Expired> {
     let (answer, answered) = mpsc::channel();
     let work: Work = Box::new(move |runtime| {
-        let handled = runtime.block_on(panics::caught(async move { handler(ctx).await }));
-        // The caller waits for it.
-        let _ = answer.send(handled);
+        // The caller may have given up.
+        let _ = answer.send(call(runtime));
     });
     RUNTIME_THREAD.with_borrow_mut(|thread| {
         let sender = match thread {
             Some(sender) => sender,
-            None => thread.insert(start_runtime_thread().map_err(JobError::new)?),
+            None => match start_runtime_thread() {
+                Ok(sender) => thread.insert(sender),
+                Err(error) => return Ok(Err(JobError::new(error))),
+            },
         };
-        sender.send(work).map_err(|_| thread_ended())?;
-        answered.recv().map_err(|_| thread_ended())?
+        if sender.send(work).is_err() {
+            return Ok(Err(thread_ended()));
+        }
+        match answered.recv_timeout(limit) {
+            Ok(handled) => Ok(handled),
+            Err(RecvTimeoutError::Disconnected) => Ok(Err(thread_ended())),
+            Err(RecvTimeoutError::Timeout) => {
+                // The next handler gets another thread.
+                *thread = None;
+                Err(Expired)
+            }
+        }
     })
 }
 

@@ -6,6 +6,8 @@ pub mod calls;
 mod context;
 #[cfg(feature = "testing")]
 mod golden;
+#[cfg(feature = "testing")]
+pub(crate) mod limit;
 
 pub use context::TestContext;
 #[cfg(feature = "testing")]

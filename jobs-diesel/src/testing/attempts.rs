@@ -12,6 +12,7 @@ use super::backlog::Backlog;
 use super::plan::Plan;
 use super::report::{DrainReport, RanJob, StillWaiting};
 use super::store::TestConnection;
+use super::stuck;
 use super::waiting::{Among, Waiting};
 
 /// Backoffs with jitter always take this part of their bound, so that tests can be repeated.
@@ -130,7 +131,8 @@ impl<C: TestConnection> Attempts<'_, C> {
         };
         started.run_at = job.run_at;
         let ctx = JobContext::for_test(started, self.states.clone(), self.now + self.skipped);
-        let handled = self.conn.call(registration.handler, ctx.clone()).await;
+        let limit = stuck::limit(self.plan.time_limit, registration);
+        let handled = stuck::call(self.conn, registration, ctx.clone(), limit).await.map_err(StorageError::Config)?;
         let transition = calls::decided(&ctx, registration, handled, JITTER);
         if registration.connection.is_some() && ctx.is_completed_in() {
             return Err(StorageError::Config(format!(

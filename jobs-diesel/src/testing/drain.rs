@@ -1,5 +1,7 @@
 //! `drain`: runs waiting jobs one by one on the connection of a test, inside its transaction.
 
+use std::time::Duration;
+
 use diesel_jobs_core::storage::StorageResult;
 use diesel_jobs_core::{Job, Registry, States};
 
@@ -50,6 +52,7 @@ where
         skip_time: false,
         fail_fast: false,
         once: false,
+        time_limit: None,
     };
     Drain { conn: conn.as_test_connection(), plan }
 }
@@ -104,9 +107,16 @@ impl<'c, C: TestConnection> Drain<'c, C> {
         self
     }
 
+    /// Sets how long a handler may run. Default: 30 s, or the timeout of its kind if that is shorter.
+    pub fn time_limit(mut self, limit: Duration) -> Self {
+        self.plan.time_limit = Some(limit);
+        self
+    }
+
     /// Runs the jobs. Sync connections return a `Result`, async ones a future of it. A job that fails is part of the
-    /// report. An error means that the database failed, or that a job takes a state or a connection that the drain
-    /// does not have.
+    /// report. An error means that the database failed, that a job takes a state or a connection that the drain does not
+    /// have, or that a handler did not end within its time limit: it probably uses another connection, and waits there for a
+    /// lock of this one's transaction.
     pub fn run(self) -> C::Answer<'c, StorageResult<DrainReport>> {
         let Self { conn, plan } = self;
         C::answer(Box::pin(async move { attempts::run(plan, conn).await }))

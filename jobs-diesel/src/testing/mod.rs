@@ -3,6 +3,7 @@
 
 mod attempts;
 mod backlog;
+mod blocked;
 mod database;
 mod drain;
 mod enqueued;
@@ -23,11 +24,13 @@ mod sqlite;
 #[cfg(feature = "sqlite")]
 mod sqlite_async;
 mod store;
+mod stuck;
 mod waiting;
 
 #[doc(hidden)]
 pub use expectation::differs;
 pub use {
+    blocked::Blocked,
     database::{TestDatabase, TestDatabaseBuilder},
     drain::{Drain, drain},
     enqueued::{Enqueued, enqueued},

@@ -1,6 +1,7 @@
 //! `perform`: calls the handler of one job, without storing the job.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use diesel_jobs_core::testing::calls;
@@ -9,6 +10,7 @@ use diesel_jobs_core::{
 };
 
 use super::store::{AsTestConnection, TestConnection};
+use super::stuck;
 
 /// One attempt of a job that is not stored. See [`perform`].
 #[must_use = "call `on`"]
@@ -18,6 +20,7 @@ pub struct Perform<J> {
     states: States,
     now: DateTime<Utc>,
     run_at: Option<DateTime<Utc>>,
+    time_limit: Option<Duration>,
 }
 
 impl<J: Registered> std::fmt::Debug for Perform<J> {
@@ -29,7 +32,7 @@ impl<J: Registered> std::fmt::Debug for Perform<J> {
 /// Calls the handler of this job once, with a real context. The arguments are encoded and decoded, as those of a stored job
 /// are. The job is not stored, so `ctx.complete_in` has nothing to complete.
 pub fn perform<J: Registered>(job: J) -> Perform<J> {
-    Perform { job, attempt: 1, states: States::default(), now: Utc::now(), run_at: None }
+    Perform { job, attempt: 1, states: States::default(), now: Utc::now(), run_at: None, time_limit: None }
 }
 
 impl<J: Registered + IntoNewJob> Perform<J> {
@@ -58,18 +61,28 @@ impl<J: Registered + IntoNewJob> Perform<J> {
         self
     }
 
+    /// Sets how long the handler may run. Default: 30 s, or the timeout of its kind if that is shorter.
+    pub fn time_limit(mut self, limit: Duration) -> Self {
+        self.time_limit = Some(limit);
+        self
+    }
+
     /// Runs the handler. One that takes the connection gets this one, in a savepoint that is rolled back if it fails. Sync
     /// connections return the handler's outcome, async ones a future of it. A panic, arguments that cannot be encoded, and
-    /// a missing state are errors.
+    /// a missing state are errors. So is a handler that does not end within its time limit: it probably uses another
+    /// connection, and waits there for a lock of this one's transaction.
     pub fn on<C>(self, conn: &mut C) -> <C::Connection as TestConnection>::Answer<'_, Handled>
     where
         C: AsTestConnection,
         J: Send,
     {
         let conn = conn.as_test_connection();
+        let limit = stuck::limit(self.time_limit, &J::REGISTRATION);
         let prepared = self.prepare::<C::Connection>();
         <C::Connection as TestConnection>::answer(Box::pin(async move {
-            conn.call(J::REGISTRATION.handler, prepared?).await
+            stuck::call(conn, &J::REGISTRATION, prepared?, limit)
+                .await
+                .unwrap_or_else(|stuck| Err(JobError::msg(stuck)))
         }))
     }
 

@@ -1,6 +1,7 @@
 //! diesel-async's connections to PostgreSQL.
 
 use std::any::TypeId;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use diesel::dsl::sql;
@@ -8,12 +9,13 @@ use diesel::prelude::*;
 use diesel::sql_types::Timestamptz;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::storage::StorageResult;
-use diesel_jobs_core::testing::calls;
+use diesel_jobs_core::testing::calls::{self, Expired};
 use diesel_jobs_core::{ClaimedJob, Finish, Handled, Handler, JobContext, JobId, WorkerId};
 use futures_util::future::BoxFuture;
 
-use super::{Among, TestConnection, Waiting, other_connection, savepoint};
+use super::{Among, Blocked, TestConnection, Waiting, other_connection, savepoint};
 use crate::error::storage_error;
+use crate::pg::queries::blocked;
 use crate::pg::queries::claim::ClaimedRow;
 use crate::pg::queries::finish::FinishQuery;
 use crate::pg::queries::inspect::{JobRow, waiting};
@@ -45,15 +47,22 @@ impl TestConnection for AsyncPgConnection {
         Ok(started.into_iter().next().map(|row| row.into_job(worker)))
     }
 
-    async fn call(&mut self, handler: Handler, ctx: JobContext) -> Handled {
+    async fn call(&mut self, handler: Handler, ctx: JobContext, limit: Duration) -> Result<Handled, Expired> {
         match handler {
-            Handler::Async(handle) => calls::caught(async move { handle(ctx).await }).await,
-            Handler::Blocking(handle) => calls::on_the_pool(handle, ctx).await,
+            Handler::Async(handle) => calls::caught_within(limit, async move { handle(ctx).await }).await,
+            Handler::Blocking(handle) => calls::on_a_thread_async(handle, ctx, limit).await,
             Handler::AsyncTransactional(handle) => {
-                savepoint::asynchronous(self, |conn| Box::pin(async move { handle(conn, ctx).await })).await
+                savepoint::asynchronous(self, limit, |conn| Box::pin(async move { handle(conn, ctx).await })).await
             }
-            Handler::BlockingTransactional(_) => Err(other_connection()),
+            Handler::BlockingTransactional(_) => Ok(Err(other_connection())),
         }
+    }
+
+    async fn blocked(&mut self) -> Blocked {
+        // The connection may still wait for the statement of a handler that was given up.
+        let found = Box::pin(RunQueryDsl::get_result(blocked::session(), self));
+        let found = calls::within(savepoint::PATIENCE, found).await;
+        found.map_or(Blocked::Unknown, |found| blocked::found(found.optional()))
     }
 
     async fn finish(&mut self, finish: Finish) -> StorageResult<bool> {

@@ -1,6 +1,7 @@
 //! Diesel's own connections to PostgreSQL.
 
 use std::any::TypeId;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use diesel::PgConnection;
@@ -8,12 +9,13 @@ use diesel::dsl::sql;
 use diesel::prelude::*;
 use diesel::sql_types::Timestamptz;
 use diesel_jobs_core::storage::StorageResult;
-use diesel_jobs_core::testing::calls;
+use diesel_jobs_core::testing::calls::{self, Expired};
 use diesel_jobs_core::{ClaimedJob, Finish, Handled, Handler, JobContext, JobId, WorkerId};
 use futures_util::future::BoxFuture;
 
-use super::{Among, TestConnection, Waiting, now, other_connection, savepoint};
+use super::{Among, Blocked, TestConnection, Waiting, now, other_connection, savepoint, stuck};
 use crate::error::storage_error;
+use crate::pg::queries::blocked;
 use crate::pg::queries::claim::ClaimedRow;
 use crate::pg::queries::finish::FinishQuery;
 use crate::pg::queries::inspect::{JobRow, waiting};
@@ -43,13 +45,19 @@ impl TestConnection for PgConnection {
         Ok(started.into_iter().next().map(|row| row.into_job(worker)))
     }
 
-    async fn call(&mut self, handler: Handler, ctx: JobContext) -> Handled {
+    async fn call(&mut self, handler: Handler, ctx: JobContext, limit: Duration) -> Result<Handled, Expired> {
         match handler {
-            Handler::Async(handle) => calls::on_a_thread(handle, ctx),
-            Handler::Blocking(handle) => calls::caught_blocking(|| handle(ctx)),
-            Handler::BlockingTransactional(handle) => savepoint::blocking(self, |conn| handle(conn, ctx)),
-            Handler::AsyncTransactional(_) => Err(other_connection()),
+            Handler::Async(handle) => calls::on_a_thread(handle, ctx, limit),
+            Handler::Blocking(handle) => calls::blocking_on_a_thread(handle, ctx, limit),
+            Handler::BlockingTransactional(handle) => {
+                Ok(savepoint::blocking(self, |conn| stuck::reported(conn, handle, ctx, limit)))
+            }
+            Handler::AsyncTransactional(_) => Ok(Err(other_connection())),
         }
+    }
+
+    async fn blocked(&mut self) -> Blocked {
+        blocked::found(blocked::session().get_result(self).optional())
     }
 
     async fn finish(&mut self, finish: Finish) -> StorageResult<bool> {

@@ -1,5 +1,7 @@
 //! What a drain was asked for, and why it leaves a job.
 
+use std::time::Duration;
+
 use chrono::{DateTime, Utc};
 use diesel_jobs_core::{JobRecord, Registry, States, flags};
 
@@ -13,6 +15,7 @@ pub(super) struct Plan {
     pub(super) skip_time: bool,
     pub(super) fail_fast: bool,
     pub(super) once: bool,
+    pub(super) time_limit: Option<Duration>,
 }
 
 impl Plan {

@@ -29,22 +29,39 @@ pub(super) fn blocking<C: diesel::Connection>(conn: &mut C, handle: impl FnOnce(
     handled.map_err(|Rollback(error)| error)
 }
 
-/// Calls an async handler.
+/// How long a connection may take to end what a handler that was given up has begun.
+#[cfg(feature = "postgres")]
+pub(super) const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// Calls an async handler, for at most this time.
 #[cfg(feature = "postgres")]
 pub(super) async fn asynchronous(
     conn: &mut diesel_async::AsyncPgConnection,
+    limit: std::time::Duration,
     handle: impl for<'c> FnOnce(diesel_jobs_core::AnyConnection<'c>) -> futures_util::future::BoxFuture<'c, Handled> + Send,
-) -> Handled {
+) -> Result<Handled, calls::Expired> {
     use diesel_async::{AnsiTransactionManager, AsyncConnection as _, AsyncPgConnection, TransactionManager as _};
     let depth =
         |conn: &mut AsyncPgConnection| AnsiTransactionManager::transaction_manager_status_mut(conn).transaction_depth();
+    let roll_back = async |conn: &mut AsyncPgConnection, outside| {
+        while depth(conn)? > outside {
+            AnsiTransactionManager::rollback_transaction(conn).await?;
+        }
+        diesel::QueryResult::Ok(())
+    };
+    let outside = depth(conn);
     let handled = conn.transaction(async |conn| {
         let outside = depth(conn)?;
         let handled = calls::caught(handle(conn)).await;
-        while handled.is_err() && depth(conn)? > outside {
-            AnsiTransactionManager::rollback_transaction(conn).await?;
+        if handled.is_err() {
+            roll_back(conn, outside).await?;
         }
         handled.map_err(Rollback)
     });
-    handled.await.map_err(|Rollback(error)| error)
+    let handled = calls::within(limit, Box::pin(handled)).await;
+    if let (Err(calls::Expired), Ok(outside)) = (&handled, outside) {
+        // The handler's last statement may wait for a lock, and the rollback would wait for the statement.
+        let _ = calls::within(PATIENCE, Box::pin(roll_back(conn, outside))).await;
+    }
+    Ok(handled?.map_err(|Rollback(error)| error))
 }

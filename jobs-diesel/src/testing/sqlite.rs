@@ -1,16 +1,17 @@
 //! Diesel's own connections to SQLite.
 
 use std::any::TypeId;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use diesel::SqliteConnection;
 use diesel::prelude::*;
 use diesel_jobs_core::storage::StorageResult;
-use diesel_jobs_core::testing::calls;
+use diesel_jobs_core::testing::calls::{self, Expired};
 use diesel_jobs_core::{ClaimedJob, Finish, Handled, Handler, JobContext, JobId, WorkerId};
 use futures_util::future::BoxFuture;
 
-use super::{Among, TestConnection, Waiting, now, other_connection, savepoint};
+use super::{Among, TestConnection, Waiting, now, other_connection, savepoint, stuck};
 use crate::error::storage_error;
 use crate::sqlite::queries::{claim, finish, inspect};
 
@@ -35,8 +36,8 @@ impl TestConnection for SqliteConnection {
         claim::start(self, job, worker).map_err(storage_error)
     }
 
-    async fn call(&mut self, handler: Handler, ctx: JobContext) -> Handled {
-        call(self, handler, ctx)
+    async fn call(&mut self, handler: Handler, ctx: JobContext, limit: Duration) -> Result<Handled, Expired> {
+        call(self, handler, ctx, limit)
     }
 
     async fn finish(&mut self, finish: Finish) -> StorageResult<bool> {
@@ -45,12 +46,19 @@ impl TestConnection for SqliteConnection {
 }
 
 /// Calls any handler from a thread that may block.
-pub(super) fn call(conn: &mut SqliteConnection, handler: Handler, ctx: JobContext) -> Handled {
+pub(super) fn call(
+    conn: &mut SqliteConnection,
+    handler: Handler,
+    ctx: JobContext,
+    limit: Duration,
+) -> Result<Handled, Expired> {
     match handler {
-        Handler::Async(handle) => calls::on_a_thread(handle, ctx),
-        Handler::Blocking(handle) => calls::caught_blocking(|| handle(ctx)),
-        Handler::BlockingTransactional(handle) => savepoint::blocking(conn, |conn| handle(conn, ctx)),
-        Handler::AsyncTransactional(_) => Err(other_connection()),
+        Handler::Async(handle) => calls::on_a_thread(handle, ctx, limit),
+        Handler::Blocking(handle) => calls::blocking_on_a_thread(handle, ctx, limit),
+        Handler::BlockingTransactional(handle) => {
+            Ok(savepoint::blocking(conn, |conn| stuck::reported(conn, handle, ctx, limit)))
+        }
+        Handler::AsyncTransactional(_) => Ok(Err(other_connection())),
     }
 }
 

@@ -1,12 +1,13 @@
 //! diesel-async's connections to SQLite.
 
 use std::any::TypeId;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use diesel::{QueryResult, SqliteConnection};
 use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
 use diesel_jobs_core::storage::StorageResult;
-use diesel_jobs_core::testing::calls;
+use diesel_jobs_core::testing::calls::{self, Expired};
 use diesel_jobs_core::{ClaimedJob, Finish, Handled, Handler, JobContext, JobError, JobId, WorkerId};
 use futures_util::future::BoxFuture;
 
@@ -37,12 +38,16 @@ impl TestConnection for SyncConnectionWrapper<SqliteConnection> {
         self.spawn_blocking(move |conn| claim::start(conn, job, worker)).await.map_err(storage_error)
     }
 
-    async fn call(&mut self, handler: Handler, ctx: JobContext) -> Handled {
-        if let Handler::Async(handle) = handler {
-            return calls::caught(async move { handle(ctx).await }).await;
+    async fn call(&mut self, handler: Handler, ctx: JobContext, limit: Duration) -> Result<Handled, Expired> {
+        match handler {
+            Handler::Async(handle) => calls::caught_within(limit, async move { handle(ctx).await }).await,
+            Handler::Blocking(handle) => calls::on_a_thread_async(handle, ctx, limit).await,
+            transactional => {
+                let call =
+                    move |conn: &mut SqliteConnection| QueryResult::Ok(sqlite::call(conn, transactional, ctx, limit));
+                self.spawn_blocking(call).await.unwrap_or_else(|error| Ok(Err(JobError::new(error))))
+            }
         }
-        let handled = self.spawn_blocking(move |conn| QueryResult::Ok(sqlite::call(conn, handler, ctx))).await;
-        handled.unwrap_or_else(|error| Err(JobError::new(error)))
     }
 
     async fn finish(&mut self, finish: Finish) -> StorageResult<bool> {

@@ -1,13 +1,16 @@
 //! What the test functions need from a connection.
 
 use std::any::TypeId;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use diesel_jobs_core::storage::StorageResult;
+use diesel_jobs_core::testing::calls::Expired;
 use diesel_jobs_core::{ClaimedJob, Finish, Handled, Handler, Job, JobContext, JobId, WorkerId};
 use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
 
+use super::blocked::Blocked;
 use super::expectation::Expectation;
 use super::waiting::{Among, Waiting};
 
@@ -35,9 +38,14 @@ pub trait TestConnection: Send + Sized + 'static {
     /// Moves a waiting job to `running`, as a claim does. Returns `None` if the job no longer waits.
     async fn start(&mut self, job: JobId, worker: WorkerId) -> StorageResult<Option<ClaimedJob>>;
 
-    /// Calls a handler. A handler that takes the connection runs in a transaction or a savepoint, which is
-    /// rolled back if the handler fails.
-    async fn call(&mut self, handler: Handler, ctx: JobContext) -> Handled;
+    /// Calls a handler for at most this time. A handler that takes the connection runs in a transaction or a savepoint,
+    /// which is rolled back if the handler fails.
+    async fn call(&mut self, handler: Handler, ctx: JobContext, limit: Duration) -> Result<Handled, Expired>;
+
+    /// Whether another session waits for a lock that this connection's transaction holds.
+    async fn blocked(&mut self) -> Blocked {
+        Blocked::Unknown
+    }
 
     /// Writes the finish of an attempt. Returns `false` if the job was no longer running.
     async fn finish(&mut self, finish: Finish) -> StorageResult<bool>;

@@ -1,6 +1,8 @@
 //! One statement per file. The file has the name of its operation.
 
 pub(crate) mod bench;
+#[cfg(feature = "testing")]
+pub(crate) mod blocked;
 pub(crate) mod bring_forward;
 pub(crate) mod by_id;
 pub(crate) mod cancel_many;

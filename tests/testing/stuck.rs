@@ -1,0 +1,128 @@
+//! Handlers that wait for the test's transaction, and handlers that never end.
+
+use std::time::{Duration, Instant};
+
+use diesel::connection::SimpleConnection as _;
+use diesel::prelude::*;
+use diesel_async::{AsyncConnection, AsyncPgConnection, SimpleAsyncConnection};
+use diesel_jobs::prelude::*;
+use diesel_jobs::testing::{drain, perform};
+
+use crate::database::{self, Database};
+
+/// Where the handlers open a connection of their own.
+#[derive(Clone)]
+struct Url(String);
+
+const WRITE: &str = "update note set text = 'theirs'";
+
+#[job]
+async fn write_elsewhere_async(State(url): State<Url>) -> Result<(), anyhow::Error> {
+    let mut conn = AsyncPgConnection::establish(&url.0).await?;
+    SimpleAsyncConnection::batch_execute(&mut conn, WRITE).await?;
+    Ok(())
+}
+
+#[job]
+fn write_elsewhere(State(url): State<Url>) -> Result<(), anyhow::Error> {
+    PgConnection::establish(&url.0)?.batch_execute(WRITE)?;
+    Ok(())
+}
+
+#[job]
+async fn write_here_and_elsewhere(conn: &mut AsyncPgConnection, State(url): State<Url>) -> Result<(), anyhow::Error> {
+    SimpleAsyncConnection::batch_execute(conn, "insert into note values ('here')").await?;
+    let mut other = AsyncPgConnection::establish(&url.0).await?;
+    SimpleAsyncConnection::batch_execute(&mut other, WRITE).await?;
+    Ok(())
+}
+
+#[job(timeout = "300ms")]
+async fn never_end() {
+    std::future::pending().await
+}
+
+#[job]
+fn sleep_long() {
+    std::thread::sleep(Duration::from_secs(5));
+}
+
+const LIMIT: Duration = Duration::from_millis(500);
+
+/// A database with a row that the test's transaction changes next.
+fn database_with_a_row() -> Database {
+    let database = Database::create();
+    let mut conn = PgConnection::establish(&database.url()).unwrap();
+    conn.batch_execute("insert into note values ('old')").unwrap();
+    database
+}
+
+fn names_the_session_that_waits(message: &str, kind: &str) {
+    for part in [
+        &format!("of kind `{kind}` has not ended after 500ms. Session "),
+        "with the statement `update note set text = 'theirs'` waits for a lock that the test's transaction holds",
+        "`conn: &mut ..`",
+        "`Worker::run_until_empty`",
+        "`.time_limit(..)`",
+    ] {
+        assert!(message.contains(part), "{part}\n{message}");
+    }
+}
+
+#[test]
+fn a_handler_that_waits_for_the_tests_transaction_is_given_up_on_a_sync_connection() {
+    let database = database_with_a_row();
+    let url = Url(database.url());
+    let mut conn = database.pg();
+    conn.batch_execute("update note set text = 'ours'").unwrap();
+    WriteElsewhereAsync.enqueue(&mut conn).unwrap();
+    let stuck = drain(&mut conn).state(url.clone()).time_limit(LIMIT).run().unwrap_err().to_string();
+    names_the_session_that_waits(&stuck, "write_elsewhere_async");
+    let stuck = perform(WriteElsewhere).state(url).time_limit(LIMIT).on(&mut conn).unwrap_err().to_string();
+    names_the_session_that_waits(&stuck, "write_elsewhere");
+    // The next handler gets another thread.
+    perform(crate::jobs::Snooze).on(&mut conn).unwrap();
+}
+
+#[tokio::test]
+async fn a_handler_that_waits_for_the_tests_transaction_is_given_up_on_an_async_connection() {
+    let database = database_with_a_row();
+    let url = Url(database.url());
+    let mut conn = database.pg_async().await;
+    SimpleAsyncConnection::batch_execute(&mut conn, "update note set text = 'ours'").await.unwrap();
+    WriteElsewhere.enqueue(&mut conn).await.unwrap();
+    let stuck = drain(&mut conn).state(url.clone()).time_limit(LIMIT).run().await.unwrap_err().to_string();
+    names_the_session_that_waits(&stuck, "write_elsewhere");
+    let stuck = perform(WriteElsewhereAsync).state(url.clone()).time_limit(LIMIT).on(&mut conn).await.unwrap_err();
+    names_the_session_that_waits(&stuck.to_string(), "write_elsewhere_async");
+    let stuck = perform(WriteHereAndElsewhere).state(url).time_limit(LIMIT).on(&mut conn).await.unwrap_err();
+    names_the_session_that_waits(&stuck.to_string(), "write_here_and_elsewhere");
+    let here = diesel::dsl::sql::<diesel::sql_types::BigInt>("(select count(*) from note where text = 'here')");
+    let here: i64 = diesel_async::RunQueryDsl::get_result(diesel::select(here), &mut conn).await.unwrap();
+    assert_eq!(here, 0, "the savepoint of the handler is rolled back");
+}
+
+#[test]
+fn the_timeout_of_a_kind_is_its_limit() {
+    let database = Database::create();
+    let stuck = perform(NeverEnd).on(&mut database.pg()).unwrap_err().to_string();
+    let none =
+        "of kind `never_end` has not ended after 300ms. No session waits for a lock that the test's transaction holds.";
+    assert!(stuck.contains(none), "{stuck}");
+}
+
+/// SQLite cannot tell who waits.
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_never_ends_is_given_up_on_sqlite_also_if_the_clock_is_paused() {
+    let begun = Instant::now();
+    let stuck = perform(NeverEnd).on(&mut database::sqlite_async().await).await.unwrap_err().to_string();
+    assert!(begun.elapsed() >= Duration::from_millis(300), "{begun:?}");
+    assert!(stuck.contains("Perhaps it uses another connection"), "{stuck}");
+    for stuck in [
+        perform(NeverEnd).on(&mut database::sqlite()).unwrap_err(),
+        perform(SleepLong).time_limit(LIMIT).on(&mut database::sqlite()).unwrap_err(),
+    ] {
+        assert!(stuck.to_string().contains("Perhaps it uses another connection"), "{stuck}");
+    }
+    assert!(begun.elapsed() < Duration::from_secs(4), "{begun:?}");
+}
