@@ -40,8 +40,9 @@ pub use diesel_jobs_core::testing::check_golden;
 #[doc(hidden)]
 pub use diesel_jobs_storage::testing::differs;
 pub use diesel_jobs_storage::testing::{
-    Among, AsTestConnection, Drain, DrainReport, Enqueued, Expectation, FieldDifference, Perform, RanJob, RunIn,
-    StillWaiting, TestConnection, TestDatabase, TestDatabaseBuilder, Waiting, drain, enqueued, perform,
+    Among, AsTestConnection, Blocked, Contents, CrashConnection, CrashEverywhere, CrashPoint, CrashReport, Drain,
+    DrainReport, Enqueued, Expectation, FieldDifference, Perform, RanJob, RunIn, StillWaiting, TestConnection,
+    TestDatabase, TestDatabaseBuilder, Waiting, crash_everywhere, drain, enqueued, perform,
 };
 
 /// Asserts that a connection has enqueued a job. It reads the jobs that wait, inside the connection's transaction.

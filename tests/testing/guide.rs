@@ -97,6 +97,41 @@ mod async_tests {
 }
 // end async
 
+// begin crash
+#[cfg(test)]
+mod crash_tests {
+    use std::collections::BTreeSet;
+    use std::sync::{Arc, Mutex};
+
+    use diesel::connection::SimpleConnection as _;
+    use diesel::prelude::*;
+    use diesel_jobs::prelude::*;
+    use diesel_jobs::testing::crash_everywhere;
+
+    /// A fake of the provider. It takes a payment with the same key only once.
+    #[derive(Clone, Default)]
+    struct Provider(Arc<Mutex<BTreeSet<String>>>);
+
+    #[job]
+    fn pay(order_id: i64, conn: &mut SqliteConnection, State(provider): State<Provider>) -> QueryResult<()> {
+        diesel::sql_query("insert into payment (state) values ('begun')").execute(conn)?;
+        provider.0.lock().unwrap().insert(format!("order-{order_id}"));
+        diesel::sql_query("update payment set state = 'paid'").execute(conn).map(drop)
+    }
+
+    #[test]
+    fn a_crash_pays_no_order_twice() {
+        let mut conn = SqliteConnection::establish(":memory:").unwrap();
+        diesel_jobs::migrate(&mut conn).unwrap();
+        conn.batch_execute("create table payment (state text not null)").unwrap();
+        let crashes = crash_everywhere(Pay { order_id: 7 })
+            .state_with(Provider::default)
+            .observe(|provider: &Provider| provider.0.lock().unwrap().clone());
+        assert_eq!(crashes.on(&mut conn).unwrap(), 2);
+    }
+}
+// end crash
+
 /// The text between two marks of this file.
 fn part(name: &str) -> &'static str {
     let (begin, end) = (format!("// begin {name}\n"), format!("// end {name}\n"));
@@ -107,7 +142,7 @@ fn part(name: &str) -> &'static str {
 #[test]
 fn the_guide_shows_this_code() {
     let page = include_str!("../../docs/guide/testing.md");
-    for name in ["app", "sync", "async"] {
+    for name in ["app", "sync", "async", "crash"] {
         assert!(page.contains(&format!("```rust\n{}\n```", part(name))), "docs/guide/testing.md: {name}");
     }
 }

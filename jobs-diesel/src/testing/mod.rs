@@ -3,7 +3,8 @@
 
 mod attempts;
 mod backlog;
-mod blocked;
+pub(crate) mod blocked;
+mod crash;
 mod database;
 mod drain;
 mod enqueued;
@@ -31,6 +32,7 @@ mod waiting;
 pub use expectation::differs;
 pub use {
     blocked::Blocked,
+    crash::{Contents, CrashConnection, CrashEverywhere, CrashPoint, CrashReport, crash_everywhere},
     database::{TestDatabase, TestDatabaseBuilder},
     drain::{Drain, drain},
     enqueued::{Enqueued, enqueued},

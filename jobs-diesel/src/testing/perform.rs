@@ -87,21 +87,36 @@ impl<J: Registered + IntoNewJob> Perform<J> {
     }
 
     fn prepare<C: TestConnection>(self) -> Result<JobContext, JobError> {
-        calls::install_hook();
-        Registry::new().with::<J>().check(&self.states, C::provides, "this connection").map_err(JobError::new)?;
-        let new = self.job.into_new_job().map_err(JobError::new)?;
-        let job = ClaimedJob {
-            lease: Lease { job: JobId(1), number: i32::from(self.attempt), worker: WorkerId::generate() },
-            kind: new.kind.into_owned(),
-            queue: new.queue.into_owned(),
-            priority: new.priority,
-            args: new.args.into_bytes(),
-            attempt: self.attempt,
-            max_attempts: new.max_attempts,
-            run_at: self.run_at.unwrap_or(self.now),
-            enqueued_at: self.now,
-            claimed_at: self.now,
-        };
+        check::<J, C>(&self.states)?;
+        let job = claimed(self.job, self.attempt, self.now, self.run_at)?;
         Ok(JobContext::for_test(job, Arc::new(self.states), self.now))
     }
+}
+
+/// Refuses a job whose handler needs what it cannot get here.
+pub(super) fn check<J: Registered, C: TestConnection>(states: &States) -> Result<(), JobError> {
+    calls::install_hook();
+    Registry::new().with::<J>().check(states, C::provides, "this connection").map_err(JobError::new)
+}
+
+/// The job as if it was claimed.
+pub(super) fn claimed(
+    job: impl IntoNewJob,
+    attempt: u16,
+    now: DateTime<Utc>,
+    run_at: Option<DateTime<Utc>>,
+) -> Result<ClaimedJob, JobError> {
+    let new = job.into_new_job().map_err(JobError::new)?;
+    Ok(ClaimedJob {
+        lease: Lease { job: JobId(1), number: i32::from(attempt), worker: WorkerId::generate() },
+        kind: new.kind.into_owned(),
+        queue: new.queue.into_owned(),
+        priority: new.priority,
+        args: new.args.into_bytes(),
+        attempt,
+        max_attempts: new.max_attempts,
+        run_at: run_at.unwrap_or(now),
+        enqueued_at: now,
+        claimed_at: now,
+    })
 }

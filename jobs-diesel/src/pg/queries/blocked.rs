@@ -5,7 +5,7 @@ use diesel::QueryResult;
 use diesel::prelude::*;
 use diesel::sql_types::{Integer, Text};
 
-use crate::testing::Blocked;
+use crate::testing::blocked::Blocked;
 
 /// The row has the type [`Row`].
 pub(crate) fn session() -> diesel::query_builder::SqlQuery {

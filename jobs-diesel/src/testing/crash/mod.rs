@@ -1,0 +1,242 @@
+//! `crash_everywhere`: crashes a transactional handler at each of its statements, lets it run again, and compares.
+
+mod connection;
+mod contents;
+#[cfg(feature = "postgres")]
+mod pg;
+#[cfg(feature = "postgres-sync")]
+mod pg_sync;
+mod point;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::Utc;
+use diesel_jobs_core::{ClaimedJob, Handled, IntoNewJob, JobContext, JobError, Registered, States};
+
+pub use connection::CrashConnection;
+pub use contents::Contents;
+pub use point::CrashPoint;
+
+use super::store::{AsTestConnection, TestConnection};
+use super::waiting::Among;
+use super::{perform, stuck};
+
+/// Crashes a handler at each of its statements. See [`crash_everywhere`].
+#[must_use = "call `on`"]
+pub struct CrashEverywhere<J> {
+    job: J,
+    states: Vec<Insert>,
+    observe: Option<Observe>,
+    time_limit: Option<Duration>,
+}
+
+type Insert = Box<dyn Fn(&mut States) + Send + Sync>;
+type Observe = Box<dyn Fn(&JobContext) -> String + Send + Sync>;
+
+/// What differs after a crash and a retry. `Debug` prints the same text as `Display`, so that `unwrap` shows it.
+pub struct CrashReport(String);
+
+impl fmt::Display for CrashReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for CrashReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for CrashReport {}
+
+impl From<diesel::result::Error> for CrashReport {
+    fn from(error: diesel::result::Error) -> Self {
+        Self(format!("the connection of the test failed: {error}"))
+    }
+}
+
+impl<J: Registered> fmt::Debug for CrashEverywhere<J> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CrashEverywhere").field("kind", &J::KIND).finish_non_exhaustive()
+    }
+}
+
+/// Runs the handler of this job without a crash. Then, for each of its statements, runs it with a crash at this statement, rolls
+/// back as the database does for a worker that died, and runs it again. The last crash comes after the handler, before the
+/// commit. Each time the tables of the application, the jobs that were enqueued and what [`observe`](CrashEverywhere::observe)
+/// returns must be as without a crash.
+///
+/// The transaction protects what the handler writes through its connection. This finds what the transaction does not protect:
+/// effects in a state, in a file or through another connection that a second run repeats, or that make it skip its work.
+///
+/// The handler must take the connection. Everything is rolled back at the end.
+pub fn crash_everywhere<J: Registered>(job: J) -> CrashEverywhere<J> {
+    CrashEverywhere { job, states: Vec::new(), observe: None, time_limit: None }
+}
+
+impl<J: Registered + IntoNewJob> CrashEverywhere<J> {
+    /// Gives the handler a value for `State<T>`. All runs have the same one.
+    pub fn state<T: Clone + Send + Sync + 'static>(self, value: T) -> Self {
+        self.state_with(move || value.clone())
+    }
+
+    /// Gives the handler a value for `State<T>`. A run with a crash and the run after it share one. For the next statement a
+    /// new one is made.
+    pub fn state_with<T: Send + Sync + 'static>(mut self, make: impl Fn() -> T + Send + Sync + 'static) -> Self {
+        self.states.push(Box::new(move |states| states.insert(make())));
+        self
+    }
+
+    /// Compares what this function makes of the state `T`, too: the number of calls of a fake, for example. The texts of `Debug`
+    /// are compared, so a collection must have an order.
+    pub fn observe<T, V>(mut self, observe: impl Fn(&T) -> V + Send + Sync + 'static) -> Self
+    where
+        T: Send + Sync + 'static,
+        V: fmt::Debug,
+    {
+        self.observe = Some(Box::new(move |ctx| match ctx.state::<T>() {
+            Some(state) => format!("{:?}", observe(state)),
+            None => format!("there is no state of the type {}", std::any::type_name::<T>()),
+        }));
+        self
+    }
+
+    /// Sets how long each run may take. Default: 30 s, or the timeout of its kind if that is shorter.
+    pub fn time_limit(mut self, limit: Duration) -> Self {
+        self.time_limit = Some(limit);
+        self
+    }
+
+    /// Runs the handler. Returns the number of statements at which it crashed. An error says at which statement it crashed, and
+    /// what differs. Sync connections return a `Result`, async ones a future of it. An instrumentation of the connection is
+    /// removed.
+    pub fn on<C>(self, conn: &mut C) -> <C::Connection as TestConnection>::Answer<'_, Result<usize, CrashReport>>
+    where
+        C: AsTestConnection,
+        C::Connection: CrashConnection,
+        J: Send,
+    {
+        let conn = conn.as_test_connection();
+        let prepared = self.prepare::<C::Connection>();
+        <C::Connection as TestConnection>::answer(Box::pin(async move {
+            let (runs, job) = prepared.map_err(|error| CrashReport(error.to_string()))?;
+            runs.all(conn, job).await
+        }))
+    }
+
+    fn prepare<C: TestConnection>(self) -> Result<(Runs<J>, ClaimedJob), JobError> {
+        if J::REGISTRATION.connection.is_none() {
+            let problem = "takes no connection, so there is no statement to crash at";
+            return Err(JobError::msg(format!("the handler of `{}` {problem}", J::KIND)));
+        }
+        let Self { job, states, observe, time_limit } = self;
+        let limit = stuck::limit(time_limit, &J::REGISTRATION);
+        let runs = Runs { states, observe, limit, kind: std::marker::PhantomData };
+        perform::check::<J, C>(&runs.new_states())?;
+        Ok((runs, perform::claimed(job, 1, Utc::now(), None)?))
+    }
+}
+
+struct Runs<J> {
+    states: Vec<Insert>,
+    observe: Option<Observe>,
+    limit: Duration,
+    kind: std::marker::PhantomData<fn() -> J>,
+}
+
+impl<J: Registered> Runs<J> {
+    fn new_states(&self) -> States {
+        let mut states = States::default();
+        self.states.iter().for_each(|insert| insert(&mut states));
+        states
+    }
+
+    async fn all<C: CrashConnection>(self, conn: &mut C, job: ClaimedJob) -> Result<usize, CrashReport> {
+        let expected = self.complete(conn, &job, 1, &Arc::new(self.new_states())).await?;
+        let expected =
+            expected.map_err(|error| CrashReport(format!("`{}` fails without a crash: {error}", J::KIND)))?;
+        for statement in 1.. {
+            let states = Arc::new(self.new_states());
+            let point = CrashPoint::at(statement);
+            conn.begin().await?;
+            conn.instrument(Some(&point)).await;
+            let crashed = self.run(conn, &job, &states, 1).await;
+            conn.instrument(None).await;
+            conn.roll_back().await?;
+            // After a crash the handler reports its panic, and that is no news.
+            let _ = crashed?;
+            let sql = point.statement();
+            let place = match &sql {
+                Some(sql) => format!("after a crash of `{}` at statement {statement} (`{sql}`) and a retry, ", J::KIND),
+                None => format!("after a crash of `{}` before its commit and a retry, ", J::KIND),
+            };
+            let found = self.complete(conn, &job, 2, &states).await?;
+            let found = found.map_err(|error| CrashReport(format!("{place}the retry fails: {error}")))?;
+            if let Some(difference) = expected.difference(&found) {
+                return Err(CrashReport(format!("{place}{difference}")));
+            }
+            if sql.is_none() {
+                return Ok(statement - 1);
+            }
+        }
+        Ok(usize::MAX)
+    }
+
+    /// Runs the handler without a crash, and rolls back. Returns what was there before the rollback.
+    async fn complete<C: CrashConnection>(
+        &self,
+        conn: &mut C,
+        job: &ClaimedJob,
+        attempt: u16,
+        states: &Arc<States>,
+    ) -> Result<Result<Contents, JobError>, CrashReport> {
+        conn.begin().await?;
+        let contents = match self.run(conn, job, states, attempt).await {
+            Ok(Ok(_)) => self.contents(conn, job, states).await.map(Ok),
+            Ok(Err(error)) => Ok(Err(error)),
+            Err(stuck) => Err(stuck),
+        };
+        conn.roll_back().await?;
+        contents
+    }
+
+    /// Runs the handler in a savepoint, which is rolled back if the handler fails.
+    async fn run<C: TestConnection>(
+        &self,
+        conn: &mut C,
+        job: &ClaimedJob,
+        states: &Arc<States>,
+        attempt: u16,
+    ) -> Result<Handled, CrashReport> {
+        let ctx = context(job, states, attempt);
+        stuck::call(conn, &J::REGISTRATION, ctx, self.limit).await.map_err(CrashReport)
+    }
+
+    async fn contents<C: CrashConnection>(
+        &self,
+        conn: &mut C,
+        job: &ClaimedJob,
+        states: &Arc<States>,
+    ) -> Result<Contents, CrashReport> {
+        let mut contents = conn.contents().await?;
+        let waiting = conn.waiting(Among::All).await.map_err(|error| CrashReport(error.to_string()))?;
+        let rows = waiting.jobs.iter().map(|job| format!("{} in queue {}: {}", job.kind, job.queue, job.args));
+        contents.add("the waiting jobs", rows.collect());
+        if let Some(observe) = &self.observe {
+            contents.add("what is observed", vec![observe(&context(job, states, 1))]);
+        }
+        Ok(contents)
+    }
+}
+
+fn context(job: &ClaimedJob, states: &Arc<States>, attempt: u16) -> JobContext {
+    let mut job = job.clone();
+    (job.attempt, job.lease.number) = (attempt, attempt.into());
+    let now = job.claimed_at;
+    JobContext::for_test(job, states.clone(), now)
+}

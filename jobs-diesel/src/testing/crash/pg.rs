@@ -1,0 +1,74 @@
+//! What PostgreSQL has in the application's tables. Sequences and clocks go on after a rollback, so columns whose default uses
+//! one are left out, and so are the foreign keys to such columns.
+
+use async_trait::async_trait;
+use diesel::prelude::*;
+use diesel::sql_types::Text;
+use diesel_async::{
+    AnsiTransactionManager, AsyncConnection as _, AsyncPgConnection, RunQueryDsl, TransactionManager as _,
+};
+
+use super::connection::{CrashConnection, set};
+use super::contents::Contents;
+use super::point::CrashPoint;
+
+pub(super) const TABLES: &str = r"
+with varying as (
+    select a.attrelid, a.attnum, a.attname
+    from pg_attribute a left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
+    where a.attnum > 0 and not a.attisdropped and (a.attidentity <> '' or pg_get_expr(d.adbin, d.adrelid)
+        ~* 'nextval|now\(\)|current_(timestamp|date|time)|local(time|timestamp)|(clock|statement)_timestamp|random|uuid')
+)
+select format('%I.%I', n.nspname, c.relname) as name,
+       format('select (to_jsonb(t) - %L::text[])::text as text from %I.%I t', left_out, n.nspname, c.relname) as rows
+from pg_class c join pg_namespace n on n.oid = c.relnamespace, lateral (select array(
+    select attname::text from varying where attrelid = c.oid
+    union
+    select a.attname::text
+    from pg_constraint k
+    join varying v on v.attrelid = k.confrelid and v.attnum = any(k.confkey)
+    join pg_attribute a on a.attrelid = k.conrelid and a.attnum = k.conkey[array_position(k.confkey, v.attnum)]
+    where k.contype = 'f' and k.conrelid = c.oid
+) as left_out) l
+where c.relkind = 'r' and n.nspname not in ('jobs', 'jobs_bench', 'information_schema') and n.nspname !~ '^pg_'
+order by 1";
+
+#[derive(QueryableByName)]
+pub(super) struct Table {
+    #[diesel(sql_type = Text)]
+    pub(super) name: String,
+    /// The query for its rows.
+    #[diesel(sql_type = Text)]
+    pub(super) rows: String,
+}
+
+#[derive(QueryableByName)]
+pub(super) struct Row {
+    #[diesel(sql_type = Text)]
+    pub(super) text: String,
+}
+
+#[async_trait]
+impl CrashConnection for AsyncPgConnection {
+    async fn begin(&mut self) -> QueryResult<()> {
+        AnsiTransactionManager::begin_transaction(self).await
+    }
+
+    async fn roll_back(&mut self) -> QueryResult<()> {
+        AnsiTransactionManager::rollback_transaction(self).await
+    }
+
+    async fn instrument(&mut self, point: Option<&CrashPoint>) {
+        set!(self, point);
+    }
+
+    async fn contents(&mut self) -> QueryResult<Contents> {
+        let mut contents = Contents::default();
+        let tables: Vec<Table> = RunQueryDsl::load(diesel::sql_query(TABLES), self).await?;
+        for table in tables {
+            let rows: Vec<Row> = RunQueryDsl::load(diesel::sql_query(table.rows), self).await?;
+            contents.add(table.name, rows.into_iter().map(|row| row.text).collect());
+        }
+        Ok(contents)
+    }
+}
