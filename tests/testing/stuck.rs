@@ -47,6 +47,11 @@ fn sleep_long() {
     std::thread::sleep(Duration::from_secs(5));
 }
 
+#[job]
+fn sleep_with_the_connection(_conn: &mut SqliteConnection) {
+    std::thread::sleep(2 * LIMIT);
+}
+
 const LIMIT: Duration = Duration::from_millis(500);
 
 /// A database with a row that the test's transaction changes next.
@@ -125,4 +130,21 @@ async fn a_handler_that_never_ends_is_given_up_on_sqlite_also_if_the_clock_is_pa
         assert!(stuck.to_string().contains("Perhaps it uses another connection"), "{stuck}");
     }
     assert!(begun.elapsed() < Duration::from_secs(4), "{begun:?}");
+}
+
+/// This handler borrows the connection, so the test waits for it. The message is printed by a second process, which runs this
+/// test only.
+#[test]
+fn a_plain_handler_that_takes_the_connection_is_reported_and_waited_for() {
+    const SECOND: &str = "JOBS_TEST_PRINTS";
+    if std::env::var_os(SECOND).is_some() {
+        perform(SleepWithTheConnection).time_limit(LIMIT).on(&mut database::sqlite()).unwrap();
+        return;
+    }
+    let name = "stuck::a_plain_handler_that_takes_the_connection_is_reported_and_waited_for";
+    let mut second = std::process::Command::new(std::env::current_exe().unwrap());
+    let ended = second.args(["--exact", name, "--nocapture"]).env(SECOND, "1").output().unwrap();
+    let printed = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{printed}");
+    assert!(printed.contains("of kind `sleep_with_the_connection` has not ended after 500ms. Perhaps"), "{printed}");
 }
