@@ -6,6 +6,7 @@ use crate::context::States;
 use crate::handler::{Registered, Registration};
 use crate::missing_state;
 use crate::schedule::{InvalidSchedule, Schedule};
+use crate::secrets;
 
 /// The kinds that a worker can run.
 #[derive(Clone, Debug, Default)]
@@ -101,8 +102,13 @@ impl Registry {
     /// Adds a registration, also for the kinds of the earlier versions that its handler takes. [`check`](Self::check) reports a second
     /// one for the same kind.
     pub fn insert(&mut self, registration: Registration) {
+        let mut options = registration.options;
+        if !options.secrets.is_empty() {
+            // The names of the secret arguments of earlier versions are not known.
+            options = options.secrets(secrets::ALL);
+        }
         for &kind in registration.earlier {
-            self.insert_kind(Registration { kind, earlier: &[], ..registration });
+            self.insert_kind(Registration { kind, earlier: &[], options, ..registration });
         }
         self.insert_kind(Registration { earlier: &[], ..registration });
     }

@@ -3,6 +3,9 @@
 
 use serde_json::Value;
 
+/// Stands for all arguments. No argument has this name.
+pub(crate) const ALL: &[&str] = &["*"];
+
 /// What stands in the place of a secret.
 pub(crate) const REDACTED: &str = "[redacted]";
 
@@ -14,7 +17,7 @@ pub fn redacted(args: &str, secrets: &[&str]) -> String {
     }
     let Ok(Value::Object(mut fields)) = serde_json::from_str(args) else { return format!("\"{REDACTED}\"") };
     for (name, value) in &mut fields {
-        if secrets.contains(&name.as_str()) {
+        if secrets == ALL || secrets.contains(&name.as_str()) {
             *value = Value::String(REDACTED.to_owned());
         }
     }
@@ -25,8 +28,8 @@ pub fn redacted(args: &str, secrets: &[&str]) -> String {
 pub(crate) fn remove_from(text: &mut String, args: &[u8], secrets: &[&str]) {
     let Ok(Value::Object(fields)) = serde_json::from_slice(args) else { return };
     let mut values = Vec::new();
-    for secret in secrets {
-        if let Some(value) = fields.get(*secret) {
+    for (name, value) in &fields {
+        if secrets == ALL || secrets.contains(&name.as_str()) {
             collect(value, &mut values);
         }
     }

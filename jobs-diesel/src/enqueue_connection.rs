@@ -63,8 +63,10 @@ pub trait EnqueueConnection<M> {
 /// A connection that can also begin and end transactions.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot begin and end transactions",
-    label = "not a connection of its own",
-    note = "pass `&mut` to the connection itself: a shared `&AsyncPgConnection` only enqueues"
+    label = "not a connection that begins transactions",
+    note = "pass `&mut` to an AsyncPgConnection or a pool object of it (feature `postgres`), a PgConnection or an r2d2 object of it \
+            (feature `postgres-sync`), or a SqliteConnection or SyncConnectionWrapper of it (feature `sqlite`); \
+            a shared `&AsyncPgConnection` only enqueues"
 )]
 pub trait TransactionConnection<M>: EnqueueConnection<M> {
     /// Completes the running job inside the transaction that the connection is in.

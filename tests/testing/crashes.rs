@@ -155,7 +155,10 @@ fn write_through_a_second_connection(conn: &mut PgConnection, State(url): State<
 #[job]
 fn write_numbered_rows(conn: &mut PgConnection) -> Ran {
     diesel::sql_query(
-        "with one as (insert into entry default values returning id) insert into line (entry_id, text) select id, 'a' from one",
+        "with one as (insert into entry default values returning id),
+              two as (insert into page select id, 'b' from one returning entry_id),
+              three as (insert into photo select entry_id, 'c' from two)
+         insert into line (entry_id, text) select id, 'a' from one",
     )
     .execute(conn)?;
     Ok(())
@@ -178,8 +181,60 @@ fn numbers_of_a_sequence_and_times_are_not_compared() {
     let mut conn = database.pg();
     conn.batch_execute(
         "create table entry (id bigint generated always as identity primary key, at timestamptz not null default clock_timestamp());
+         create table page (entry_id bigint primary key references entry, t text not null);
+         create table photo (page bigint not null references page, t text not null, twice bigint generated always as (page * 2) stored);
          create table line (id bigserial, entry_id bigint not null references entry, text text not null)",
     )
     .unwrap();
     assert_eq!(crash_everywhere(WriteNumberedRows).on(&mut conn).unwrap(), 1);
+}
+
+#[job]
+fn keep(#[arg(secret)] _token: String) {}
+
+#[job]
+fn write_once(conn: &mut SqliteConnection, State(calls): State<Calls>) -> Ran {
+    diesel::sql_query(FIRST).execute(conn)?;
+    if call(Fault::Skips, &calls)? {
+        diesel::sql_query("insert into jobs_archive values ('x')").execute(conn)?;
+        Keep::new("s3cret").enqueue(conn)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_table_of_a_name_like_ours_is_compared_and_a_secret_is_not_shown() {
+    use diesel::connection::SimpleConnection as _;
+    let found = |table: &str| {
+        let mut conn = database::sqlite();
+        conn.batch_execute(table).unwrap();
+        let job = crash_everywhere(WriteOnce).state_with(Calls::default);
+        job.on(&mut conn).unwrap_err().to_string()
+    };
+    let rows = found("create table jobs_archive (name text)");
+    assert!(rows.contains("jobs_archive differs\n  missing: name: 'x'"), "{rows}");
+    let jobs = found(
+        "create view jobs_archive as select 1; create trigger keep instead of insert on jobs_archive begin select 1; end",
+    );
+    assert!(jobs.contains("the waiting jobs differs") && jobs.contains("[redacted]"), "{jobs}");
+    assert!(!jobs.contains("s3cret"), "{jobs}");
+}
+
+#[job]
+async fn wait_for_a_row(conn: &mut AsyncPgConnection) -> QueryResult<()> {
+    use diesel_async::RunQueryDsl;
+    RunQueryDsl::execute(diesel::sql_query("update note set text = 'mine'"), conn).await.map(drop)
+}
+
+#[tokio::test]
+async fn a_handler_that_waits_for_a_lock_is_given_up() {
+    use diesel::connection::SimpleConnection as _;
+    let database = Database::create();
+    let mut other = PgConnection::establish(&database.url()).unwrap();
+    other.batch_execute("insert into note values ('a')").unwrap();
+    other.batch_execute("begin; update note set text = 'b'").unwrap();
+    let mut conn = database.pg_async().await;
+    let job = crash_everywhere(WaitForARow).time_limit(std::time::Duration::from_millis(300));
+    let found = job.on(&mut conn).await.unwrap_err().to_string();
+    assert!(found.contains("of kind `wait_for_a_row` has not ended after 300ms"), "{found}");
 }

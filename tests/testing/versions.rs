@@ -75,6 +75,20 @@ impl Handle for Archive {
     }
 }
 
+#[derive(serde::Deserialize)]
+struct FirstCard {
+    card: String,
+}
+
+fn from_card(first: FirstCard) -> PayCard {
+    PayCard { token: first.card }
+}
+
+#[job(version = 2, upgrade = from_card)]
+fn pay_card(#[arg(secret)] token: String) -> Result<(), JobError> {
+    Err(JobError::msg(format!("card {token} refused")).fatal())
+}
+
 fn stored(kind: &str, args: &str) -> NewJob {
     let mut job = before::Bill::new(0).into_new_job().unwrap();
     job.kind = kind.to_owned().into();
@@ -128,6 +142,20 @@ fn an_older_program_leaves_newer_versions_alone() {
     assert_eq!((report.ran.len(), report.waiting.len()), (1, 1), "{report}");
     assert_eq!(report.waiting[0].kind, "bill.v3");
     assert!(report.to_string().contains("bill.v3"), "{report}");
+}
+
+#[test]
+fn arguments_of_an_earlier_version_of_a_job_with_secrets_are_all_secret() {
+    let mut conn = database::sqlite();
+    stored("pay_card", r#"{"card": "4111"}"#).enqueue(&mut conn).unwrap();
+    let report = drain(&mut conn).only::<PayCard>().run().unwrap();
+    assert_eq!(report.ran[0].error.as_deref(), Some("card [redacted] refused"), "{report}");
+    report.assert_discarded::<PayCard>(1);
+    let linked = Registry::linked();
+    let secrets = |kind: &str| linked.get(kind).unwrap().options.secrets;
+    let shown = diesel_jobs_core::secrets::redacted(r#"{"card":"4111"}"#, secrets("pay_card"));
+    assert_eq!(shown, r#"{"card":"[redacted]"}"#);
+    assert_eq!((secrets("pay_card.v2"), secrets("archive")), (&["token"][..], &[][..]));
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::handler::Registration;
 use crate::outcome::{Handled, Retention, Transition};
 use crate::{decision, panics};
 
-pub use super::limit::{Expired, reported, within};
+pub use super::limit::{Expired, print_after, reported, within};
 
 /// Installs the panic hook, so that the error of a panic contains its location.
 pub fn install_hook() {
@@ -23,6 +23,12 @@ pub fn install_hook() {
 /// Decides on the transition of a job, as a worker with default settings does.
 pub fn decided(ctx: &JobContext, registration: &Registration, handled: Handled, jitter: f64) -> Transition {
     decision::decided(ctx, registration, Retention::default(), handled, jitter)
+}
+
+/// Returns the text of an error without the values of secret arguments.
+pub fn without_secrets(ctx: &JobContext, secrets: &[&str], mut error: String) -> String {
+    crate::secrets::remove_from(&mut error, &ctx.claimed().args, secrets);
+    error
 }
 
 /// Runs a handler's future here. A panic is an error.

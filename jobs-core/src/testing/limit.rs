@@ -100,10 +100,15 @@ pub async fn within<T>(limit: Duration, future: impl Future<Output = T> + Unpin)
     }
 }
 
+/// Prints a message when this time is over, unless the value is dropped before.
+#[expect(clippy::print_stderr, reason = "a test's output is the place for what it waits for")]
+pub fn print_after(limit: Duration, message: impl FnOnce() -> String + Send + 'static) -> impl Drop {
+    after(limit, move || eprintln!("{}", message()))
+}
+
 /// Calls a function that cannot be given up, because it borrows the connection of the test. If it does not end within this
 /// time, the message is printed.
-#[expect(clippy::print_stderr, reason = "a test's output is the place for what it waits for")]
 pub fn reported<T>(limit: Duration, message: impl FnOnce() -> String + Send + 'static, call: impl FnOnce() -> T) -> T {
-    let _watch = after(limit, move || eprintln!("{}", message()));
+    let _watched = print_after(limit, message);
     call()
 }

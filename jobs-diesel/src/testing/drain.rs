@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use diesel_jobs_core::storage::StorageResult;
-use diesel_jobs_core::{Job, Registry, States};
+use diesel_jobs_core::{Registered, Registry, States};
 
 use super::attempts;
 use super::plan::Plan;
@@ -77,9 +77,10 @@ impl<'c, C: TestConnection> Drain<'c, C> {
         self
     }
 
-    /// Runs only jobs of this kind. Several calls add kinds.
-    pub fn only<J: Job>(mut self) -> Self {
+    /// Runs only jobs of this kind, also those of earlier versions. Several calls add kinds.
+    pub fn only<J: Registered>(mut self) -> Self {
         self.plan.kinds.push(J::KIND);
+        self.plan.kinds.extend(J::REGISTRATION.earlier);
         self
     }
 

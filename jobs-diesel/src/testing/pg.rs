@@ -13,6 +13,7 @@ use diesel_jobs_core::testing::calls::{self, Expired};
 use diesel_jobs_core::{ClaimedJob, Finish, Handled, Handler, JobContext, JobId, WorkerId};
 use futures_util::future::BoxFuture;
 
+use super::blocked::found as found_blocked;
 use super::{Among, Blocked, TestConnection, Waiting, other_connection, savepoint};
 use crate::error::storage_error;
 use crate::pg::queries::blocked;
@@ -61,8 +62,8 @@ impl TestConnection for AsyncPgConnection {
     async fn blocked(&mut self) -> Blocked {
         // The connection may still wait for the statement of a handler that was given up.
         let found = Box::pin(RunQueryDsl::get_result(blocked::session(), self));
-        let found = calls::within(savepoint::PATIENCE, found).await;
-        found.map_or(Blocked::Unknown, |found| blocked::found(found.optional()))
+        let found = calls::within(savepoint::ROLLBACK_LIMIT, found).await;
+        found.map_or(Blocked::Unknown, |found| found_blocked(found.optional()))
     }
 
     async fn finish(&mut self, finish: Finish) -> StorageResult<bool> {

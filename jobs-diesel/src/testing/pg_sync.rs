@@ -13,6 +13,7 @@ use diesel_jobs_core::testing::calls::{self, Expired};
 use diesel_jobs_core::{ClaimedJob, Finish, Handled, Handler, JobContext, JobId, WorkerId};
 use futures_util::future::BoxFuture;
 
+use super::blocked::found as found_blocked;
 use super::{Among, Blocked, TestConnection, Waiting, now, other_connection, savepoint, stuck};
 use crate::error::storage_error;
 use crate::pg::queries::blocked;
@@ -57,7 +58,7 @@ impl TestConnection for PgConnection {
     }
 
     async fn blocked(&mut self) -> Blocked {
-        blocked::found(blocked::session().get_result(self).optional())
+        found_blocked(blocked::session().get_result(self).optional())
     }
 
     async fn finish(&mut self, finish: Finish) -> StorageResult<bool> {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use chrono::{DateTime, Utc};
-use diesel_jobs_core::{Failure, Job, JobContext, JobId, JobRecord, Output, Transition};
+use diesel_jobs_core::{Failure, JobContext, JobId, JobRecord, Output, Registered, Transition};
 
 /// What a [`drain`](super::drain) ran, in order, and what still waits. Its `Display` has a line for each.
 #[derive(Clone, Debug, Default)]
@@ -78,30 +78,31 @@ impl StillWaiting {
 }
 
 impl DrainReport {
-    fn count<J: Job>(&self, is: impl Fn(&Transition) -> bool) -> usize {
-        self.ran.iter().filter(|ran| ran.kind == J::KIND && is(&ran.transition)).count()
+    fn count<J: Registered>(&self, is: impl Fn(&Transition) -> bool) -> usize {
+        let of_kind = |kind: &str| kind == J::KIND || J::REGISTRATION.earlier.contains(&kind);
+        self.ran.iter().filter(|ran| of_kind(&ran.kind) && is(&ran.transition)).count()
     }
 
-    /// How many jobs of this kind completed.
-    pub fn completed<J: Job>(&self) -> usize {
+    /// How many jobs of this kind completed, with those of earlier versions.
+    pub fn completed<J: Registered>(&self) -> usize {
         self.count::<J>(|transition| matches!(transition, Transition::Complete(_) | Transition::CompleteWith(..)))
     }
 
-    /// How many jobs of this kind were discarded.
-    pub fn discarded<J: Job>(&self) -> usize {
+    /// How many jobs of this kind were discarded, with those of earlier versions.
+    pub fn discarded<J: Registered>(&self) -> usize {
         self.count::<J>(|transition| matches!(transition, Transition::Discard { .. }))
     }
 
     /// Panics with the report unless exactly this many jobs of this kind completed.
     #[track_caller]
-    pub fn assert_completed<J: Job>(&self, expected: usize) {
+    pub fn assert_completed<J: Registered>(&self, expected: usize) {
         let completed = self.completed::<J>();
         assert!(completed == expected, "{completed} jobs of kind `{}` completed, expected {expected}\n{self}", J::KIND);
     }
 
     /// Panics with the report unless exactly this many jobs of this kind were discarded.
     #[track_caller]
-    pub fn assert_discarded<J: Job>(&self, expected: usize) {
+    pub fn assert_discarded<J: Registered>(&self, expected: usize) {
         let discarded = self.discarded::<J>();
         assert!(
             discarded == expected,

@@ -31,7 +31,7 @@ pub(super) fn blocking<C: diesel::Connection>(conn: &mut C, handle: impl FnOnce(
 
 /// How long a connection may take to end what a handler that was given up has begun.
 #[cfg(feature = "postgres")]
-pub(super) const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
+pub(super) const ROLLBACK_LIMIT: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// Calls an async handler, for at most this time.
 #[cfg(feature = "postgres")]
@@ -61,7 +61,7 @@ pub(super) async fn asynchronous(
     let handled = calls::within(limit, Box::pin(handled)).await;
     if let (Err(calls::Expired), Ok(outside)) = (&handled, outside) {
         // The handler's last statement may wait for a lock, and the rollback would wait for the statement.
-        let _ = calls::within(PATIENCE, Box::pin(roll_back(conn, outside))).await;
+        let _ = calls::within(ROLLBACK_LIMIT, Box::pin(roll_back(conn, outside))).await;
     }
     Ok(handled?.map_err(|Rollback(error)| error))
 }

@@ -12,6 +12,9 @@ use super::store::TestConnection;
 /// A handler may run this long, unless its kind has a shorter timeout or the test sets another limit.
 const LIMIT: Duration = Duration::from_secs(30);
 
+/// If the call has not ended this much later, the handler blocks its thread.
+const BLOCKS: Duration = Duration::from_secs(5);
+
 /// How long a handler of this kind may run.
 pub(super) fn limit(set: Option<Duration>, registration: &Registration) -> Duration {
     set.unwrap_or_else(|| registration.options.timeout.map_or(LIMIT, |timeout| timeout.min(LIMIT)))
@@ -24,6 +27,9 @@ pub(super) async fn call<C: TestConnection>(
     ctx: JobContext,
     limit: Duration,
 ) -> Result<Handled, String> {
+    // A handler that blocks the thread of the test's runtime also blocks what follows here.
+    let blocks = ctx.clone();
+    let _watched = calls::print_after(limit + BLOCKS, move || message(&blocks, limit, &Blocked::Unknown));
     match conn.call(registration.handler, ctx.clone(), limit).await {
         Ok(handled) => Ok(handled),
         Err(calls::Expired) => Err(message(&ctx, limit, &conn.blocked().await)),

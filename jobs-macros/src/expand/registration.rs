@@ -56,8 +56,8 @@ fn decoding(private: &TokenStream, plan: &Plan, current: Option<&TokenStream>) -
     }
     let here = Span::mixed_site();
     let current = current.cloned().unwrap_or_else(|| quote_spanned!(here=> ctx.decode()));
-    let arms = plan.earlier.iter().enumerate().map(|(oldest, Earlier { kind, .. })| {
-        let stored = quote_spanned!(here=> ctx.decode()?);
+    let arms = plan.earlier.iter().enumerate().map(|(oldest, Earlier { kind, upgrade })| {
+        let stored = quote_spanned!(upgrade.span().resolved_at(here)=> ctx.decode()?);
         let upgraded = plan.earlier[oldest..].iter().fold(stored, |arguments, Earlier { upgrade, .. }| {
             quote_spanned!(upgrade.span().resolved_at(here)=> #upgrade(#arguments))
         });

@@ -16,7 +16,7 @@ pub trait CrashConnection: TestConnection {
     /// Rolls it back.
     async fn roll_back(&mut self) -> QueryResult<()>;
 
-    /// Crashes at this point from now on, or no more.
+    /// Crashes at this point from now on. `None` removes the point.
     async fn instrument(&mut self, point: Option<&CrashPoint>);
 
     /// The rows of the application's tables.

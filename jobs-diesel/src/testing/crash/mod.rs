@@ -15,7 +15,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::Utc;
-use diesel_jobs_core::{ClaimedJob, Handled, IntoNewJob, JobContext, JobError, Registered, States};
+use diesel_jobs_core::secrets::redacted;
+use diesel_jobs_core::testing::calls;
+use diesel_jobs_core::{ClaimedJob, Handled, IntoNewJob, JobContext, JobError, Registered, Registry, States};
 
 pub use connection::CrashConnection;
 pub use contents::Contents;
@@ -106,7 +108,8 @@ impl<J: Registered + IntoNewJob> CrashEverywhere<J> {
         self
     }
 
-    /// Sets how long each run may take. Default: 30 s, or the timeout of its kind if that is shorter.
+    /// Sets how long each run may take. Default: 30 s, or the timeout of its kind if that is shorter. A plain handler cannot be given
+    /// up: a message is printed then, and the test goes on waiting.
     pub fn time_limit(mut self, limit: Duration) -> Self {
         self.time_limit = Some(limit);
         self
@@ -167,10 +170,15 @@ impl<J: Registered> Runs<J> {
             conn.instrument(Some(&point)).await;
             let crashed = self.run(conn, &job, &states, 1).await;
             conn.instrument(None).await;
+            let crashed = crashed?;
             conn.roll_back().await?;
-            // After a crash the handler reports its panic, and that is no news.
-            let _ = crashed?;
             let sql = point.statement();
+            // If it has crashed, its result is the panic of the crash.
+            if let (None, Err(error)) = (&sql, &crashed) {
+                let error = self.without_secrets(&job, &states, error);
+                let problem = format!("`{}` fails before its statement {statement}, without a crash: {error}", J::KIND);
+                return Err(CrashReport(problem));
+            }
             let place = match &sql {
                 Some(sql) => format!("after a crash of `{}` at statement {statement} (`{sql}`) and a retry, ", J::KIND),
                 None => format!("after a crash of `{}` before its commit and a retry, ", J::KIND),
@@ -194,18 +202,23 @@ impl<J: Registered> Runs<J> {
         job: &ClaimedJob,
         attempt: u16,
         states: &Arc<States>,
-    ) -> Result<Result<Contents, JobError>, CrashReport> {
+    ) -> Result<Result<Contents, String>, CrashReport> {
         conn.begin().await?;
-        let contents = match self.run(conn, job, states, attempt).await {
-            Ok(Ok(_)) => self.contents(conn, job, states).await.map(Ok),
-            Ok(Err(error)) => Ok(Err(error)),
-            Err(stuck) => Err(stuck),
+        let contents = match self.run(conn, job, states, attempt).await? {
+            Ok(_) => self.contents(conn, job, states).await.map(Ok),
+            Err(error) => Ok(Err(self.without_secrets(job, states, &error))),
         };
         conn.roll_back().await?;
         contents
     }
 
-    /// Runs the handler in a savepoint, which is rolled back if the handler fails.
+    /// The error as a worker would store it.
+    fn without_secrets(&self, job: &ClaimedJob, states: &Arc<States>, error: &JobError) -> String {
+        calls::without_secrets(&context(job, states, 1), J::OPTIONS.secrets, error.to_string())
+    }
+
+    /// Runs the handler in a savepoint, which is rolled back if the handler fails. It is an error if the handler was given up. Then its last
+    /// statement may still wait, and the connection cannot be used any more.
     async fn run<C: TestConnection>(
         &self,
         conn: &mut C,
@@ -225,7 +238,11 @@ impl<J: Registered> Runs<J> {
     ) -> Result<Contents, CrashReport> {
         let mut contents = conn.contents().await?;
         let waiting = conn.waiting(Among::All).await.map_err(|error| CrashReport(error.to_string()))?;
-        let rows = waiting.jobs.iter().map(|job| format!("{} in queue {}: {}", job.kind, job.queue, job.args));
+        let registry = Registry::linked();
+        let rows = waiting.jobs.iter().map(|job| {
+            let secrets = registry.get(&job.kind).map_or(&[][..], |registration| registration.options.secrets);
+            format!("{} in queue {}: {}", job.kind, job.queue, redacted(&job.args, secrets))
+        });
         contents.add("the waiting jobs", rows.collect());
         if let Some(observe) = &self.observe {
             contents.add("what is observed", vec![observe(&context(job, states, 1))]);

@@ -1,5 +1,5 @@
 //! What PostgreSQL has in the application's tables. Sequences and clocks go on after a rollback, so columns whose default uses
-//! one are left out, and so are the foreign keys to such columns.
+//! one are left out, and so are generated columns and the foreign keys to a column that is left out.
 
 use async_trait::async_trait;
 use diesel::prelude::*;
@@ -13,22 +13,21 @@ use super::contents::Contents;
 use super::point::CrashPoint;
 
 pub(super) const TABLES: &str = r"
-with varying as (
-    select a.attrelid, a.attnum, a.attname
+with recursive varying as (
+    select a.attrelid, a.attnum
     from pg_attribute a left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
-    where a.attnum > 0 and not a.attisdropped and (a.attidentity <> '' or pg_get_expr(d.adbin, d.adrelid)
-        ~* 'nextval|now\(\)|current_(timestamp|date|time)|local(time|timestamp)|(clock|statement)_timestamp|random|uuid')
+    where a.attnum > 0 and not a.attisdropped
+      and (a.attidentity <> '' or a.attgenerated <> '' or pg_get_expr(d.adbin, d.adrelid)
+          ~* 'nextval|now\(\)|current_(timestamp|date|time)|local(time|timestamp)|(clock|statement)_timestamp|random|uuid')
+    union
+    select k.conrelid, k.conkey[array_position(k.confkey, v.attnum)]
+    from pg_constraint k join varying v on v.attrelid = k.confrelid and v.attnum = any(k.confkey)
+    where k.contype = 'f'
 )
 select format('%I.%I', n.nspname, c.relname) as name,
-       format('select (to_jsonb(t) - %L::text[])::text as text from %I.%I t', left_out, n.nspname, c.relname) as rows
+       format('select (to_jsonb(t.*) - %L::text[])::text as text from %I.%I t', left_out, n.nspname, c.relname) as rows
 from pg_class c join pg_namespace n on n.oid = c.relnamespace, lateral (select array(
-    select attname::text from varying where attrelid = c.oid
-    union
-    select a.attname::text
-    from pg_constraint k
-    join varying v on v.attrelid = k.confrelid and v.attnum = any(k.confkey)
-    join pg_attribute a on a.attrelid = k.conrelid and a.attnum = k.conkey[array_position(k.confkey, v.attnum)]
-    where k.contype = 'f' and k.conrelid = c.oid
+    select a.attname::text from varying v join pg_attribute a using (attrelid, attnum) where v.attrelid = c.oid
 ) as left_out) l
 where c.relkind = 'r' and n.nspname not in ('jobs', 'jobs_bench', 'information_schema') and n.nspname !~ '^pg_'
 order by 1";

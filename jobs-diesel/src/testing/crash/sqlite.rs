@@ -1,4 +1,4 @@
-//! What SQLite has in the application's tables: all but ours, whose names begin with `jobs_`. A rollback also takes back the
+//! What SQLite has in the application's tables: all but ours. A rollback also takes back the
 //! numbers of rows, so only columns are left out whose default is a time or a random value.
 
 use async_trait::async_trait;
@@ -13,7 +13,10 @@ use super::point::CrashPoint;
 
 const TABLES: &str = r"
 select name as text from sqlite_master
-where type = 'table' and name not like 'sqlite\_%' escape '\' and name not like 'jobs\_%' escape '\' order by name";
+where type = 'table' and name not like 'sqlite\_%' escape '\' and name not in (
+    'jobs_installation', 'jobs_job', 'jobs_job_error', 'jobs_migrating', 'jobs_output', 'jobs_queue', 'jobs_schedule',
+    'jobs_schema_migration', 'jobs_worker')
+order by name";
 
 #[derive(QueryableByName)]
 struct Row {
