@@ -43,9 +43,10 @@ pub use diesel_jobs_core::{
 };
 pub use diesel_jobs_macros::{Job, job};
 pub use diesel_jobs_storage::{
-    AsyncLoadRow, Backend, ColumnArgument, CompleteError, CompleteIn, Database, Enqueue, EnqueueConnection,
-    EnqueueEach, EnqueueError, InsertEach, IntoColumn, JobColumns, Key, LoadRow, MigrateError, OutputError, OwnedKey,
-    Ref, Row, TransactionConnection, enqueue_all, job_view, migrate, migrations, output,
+    AsyncLoadRow, AsyncTakeRow, Backend, ColumnArgument, CompleteError, CompleteIn, Database, Enqueue,
+    EnqueueConnection, EnqueueEach, EnqueueError, InsertEach, IntoColumn, JobColumns, Key, LoadRow, MigrateError,
+    OutputError, OwnedKey, Ref, Row, RowLock, Take, TakeRow, TransactionConnection, enqueue_all, job_view, migrate,
+    migrations, output,
 };
 
 /// The items that the macros' output uses. Do not use them: they change without notice.
@@ -62,8 +63,8 @@ pub mod __private {
         ScheduleSpec, State, TypeKey,
     };
     pub use diesel_jobs_storage::{
-        AsyncJobConnection, AsyncLoadRow, BlockingJobConnection, EnqueueConnection, Gone, IntoColumn, JobColumns, Key,
-        LoadRow, OutputError, found, found_or_none,
+        AsyncJobConnection, AsyncLoadRow, AsyncTakeRow, BlockingJobConnection, EnqueueConnection, Gone, HasTable,
+        IntoColumn, JobColumns, Key, LoadRow, OutputError, RowLock, TakeRow, found, found_or_none, taken,
     };
     pub use serde;
 }

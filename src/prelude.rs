@@ -2,5 +2,5 @@
 
 pub use crate::{
     CompleteIn, Enqueue, EnqueueEach, Handle, HandleBlocking, HandleBlockingIn, HandleIn, Job, JobContext, JobError,
-    Key, Outcome, Ref, ResultExt, State, job,
+    Key, Outcome, Ref, ResultExt, State, Take, job,
 };

@@ -33,10 +33,15 @@ pub mod testing;
 pub use backend::Backend;
 pub use connection::{AsyncJobConnection, BlockingJobConnection};
 pub use database::Database;
+#[doc(hidden)]
+pub use diesel::associations::HasTable;
 pub use enqueue::{CompleteIn, Enqueue, enqueue_all, migrate};
 pub use enqueue_connection::{EnqueueConnection, TransactionConnection};
 pub use enqueue_each::{ColumnArgument, EnqueueEach, InsertEach, IntoColumn, JobColumns};
 pub use error::{CompleteError, EnqueueError, MigrateError};
 pub use output::output;
-pub use row::{AsyncLoadRow, Gone, Key, LoadRow, OwnedKey, Ref, Row, found, found_or_none};
+pub use row::{
+    AsyncLoadRow, AsyncTakeRow, Gone, Key, LoadRow, OwnedKey, Ref, Row, RowLock, Take, TakeRow, found, found_or_none,
+    taken,
+};
 pub use stored_output::OutputError;

@@ -3,8 +3,12 @@
 mod gone;
 mod key;
 mod load;
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
+#[cfg_attr(
+    not(any(feature = "postgres", feature = "sqlite")),
+    allow(dead_code, unused_imports, reason = "only connections use it")
+)]
 mod query;
+mod take;
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -14,6 +18,8 @@ use diesel::associations::{HasTable, Identifiable};
 pub use gone::{Gone, found, found_or_none};
 pub use key::{Key, OwnedKey};
 pub use load::{AsyncLoadRow, LoadRow};
+pub use query::RowLock;
+pub use take::{AsyncTakeRow, Take, TakeRow, taken};
 
 /// As a parameter of a job: a row of one of your tables. The job stores the row's primary key ([`Key`]). The worker loads the row inside
 /// the transaction of the handler, so the handler also takes the connection.
@@ -94,7 +100,7 @@ where
     }
 }
 
-/// A reference to a row with a key of this type. `Row` could say it with `Identifiable` alone, but the compiler cannot infer that the key has
+/// A reference to a row with a key of this type. `Row` could require only `Identifiable`, but the compiler cannot infer that the key has
 /// the same type for each lifetime of the reference.
 pub trait HasKey<K> {
     /// Clones the key.

@@ -3,11 +3,11 @@
 use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
-use syn::{Attribute, Ident, LitStr, Meta, Token};
+use syn::{Attribute, Expr, ExprLit, Ident, Lit, Meta, Path, Token};
 
 use crate::nearest::nearest;
 
-const KNOWN: [&str; 3] = ["secret", "gone", "lock"];
+const KNOWN: [&str; 4] = ["secret", "gone", "lock", "from"];
 
 /// What is said about one argument.
 #[derive(Clone, Default)]
@@ -16,8 +16,19 @@ pub(crate) struct ArgOptions {
     pub(crate) secret: bool,
     /// What becomes of the job if the row of a `Ref<T>` no longer exists.
     pub(crate) gone: Option<(Gone, Span)>,
-    /// The row of a `Ref<T>` is locked.
-    pub(crate) lock: Option<Span>,
+    /// How the row of a `Ref<T>` or a `Take<T>` is locked.
+    pub(crate) lock: Option<(Lock, Span)>,
+    /// The function that returns the query of a `Take<T>`.
+    pub(crate) from: Option<Path>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lock {
+    /// `lock` without a value.
+    Plain,
+    Wait,
+    Skip,
+    NoWait,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,23 +56,67 @@ impl ArgOptions {
     }
 
     fn set(&mut self, ArgOption { name, value }: ArgOption) -> syn::Result<()> {
-        let alone = |message: &str| match &value {
-            None => Ok(()),
-            Some(value) => Err(syn::Error::new(value.span(), message)),
-        };
         match name.to_string().as_str() {
-            "secret" => alone("`secret` stands alone: `#[arg(secret)]`").map(|()| self.secret = true),
-            "lock" => alone("`lock` stands alone: `#[arg(lock)]`").map(|()| self.lock = Some(name.span())),
-            "gone" => gone(&name, value.as_ref()).map(|gone| self.gone = Some((gone, name.span()))),
+            "secret" if value.is_some() => {
+                Err(syn::Error::new_spanned(value, "`secret` stands alone: `#[arg(secret)]`"))
+            }
+            "secret" => {
+                self.secret = true;
+                Ok(())
+            }
+            "lock" => lock(value).map(|lock| self.lock = Some((lock, name.span()))),
+            "gone" => gone(&name, value).map(|gone| self.gone = Some((gone, name.span()))),
+            "from" => from(&name, value).map(|from| self.from = Some(from)),
             _ => Err(unknown(&name)),
         }
     }
 }
 
-/// `name` or `name = ".."`.
+impl ArgOptions {
+    /// Returns an error if the options do not fit an argument. `row` is `None` if it is no row, and whether it is an `Option<Ref<T>>` otherwise.
+    pub(crate) fn fit_argument(&self, row: Option<bool>) -> syn::Result<()> {
+        let refuse = |span, message: &str| Err(syn::Error::new(span, message));
+        if let Some(from) = &self.from {
+            return Err(syn::Error::new_spanned(from, "`from` belongs to a parameter `Take<T>`"));
+        }
+        match (row, self.gone, self.lock) {
+            (Some(true), Some((gone, span)), _) if gone != Gone::None => refuse(
+                span,
+                "this handler takes an `Option<Ref<T>>`: it is `None` if the row is gone; take `Ref<T>` instead, or leave `gone` out",
+            ),
+            (Some(false), Some((Gone::None, span)), _) => {
+                refuse(span, "with `gone = \"none\"` the handler gets no row: take an `Option<Ref<T>>`")
+            }
+            (Some(_), _, Some((lock, span))) if lock != Lock::Plain => refuse(
+                span,
+                "a `Ref<T>` waits for the lock of its row: write `#[arg(lock)]`; a `Take<T>` has the choice",
+            ),
+            (Some(_), ..) | (None, None, None) => Ok(()),
+            (None, Some((_, span)), _) | (None, None, Some((_, span))) => {
+                refuse(span, "only an argument `Ref<T>` is a row: `gone` and `lock` are about rows")
+            }
+        }
+    }
+
+    /// Returns an error if the options do not fit a parameter `Take<T>`.
+    pub(crate) fn fit_take(&self) -> syn::Result<()> {
+        match (self.gone, self.lock) {
+            (Some((_, span)), _) => {
+                Err(syn::Error::new(span, "a `Take<T>` has no key, so no row can be gone: `gone` is about `Ref<T>`"))
+            }
+            (None, Some((Lock::Plain, span))) => Err(syn::Error::new(
+                span,
+                "a `Take<T>` is always locked: write `lock = \"wait\"`, \"skip\" or \"nowait\"",
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// `name` or `name = value`.
 struct ArgOption {
     name: Ident,
-    value: Option<LitStr>,
+    value: Option<Expr>,
 }
 
 impl Parse for ArgOption {
@@ -75,22 +130,50 @@ impl Parse for ArgOption {
     }
 }
 
-fn gone(name: &Ident, value: Option<&LitStr>) -> syn::Result<Gone> {
+fn gone(name: &Ident, value: Option<Expr>) -> syn::Result<Gone> {
     const TAKES: &str = "`gone` takes \"cancel\", \"discard\", \"retry\" or \"none\"";
     let Some(value) = value else { return Err(syn::Error::new(name.span(), TAKES)) };
-    match value.value().as_str() {
-        "cancel" => Ok(Gone::Cancel),
-        "discard" => Ok(Gone::Discard),
-        "retry" => Ok(Gone::Retry),
-        "none" => Ok(Gone::None),
-        _ => Err(syn::Error::new(value.span(), TAKES)),
+    match text(&value).as_deref() {
+        Some("cancel") => Ok(Gone::Cancel),
+        Some("discard") => Ok(Gone::Discard),
+        Some("retry") => Ok(Gone::Retry),
+        Some("none") => Ok(Gone::None),
+        _ => Err(syn::Error::new_spanned(value, TAKES)),
+    }
+}
+
+fn lock(value: Option<Expr>) -> syn::Result<Lock> {
+    let Some(value) = value else { return Ok(Lock::Plain) };
+    match text(&value).as_deref() {
+        Some("wait") => Ok(Lock::Wait),
+        Some("skip") => Ok(Lock::Skip),
+        Some("nowait") => Ok(Lock::NoWait),
+        _ => Err(syn::Error::new_spanned(value, "`lock` takes \"wait\", \"skip\" or \"nowait\"")),
+    }
+}
+
+fn from(name: &Ident, value: Option<Expr>) -> syn::Result<Path> {
+    match value {
+        Some(Expr::Path(path)) => Ok(path.path),
+        _ => Err(syn::Error::new(
+            name.span(),
+            "`from` takes the path of a function that returns a query, such as `from = free_coupons`",
+        )),
+    }
+}
+
+fn text(value: &Expr) -> Option<String> {
+    match value {
+        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Some(text.value()),
+        Expr::Group(group) => text(&group.expr),
+        _ => None,
     }
 }
 
 fn unknown(option: &Ident) -> syn::Error {
     let hint = match nearest(&option.to_string(), KNOWN) {
         Some(meant) => format!("did you mean `{meant}`?"),
-        None => format!("an argument knows: {}", KNOWN.join(", ")),
+        None => format!("the options are `{}`", KNOWN.join("`, `")),
     };
     syn::Error::new(option.span(), format!("unknown option `{option}`; {hint}"))
 }

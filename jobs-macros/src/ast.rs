@@ -8,9 +8,9 @@ use syn::{
     TypeReference, Visibility,
 };
 
-use crate::arg::{ArgOptions, Gone};
+use crate::arg::ArgOptions;
 use crate::place;
-use crate::types::{named, owned, plain, row, state};
+use crate::types::{inside, named, owned, plain, row, state};
 
 /// The parts of a function that the macro reads. It does not parse the body: the compiler does.
 pub(crate) struct Function {
@@ -32,6 +32,8 @@ pub(crate) enum Param {
     Context { by_reference: bool },
     /// The connection, of this type.
     Connection(Type),
+    /// A free row of this type.
+    Take(Type, ArgOptions),
     /// Nothing: it cannot be a parameter of a job.
     Refused(syn::Error),
 }
@@ -110,8 +112,22 @@ impl Param {
         let mut parsed = Self::of_type(&param.pat, plain(&param.ty))?;
         match (&mut parsed, param.attrs.iter().find(|attr| attr.path().is_ident("arg"))) {
             (Self::Argument(argument), _) => {
-                of_a_row(&argument.form, &options)?;
+                let row = match argument.form {
+                    Form::Row { optional, .. } => Some(optional),
+                    _ => None,
+                };
+                options.fit_argument(row)?;
                 argument.options = options;
+            }
+            (Self::Take(..), Some(attr)) if options.secret => {
+                return Err(syn::Error::new_spanned(
+                    attr,
+                    "a `Take<T>` is not stored with the job, so it cannot be secret",
+                ));
+            }
+            (Self::Take(_, taken), _) => {
+                options.fit_take()?;
+                *taken = options;
             }
             (_, Some(attr)) => {
                 return Err(syn::Error::new_spanned(
@@ -132,6 +148,11 @@ impl Param {
                 let inner = state(&path.path).unwrap_or(ty);
                 owned(inner)?;
                 Ok(Self::State(inner.clone()))
+            }
+            Type::Path(path) if inside(&path.path, "Take").is_some() => {
+                let row = inside(&path.path, "Take").unwrap_or(ty);
+                owned(row)?;
+                Ok(Self::Take(row.clone(), ArgOptions::default()))
             }
             Type::Path(path) if row(&path.path).is_some() => {
                 let (row, optional) = row(&path.path).unwrap_or((ty, false));
@@ -205,24 +226,6 @@ fn argument(pat: &Pat, form: Form) -> syn::Result<Param> {
             pat,
             "an argument is stored under its name: write `name: T` and take it apart in the body",
         )),
-    }
-}
-
-/// Returns an error if options of rows are given to another argument, or if they contradict the type of the parameter.
-fn of_a_row(form: &Form, options: &ArgOptions) -> syn::Result<()> {
-    let refuse = |span, message: &str| Err(syn::Error::new(span, message));
-    match (form, options.gone, options.lock) {
-        (Form::Row { optional: true, .. }, Some((gone, span)), _) if gone != Gone::None => refuse(
-            span,
-            "this handler takes an `Option<Ref<T>>`: it is `None` if the row is gone; take `Ref<T>` instead, or leave `gone` out",
-        ),
-        (Form::Row { optional: false, .. }, Some((Gone::None, span)), _) => {
-            refuse(span, "with `gone = \"none\"` the handler gets no row: take an `Option<Ref<T>>`")
-        }
-        (Form::Row { .. }, ..) | (_, None, None) => Ok(()),
-        (_, Some((_, span)), _) | (_, None, Some(span)) => {
-            refuse(span, "only an argument `Ref<T>` is a row: `gone` and `lock` are about rows")
-        }
     }
 }
 

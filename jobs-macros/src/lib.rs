@@ -52,6 +52,7 @@ use proc_macro::TokenStream;
 /// | `conn: &mut C` | the connection, inside the transaction that finishes the job: what is written through it and the completion commit together. At most one; `AsyncPgConnection` in an `async fn`, `PgConnection` or `SqliteConnection` in a plain `fn` |
 /// | `x: &str`, `x: &[T]` | an argument, stored as `String`, `Vec<T>` |
 /// | `x: Ref<T>`, `x: Option<Ref<T>>` | a row: the job stores its primary key, and the row is loaded through the handler's connection; `T` derives Diesel's `Identifiable`, `Queryable` and `Selectable` |
+/// | `x: Take<T>` | a row that no other attempt has, locked for the handler's transaction; `#[arg(from = path)]` names a function that returns the query of the free rows, otherwise any row of the table is free |
 /// | `x: T` | an argument; `T` needs `Serialize` and `Deserialize` and owns its data |
 ///
 /// `#[arg(secret)]` before an argument keeps its value out of logs, errors, `worker show` and the struct's `Debug`: `[redacted]` stands
@@ -59,6 +60,9 @@ use proc_macro::TokenStream;
 ///
 /// `#[arg(gone = "..")]` before a `Ref<T>` says what becomes of the job if the row no longer exists: `"cancel"` (the default),
 /// `"discard"` or `"retry"`. An `Option<Ref<T>>` is `None` then. `#[arg(lock)]` locks the row `FOR NO KEY UPDATE`.
+///
+/// `#[arg(lock = "..")]` before a `Take<T>` says what happens if the first free row is locked: `"skip"` takes another one (the default),
+/// `"wait"` waits, `"nowait"` ends the attempt with a conflict. If there is no free row, the job snoozes for 5 s.
 ///
 /// An `async fn` runs on the runtime, and its future must be `Send`. A plain `fn` runs on the blocking pool.
 ///

@@ -34,7 +34,7 @@ pub(crate) fn row(path: &Path) -> Option<(&Type, bool)> {
 }
 
 /// Returns the `T` of a path that ends with `name<T>`.
-fn inside<'p>(path: &'p Path, name: &str) -> Option<&'p Type> {
+pub(crate) fn inside<'p>(path: &'p Path, name: &str) -> Option<&'p Type> {
     let last = path.segments.last().filter(|last| last.ident == name)?;
     match &last.arguments {
         PathArguments::AngleBracketed(arguments) if arguments.args.len() == 1 => match arguments.args.first()? {

@@ -53,7 +53,11 @@ pub(crate) fn function(function: &mut Function, options: Options, errors: &mut E
             Param::Argument(Argument { name, form: Form::Row { .. }, .. }) if !takes_connection => errors.at(
                 name,
                 "a `Ref<T>` is loaded in the handler's transaction: take the connection too, such as `conn: &mut AsyncPgConnection`; \
-                 or take the key by value, and load the row in the body",
+                 or take the key by value, and load the row in the body; if this is another type named `Ref`, give it an alias",
+            ),
+            Param::Take(ty, _) if !takes_connection => errors.at(
+                ty,
+                "a `Take<T>` is locked in the handler's transaction: take the connection too, such as `conn: &mut AsyncPgConnection`",
             ),
             Param::Connection(_) => {
                 connections += 1;
@@ -129,7 +133,7 @@ fn secrets(declaration: &Declaration, errors: &mut Errors) -> Vec<String> {
     let mut secrets = Vec::new();
     for field in fields {
         let options = errors.keep(ArgOptions::read(&field.attrs)).unwrap_or_default();
-        if let Some(span) = options.gone.map(|(_, span)| span).or(options.lock) {
+        if let Some(span) = options.gone.map(|(_, span)| span).or(options.lock.map(|(_, span)| span)) {
             let message = "`gone` and `lock` are about a parameter `Ref<T>` of a function; a type stores a `Key<T>` and loads the row in `handle`";
             errors.push(syn::Error::new(span, message));
         }

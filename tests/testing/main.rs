@@ -13,6 +13,7 @@ mod pools;
 mod rows;
 mod stuck;
 mod suite;
+mod takes;
 mod test_database;
 #[cfg(all(feature = "eyre", feature = "jiff", feature = "time"))]
 mod types;

@@ -11,9 +11,11 @@ use diesel::query_dsl::methods::{FindDsl, SelectDsl};
 use diesel::{Expression, OptionalExtension as _, Selectable};
 use futures_util::future::BoxFuture;
 
+use super::Key;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+use super::Row;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 use super::query::{self, RowQuery};
-use super::{Key, Row};
 
 /// A sync connection that can load rows of `T` by their primary key.
 ///

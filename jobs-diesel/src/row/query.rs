@@ -2,9 +2,9 @@
 
 use diesel::QueryResult;
 use diesel::backend::Backend;
-use diesel::dsl::{AsSelect, Find, Select};
+use diesel::dsl::{AsSelect, Find, Limit, Select};
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
-use diesel::query_dsl::methods::{FindDsl, SelectDsl};
+use diesel::query_dsl::methods::{FindDsl, LimitDsl, SelectDsl};
 use diesel::{Expression, RunQueryDsl, Selectable, SelectableHelper as _};
 
 use super::{Key, Row};
@@ -13,12 +13,28 @@ use super::{Key, Row};
 pub(super) type RowQuery<T, DB> =
     Lockable<Select<Find<<T as diesel::associations::HasTable>::Table, <T as Row>::PrimaryKey>, AsSelect<T, DB>>>;
 
+/// Selects a row of `T` that the query `Q` returns.
+pub(super) type FreeRowQuery<T, Q, DB> = Lockable<Select<Limit<Q>, AsSelect<T, DB>>>;
+
+/// How a query locks its rows. SQLite has no row locks and ignores it: a handler's transaction is the only one that writes there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowLock {
+    /// Not at all.
+    None,
+    /// `FOR NO KEY UPDATE`: it waits for another transaction that has locked the row.
+    Wait,
+    /// `FOR NO KEY UPDATE SKIP LOCKED`: it takes another row.
+    Skip,
+    /// `FOR NO KEY UPDATE NOWAIT`: the statement fails with the error 55P03.
+    NoWait,
+}
+
 /// A query that locks its rows, if it is asked to. Diesel has `for_no_key_update` for a query of a known table. The trait behind it
 /// takes a type that is private, so generic code cannot use it.
 #[derive(Debug)]
 pub struct Lockable<Q> {
     query: Q,
-    lock: bool,
+    lock: RowLock,
 }
 
 pub(super) fn row<T, DB>(key: &Key<T>, lock: bool) -> QueryResult<RowQuery<T, DB>>
@@ -30,7 +46,19 @@ where
     Find<T::Table, T::PrimaryKey>: SelectDsl<AsSelect<T, DB>>,
 {
     let key = key.value().map_err(|error| diesel::result::Error::DeserializationError(Box::new(error)))?;
+    let lock = if lock { RowLock::Wait } else { RowLock::None };
     Ok(Lockable { query: SelectDsl::select(FindDsl::find(T::table(), key), T::as_select()), lock })
+}
+
+pub(super) fn free_row<T, Q, DB>(free: Q, lock: RowLock) -> FreeRowQuery<T, Q, DB>
+where
+    DB: Backend,
+    T: Selectable<DB>,
+    Q: LimitDsl,
+    AsSelect<T, DB>: Expression,
+    Limit<Q>: SelectDsl<AsSelect<T, DB>>,
+{
+    Lockable { query: SelectDsl::select(LimitDsl::limit(free, 1), T::as_select()), lock }
 }
 
 impl<Q: Query> Query for Lockable<Q> {
@@ -49,8 +77,11 @@ impl<Q, C> RunQueryDsl<C> for Lockable<Q> {}
 impl<Q: QueryFragment<diesel::pg::Pg>> QueryFragment<diesel::pg::Pg> for Lockable<Q> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, diesel::pg::Pg>) -> QueryResult<()> {
         self.query.walk_ast(out.reborrow())?;
-        if self.lock {
-            out.push_sql(" FOR NO KEY UPDATE");
+        match self.lock {
+            RowLock::None => {}
+            RowLock::Wait => out.push_sql(" FOR NO KEY UPDATE"),
+            RowLock::Skip => out.push_sql(" FOR NO KEY UPDATE SKIP LOCKED"),
+            RowLock::NoWait => out.push_sql(" FOR NO KEY UPDATE NOWAIT"),
         }
         Ok(())
     }

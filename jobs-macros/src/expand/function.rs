@@ -75,18 +75,19 @@ fn handler(private: &TokenStream, function: &Function, plan: &Plan, connection: 
     });
     let job = &plan.name;
     let unused = arguments::of(function).next().is_none().then(|| quote!(#[allow(unused_variables)]));
-    let values = function.params.iter().map(|param| match param {
+    let values = function.params.iter().enumerate().map(|(position, param)| match param {
         Param::Argument(argument) => {
             let field = &argument.name;
             match argument.form {
                 Form::Value(_) | Form::String(_) => quote_spanned!(here=> job.#field),
                 Form::Str | Form::Slice(_) => quote_spanned!(here=> &job.#field),
-                Form::Row { .. } => rows::local(argument).into_token_stream(),
+                Form::Row { .. } => rows::local(position).into_token_stream(),
             }
         }
         Param::State(ty) => quote_spanned!(here=> ctx.extract::<#ty>()?),
         Param::Context { by_reference: true } => quote_spanned!(here=> &ctx),
         Param::Context { by_reference: false } => quote_spanned!(here=> ::core::clone::Clone::clone(&ctx)),
+        Param::Take(..) => rows::local(position).into_token_stream(),
         Param::Connection(_) => quote_spanned!(here=> connection),
         // Unreachable: `validate` refuses functions with such a parameter.
         Param::Refused(_) => TokenStream::new(),

@@ -30,4 +30,25 @@ struct Derived {
     user: i64,
 }
 
+#[job]
+fn take_without_connection(_coupon: Take<User>) {}
+
+#[job]
+fn take_is_locked(#[arg(lock)] _coupon: Take<User>, _conn: &mut Connection) {}
+
+#[job]
+fn take_has_no_key(#[arg(gone = "retry")] _coupon: Take<User>, _conn: &mut Connection) {}
+
+#[job]
+fn quoted(#[arg(from = "free_coupons")] _coupon: Take<User>, _conn: &mut Connection) {}
+
+#[job]
+fn from_is_for_take(#[arg(from = free_coupons)] _user: Ref<User>, _conn: &mut Connection) {}
+
+#[job]
+fn ref_waits(#[arg(lock = "skip")] _user: Ref<User>, _conn: &mut Connection) {}
+
+#[job]
+fn secret_row(#[arg(secret)] _coupon: Take<User>, _conn: &mut Connection) {}
+
 fn main() {}
