@@ -34,12 +34,12 @@ pub mod prelude;
 pub mod testing;
 
 pub use diesel_jobs_core::{
-    AttemptError, Backoff, CatchUp, Failure, FailureKind, Freeze, Handle, HandleBlocking, HandleBlockingIn, HandleIn,
-    Handled, Installation, IntoInstant, IntoNewJob, InvalidJob, InvalidSchedule, Job, JobBuilder, JobContext, JobEnd,
-    JobError, JobId, JobOptions, JobOutput, JobRecord, JobState, KindStats, Lease, NewJob, NoRuntime, Outcome, Output,
-    Registered, Registration, Registry, RegistryError, ResultExt, Retain, Retention, RunAt, Schedule, State,
-    StorageError, TestContext, UnknownQueue, UntilEmpty, WaitError, Worker, WorkerBuilder, WorkerError, WorkerHandle,
-    WorkerId, WorkerRecord, WorkerStats, storage,
+    AttemptError, Backoff, CatchUp, Discarded, Failure, FailureKind, Freeze, Handle, HandleBlocking, HandleBlockingIn,
+    HandleIn, Handled, Installation, IntoInstant, IntoNewJob, InvalidJob, InvalidSchedule, Job, JobBuilder, JobContext,
+    JobEnd, JobError, JobId, JobOptions, JobOutput, JobRecord, JobState, KindStats, Lease, NewJob, NoRuntime, Outcome,
+    Output, Progress, Registered, Registration, Registry, RegistryError, ResultExt, Retain, Retention, RunAt, Schedule,
+    State, StorageError, TestContext, UnknownQueue, UntilEmpty, WaitError, Worker, WorkerBuilder, WorkerError,
+    WorkerHandle, WorkerId, WorkerRecord, WorkerStats, storage,
 };
 pub use diesel_jobs_macros::{Job, job};
 pub use diesel_jobs_storage::{
@@ -58,9 +58,9 @@ pub mod __private {
         Argument, BoxFuture, CloneArgument, DebugArgument, NoArguments, PartialEqArgument, Redacted, handle, inventory,
     };
     pub use diesel_jobs_core::{
-        AnyConnection, Backoff, CatchUp, Handle, HandleBlocking, HandleBlockingIn, HandleIn, Handled, Handler,
-        IntoHandled, Job, JobContext, JobError, JobId, JobOptions, Registered, Registration, Retain, ReturnsOutput,
-        ScheduleSpec, State, TypeKey,
+        AnyConnection, Backoff, CatchUp, Discarded, Handle, HandleBlocking, HandleBlockingIn, HandleIn, Handled,
+        Handler, IntoHandled, Job, JobBuilder, JobContext, JobError, JobId, JobOptions, Registered, Registration,
+        Retain, ReturnsOutput, ScheduleSpec, State, TypeKey,
     };
     pub use diesel_jobs_storage::{
         AsyncJobConnection, AsyncLoadRow, AsyncTakeRow, BlockingJobConnection, EnqueueConnection, Gone, HasTable,

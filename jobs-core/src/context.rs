@@ -14,6 +14,9 @@ use crate::error::{FailureKind, JobError};
 use crate::job_id::JobId;
 use crate::lease::{ClaimedJob, Lease};
 use crate::outcome::{Finish, Keep, Retention, Transition};
+#[cfg(feature = "testing")]
+use crate::progress::ProgressReport;
+use crate::progress::Reports;
 use crate::stop::Stop;
 use crate::undecodable::mismatch;
 
@@ -92,27 +95,43 @@ struct Inner {
     started: OnceLock<Instant>,
     /// It was logged that the attempt takes unusually long.
     long: AtomicBool,
+    reports: Arc<Reports>,
 }
 
 impl JobContext {
     /// The context of a claimed job. Workers make one for each attempt. Tests of handlers may make one, too.
     pub fn new(job: ClaimedJob, token: CancellationToken, states: Arc<States>) -> Self {
-        Self::with(job, Stop::by(token), states, Keep::For(Retention::default().completed), None)
+        Self::with(job, Stop::by(token), states, Keep::For(Retention::default().completed), None, Arc::default())
     }
 
     /// The context of an attempt in a test, at this time.
     #[cfg(feature = "testing")]
     #[doc(hidden)]
     pub fn for_test(job: ClaimedJob, states: Arc<States>, now: DateTime<Utc>) -> Self {
-        Self::with(job, Stop::default(), states, Keep::For(Retention::default().completed), Some(now))
+        let keep = Keep::For(Retention::default().completed);
+        Self::with(job, Stop::default(), states, keep, Some(now), Arc::default())
     }
 
-    /// Like [`new`](Self::new), with the time for which the completed job is kept, and the time that a test has set.
-    pub(crate) fn with_keep(job: ClaimedJob, states: Arc<States>, keep: Keep, now: Option<DateTime<Utc>>) -> Self {
-        Self::with(job, Stop::default(), states, keep, now)
+    /// Like [`new`](Self::new), with the time for which the completed job is kept, the time that a test has set, and where
+    /// reports of progress go.
+    pub(crate) fn of_worker(
+        job: ClaimedJob,
+        states: Arc<States>,
+        keep: Keep,
+        now: Option<DateTime<Utc>>,
+        reports: &Arc<Reports>,
+    ) -> Self {
+        Self::with(job, Stop::default(), states, keep, now, reports.clone())
     }
 
-    fn with(job: ClaimedJob, stop: Stop, states: Arc<States>, keep: Keep, now: Option<DateTime<Utc>>) -> Self {
+    fn with(
+        job: ClaimedJob,
+        stop: Stop,
+        states: Arc<States>,
+        keep: Keep,
+        now: Option<DateTime<Utc>>,
+        reports: Arc<Reports>,
+    ) -> Self {
         Self(Arc::new(Inner {
             job,
             stop,
@@ -122,6 +141,7 @@ impl JobContext {
             completed_in: false.into(),
             started: OnceLock::new(),
             long: false.into(),
+            reports,
         }))
     }
 
@@ -168,6 +188,33 @@ impl JobContext {
     /// The time by this machine's clock. A test that skips time sets it.
     pub fn now(&self) -> DateTime<Utc> {
         self.0.now.unwrap_or_else(Utc::now)
+    }
+
+    /// Reports how far the job is: `done` of `total`, in words. `worker show` and the view of all jobs show the newest
+    /// report. It is kept over the attempts of the job.
+    ///
+    /// It does not wait. The worker stores the newest report of each job at most once a second, on its own connection. So
+    /// it is seen while the handler's transaction is open, and a rollback does not undo it. A message is cut after 8 KiB,
+    /// and the values of secret arguments are removed from it.
+    ///
+    /// ```
+    /// # use diesel_jobs_core::JobContext;
+    /// async fn import(files: Vec<String>, ctx: &JobContext) {
+    ///     for (done, file) in files.iter().enumerate() {
+    ///         ctx.progress(done as u64, files.len() as u64, format!("reading {file}"));
+    ///         // ..
+    ///     }
+    /// }
+    /// ```
+    pub fn progress(&self, done: u64, total: u64, message: impl Into<String>) {
+        self.0.reports.add(&self.0.job, done, total, message.into());
+    }
+
+    /// Takes the report that is not stored yet.
+    #[cfg(feature = "testing")]
+    #[doc(hidden)]
+    pub fn take_progress(&self, secrets: &'static [&'static str]) -> Vec<ProgressReport> {
+        self.0.reports.take(|_| secrets)
     }
 
     /// An idempotency key for other systems. It is the same in all attempts of this job, also after an operator's

@@ -7,6 +7,7 @@ use std::future::Future;
 use futures_util::future::BoxFuture;
 
 use crate::context::{JobContext, TypeKey};
+use crate::discarded::OnDiscarded;
 use crate::error::JobError;
 use crate::job::Job;
 use crate::job_options::JobOptions;
@@ -109,6 +110,8 @@ pub struct Registration {
     pub version: u16,
     /// The kinds of the earlier versions whose stored jobs this handler runs too, the oldest first.
     pub earlier: &'static [&'static str],
+    /// Makes the job that is enqueued when a job of this kind is discarded.
+    pub on_discarded: Option<OnDiscarded>,
 }
 
 /// A job type with a registration. The macros implement it.

@@ -7,6 +7,7 @@ mod context;
 mod crash_point;
 mod cron_problem;
 mod decision;
+mod discarded;
 mod error;
 pub mod flags;
 mod handler;
@@ -23,6 +24,7 @@ mod new_job;
 mod outcome;
 mod output;
 mod panics;
+mod progress;
 mod record;
 mod registry;
 mod retry;
@@ -45,6 +47,7 @@ mod wait;
 mod worker;
 
 pub use context::{JobContext, State, States, TypeKey};
+pub use discarded::{DiscardRule, Discarded, InvalidDiscardRule, OnDiscarded};
 pub use error::{Failure, FailureKind, IntoJobError, JobError, MAX_FAILURE_BYTES, NoRuntime, ResultExt};
 pub use handler::{
     AnyConnection, Handle, HandleBlocking, HandleBlockingIn, HandleIn, Handler, Registered, Registration,
@@ -58,6 +61,7 @@ pub use lease::{ClaimedJob, Lease, WorkerId};
 pub use new_job::{IntoNewJob, InvalidJob, JobBuilder, MAX_ARGS_BYTES, NewJob, RunAt};
 pub use outcome::{Attempt, Finish, Handled, Keep, Outcome, Retention, Transition, decide};
 pub use output::{MAX_OUTPUT_BYTES, Output};
+pub use progress::{Progress, ProgressReport};
 pub use record::{AttemptError, DeadLetter, DeadLetters, JobEnd, JobRecord, KindStats, WorkerRecord};
 pub use registry::{Registry, RegistryError};
 pub use retry::Backoff;

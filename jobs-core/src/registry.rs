@@ -1,8 +1,10 @@
 //! The registry: the handler of each kind.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::context::States;
+use crate::discarded::{DiscardRule, InvalidDiscardRule};
 use crate::handler::{Registered, Registration};
 use crate::missing_state;
 use crate::schedule::{InvalidSchedule, Schedule};
@@ -13,6 +15,8 @@ use crate::secrets;
 pub struct Registry {
     kinds: BTreeMap<&'static str, Registration>,
     duplicates: Vec<(Registration, Registration)>,
+    discard_rules: Vec<DiscardRule>,
+    invalid_rules: Vec<(Registration, Arc<InvalidDiscardRule>)>,
 }
 
 /// Why a worker cannot start with its registered jobs.
@@ -64,6 +68,16 @@ pub enum RegistryError {
         /// The storage's name.
         database: &'static str,
     },
+    /// The job of `on_discarded` cannot be stored as a rule.
+    #[error("job `{kind}` ({location}) cannot enqueue its `on_discarded` job: {source}")]
+    OnDiscarded {
+        /// The kind.
+        kind: &'static str,
+        /// Where it was written.
+        location: &'static str,
+        /// What is wrong.
+        source: Arc<InvalidDiscardRule>,
+    },
     /// A declared schedule cannot be used.
     #[error("job `{kind}` ({location}): {source}")]
     Schedule {
@@ -114,6 +128,11 @@ impl Registry {
     }
 
     fn insert_kind(&mut self, registration: Registration) {
+        match registration.on_discarded.map(|enqueued| DiscardRule::new(registration.kind, enqueued)) {
+            Some(Ok(rule)) => self.discard_rules.push(rule),
+            Some(Err(problem)) => self.invalid_rules.push((registration, Arc::new(problem))),
+            None => {}
+        }
         if let Some(first) = self.kinds.insert(registration.kind, registration) {
             self.duplicates.push((first, registration));
         }
@@ -134,6 +153,16 @@ impl Registry {
         self.kinds.keys().map(|kind| (*kind).to_owned()).collect()
     }
 
+    /// What is enqueued when jobs of the registered kinds are discarded.
+    pub fn discard_rules(&self) -> &[DiscardRule] {
+        &self.discard_rules
+    }
+
+    /// The names of the secret arguments of this kind.
+    pub(crate) fn secrets(&self, kind: &str) -> &'static [&'static str] {
+        self.get(kind).map_or(&[], |registration| registration.options.secrets)
+    }
+
     /// The default queues of the registered kinds, sorted.
     pub fn queues(&self) -> BTreeSet<&'static str> {
         self.iter().map(|registration| registration.options.queue).collect()
@@ -152,6 +181,9 @@ impl Registry {
         if let Some((first, second)) = self.duplicates.first() {
             let place = |r: &Registration| format!("`{}` ({})", r.type_name, r.location);
             return Err(RegistryError::Duplicate { kind: first.kind, first: place(first), second: place(second) });
+        }
+        if let Some((Registration { kind, location, .. }, source)) = self.invalid_rules.first() {
+            return Err(RegistryError::OnDiscarded { kind, location, source: source.clone() });
         }
         for &Registration { kind, location, states: takes, connection, schedule, .. } in self.iter() {
             if let Some(state) = takes.iter().map(|key| key()).find(|key| !states.contains(*key)) {

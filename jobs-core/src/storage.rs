@@ -18,12 +18,14 @@ use chrono::{DateTime, Utc};
 use crate::storage_error::StorageError;
 
 // The types that the operations take and return. The implementation of a storage needs no other module.
+pub use crate::discarded::DiscardRule;
 pub use crate::handler::AnyConnection;
 pub use crate::installation::{Freeze, Installation};
 pub use crate::job_id::JobId;
 pub use crate::lease::{ClaimedJob, Lease, WorkerId};
 pub use crate::new_job::{Column, NewJob};
 pub use crate::outcome::{Finish, Keep, Retention, Transition};
+pub use crate::progress::{Progress, ProgressReport};
 pub use crate::record::MAX_ERRORS_PER_JOB;
 pub use claim::{Claim, Wanted};
 pub use notifications::Notifications;
@@ -110,6 +112,10 @@ pub trait Storage: Schedules + Notifications + 'static {
     /// Registers the worker. The time of its first heartbeat is now.
     async fn register(&self, worker: &WorkerInfo) -> StorageResult<()>;
 
+    /// Stores what is enqueued when jobs of these kinds are discarded. Kinds without a rule get none. A discard, by a
+    /// [finish](Self::finish) or a [rescue](Self::rescue), enqueues that job in its own transaction.
+    async fn declare_discard_rules(&self, kinds: &[String], rules: &[DiscardRule]) -> StorageResult<()>;
+
     /// Removes the worker from the list. Its leases must be finished or released before that.
     async fn deregister(&self, worker: WorkerId) -> StorageResult<()>;
 
@@ -142,6 +148,10 @@ pub trait Storage: Schedules + Notifications + 'static {
     /// Returns the leases of this worker that stand, as job and lease number. If `among` is given, it may leave out the
     /// leases of other jobs.
     async fn leases(&self, worker: WorkerId, among: Option<&[JobId]>) -> StorageResult<Vec<(JobId, i32)>>;
+
+    /// Stores what handlers have reported of their jobs, in place of earlier reports. It leaves out jobs that were claimed
+    /// again since, and jobs that do not exist any more.
+    async fn store_progress(&self, reports: &[ProgressReport]) -> StorageResult<()>;
 
     /// Runs a handler inside the transaction that finishes its job.
     async fn transact(&self, transaction: Transaction) -> Transacted;

@@ -57,6 +57,10 @@ macro_rules! job_view {
                 flags -> Integer,
                 output -> Nullable<$args>,
                 output_note -> Nullable<Text>,
+                progress_done -> Nullable<BigInt>,
+                progress_total -> Nullable<BigInt>,
+                progress_message -> Nullable<Text>,
+                progress_at -> Nullable<$time>,
             }
         }
     };

@@ -27,6 +27,7 @@ mod row;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 mod stored_output;
+mod stored_progress;
 #[cfg(all(feature = "testing", any(feature = "postgres", feature = "sqlite")))]
 pub mod testing;
 

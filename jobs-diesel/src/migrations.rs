@@ -62,16 +62,22 @@ macro_rules! migration {
 }
 
 /// The schema of PostgreSQL.
-pub static POSTGRES: &[Migration] =
-    &[migration!(1, "postgres", "0001", "jobs"), migration!(2, "postgres", "0002", "outputs")];
+pub static POSTGRES: &[Migration] = &[
+    migration!(1, "postgres", "0001", "jobs"),
+    migration!(2, "postgres", "0002", "outputs"),
+    migration!(3, "postgres", "0003", "progress_and_on_discarded"),
+];
 
 /// The SQL that creates the roles of enqueuers and workers on PostgreSQL and grants them their rights. An administrator
 /// runs it. No version of the schema depends on it.
 pub static POSTGRES_ROLES: &str = include_str!("../migrations/postgres/roles.sql");
 
 /// The schema of SQLite.
-pub static SQLITE: &[Migration] =
-    &[migration!(1, "sqlite", "0001", "jobs"), migration!(2, "sqlite", "0002", "outputs")];
+pub static SQLITE: &[Migration] = &[
+    migration!(1, "sqlite", "0001", "jobs"),
+    migration!(2, "sqlite", "0002", "outputs"),
+    migration!(3, "sqlite", "0003", "progress_and_on_discarded"),
+];
 
 /// Applies and reverts the versions of the schema in a database.
 #[async_trait]

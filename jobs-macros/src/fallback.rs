@@ -102,6 +102,7 @@ fn job(private: &TokenStream, name: &syn::Ident, kind: &str) -> TokenStream {
                 connection: ::core::option::Option::None,
                 version: 1,
                 earlier: &[],
+                on_discarded: ::core::option::Option::None,
             };
         }
     }

@@ -14,7 +14,7 @@ use crate::nearest::nearest;
 /// The most bytes of a kind or a queue. `diesel_jobs_core` has the same limit at run time.
 pub(crate) const MAX_NAME_BYTES: usize = 200;
 
-const KNOWN: [&str; 15] = [
+const KNOWN: [&str; 16] = [
     "name",
     "kind",
     "queue",
@@ -30,6 +30,7 @@ const KNOWN: [&str; 15] = [
     "connection",
     "version",
     "upgrade",
+    "on_discarded",
 ];
 
 /// The parsed options. `None` stands for the default.
@@ -52,6 +53,8 @@ pub(crate) struct Options {
     pub(crate) version: Option<u16>,
     /// The functions that turn arguments of a version into those of the next one, the oldest first.
     pub(crate) upgrade: Option<Vec<ExprPath>>,
+    /// The job that is enqueued when a job of this kind is discarded.
+    pub(crate) on_discarded: Option<TypePath>,
     /// The span of each option.
     pub(crate) written: BTreeMap<String, Span>,
 }
@@ -108,6 +111,7 @@ impl Options {
                 "connection" => connection(value).map(|v| options.connection = Some(v)),
                 "version" => version(&value).map(|v| options.version = Some(v)),
                 "upgrade" => upgrade(value).map(|v| options.upgrade = Some(v)),
+                "on_discarded" => on_discarded(value).map(|v| options.on_discarded = Some(v)),
                 "name" => struct_name(&value).map(|v| options.name = Some(v)),
                 "kind" => stored_name(&word, &value).map(|v| options.kind = Some(v)),
                 "queue" => stored_name(&word, &value).map(|v| options.queue = Some(v)),
@@ -242,6 +246,17 @@ fn upgrade(value: Expr) -> syn::Result<Vec<ExprPath>> {
         value => Err(syn::Error::new_spanned(
             value,
             "`upgrade` takes the path of a function, such as `from_v1`, or several, the oldest first: `[from_v1, from_v2]`",
+        )),
+    }
+}
+
+fn on_discarded(value: Expr) -> syn::Result<TypePath> {
+    match value {
+        Expr::Group(group) => on_discarded(*group.expr),
+        Expr::Path(ExprPath { qself, path, .. }) => Ok(TypePath { qself, path }),
+        value => Err(syn::Error::new_spanned(
+            value,
+            "`on_discarded` takes the type of a job, without quotes, such as `AlertOps`",
         )),
     }
 }

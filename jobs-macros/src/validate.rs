@@ -80,6 +80,7 @@ pub(crate) fn function(function: &mut Function, options: Options, errors: &mut E
         return None;
     }
     schedule(&options, errors);
+    follows_another(&options, &name, errors);
     let Kinds { kind, earlier } = version::kinds(&options, ident.unraw().to_string(), &ident, errors);
     let secrets = function.params.iter().filter_map(|param| match param {
         Param::Argument(argument) if argument.options.secret => Some(argument.name.unraw().to_string()),
@@ -118,8 +119,19 @@ pub(crate) fn declaration(declaration: &Declaration, options: Options, errors: &
     }
     schedule(&options, errors);
     let name = declaration.ident.clone();
+    follows_another(&options, &name, errors);
     let Kinds { kind, earlier } = version::kinds(&options, names::snake(&name.unraw().to_string()), &name, errors);
     Plan { name, kind, earlier, secrets: secrets(declaration, errors), shared: shared(&declaration.attrs), options }
+}
+
+/// A job that is enqueued when it is discarded itself would never end.
+fn follows_another(options: &Options, name: &Ident, errors: &mut Errors) {
+    if let Some(job) = options.on_discarded.as_ref().filter(|job| job.path.is_ident(name)) {
+        errors.at(
+            job,
+            "a discarded job cannot enqueue itself as `on_discarded`, or it would never end: name another job",
+        );
+    }
 }
 
 /// Returns the names of the fields with `#[arg(secret)]`. The values are found by these names in the stored JSON object, so they must be

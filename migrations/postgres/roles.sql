@@ -54,7 +54,7 @@ grant usage on sequence jobs.job_id to jobs_worker;
 grant select, insert, delete, update (id) on jobs.ready, jobs.running, jobs.finished to jobs_worker;
 grant select, delete on jobs.payload to jobs_worker;
 grant select, insert, delete on jobs.job_error to jobs_worker;
-grant select, insert, update, delete on jobs.output to jobs_worker;
+grant select, insert, update, delete on jobs.output, jobs.on_discarded to jobs_worker;
 grant select, insert on jobs.dead_letter to jobs_worker;
 grant select, insert, delete, update on jobs.worker to jobs_worker;
 grant select, insert, update on jobs.schedule to jobs_worker;

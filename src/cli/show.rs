@@ -2,7 +2,7 @@
 //! job.
 
 use diesel_jobs_core::secrets::redacted;
-use diesel_jobs_core::{AttemptError, Freeze, JobId, JobRecord, JobState, Output, Registry};
+use diesel_jobs_core::{AttemptError, Freeze, JobId, JobRecord, JobState, Output, Progress, Registry};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -24,6 +24,9 @@ struct Shown<'a> {
     /// Why the output was not stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     output_note: Option<&'a str>,
+    /// What the handler has reported last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<Progress>,
     errors: &'a [AttemptError],
     /// Only set if the freeze keeps this job from being claimed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -41,6 +44,7 @@ pub(super) async fn show(app: &App<'_>, id: i64) -> Result<Exit, CliError> {
         JobState::Completed => database.operator.end(JobId(id)).await?.and_then(|end| end.output),
         _ => None,
     };
+    let progress = database.operator.progress(JobId(id)).await?;
     let args = shown_args(&job);
     let waits = !job.state.is_finished() && job.state != JobState::Running;
     let frozen = if waits { database.storage.check_schema().await?.frozen } else { None };
@@ -49,11 +53,13 @@ pub(super) async fn show(app: &App<'_>, id: i64) -> Result<Exit, CliError> {
         args: serde_json::from_str(&args).ok(),
         output: output.as_ref().and_then(Output::json).and_then(|json| serde_json::from_str(json).ok()),
         output_note: output.as_ref().and_then(Output::note),
+        progress,
         errors: &errors,
         frozen,
     };
     output::print(app.json, &shown, || {
-        shown.frozen.as_ref().map(stats::frozen).unwrap_or_default() + &human(&job, &args, output.as_ref(), &errors)
+        shown.frozen.as_ref().map(stats::frozen).unwrap_or_default()
+            + &human(&job, &args, shown.progress.as_ref(), output.as_ref(), &errors)
     })?;
     Ok(Exit::Fine)
 }
@@ -65,7 +71,13 @@ fn shown_args(job: &JobRecord) -> String {
     redacted(&job.args, secrets)
 }
 
-fn human(job: &JobRecord, args: &str, output: Option<&Output>, errors: &[AttemptError]) -> String {
+fn human(
+    job: &JobRecord,
+    args: &str,
+    progress: Option<&Progress>,
+    output: Option<&Output>,
+    errors: &[AttemptError],
+) -> String {
     let mut lines = vec![
         ("id", job.id.to_string()),
         ("kind", job.kind.clone()),
@@ -85,6 +97,10 @@ fn human(job: &JobRecord, args: &str, output: Option<&Output>, errors: &[Attempt
     lines.extend(job.claimed_at.map(|at| ("claimed at", time(at))));
     lines.extend(job.finished_at.map(|at| ("finished at", time(at))));
     lines.extend(job.worker.map(|worker| ("worker", worker.to_string())));
+    lines.extend(progress.map(|progress| {
+        let Progress { done, total, message, at } = progress;
+        ("progress", format!("{done} of {total} at {}: {message}", time(*at)))
+    }));
 
     let mut text: String = lines.iter().map(|(name, value)| format!("{name:<11}  {}\n", printable(value))).collect();
     text.push_str("\nargs\n");

@@ -10,6 +10,7 @@ mod fixture;
 
 mod claiming;
 mod completing_in;
+mod discarding;
 mod enqueueing;
 mod fencing;
 mod finishing;
@@ -21,6 +22,7 @@ mod moving;
 mod newer;
 mod operating;
 mod outputs;
+mod progress;
 mod pruning;
 mod rescuing;
 mod scheduling;
@@ -114,6 +116,18 @@ conformance! {
         a_job_that_is_not_kept_has_no_output,
         a_wait_ends_with_the_job,
         jobs_survive_the_version_of_outputs_in_both_directions,
+    }
+    progress {
+        the_newest_report_is_kept_over_the_attempts,
+        many_reports_are_stored_at_once_and_jobs_that_are_gone_left_out,
+        progress_and_output_stand_beside_each_other_and_go_with_the_job,
+    }
+    discarding {
+        a_discarded_job_enqueues_what_the_rule_of_its_kind_says,
+        only_a_discard_that_counts_enqueues_it,
+        many_discards_in_a_batch_enqueue_one_each,
+        a_rescue_that_discards_enqueues_it_too,
+        rules_are_replaced_and_removed_with_their_code,
     }
     fencing {
         an_older_lease_is_refused,

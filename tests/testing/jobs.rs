@@ -7,6 +7,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use diesel_async::AsyncPgConnection;
+use diesel_jobs::Discarded;
 use diesel_jobs::prelude::*;
 
 /// Counts calls.
@@ -145,4 +146,15 @@ pub(crate) async fn panic_inside_async(conn: &mut AsyncPgConnection) -> QueryRes
     use diesel_async::AsyncConnection as _;
     diesel_async::RunQueryDsl::execute(diesel::sql_query("insert into note values ('before')"), conn).await?;
     conn.transaction(async |_| panic!("inside")).await
+}
+
+#[job(queue = "alerts")]
+pub(crate) fn alert_ops(discarded: Discarded) {
+    let _ = discarded;
+}
+
+#[job(max_attempts = 2, on_discarded = AlertOps)]
+pub(crate) fn deliver(#[arg(secret)] address: String, ctx: &JobContext) -> Result<(), JobError> {
+    ctx.progress(u64::from(ctx.attempt()), 2, format!("looking for {address}"));
+    Err(JobError::msg(format!("there is no {address}")))
 }

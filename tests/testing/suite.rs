@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use diesel::sql_types::BigInt;
 use diesel_jobs::prelude::*;
 use diesel_jobs::testing::{drain, enqueued, perform};
-use diesel_jobs::{FailureKind, NewJob, assert_enqueued, refute_enqueued};
+use diesel_jobs::{Discarded, FailureKind, NewJob, assert_enqueued, refute_enqueued};
 use futures_util::FutureExt as _;
 
 use crate::database;
@@ -17,6 +17,13 @@ type Notes = diesel::expression::SqlLiteral<BigInt>;
 
 fn notes() -> Notes {
     diesel::dsl::sql::<BigInt>("(select count(*) from note)")
+}
+
+/// How many jobs show this progress in the view of a database.
+fn shown_progress(database: &str, expected: &str) -> Notes {
+    let view = if database.starts_with("pg") { "jobs.job" } else { "jobs_job_view" };
+    let shown = "progress_done || ' of ' || progress_total || ': ' || progress_message";
+    diesel::dsl::sql::<BigInt>(&format!("(select count(*) from {view} where {shown} = '{expected}')"))
 }
 
 /// The message with which an assertion fails.
@@ -61,6 +68,26 @@ macro_rules! on {
                 let jobs = enqueued::<SendWelcome, _>(&mut conn)$($wait)*.unwrap();
                 assert_eq!((jobs.len(), jobs[0].template.as_str(), jobs[0].queue.as_str()), (1, "v2", "mail"));
                 assert_eq!((jobs[0].priority, jobs[0].attempt, jobs[0].max_attempts), (5, 0, 3));
+            }
+
+            #[tokio::test]
+            async fn a_drain_enqueues_the_job_of_a_discarded_one_and_stores_progress() {
+                let $database = $create;
+                let mut conn = $open;
+                let id = Deliver::new("1 Main St").enqueue(&mut conn)$($wait)*.unwrap();
+                let report = drain(&mut conn).skip_time().only::<Deliver>().run()$($wait)*.unwrap();
+                report.assert_discarded::<Deliver>(1);
+                assert_enqueued!(conn, AlertOps, queue = "alerts", count = 1)$($wait)*;
+                let alerts = enqueued::<AlertOps, _>(&mut conn)$($wait)*.unwrap();
+                let Discarded { id: of, kind, attempt, max_attempts, failure, error, .. } = alerts[0].args.discarded.clone();
+                assert_eq!((of, &*kind, attempt, max_attempts), (id, "deliver", 2, 2));
+                assert_eq!((failure, &*error), (FailureKind::Error, "there is no [redacted]"));
+                drain(&mut conn).run()$($wait)*.unwrap().assert_completed::<AlertOps>(1);
+
+                let shown = shown_progress(stringify!($module), "2 of 2: looking for [redacted]");
+                use $dsl as _;
+                let shown: i64 = diesel::select(shown).get_result(&mut conn)$($wait)*.unwrap();
+                assert_eq!(shown, 1);
             }
 
             #[tokio::test]

@@ -11,7 +11,7 @@ use diesel_jobs::storage::{
     Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
 };
 use diesel_jobs::{Installation, JobId, NewJob, WorkerId};
-use diesel_jobs_core::{ClaimedJob, Finish};
+use diesel_jobs_core::{ClaimedJob, DiscardRule, Finish, ProgressReport};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -42,6 +42,14 @@ impl Storage for Timed {
 
     async fn register(&self, worker: &WorkerInfo) -> StorageResult<()> {
         self.0.register(worker).await
+    }
+
+    async fn store_progress(&self, reports: &[ProgressReport]) -> StorageResult<()> {
+        self.0.store_progress(reports).await
+    }
+
+    async fn declare_discard_rules(&self, kinds: &[String], rules: &[DiscardRule]) -> StorageResult<()> {
+        self.0.declare_discard_rules(kinds, rules).await
     }
 
     async fn deregister(&self, worker: WorkerId) -> StorageResult<()> {

@@ -8,12 +8,14 @@
 //! | rescanner | 1 s; two polls if the worker is idle; up to 10 s if rescans take long | finds stragglers |
 //! | scheduler | the next tick, at most 5 s; 60 s if there is no schedule | enqueues due ticks |
 //! | long attempts | 10 s | logs attempts that take far longer than their kind's usually do |
+//! | progress writer | 1 s, while handlers report progress | stores the newest report of each job |
 //! | freeze watcher | each heartbeat | logs that the database was frozen or thawed |
 //! | pruner | 60 s, the first time 5 s after the start | deletes finished jobs whose retention is over |
 
 mod freeze_watcher;
 mod long_attempts;
 mod pause;
+mod progress_writer;
 mod pruner;
 mod reconciler;
 mod rescanner;
@@ -47,6 +49,7 @@ pub(crate) fn start(shared: &Arc<Shared>, frozen: Option<Freeze>) -> Maintenance
     tokio::spawn(rescanner::run(shared.clone()));
     services.spawn(scheduler::run(shared.clone(), stop.clone()));
     services.spawn(long_attempts::run(shared.clone(), stop.clone()));
+    services.spawn(progress_writer::run(shared.clone(), stop.clone()));
     services.spawn(freeze_watcher::run(shared.clone(), frozen, stop.clone()));
     services.spawn(pruner::run(shared.clone(), stop.clone()));
     services.close();

@@ -13,11 +13,13 @@ use super::{
     Beat, Claim, DeclaredSchedule, Heartbeat, Notifications, RescanReason, Rescanned, RescuePolicy, Rescued, Schedules,
     Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
 };
+use crate::discarded::DiscardRule;
 use crate::installation::Installation;
 use crate::job_id::JobId;
 use crate::lease::{ClaimedJob, WorkerId};
 use crate::new_job::NewJob;
 use crate::outcome::Finish;
+use crate::progress::ProgressReport;
 use crate::telemetry::timed;
 
 pub(crate) struct Instrumented(pub(crate) Arc<dyn Storage>);
@@ -57,6 +59,10 @@ impl Storage for Instrumented {
         timed("next_due", self.0.next_due(claim, within)).await
     }
 
+    async fn declare_discard_rules(&self, kinds: &[String], rules: &[DiscardRule]) -> StorageResult<()> {
+        timed("declare_discard_rules", self.0.declare_discard_rules(kinds, rules)).await
+    }
+
     async fn rescan(&self, claim: &Claim, reason: RescanReason) -> StorageResult<Rescanned> {
         timed("rescan", self.0.rescan(claim, reason)).await
     }
@@ -67,6 +73,10 @@ impl Storage for Instrumented {
 
     async fn leases(&self, worker: WorkerId, among: Option<&[JobId]>) -> StorageResult<Vec<(JobId, i32)>> {
         timed("leases", self.0.leases(worker, among)).await
+    }
+
+    async fn store_progress(&self, reports: &[ProgressReport]) -> StorageResult<()> {
+        timed("store_progress", self.0.store_progress(reports)).await
     }
 
     async fn transact(&self, transaction: Transaction) -> Transacted {

@@ -8,6 +8,7 @@ use chrono::{DateTime, Utc};
 use super::StorageResult;
 use crate::job_id::JobId;
 use crate::lease::WorkerId;
+use crate::progress::Progress;
 use crate::record::{AttemptError, DeadLetters, JobEnd, JobRecord, KindStats, WorkerRecord};
 use crate::state::JobState;
 use crate::storage_error::StorageError;
@@ -54,6 +55,9 @@ pub trait Operator: Send + Sync + 'static {
 
     /// How far a job is, and what it left if it has ended. `None` if there is no such job.
     async fn end(&self, id: JobId) -> StorageResult<Option<JobEnd>>;
+
+    /// What the handler of a job has reported last, in any of its attempts. `None` if it has reported nothing.
+    async fn progress(&self, id: JobId) -> StorageResult<Option<Progress>>;
 
     /// Makes cancelled, discarded, scheduled or retrying jobs available now, with at least one attempt left. Refuses
     /// running and completed jobs. Returns a result for each id, in this order. An id that is given twice gets the same

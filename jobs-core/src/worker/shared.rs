@@ -19,6 +19,7 @@ use crate::context::{JobContext, States};
 use crate::installation::Installation;
 use crate::job_options::Retain;
 use crate::lease::{ClaimedJob, WorkerId};
+use crate::progress::Reports;
 use crate::registry::Registry;
 use crate::storage::{Storage, StorageResult, WorkerInfo};
 use crate::telemetry::RateLimitedWarning;
@@ -61,6 +62,8 @@ pub(crate) struct Shared {
     pub(crate) usual_durations: UsualDurations,
     /// The tasks of the runners.
     pub(crate) runners: TaskTracker,
+    /// What handlers have reported of their progress.
+    pub(crate) reports: Arc<Reports>,
     /// Why a worker that runs until nothing is left has ended before.
     pub(super) failure: Mutex<Option<WorkerError>>,
     /// How much time was skipped, in microseconds.
@@ -92,6 +95,7 @@ impl Shared {
             hint: Arc::default(),
             counters: Counters::default(),
             runners: TaskTracker::new(),
+            reports: Arc::default(),
             failure: Mutex::default(),
             skipped: AtomicI64::new(0),
         }
@@ -106,7 +110,7 @@ impl Shared {
         let context = |job: ClaimedJob| {
             let retain =
                 self.registry.get(&job.kind).map_or(Retain::Default, |registration| registration.options.retain);
-            JobContext::with_keep(job, self.states.clone(), retain.keep(self.settings.retention), now)
+            JobContext::of_worker(job, self.states.clone(), retain.keep(self.settings.retention), now, &self.reports)
         };
         let claimed = jobs.len();
         let jobs = self.leases.begin(jobs.into_iter().map(context).collect());
@@ -133,6 +137,7 @@ impl Shared {
         installation.admit(self.settings.environment.as_deref())?;
         self.frozen.send_replace(installation.frozen.is_some());
         self.storage.register(info).await?;
+        self.storage.declare_discard_rules(&self.registry.kinds(), self.registry.discard_rules()).await?;
         Ok(installation)
     }
 

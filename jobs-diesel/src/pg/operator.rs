@@ -8,16 +8,18 @@ use chrono::{DateTime, Utc};
 use diesel_async::RunQueryDsl;
 use diesel_jobs_core::storage::{JobFilter, Operated, Operator, StorageResult};
 use diesel_jobs_core::{
-    AttemptError, DeadLetters, JobEnd, JobId, JobRecord, JobState, KindStats, Retention, WorkerRecord, flags,
+    AttemptError, DeadLetters, JobEnd, JobId, JobRecord, JobState, KindStats, Progress, Retention, WorkerRecord, flags,
 };
 
 use super::queries::bring_forward::BringForwardQuery;
 use super::queries::cancel_many::CancelManyQuery;
 use super::queries::operate::{CancelQuery, RetryQuery};
 use super::queries::output::{EndRow, end, one_end};
+use super::queries::progress::one_progress;
 use super::queries::thaw::ThawQuery;
 use super::queries::{dead_letter, inspect, installation};
 use super::{PgStorage, native, run};
+use crate::stored_progress::{Columns, stored};
 
 /// How many times a command is tried. A job may move after a command did nothing, and before the query that asks why.
 const TRIES: usize = 3;
@@ -102,6 +104,11 @@ impl Operator for PgStorage {
     async fn end(&self, id: JobId) -> StorageResult<Option<JobEnd>> {
         let rows: Vec<EndRow> = run!(self, "end", conn => one_end(id).load(conn))?;
         Ok(rows.into_iter().next().map(end))
+    }
+
+    async fn progress(&self, id: JobId) -> StorageResult<Option<Progress>> {
+        let rows: Vec<Columns<DateTime<Utc>>> = run!(self, "progress", conn => one_progress(id).load(conn))?;
+        Ok(rows.into_iter().next().and_then(stored))
     }
 
     async fn retry_many(&self, ids: &[JobId]) -> StorageResult<Vec<Operated>> {

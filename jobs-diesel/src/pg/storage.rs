@@ -12,11 +12,16 @@ use diesel_jobs_core::storage::{
     Beat, Claim, DeclaredSchedule, Heartbeat, Notifications, RescanReason, Rescanned, RescuePolicy, Rescued, Schedules,
     Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
 };
-use diesel_jobs_core::{ClaimedJob, Finish, Installation, JobId, NewJob, StorageError, WorkerId};
+use diesel_jobs_core::{
+    ClaimedJob, DiscardRule, Finish, Installation, JobId, NewJob, ProgressReport, StorageError, WorkerId,
+};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::outage::Outage;
+use super::queries::declare_discard_rules::DeclareDiscardRulesQuery;
+use super::queries::enqueue::CHUNK;
+use super::queries::progress::StoreProgressQuery;
 use super::queries::prune::PruneQuery;
 use super::queries::rescue::RescueQuery;
 use super::queries::store_outputs::StoreOutputsQuery;
@@ -49,6 +54,11 @@ impl Storage for PgStorage {
     async fn register(&self, info: &WorkerInfo) -> StorageResult<()> {
         self.tell_lease(info.lease);
         run!(self, "register", conn => worker::register(conn, info))
+    }
+
+    async fn declare_discard_rules(&self, kinds: &[String], rules: &[DiscardRule]) -> StorageResult<()> {
+        let declare = || DeclareDiscardRulesQuery::new(kinds, rules);
+        run!(self, "declare_discard_rules", conn => RunQueryDsl::execute(declare(), conn)).map(drop)
     }
 
     async fn deregister(&self, id: WorkerId) -> StorageResult<()> {
@@ -100,6 +110,14 @@ impl Storage for PgStorage {
     async fn leases(&self, worker: WorkerId, among: Option<&[JobId]>) -> StorageResult<Vec<(JobId, i32)>> {
         let leases = run!(self, "leases", conn => leases::leases(conn, worker, among))?;
         Ok(leases.into_iter().map(|(id, number)| (JobId(id), number)).collect())
+    }
+
+    async fn store_progress(&self, reports: &[ProgressReport]) -> StorageResult<()> {
+        for reports in reports.chunks(CHUNK) {
+            let store = || StoreProgressQuery::new(reports);
+            run!(self, "store_progress", conn => RunQueryDsl::execute(store(), conn))?;
+        }
+        Ok(())
     }
 
     async fn transact(&self, transaction: Transaction) -> Transacted {

@@ -6,9 +6,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use diesel_jobs_core::storage::{JobFilter, Operated, Operator, StorageResult};
-use diesel_jobs_core::{AttemptError, DeadLetters, JobEnd, JobId, JobRecord, KindStats, WorkerRecord};
+use diesel_jobs_core::{AttemptError, DeadLetters, JobEnd, JobId, JobRecord, KindStats, Progress, WorkerRecord};
 
-use crate::sqlite::queries::{inspect, installation, operate, output, stats, worker};
+use crate::sqlite::queries::{inspect, installation, operate, output, progress, stats, worker};
 use crate::sqlite::shared_connection::SharedConnection;
 
 /// The connections for the operations of operators.
@@ -31,6 +31,10 @@ impl Operator for SqliteOperator {
 
     async fn end(&self, id: JobId) -> StorageResult<Option<JobEnd>> {
         self.reader.read(move |conn| output::end(conn, id)).await
+    }
+
+    async fn progress(&self, id: JobId) -> StorageResult<Option<Progress>> {
+        self.reader.read(move |conn| progress::progress(conn, id)).await
     }
 
     async fn retry_many(&self, ids: &[JobId]) -> StorageResult<Vec<Operated>> {

@@ -79,6 +79,18 @@ diesel::table! {
 }
 
 diesel::table! {
+    jobs_on_discarded (kind) {
+        kind -> Text,
+        enqueues -> Text,
+        queue -> Text,
+        priority -> SmallInt,
+        max_attempts -> Integer,
+        args -> Text,
+        argument -> Text,
+    }
+}
+
+diesel::table! {
     jobs_schema_migration (version) {
         version -> Integer,
         oldest_program -> Nullable<Integer>,

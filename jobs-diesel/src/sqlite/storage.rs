@@ -12,12 +12,13 @@ use diesel_jobs_core::storage::{
     Beat, Claim, DeclaredSchedule, Heartbeat, Notifications, RescanReason, Rescanned, RescuePolicy, Rescued, Schedules,
     Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
 };
-use diesel_jobs_core::{ClaimedJob, Finish, Installation, JobId, NewJob, WorkerId};
+use diesel_jobs_core::{ClaimedJob, DiscardRule, Finish, Installation, JobId, NewJob, ProgressReport, WorkerId};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::sqlite::queries::{
-    claim, finish, heartbeat, installation, leases, next_due, prune, rescue, schedule, tick, worker,
+    claim, finish, heartbeat, installation, leases, next_due, on_discarded, progress, prune, rescue, schedule, tick,
+    worker,
 };
 use crate::sqlite::shared_connection::SharedConnection;
 use crate::sqlite::{listen, migrate, transact};
@@ -57,6 +58,15 @@ impl Storage for SqliteStorage {
     async fn register(&self, worker: &WorkerInfo) -> StorageResult<()> {
         let worker = worker.clone();
         self.writer.write(move |conn| worker::register(conn, &worker)).await
+    }
+
+    async fn declare_discard_rules(&self, kinds: &[String], rules: &[DiscardRule]) -> StorageResult<()> {
+        let (known, declared) = (kinds.to_vec(), rules.to_vec());
+        if !self.reader.read(move |conn| on_discarded::differ(conn, &known, &declared)).await? {
+            return Ok(());
+        }
+        let (kinds, rules) = (kinds.to_vec(), rules.to_vec());
+        self.writer.write(move |conn| on_discarded::declare(conn, &kinds, &rules)).await
     }
 
     async fn deregister(&self, worker: WorkerId) -> StorageResult<()> {
@@ -99,6 +109,11 @@ impl Storage for SqliteStorage {
     /// limit.
     async fn leases(&self, worker: WorkerId, _among: Option<&[JobId]>) -> StorageResult<Vec<(JobId, i32)>> {
         self.reader.read(move |conn| leases::leases(conn, worker)).await
+    }
+
+    async fn store_progress(&self, reports: &[ProgressReport]) -> StorageResult<()> {
+        let reports = reports.to_vec();
+        self.writer.write(move |conn| progress::store(conn, &reports)).await
     }
 
     async fn transact(&self, transaction: Transaction) -> Transacted {

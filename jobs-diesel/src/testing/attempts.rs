@@ -6,7 +6,10 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 use diesel_jobs_core::storage::StorageResult;
 use diesel_jobs_core::testing::calls;
-use diesel_jobs_core::{Finish, JobContext, JobId, JobRecord, Registration, Registry, States, StorageError, WorkerId};
+use diesel_jobs_core::{
+    Discarded, Finish, JobContext, JobId, JobRecord, NewJob, Registration, Registry, States, StorageError, Transition,
+    WorkerId,
+};
 
 use super::backlog::Backlog;
 use super::plan::Plan;
@@ -133,6 +136,10 @@ impl<C: TestConnection> Attempts<'_, C> {
         let ctx = JobContext::for_test(started, self.states.clone(), self.now + self.skipped);
         let limit = stuck::limit(self.plan.time_limit, registration);
         let handled = stuck::call(self.conn, registration, ctx.clone(), limit).await.map_err(StorageError::Config)?;
+        let reports = ctx.take_progress(registration.options.secrets);
+        if !reports.is_empty() {
+            self.conn.store_progress(reports).await?;
+        }
         let transition = calls::decided(&ctx, registration, handled, JITTER);
         if registration.connection.is_some() && ctx.is_completed_in() {
             return Err(StorageError::Config(format!(
@@ -142,11 +149,24 @@ impl<C: TestConnection> Attempts<'_, C> {
             )));
         }
         self.report.ran.push(RanJob::new(&ctx, &transition));
+        let follower = self.follower(&ctx, &transition)?;
         if !self.conn.finish(Finish { lease: ctx.lease(), transition }).await? && !ctx.is_completed_in() {
             let problem = format!("job {} of kind `{}` is gone after its attempt", ctx.id(), ctx.kind());
             return Err(StorageError::Refused(problem.into()));
         }
-        Ok(())
+        match follower {
+            Some(job) => self.conn.add(job).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The job that is enqueued if this transition discards the job. The stored rules are not used: a test that changed them in
+    /// its transaction would make other tests wait.
+    fn follower(&self, ctx: &JobContext, transition: &Transition) -> StorageResult<Option<NewJob>> {
+        let Transition::Discard { failure, .. } = transition else { return Ok(None) };
+        let rule = self.registry.discard_rules().iter().find(|rule| rule.kind == ctx.kind());
+        let job = rule.map(|rule| rule.job(&Discarded::new(ctx, failure))).transpose();
+        job.map_err(|problem| StorageError::Config(problem.to_string()))
     }
 
     fn why(&self, job: &JobRecord) -> String {

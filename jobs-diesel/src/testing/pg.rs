@@ -10,7 +10,7 @@ use diesel::sql_types::Timestamptz;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::storage::StorageResult;
 use diesel_jobs_core::testing::calls::{self, Expired};
-use diesel_jobs_core::{ClaimedJob, Finish, Handled, Handler, JobContext, JobId, WorkerId};
+use diesel_jobs_core::{ClaimedJob, Finish, Handled, Handler, JobContext, JobId, NewJob, ProgressReport, WorkerId};
 use futures_util::future::BoxFuture;
 
 use super::blocked::found as found_blocked;
@@ -18,8 +18,10 @@ use super::{Among, Blocked, TestConnection, Waiting, other_connection, savepoint
 use crate::error::storage_error;
 use crate::pg::queries::blocked;
 use crate::pg::queries::claim::ClaimedRow;
+use crate::pg::queries::enqueue::EnqueueQuery;
 use crate::pg::queries::finish::FinishQuery;
 use crate::pg::queries::inspect::{JobRow, waiting};
+use crate::pg::queries::progress::StoreProgressQuery;
 use crate::pg::queries::start::StartQuery;
 use crate::pg::queries::store_outputs::StoreOutputsQuery;
 
@@ -64,6 +66,16 @@ impl TestConnection for AsyncPgConnection {
         let found = Box::pin(RunQueryDsl::get_result(blocked::session(), self));
         let found = calls::within(savepoint::ROLLBACK_LIMIT, found).await;
         found.map_or(Blocked::Unknown, |found| found_blocked(found.optional()))
+    }
+
+    async fn store_progress(&mut self, reports: Vec<ProgressReport>) -> StorageResult<()> {
+        RunQueryDsl::execute(StoreProgressQuery::new(&reports), self).await.map(drop).map_err(storage_error)
+    }
+
+    async fn add(&mut self, job: NewJob) -> StorageResult<()> {
+        let _: Vec<(i64, Option<bool>)> =
+            RunQueryDsl::load(EnqueueQuery::new(&job), self).await.map_err(storage_error)?;
+        Ok(())
     }
 
     async fn finish(&mut self, finish: Finish) -> StorageResult<bool> {

@@ -10,7 +10,7 @@ use diesel::prelude::*;
 use diesel::sql_types::Timestamptz;
 use diesel_jobs_core::storage::StorageResult;
 use diesel_jobs_core::testing::calls::{self, Expired};
-use diesel_jobs_core::{ClaimedJob, Finish, Handled, Handler, JobContext, JobId, WorkerId};
+use diesel_jobs_core::{ClaimedJob, Finish, Handled, Handler, JobContext, JobId, NewJob, ProgressReport, WorkerId};
 use futures_util::future::BoxFuture;
 
 use super::blocked::found as found_blocked;
@@ -18,8 +18,10 @@ use super::{Among, Blocked, TestConnection, Waiting, now, other_connection, save
 use crate::error::storage_error;
 use crate::pg::queries::blocked;
 use crate::pg::queries::claim::ClaimedRow;
+use crate::pg::queries::enqueue::EnqueueQuery;
 use crate::pg::queries::finish::FinishQuery;
 use crate::pg::queries::inspect::{JobRow, waiting};
+use crate::pg::queries::progress::StoreProgressQuery;
 use crate::pg::queries::start::StartQuery;
 use crate::pg::queries::store_outputs::StoreOutputsQuery;
 
@@ -59,6 +61,15 @@ impl TestConnection for PgConnection {
 
     async fn blocked(&mut self) -> Blocked {
         found_blocked(blocked::session().get_result(self).optional())
+    }
+
+    async fn store_progress(&mut self, reports: Vec<ProgressReport>) -> StorageResult<()> {
+        StoreProgressQuery::new(&reports).execute(self).map(drop).map_err(storage_error)
+    }
+
+    async fn add(&mut self, job: NewJob) -> StorageResult<()> {
+        let _: Vec<(i64, Option<bool>)> = EnqueueQuery::new(&job).load(self).map_err(storage_error)?;
+        Ok(())
     }
 
     async fn finish(&mut self, finish: Finish) -> StorageResult<bool> {

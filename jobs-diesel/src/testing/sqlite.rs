@@ -8,12 +8,13 @@ use diesel::SqliteConnection;
 use diesel::prelude::*;
 use diesel_jobs_core::storage::StorageResult;
 use diesel_jobs_core::testing::calls::{self, Expired};
-use diesel_jobs_core::{ClaimedJob, Finish, Handled, Handler, JobContext, JobId, WorkerId};
+use diesel_jobs_core::{ClaimedJob, Finish, Handled, Handler, JobContext, JobId, NewJob, ProgressReport, WorkerId};
 use futures_util::future::BoxFuture;
 
 use super::{Among, TestConnection, Waiting, now, other_connection, savepoint, stuck};
 use crate::error::storage_error;
-use crate::sqlite::queries::{claim, finish, inspect};
+use crate::sqlite::queries::enqueue::Insert;
+use crate::sqlite::queries::{claim, finish, inspect, progress};
 
 #[async_trait]
 impl TestConnection for SqliteConnection {
@@ -40,6 +41,14 @@ impl TestConnection for SqliteConnection {
         call(self, handler, ctx, limit)
     }
 
+    async fn store_progress(&mut self, reports: Vec<ProgressReport>) -> StorageResult<()> {
+        progress::store(self, &reports).map_err(storage_error)
+    }
+
+    async fn add(&mut self, job: NewJob) -> StorageResult<()> {
+        Insert::one(&job).execute(self).map(drop).map_err(storage_error)
+    }
+
     async fn finish(&mut self, finish: Finish) -> StorageResult<bool> {
         write(self, &finish).map_err(storage_error)
     }
@@ -63,6 +72,5 @@ pub(super) fn call(
 }
 
 pub(super) fn write(conn: &mut SqliteConnection, finish: &Finish) -> QueryResult<bool> {
-    let moved = conn.transaction(|conn| finish::finish(conn, std::slice::from_ref(finish)))?;
-    Ok(!moved.is_empty())
+    conn.transaction(|conn| finish::finish_one(conn, finish.lease, &finish.transition))
 }

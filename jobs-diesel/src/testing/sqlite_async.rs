@@ -4,16 +4,19 @@ use std::any::TypeId;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use diesel::{QueryResult, SqliteConnection};
+use diesel::{QueryResult, RunQueryDsl, SqliteConnection};
 use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
 use diesel_jobs_core::storage::StorageResult;
 use diesel_jobs_core::testing::calls::{self, Expired};
-use diesel_jobs_core::{ClaimedJob, Finish, Handled, Handler, JobContext, JobError, JobId, WorkerId};
+use diesel_jobs_core::{
+    ClaimedJob, Finish, Handled, Handler, JobContext, JobError, JobId, NewJob, ProgressReport, WorkerId,
+};
 use futures_util::future::BoxFuture;
 
 use super::{Among, TestConnection, Waiting, sqlite};
 use crate::error::storage_error;
-use crate::sqlite::queries::{claim, inspect};
+use crate::sqlite::queries::enqueue::Insert;
+use crate::sqlite::queries::{claim, inspect, progress};
 
 #[async_trait]
 impl TestConnection for SyncConnectionWrapper<SqliteConnection> {
@@ -48,6 +51,15 @@ impl TestConnection for SyncConnectionWrapper<SqliteConnection> {
                 self.spawn_blocking(call).await.unwrap_or_else(|error| Ok(Err(JobError::new(error))))
             }
         }
+    }
+
+    async fn store_progress(&mut self, reports: Vec<ProgressReport>) -> StorageResult<()> {
+        self.spawn_blocking(move |conn| progress::store(conn, &reports)).await.map_err(storage_error)
+    }
+
+    async fn add(&mut self, job: NewJob) -> StorageResult<()> {
+        let added = self.spawn_blocking(move |conn| Insert::one(&job).execute(conn));
+        added.await.map(drop).map_err(storage_error)
     }
 
     async fn finish(&mut self, finish: Finish) -> StorageResult<bool> {

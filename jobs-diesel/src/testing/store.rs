@@ -6,7 +6,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use diesel_jobs_core::storage::StorageResult;
 use diesel_jobs_core::testing::calls::Expired;
-use diesel_jobs_core::{ClaimedJob, Finish, Handled, Handler, Job, JobContext, JobId, WorkerId};
+use diesel_jobs_core::{
+    ClaimedJob, Finish, Handled, Handler, Job, JobContext, JobId, NewJob, ProgressReport, WorkerId,
+};
 use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
 
@@ -47,7 +49,13 @@ pub trait TestConnection: Send + Sized + 'static {
         Blocked::Unknown
     }
 
-    /// Writes the finish of an attempt. Returns `false` if the job was no longer running.
+    /// Stores what a handler has reported of its progress.
+    async fn store_progress(&mut self, reports: Vec<ProgressReport>) -> StorageResult<()>;
+
+    /// Enqueues a job.
+    async fn add(&mut self, job: NewJob) -> StorageResult<()>;
+
+    /// Writes the finish of an attempt, without the rules for discarded jobs that a worker may have stored. Returns `false` if the job was no longer running.
     async fn finish(&mut self, finish: Finish) -> StorageResult<bool>;
 
     /// Checks what is enqueued. Panics if the expectation does not hold. `assert_enqueued!` and `refute_enqueued!` call

@@ -5,6 +5,7 @@ use quote::quote_spanned;
 use syn::spanned::Spanned as _;
 
 use super::defaults;
+use crate::options::Options;
 use crate::validate::Plan;
 use crate::version::Earlier;
 
@@ -28,6 +29,7 @@ pub(crate) fn registered(private: &TokenStream, plan: &Plan, handling: &Handling
     let version = options.version.unwrap_or(1);
     let earlier = earlier.iter().map(|earlier| &earlier.kind);
     let schedule = defaults::schedule(private, options);
+    let on_discarded = on_discarded(private, options);
     let type_name = format!("::{name}");
     quote_spanned! {Span::mixed_site()=>
         #[automatically_derived]
@@ -43,9 +45,23 @@ pub(crate) fn registered(private: &TokenStream, plan: &Plan, handling: &Handling
                 connection: #connection,
                 version: #version,
                 earlier: &[#(#earlier),*],
+                on_discarded: #on_discarded,
             };
             #decode
         }
+    }
+}
+
+/// Generates an expression of type `Option<OnDiscarded>`.
+fn on_discarded(private: &TokenStream, options: &Options) -> TokenStream {
+    let here = Span::mixed_site();
+    match &options.on_discarded {
+        Some(job) => quote_spanned! {job.span().resolved_at(here)=>
+            ::core::option::Option::Some(|discarded: #private::Discarded| {
+                #private::JobBuilder::new::<#job>(<#job>::new(discarded))
+            })
+        },
+        None => quote_spanned!(here=> ::core::option::Option::None),
     }
 }
 

@@ -106,5 +106,6 @@ const fn registration<J: Handle + Registered>(type_name: &'static str) -> Regist
         connection: None,
         version: 1,
         earlier: &[],
+        on_discarded: None,
     }
 }

@@ -9,10 +9,14 @@ use fixture_app::{Greet, Wait};
 
 use crate::support::{Db, Scratch};
 
-const FOLDERS: [&str; 2] = ["0000-00-00-000001_jobs_0001_jobs", "0000-00-00-000002_jobs_0002_outputs"];
+const FOLDERS: [&str; 3] = [
+    "0000-00-00-000001_jobs_0001_jobs",
+    "0000-00-00-000002_jobs_0002_outputs",
+    "0000-00-00-000003_jobs_0003_progress_and_on_discarded",
+];
 
 /// Returns the contents of a file in the copied folders, in their order.
-fn copied(db: &Db, file: &str) -> [String; 2] {
+fn copied(db: &Db, file: &str) -> [String; 3] {
     let scratch = Scratch::new();
     db.run(&["migrations", "copy", scratch.path().to_str().unwrap()]).succeeded();
     FOLDERS.map(|folder| fs::read_to_string(scratch.path().join(folder).join(file)).unwrap())
@@ -25,9 +29,11 @@ fn up(db: &Db) {
     }
 }
 
-/// Reverts the later version, which deletes no job.
+/// Reverts the later versions, which delete no job.
 fn down_to_the_first(db: &Db) {
-    db.migrate_with(&copied(db, "down.sql")[1], false).unwrap();
+    for down in copied(db, "down.sql")[1..].iter().rev() {
+        db.migrate_with(down, false).unwrap();
+    }
 }
 
 /// Reverts the first version.

@@ -7,10 +7,12 @@ use crate::support::{Db, worker};
 
 on_each_database! {
     fn up_applies_once_and_down_takes_back(db) {
-        assert_eq!(db.run(&["migrate"]).succeeded().stdout, "applied 0001_jobs\napplied 0002_outputs\n");
+        assert_eq!(db.run(&["migrate"]).succeeded().stdout, "applied 0001_jobs\napplied 0002_outputs\napplied 0003_progress_and_on_discarded\n");
         assert_eq!(db.run(&["migrate", "up"]).succeeded().stdout, "the schema is up to date\n");
-        assert_eq!(db.run(&["migrate", "down"]).succeeded().stdout.lines().last(), Some("reverted 0002_outputs"));
-        db.run(&["stats"]).exited(4);
+        for reverted in ["reverted 0003_progress_and_on_discarded", "reverted 0002_outputs"] {
+            assert_eq!(db.run(&["migrate", "down"]).succeeded().stdout.lines().last(), Some(reverted));
+            db.run(&["stats"]).exited(4);
+        }
         assert_eq!(db.run(&["migrate", "down"]).succeeded().stdout.lines().last(), Some("reverted 0001_jobs"));
         assert_eq!(db.run(&["migrate", "down"]).succeeded().stdout, "nothing to revert\n");
         db.run(&["stats"]).exited(4);
@@ -22,7 +24,7 @@ on_each_database! {
         let refused = db.run(&["migrate", "down"]).exited(1);
         refused.complained(&["1 job (waiting or running) and 0 live workers", "--delete-jobs"]);
         db.run(&["stats"]).succeeded();
-        for reverted in ["reverted 0002_outputs", "reverted 0001_jobs"] {
+        for reverted in ["reverted 0003_progress_and_on_discarded", "reverted 0002_outputs", "reverted 0001_jobs"] {
             assert!(db.run(&["migrate", "down", "--delete-jobs"]).succeeded().stdout.contains(reverted));
         }
     }
@@ -30,10 +32,12 @@ on_each_database! {
     fn json_output_names_versions(db) {
         let first = |applied: bool| json!({"version": 1, "name": "jobs", "applied": applied});
         let second = |applied: bool| json!({"version": 2, "name": "outputs", "applied": applied});
-        assert_eq!(db.json(&["migrate", "status"]), json!([first(false), second(false)]));
-        assert_eq!(db.json(&["migrate", "up"]), json!([first(true), second(true)]));
+        let third = |applied: bool| json!({"version": 3, "name": "progress_and_on_discarded", "applied": applied});
+        assert_eq!(db.json(&["migrate", "status"]), json!([first(false), second(false), third(false)]));
+        assert_eq!(db.json(&["migrate", "up"]), json!([first(true), second(true), third(true)]));
         assert_eq!(db.json(&["migrate", "up"]), json!([]));
-        assert_eq!(db.json(&["migrate", "status"]), json!([first(true), second(true)]));
+        assert_eq!(db.json(&["migrate", "status"]), json!([first(true), second(true), third(true)]));
+        assert_eq!(db.json(&["migrate", "down"]), json!([third(false)]));
         assert_eq!(db.json(&["migrate", "down"]), json!([second(false)]));
         assert_eq!(db.json(&["migrate", "down"]), json!([first(false)]));
     }

@@ -11,7 +11,7 @@ use diesel_jobs::storage::{
     Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
 };
 use diesel_jobs::{Installation, JobContext, JobId, JobState, NewJob, State, StorageError, Worker, WorkerId, job};
-use diesel_jobs_core::{ClaimedJob, Finish, Transition};
+use diesel_jobs_core::{ClaimedJob, DiscardRule, Finish, ProgressReport, Transition};
 use support::{Db, Probe, Running, registry};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -116,6 +116,14 @@ impl Storage for Lossy {
 
     async fn register(&self, worker: &WorkerInfo) -> StorageResult<()> {
         self.inner.register(worker).await
+    }
+
+    async fn store_progress(&self, reports: &[ProgressReport]) -> StorageResult<()> {
+        self.inner.store_progress(reports).await
+    }
+
+    async fn declare_discard_rules(&self, kinds: &[String], rules: &[DiscardRule]) -> StorageResult<()> {
+        self.inner.declare_discard_rules(kinds, rules).await
     }
 
     async fn deregister(&self, worker: WorkerId) -> StorageResult<()> {

@@ -20,6 +20,7 @@ use uuid::Uuid;
 use super::columns::{CARRIED, ERROR, FINISHED, READY};
 use super::complete::CompleteQuery;
 use super::delete::DeleteQuery;
+use super::on_discarded::FOLLOWED;
 use super::wake::SOMEBODY_SLEEPS;
 use crate::pg::native::{native_query, seconds, sql};
 
@@ -39,6 +40,13 @@ pub(crate) struct FinishQuery<'a> {
     failure_kinds: Vec<Option<&'a str>>,
     messages: Vec<Option<&'a str>>,
 }
+
+const FOR_UPDATE: &str = " for update skip locked";
+
+/// The discarded jobs of the batch. `FOLLOWED` comes next.
+const GONE: &str = ", gone as (
+    select id, kind, queue, attempt, max_attempts, failure_kind, message from moved where verb = 3
+), ";
 
 impl<'a> FinishQuery<'a> {
     /// Sorts the batch by id, because batches that lock rows in the same order cannot deadlock.
@@ -76,8 +84,13 @@ impl<'a> FinishQuery<'a> {
         self.messages.push(failure.map(|Failure { message, .. }| message.as_str()));
     }
 
-    /// Writes the statement. `lock` is the locking clause for the rows that it will delete. It may be empty.
-    fn walk<'b>(&'b self, lock: &str, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+    /// Writes the statement. `lock` is the locking clause for the rows that it will delete. It may be empty. With
+    /// `discards` it applies the rules for discarded jobs.
+    fn walk<'b>(&'b self, lock: &str, discards: bool, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        let (gone, followed, and_read) = match discards {
+            true => (GONE, FOLLOWED, " and (select count(*) from followed) >= 0"),
+            false => ("", "", ""),
+        };
         sql!(
             out,
             "with moved as (
@@ -114,15 +127,15 @@ impl<'a> FinishQuery<'a> {
     delete from jobs.payload where job_id = any(array(select id from moved where args is null and keep = -1))
 ), woken as (
     select pg_notify('jobs', queue) from moved where verb = 6 and " SOMEBODY_SLEEPS "
-)
-select coalesce(array_agg(id) filter (where (select count(*) from woken) >= 0), '{}') from moved"
+)" gone followed "
+select coalesce(array_agg(id) filter (where (select count(*) from woken) >= 0" and_read "), '{}') from moved"
         )
     }
 }
 
 impl QueryFragment<Pg> for FinishQuery<'_> {
     fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        self.walk("", out)
+        self.walk("", false, out)
     }
 }
 
@@ -131,7 +144,17 @@ pub(crate) struct FinishUnlockedQuery<'a>(pub(crate) FinishQuery<'a>);
 
 impl QueryFragment<Pg> for FinishUnlockedQuery<'_> {
     fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        self.0.walk(" for update skip locked", out)
+        self.0.walk(FOR_UPDATE, false, out)
+    }
+}
+
+/// The same for batches that discard jobs. Other batches do not read the rules for discarded jobs. It is a type of its
+/// own, because Diesel keeps one prepared statement per type.
+pub(crate) struct DiscardUnlockedQuery<'a>(pub(crate) FinishQuery<'a>);
+
+impl QueryFragment<Pg> for DiscardUnlockedQuery<'_> {
+    fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        self.0.walk(FOR_UPDATE, true, out)
     }
 }
 
@@ -141,8 +164,13 @@ pub(crate) async fn finish(conn: &mut AsyncPgConnection, batch: &[Finish]) -> Qu
     let mut moved = complete(conn, batch).await?;
     if moved.len() < batch.len() {
         let rest: Vec<Finish> = batch.iter().filter(|one| !moved.contains(&one.lease.job.0)).cloned().collect();
+        let discards = rest.iter().any(|one| matches!(one.transition, Transition::Discard { .. }));
+        let query = FinishQuery::new(&rest);
         // There is only one row, but `get_result` would return it before the statement is committed.
-        let rest: Vec<Vec<i64>> = FinishUnlockedQuery(FinishQuery::new(&rest)).load(conn).await?;
+        let rest: Vec<Vec<i64>> = match discards {
+            true => DiscardUnlockedQuery(query).load(conn).await?,
+            false => FinishUnlockedQuery(query).load(conn).await?,
+        };
         moved.extend(rest.into_iter().flatten());
     }
     Ok(moved)
@@ -170,3 +198,4 @@ async fn complete(conn: &mut AsyncPgConnection, batch: &[Finish]) -> QueryResult
 // The ids come as one array in one row. Five hundred rows would cost more than the other work on these finishes.
 native_query!(FinishQuery<'a> -> Array<BigInt>);
 native_query!(FinishUnlockedQuery<'a> -> Array<BigInt>);
+native_query!(DiscardUnlockedQuery<'a> -> Array<BigInt>);

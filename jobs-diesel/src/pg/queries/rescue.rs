@@ -23,6 +23,7 @@ use diesel_jobs_core::storage::{CRASHED_TOO_OFTEN, NO_ATTEMPT_LEFT, RUNS_ALONE};
 use uuid::Uuid;
 
 use super::columns::{CARRIED, ERROR, FINISHED, READY};
+use super::on_discarded::FOLLOWED;
 use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};
 
@@ -68,7 +69,7 @@ impl QueryFragment<Pg> for RescueQuery {
         for update skip locked
     ))
     returning *
-), decided as (
+), counted as (
     select lost.*, crashed,
            case when not in_company and crashed >= " [self.max_crashes => Integer] " then '" CRASHED_TOO_OFTEN "'
                 when attempt >= max_attempts then '" NO_ATTEMPT_LEFT "' end as discard_reason
@@ -78,6 +79,11 @@ impl QueryFragment<Pg> for RescueQuery {
     cross join lateral (
         select case when in_company then greatest(crashes, least(crashes + 1, " [self.quarantined_at => Integer] ")) else least(crashes + 1, 32767) end as crashed
     ) count
+), decided as (
+    select j.*, 'crash' as failure_kind,
+           'worker ' || j.worker || coalesce(' (process ' || d.pid || ' on ' || d.host || ', last heartbeat ' || d.heartbeat_at || ')', '')
+               || ' died with the job' || coalesce('; discarded: ' || j.discard_reason, case when j.crashed >= " [self.quarantined_at => Integer] " then '" RUNS_ALONE "' else '' end) as message
+    from counted j left join dead d on d.id = j.worker
 ), returned as (
     insert into jobs.ready (" READY ", " CARRIED ")
     select id, run_at, lease, attempt, max_attempts, crashed, " CARRIED "
@@ -88,14 +94,13 @@ impl QueryFragment<Pg> for RescueQuery {
     from decided where discard_reason is not null
 ), recorded as (
     insert into jobs.job_error (" ERROR ")
-    select j.id, j.attempt, j.claimed_at, j.worker, 'crash',
-           'worker ' || j.worker || coalesce(' (process ' || d.pid || ' on ' || d.host || ', last heartbeat ' || d.heartbeat_at || ')', '')
-               || ' died with the job' || coalesce('; discarded: ' || j.discard_reason, case when j.crashed >= " [self.quarantined_at => Integer] " then '" RUNS_ALONE "' else '' end)
-    from decided j left join dead d on d.id = j.worker
-), woken as (
+    select id, attempt, claimed_at, worker, failure_kind, message from decided
+), gone as (
+    select * from decided where discard_reason is not null
+), " FOLLOWED ", woken as (
     select pg_notify('jobs', queue) from decided where discard_reason is null group by queue
 )
-select j.id, j.discard_reason is not null, (select count(*) from woken),
+select j.id, j.discard_reason is not null, (select count(*) from woken) + (select count(*) from followed),
        exists (select from decided where discard_reason is null and crashed >= " [self.quarantined_at => Integer] ")
        or exists (select from jobs.ready waiting where waiting.crashes > 0 and waiting.crashes >= " [self.quarantined_at => Integer] "
                   and waiting.run_at <= now() and " {FlagsKnown("waiting")} "),

@@ -21,7 +21,7 @@ use super::delete::DeleteQuery;
 use super::discover::DiscoverQuery;
 use super::enqueue::{EnqueueManyQuery, EnqueueQuery};
 use super::enqueue_alike::EnqueueAlikeQuery;
-use super::finish::{FinishQuery, FinishUnlockedQuery};
+use super::finish::{DiscardUnlockedQuery, FinishQuery, FinishUnlockedQuery};
 use super::live_queues::LiveQueuesQuery;
 use super::next_due::{NextDueQuery, NextDueRow};
 use super::operate::{CancelQuery, RetryQuery};
@@ -77,6 +77,7 @@ fn the_native_statements_are_the_reviewed_ones() {
     insta::assert_snapshot!("rescan", text(&RescanQuery::new(&claim, &plan)));
     insta::assert_snapshot!("finish", text(&FinishQuery::new(&finish)));
     insta::assert_snapshot!("finish_unlocked", text(&FinishUnlockedQuery(FinishQuery::new(&finish))));
+    insta::assert_snapshot!("discard_unlocked", text(&DiscardUnlockedQuery(FinishQuery::new(&finish))));
     let complete = CompleteQuery::new(&completion(1, Keep::Forever)).unwrap();
     insta::assert_snapshot!("complete", text(&complete));
     insta::assert_snapshot!("completed", text(&CompletedQuery(&complete, 1)));

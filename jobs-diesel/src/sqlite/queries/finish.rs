@@ -8,8 +8,8 @@ use diesel_jobs_core::{Finish, JobId, JobState, Keep, Lease, Transition};
 
 use crate::sqlite::literal::{AVAILABLE, Literal, RUNNING, literal};
 use crate::sqlite::queries::complete::{Alike, complete};
-use crate::sqlite::queries::failures;
 use crate::sqlite::queries::store_output::store_output;
+use crate::sqlite::queries::{failures, on_discarded};
 use crate::sqlite::schema::jobs_job;
 use crate::sqlite::time::{Now, NowPlus, after};
 use crate::sqlite::types::Worker;
@@ -27,7 +27,14 @@ pub(crate) fn finish(conn: &mut SqliteConnection, batch: &[Finish]) -> QueryResu
                 let alike = Alike { worker: lease.worker, number: lease.number, keep: *keep };
                 completed.entry(alike).or_default().push(lease.job);
             }
-            transition => moved.extend(finish_one(conn, *lease, transition)?.then_some(lease.job)),
+            transition => {
+                if finish_one(conn, *lease, transition)? {
+                    if let Transition::Discard { failure, .. } = transition {
+                        on_discarded::apply(conn, lease.job, failure)?;
+                    }
+                    moved.push(lease.job);
+                }
+            }
         }
     }
     for (alike, jobs) in completed {
@@ -36,7 +43,7 @@ pub(crate) fn finish(conn: &mut SqliteConnection, batch: &[Finish]) -> QueryResu
     Ok(moved)
 }
 
-/// Moves one job out of `running`. Returns `false` if the lease is lost. Then nothing was written.
+/// Moves one job out of `running`. The rules for discarded jobs are not applied. Returns `false` if the lease is lost. Then nothing was written.
 pub(crate) fn finish_one(conn: &mut SqliteConnection, lease: Lease, transition: &Transition) -> QueryResult<bool> {
     if let Transition::Complete(Keep::Nothing)
     | Transition::CompleteWith(Keep::Nothing, _)

@@ -17,7 +17,7 @@ use diesel_jobs_core::{Failure, FailureKind, JobId, JobState, WorkerId};
 
 use crate::flags::FlagsKnown;
 use crate::sqlite::literal::{AVAILABLE, Literal, RUNNING, literal};
-use crate::sqlite::queries::failures;
+use crate::sqlite::queries::{failures, on_discarded};
 use crate::sqlite::schema::{jobs_job, jobs_worker};
 use crate::sqlite::time::{Now, after, micros};
 use crate::sqlite::types::{Instant, Worker, count};
@@ -67,7 +67,10 @@ pub(crate) fn rescue(conn: &mut SqliteConnection, policy: RescuePolicy) -> Query
         let failure = Failure::new(FailureKind::Crash, &orphan.failure_text(died, decision));
         failures::record(conn, JobId(orphan.id), &failure)?;
         match decision.discard_reason {
-            Some(_) => discard(conn, orphan, decision, policy)?,
+            Some(_) => {
+                on_discarded::apply(conn, JobId(orphan.id), &failure)?;
+                discard(conn, orphan, decision, policy)?;
+            }
             None => wait_again(conn, orphan, decision)?,
         }
         let list = if decision.discard_reason.is_some() { &mut rescued.discarded } else { &mut rescued.returned };

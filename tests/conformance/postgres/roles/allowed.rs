@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use diesel_jobs_core::storage::{Claim, RescanReason, RescuePolicy, Transacted, Transaction, WorkerInfo};
-use diesel_jobs_core::{CatchUp, Finish, Keep, Lease, NewJob, Output, Transition, WorkerId};
+use diesel_jobs_core::{CatchUp, DiscardRule, Finish, Keep, Lease, NewJob, Output, Transition, WorkerId};
 use diesel_jobs_storage::Database;
 use tokio_util::sync::CancellationToken;
 
@@ -163,6 +163,13 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     };
     step!("declare_schedules", storage.declare_schedules(&[declared("0 0 2 * * *")]));
     step!("declare_schedules", storage.declare_schedules(&[declared("0 0 3 * * *")]));
+    let rule = crate::discarding::rule();
+    step!("declare_discard_rules", storage.declare_discard_rules(&["a".into()], std::slice::from_ref(&rule)));
+    let changed = DiscardRule { priority: 8, ..rule };
+    step!("declare_discard_rules", storage.declare_discard_rules(&["a".into()], &[changed]));
+    let discarded = claimed_by_owner(f, id).await;
+    step!("discard", storage.finish(&[Finish { lease: discarded, transition: discard() }]));
+    step!("declare_discard_rules", storage.declare_discard_rules(&["a".into()], &[]));
     let (schedules, now) = step!("schedules", storage.schedules());
     assert!(step!("tick", storage.tick(&schedules[0], now, &[crate::bench::job(), large()])));
 

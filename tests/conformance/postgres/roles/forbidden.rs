@@ -153,6 +153,7 @@ pub(super) async fn operations(db: &Database) {
     refused("leases", storage.leases(id, None).await);
     refused("rescue", storage.rescue(POLICY).await);
     refused("declare_schedules", storage.declare_schedules(&[crate::scheduling::declared("nightly")]).await);
+    refused("declare_discard_rules", storage.declare_discard_rules(&["a".into()], &[crate::discarding::rule()]).await);
     refused("schedules", storage.schedules().await);
     refused("prune", storage.prune(1).await);
     refused("set_idle", storage.set_idle(id, true).await);

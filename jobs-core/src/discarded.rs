@@ -1,0 +1,141 @@
+//! The job that is enqueued when a job is discarded: what it gets, and how it is stored beside the kinds.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::context::JobContext;
+use crate::error::{Failure, FailureKind};
+use crate::job_id::JobId;
+use crate::new_job::{IntoNewJob, InvalidJob, JobBuilder, NewJob, RunAt};
+
+/// A job that was discarded. The job that `on_discarded` names takes it as an argument.
+///
+/// It holds no arguments of the discarded job, because they may be secret. Read them through the view, by `id`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Discarded {
+    /// The id of the discarded job.
+    pub id: JobId,
+    /// Its kind.
+    pub kind: String,
+    /// Its queue.
+    pub queue: String,
+    /// The number of its last attempt.
+    pub attempt: u16,
+    /// How many attempts it had.
+    pub max_attempts: u16,
+    /// How the last attempt failed.
+    pub failure: FailureKind,
+    /// The message of that failure, as it is stored with the job.
+    pub error: String,
+}
+
+impl Discarded {
+    /// The running job, discarded with this failure.
+    #[doc(hidden)]
+    pub fn new(ctx: &JobContext, failure: &Failure) -> Self {
+        Self {
+            id: ctx.id(),
+            kind: ctx.kind().to_owned(),
+            queue: ctx.queue().to_owned(),
+            attempt: ctx.attempt(),
+            max_attempts: ctx.max_attempts(),
+            failure: failure.kind,
+            error: failure.message.clone(),
+        }
+    }
+}
+
+/// Makes the job that is enqueued for a discarded one.
+pub type OnDiscarded = fn(Discarded) -> JobBuilder;
+
+/// What is enqueued when a job of a kind is discarded, as it is stored. The database fills in the discarded job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiscardRule {
+    /// The kind of the discarded job.
+    pub kind: String,
+    /// The kind of the job that is enqueued.
+    pub enqueues: String,
+    /// Its queue.
+    pub queue: String,
+    /// Its priority.
+    pub priority: i16,
+    /// How many attempts it has.
+    pub max_attempts: u16,
+    /// Its arguments as a JSON object, without the discarded job.
+    pub args: String,
+    /// The name of the argument that gets the discarded job.
+    pub argument: String,
+}
+
+/// Why the job of `on_discarded` cannot be stored as a rule.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidDiscardRule {
+    /// No job can be made.
+    #[error(transparent)]
+    Job(#[from] InvalidJob),
+    /// The arguments do not contain the discarded job.
+    #[error(
+        "its arguments are {0}, and none of them is the `Discarded` that its `new` was given: keep that as one argument"
+    )]
+    NoArgument(String),
+    /// A delay or a time would be lost.
+    #[error("it must be due at once: leave `delay` and `run_at` out")]
+    NotAtOnce,
+    /// Tags would be lost.
+    #[error("it must have no tags")]
+    Tags,
+}
+
+crate::debug_as_display!(InvalidDiscardRule);
+
+impl DiscardRule {
+    /// The rule for jobs of this kind. Makes a job for an example, and finds the example in its arguments.
+    pub fn new(kind: &str, on_discarded: OnDiscarded) -> Result<Self, InvalidDiscardRule> {
+        let example = Discarded {
+            id: JobId(i64::MAX),
+            kind: kind.to_owned(),
+            queue: "the queue of the discarded job".to_owned(),
+            attempt: u16::MAX,
+            max_attempts: u16::MAX,
+            failure: FailureKind::Error,
+            error: "the message of its last failure".to_owned(),
+        };
+        let job = on_discarded(example.clone()).into_new_job()?;
+        if job.run_at != RunAt::Now {
+            return Err(InvalidDiscardRule::NotAtOnce);
+        }
+        if !job.tags.is_empty() {
+            return Err(InvalidDiscardRule::Tags);
+        }
+        let NewJob { kind: enqueues, queue, priority, max_attempts, args, .. } = job;
+        let mut fields: Map<String, Value> = match serde_json::from_str(&args) {
+            Ok(fields) => fields,
+            Err(_) => return Err(InvalidDiscardRule::NoArgument(args)),
+        };
+        let is_example = |value: &Value| Discarded::deserialize(value).is_ok_and(|found| found == example);
+        let Some(argument) = fields.iter().find(|(_, value)| is_example(value)).map(|(name, _)| name.clone()) else {
+            return Err(InvalidDiscardRule::NoArgument(args));
+        };
+        fields.remove(&argument);
+        Ok(Self {
+            kind: kind.to_owned(),
+            enqueues: enqueues.into_owned(),
+            queue: queue.into_owned(),
+            priority,
+            max_attempts,
+            args: Value::Object(fields).to_string(),
+            argument,
+        })
+    }
+
+    /// The job for this discarded one.
+    pub fn job(&self, discarded: &Discarded) -> Result<NewJob, serde_json::Error> {
+        let mut args: Map<String, Value> = serde_json::from_str(&self.args)?;
+        args.insert(self.argument.clone(), serde_json::to_value(discarded)?);
+        let mut job = NewJob::raw(self.enqueues.clone(), Value::Object(args).to_string());
+        (job.queue, job.priority) = (self.queue.clone().into(), self.priority);
+        job.max_attempts = self.max_attempts;
+        Ok(job)
+    }
+}

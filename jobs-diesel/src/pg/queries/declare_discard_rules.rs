@@ -1,0 +1,67 @@
+//! `declare_discard_rules`: stores what is enqueued when jobs of these kinds are discarded. It deletes the rules of
+//! kinds that have none any more. Rules that are stored already are only read, so that workers that start at the same
+//! time do not wait for each other.
+
+use diesel::QueryResult;
+use diesel::pg::Pg;
+use diesel::query_builder::{AstPass, QueryFragment};
+use diesel::sql_types::{Array, Json, SmallInt, Text};
+use diesel_jobs_core::DiscardRule;
+
+use crate::pg::native::{RawJson, native_query, sql};
+
+#[derive(Default)]
+pub(crate) struct DeclareDiscardRulesQuery<'a> {
+    known: &'a [String],
+    kinds: Vec<&'a str>,
+    enqueues: Vec<&'a str>,
+    queues: Vec<&'a str>,
+    priorities: Vec<i16>,
+    max_attempts: Vec<i16>,
+    args: Vec<RawJson>,
+    arguments: Vec<&'a str>,
+}
+
+impl<'a> DeclareDiscardRulesQuery<'a> {
+    /// `known` are the kinds that the program knows, with or without a rule.
+    pub(crate) fn new(known: &'a [String], rules: &'a [DiscardRule]) -> Self {
+        let mut query = Self { known, ..Self::default() };
+        for rule in rules {
+            query.kinds.push(&rule.kind);
+            query.enqueues.push(&rule.enqueues);
+            query.queues.push(&rule.queue);
+            query.priorities.push(rule.priority);
+            query.max_attempts.push(rule.max_attempts.cast_signed());
+            query.args.push(RawJson(rule.args.as_bytes().to_vec()));
+            query.arguments.push(&rule.argument);
+        }
+        query
+    }
+}
+
+const COLUMNS: &str = "kind, enqueues, queue, priority, max_attempts, args, argument";
+
+impl QueryFragment<Pg> for DeclareDiscardRulesQuery<'_> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        sql!(
+            out,
+            "with removed as (
+    delete from jobs.on_discarded where kind = any(" [self.known => Array<Text>] ") and kind <> all(" [self.kinds => Array<Text>] ")
+)
+insert into jobs.on_discarded (" COLUMNS ")
+select " COLUMNS " from unnest(" [self.kinds => Array<Text>] ", " [self.enqueues => Array<Text>] ", " [self.queues => Array<Text>] ", "
+        [self.priorities => Array<SmallInt>] ", " [self.max_attempts => Array<SmallInt>] ", " [self.args => Array<Json>] ", "
+        [self.arguments => Array<Text>] ") as declared (" COLUMNS ")
+where not exists (
+    select from jobs.on_discarded stored
+    where (stored.kind, stored.enqueues, stored.queue, stored.priority, stored.max_attempts, stored.args::text, stored.argument)
+        = (declared.kind, declared.enqueues, declared.queue, declared.priority, declared.max_attempts, declared.args::text, declared.argument)
+)
+order by kind
+on conflict (kind) do update set (" COLUMNS ")
+    = (excluded.kind, excluded.enqueues, excluded.queue, excluded.priority, excluded.max_attempts, excluded.args, excluded.argument)"
+        )
+    }
+}
+
+native_query!(DeclareDiscardRulesQuery<'a> -> ());

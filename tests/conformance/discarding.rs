@@ -1,0 +1,156 @@
+//! What is enqueued when a job is discarded.
+
+use diesel_jobs_core::{
+    DiscardRule, Discarded, Failure, FailureKind, Finish, JobId, JobState, Keep, NewJob, Transition,
+};
+use diesel_jobs_storage::Database;
+
+use crate::bench::*;
+use crate::fixture::Fixture;
+
+/// Discarded jobs of kind `a` enqueue a job of kind `b`.
+pub(crate) fn rule() -> DiscardRule {
+    DiscardRule {
+        kind: "a".to_owned(),
+        enqueues: "b".to_owned(),
+        queue: "default".to_owned(),
+        priority: 7,
+        max_attempts: 3,
+        args: r#"{"team":"o'ps \"1\""}"#.to_owned(),
+        argument: "the job".to_owned(),
+    }
+}
+
+async fn declare(db: &Database, rules: &[DiscardRule]) {
+    db.storage.declare_discard_rules(&["a".to_owned(), "b".to_owned()], rules).await.unwrap();
+}
+
+/// The discarded job in the arguments of a job.
+fn discarded(args: &[u8]) -> Discarded {
+    let args: serde_json::Value = serde_json::from_slice(args).unwrap();
+    assert_eq!(args["team"], "o'ps \"1\"");
+    serde_json::from_value(args["the job"].clone()).unwrap()
+}
+
+pub(crate) async fn a_discarded_job_enqueues_what_the_rule_of_its_kind_says<F: Fixture>(f: F) {
+    let db = f.database();
+    declare(db, &[rule()]).await;
+    let worker = worker(db).await;
+    // The statements of batches without a discard are prepared on each connection before.
+    for _ in 0..10 {
+        let lease = claimed(&f, worker, job()).await.lease;
+        assert!(finish(db, lease, retry_in(HOUR)).await);
+    }
+    let lease = claimed(&f, worker, with(|job| job.max_attempts = 9)).await.lease;
+    assert!(finish(db, lease, discard()).await);
+    let followers = claim(db, worker, 5).await;
+    let [follower] = &followers[..] else { panic!("{followers:?}") };
+    assert_eq!((&*follower.kind, &*follower.queue, follower.priority), ("b", "default", 7));
+    assert_eq!((follower.attempt, follower.max_attempts), (1, 3));
+    let expected = Discarded {
+        id: lease.job,
+        kind: "a".to_owned(),
+        queue: "default".to_owned(),
+        attempt: 1,
+        max_attempts: 9,
+        failure: FailureKind::Error,
+        error: "it never works".to_owned(),
+    };
+    assert_eq!(discarded(&follower.args), expected);
+    let same = rule().job(&expected).unwrap();
+    let parsed = |args: &[u8]| serde_json::from_slice::<serde_json::Value>(args).unwrap();
+    assert_eq!(parsed(&follower.args), parsed(same.args.as_bytes()), "Rust and the database write the same");
+    assert_eq!((&*same.kind, &*same.queue, same.priority, same.max_attempts), ("b", "default", 7, 3));
+    // The rule is about `a` only.
+    assert!(finish(db, follower.lease, discard()).await);
+    assert!(claim(db, worker, 5).await.is_empty());
+}
+
+pub(crate) async fn only_a_discard_that_counts_enqueues_it<F: Fixture>(f: F) {
+    let db = f.database();
+    declare(db, &[rule()]).await;
+    let worker = worker(db).await;
+    let first = claimed(&f, worker, job()).await.lease;
+    assert!(finish(db, first, retry_in(HOUR)).await);
+    assert!(!finish(db, first, discard()).await, "the lease is lost");
+    let cancelled = claimed(&f, worker, job()).await.lease;
+    assert!(finish(db, cancelled, cancel()).await);
+    let done = claimed(&f, worker, job()).await.lease;
+    assert!(finish(db, done, DONE).await);
+    assert!(claim(db, worker, 5).await.is_empty());
+}
+
+pub(crate) async fn many_discards_in_a_batch_enqueue_one_each<F: Fixture>(f: F) {
+    let db = f.database();
+    declare(db, &[rule()]).await;
+    let worker = worker(db).await;
+    let mut jobs = vec![job(); 20];
+    jobs.extend(vec![with(|job| job.kind = "b".into()); 5]);
+    enqueue_all(&f, jobs).await;
+    let claimed = claim(db, worker, 25).await;
+    let hostile = "\"}'\\ \u{1F600}\u{2028}\u{0} ".repeat(2000);
+    let failure = Failure::new(FailureKind::Panic, &hostile);
+    let transition = |place: usize| match place % 5 {
+        4 => DONE,
+        _ => Transition::Discard { failure: failure.clone(), keep: Keep::For(HOUR) },
+    };
+    let batch: Vec<_> = claimed
+        .iter()
+        .enumerate()
+        .map(|(place, job)| Finish { lease: job.lease, transition: transition(place) })
+        .collect();
+    assert_eq!(db.storage.finish(&batch).await.unwrap().len(), 25);
+    let mut of: Vec<JobId> = Vec::new();
+    for follower in claim(db, worker, 50).await {
+        let gone = discarded(&follower.args);
+        assert_eq!((gone.failure, &gone.error), (FailureKind::Panic, &failure.message));
+        of.push(gone.id);
+    }
+    of.sort();
+    let expected: Vec<JobId> = ids(&claimed)
+        .into_iter()
+        .enumerate()
+        .filter(|(place, _)| *place < 20 && place % 5 != 4)
+        .map(|(_, id)| id)
+        .collect();
+    assert_eq!(of, expected);
+}
+
+pub(crate) async fn a_rescue_that_discards_enqueues_it_too<F: Fixture>(f: F) {
+    let db = f.database();
+    declare(db, &[rule()]).await;
+    let dead = mortal(db).await;
+    let lost = claimed(&f, dead, with(|job| job.max_attempts = 1)).await.lease.job;
+    assert_eq!(rescue(db, POLICY).await.discarded, [lost]);
+    let followers = claim(db, worker(db).await, 5).await;
+    let [follower] = &followers[..] else { panic!("{followers:?}") };
+    let gone = discarded(&follower.args);
+    assert_eq!((gone.id, gone.failure, gone.attempt, gone.max_attempts), (lost, FailureKind::Crash, 1, 1));
+    let (record, failures) = show(db, lost).await.unwrap();
+    assert_eq!((record.state, &failures[0].message), (JobState::Discarded, &gone.error));
+}
+
+pub(crate) async fn rules_are_replaced_and_removed_with_their_code<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    let follower_of = async |job: NewJob| {
+        let lease = claimed(&f, worker, job).await.lease;
+        assert!(finish(db, lease, discard()).await);
+        let followers = claim(db, worker, 5).await;
+        for follower in &followers {
+            assert!(finish(db, follower.lease, DONE).await);
+        }
+        followers.into_iter().map(|job| (job.kind, job.priority)).collect::<Vec<_>>()
+    };
+    assert_eq!(follower_of(job()).await, []);
+    declare(db, &[rule()]).await;
+    declare(db, &[rule()]).await;
+    assert_eq!(follower_of(job()).await, [("b".to_owned(), 7)]);
+    declare(db, &[DiscardRule { priority: -7, ..rule() }]).await;
+    assert_eq!(follower_of(job()).await, [("b".to_owned(), -7)]);
+    // A program that does not know the kind leaves its rule alone.
+    db.storage.declare_discard_rules(&["c".to_owned()], &[]).await.unwrap();
+    assert_eq!(follower_of(job()).await, [("b".to_owned(), -7)]);
+    declare(db, &[]).await;
+    assert_eq!(follower_of(job()).await, []);
+}
