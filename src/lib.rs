@@ -36,10 +36,10 @@ pub mod testing;
 pub use diesel_jobs_core::{
     AttemptError, Backoff, CatchUp, Discarded, Failure, FailureKind, Freeze, Handle, HandleBlocking, HandleBlockingIn,
     HandleIn, Handled, Installation, IntoInstant, IntoNewJob, InvalidJob, InvalidSchedule, Job, JobBuilder, JobContext,
-    JobEnd, JobError, JobId, JobOptions, JobOutput, JobRecord, JobState, KindStats, Lease, NewJob, NoRuntime, Outcome,
-    Output, Progress, Registered, Registration, Registry, RegistryError, ResultExt, Retain, Retention, RunAt, Schedule,
-    State, StorageError, TestContext, UnknownQueue, UntilEmpty, WaitError, Worker, WorkerBuilder, WorkerError,
-    WorkerHandle, WorkerId, WorkerRecord, WorkerStats, storage,
+    JobEnd, JobError, JobId, JobOptions, JobOutput, JobRecord, JobState, KindStats, Layer, Lease, NewJob, NoRuntime,
+    Outcome, Output, Progress, Registered, Registration, Registry, RegistryError, ResultExt, Retain, Retention, RunAt,
+    Schedule, State, States, StorageError, TestContext, TypeKey, UnknownQueue, UntilEmpty, WaitError, Worker,
+    WorkerBuilder, WorkerError, WorkerHandle, WorkerId, WorkerRecord, WorkerStats, storage,
 };
 pub use diesel_jobs_macros::{Job, job};
 pub use diesel_jobs_storage::{

@@ -71,6 +71,11 @@ impl States {
         self.0.contains_key(&key.id)
     }
 
+    /// Makes `contains` true for this type, without a value.
+    pub(crate) fn declare(&mut self, key: TypeKey) {
+        self.0.entry(key.id).or_insert_with(|| SharedValue { type_name: key.name, value: Arc::new(()) });
+    }
+
     /// The types' names, sorted.
     pub(crate) fn names(&self) -> Vec<&'static str> {
         let mut names: Vec<_> = self.0.values().map(|given| given.type_name).collect();
@@ -87,6 +92,8 @@ struct Inner {
     job: ClaimedJob,
     stop: Stop,
     states: Arc<States>,
+    /// What layers have added to this attempt: a cell per layer, set when its `before` went on.
+    layered: OnceLock<Box<[OnceLock<States>]>>,
     keep: Keep,
     /// The time, if a test sets it.
     now: Option<DateTime<Utc>>,
@@ -136,6 +143,7 @@ impl JobContext {
             job,
             stop,
             states,
+            layered: OnceLock::new(),
             keep,
             now,
             completed_in: false.into(),
@@ -265,9 +273,21 @@ impl JobContext {
         &self.0.stop
     }
 
-    /// The value of this type that the worker was given with `WorkerBuilder::state`.
+    /// The value of this type that a layer has added to this attempt, or that the worker was given with
+    /// `WorkerBuilder::state`.
     pub fn state<T: Send + Sync + 'static>(&self) -> Option<&T> {
-        self.0.states.get()
+        let mut added = self.0.layered.get().into_iter().flatten().rev().filter_map(OnceLock::get);
+        added.find_map(States::get).or_else(|| self.0.states.get())
+    }
+
+    /// The cells for what so many layers add.
+    pub(crate) fn layered(&self, layers: usize) -> &[OnceLock<States>] {
+        self.0.layered.get_or_init(|| (0..layers).map(|_| OnceLock::new()).collect())
+    }
+
+    /// How many layers went on.
+    pub(crate) fn layers_passed(&self) -> usize {
+        self.0.layered.get().map_or(0, |layered| layered.iter().take_while(|added| added.get().is_some()).count())
     }
 
     /// The lease under which the attempt runs.

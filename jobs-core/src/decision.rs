@@ -20,12 +20,17 @@ pub(crate) fn decided(
 ) -> Transition {
     let options = &registration.options;
     let attempt = Attempt { attempt: ctx.attempt(), max_attempts: ctx.max_attempts(), options, retention };
-    let handled = if options.secrets.is_empty() { handled } else { without_secrets(ctx, options.secrets, handled) };
+    let handled = without_secrets(ctx, registration, handled);
     caught_call(|| decide(attempt, handled, jitter))
         .unwrap_or_else(|error| decide(attempt, Err(error.retry_in(Duration::from_secs(60))), 0.0))
 }
 
-fn without_secrets(ctx: &JobContext, secrets: &[&str], handled: Handled) -> Handled {
+/// Removes the values of secret arguments from the error or the reason.
+pub(crate) fn without_secrets(ctx: &JobContext, registration: &Registration, handled: Handled) -> Handled {
+    let secrets = registration.options.secrets;
+    if secrets.is_empty() {
+        return handled;
+    }
     let remove = |text: &mut String| secrets::remove_from(text, &ctx.claimed().args, secrets);
     match handled {
         Ok(Outcome::Cancel(mut reason)) => {

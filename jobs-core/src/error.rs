@@ -155,6 +155,11 @@ impl JobError {
         Self { source: self.source.context(note), ..self }
     }
 
+    /// How the attempt failed.
+    pub fn kind(&self) -> FailureKind {
+        self.kind
+    }
+
     /// Whether no further attempt follows.
     pub fn is_fatal(&self) -> bool {
         self.next == Next::Never

@@ -132,6 +132,18 @@ impl Transition {
         }
     }
 
+    /// The outcome that it follows from, if it does not follow from a failure or a release. An output is there only if it
+    /// is stored.
+    pub(crate) fn outcome(&self) -> Option<Outcome> {
+        match self {
+            Self::Complete(_) => Some(Outcome::Complete),
+            Self::CompleteWith(_, output) => Some(Outcome::CompleteWith(output.clone())),
+            Self::Snooze(delay) => Some(Outcome::Snooze(*delay)),
+            Self::Cancel { reason, .. } => Some(Outcome::Cancel(reason.message.clone())),
+            Self::Retry { .. } | Self::Release | Self::Discard { .. } => None,
+        }
+    }
+
     /// The failure or reason it records, if any.
     pub const fn failure(&self) -> Option<&Failure> {
         match self {

@@ -28,7 +28,12 @@ pub(crate) fn install_hook() {
 
 /// Runs a handler's future; a panic becomes an error.
 pub(crate) async fn caught(handler: impl Future<Output = Handled>) -> Handled {
-    AssertUnwindSafe(handler).catch_unwind().await.unwrap_or_else(|payload| Err(described(payload)))
+    caught_future(handler).await.unwrap_or_else(Err)
+}
+
+/// Runs a future; a panic becomes an error.
+pub(crate) async fn caught_future<T>(future: impl Future<Output = T>) -> Result<T, JobError> {
+    AssertUnwindSafe(future).catch_unwind().await.map_err(described)
 }
 
 /// Runs a blocking handler; a panic becomes an error.

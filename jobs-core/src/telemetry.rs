@@ -9,6 +9,7 @@ use tracing::field::Empty;
 use tracing::{Instrument as _, Span, debug, debug_span, error, info, info_span, warn};
 
 use crate::context::JobContext;
+use crate::error::JobError;
 use crate::installation::{Freeze, Installation};
 use crate::job_id::JobId;
 use crate::lease::{ClaimedJob, Lease, WorkerId};
@@ -148,6 +149,11 @@ pub(crate) fn slot_kept(job: &ClaimedJob) {
     warn!(target: "diesel_jobs", { job.id = lease.job.0, job.kind = %kind, job.queue = %queue },
         "job {}: the attempt has ended, but its handler `{kind}` goes on and keeps a slot of queue `{queue}` until it returns; if all slots \
          are kept, nothing runs there. Make the handler end by its `timeout`, or restart the worker", lease.job);
+}
+
+pub(crate) fn layer_failed(ctx: &JobContext, layer: &str, hook: &str, problem: &JobError) {
+    let (id, kind) = (ctx.id(), ctx.kind());
+    error!(target: "diesel_jobs", { job.id = id.0, job.kind = kind, layer.name = layer, layer.hook = hook }, "job {id}: `{hook}` of the layer `{layer}` failed, and the job goes on without it: {problem:#}");
 }
 
 pub(crate) fn unknown_commit(id: JobId, problem: &StorageError) {

@@ -5,6 +5,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
 use crate::context::JobContext;
@@ -29,6 +30,11 @@ pub fn decided(ctx: &JobContext, registration: &Registration, handled: Handled, 
 pub fn without_secrets(ctx: &JobContext, secrets: &[&str], mut error: String) -> String {
     crate::secrets::remove_from(&mut error, &ctx.claimed().args, secrets);
     error
+}
+
+/// Removes the values of secret arguments from what a handler returned.
+pub fn handled_without_secrets(ctx: &JobContext, registration: &Registration, handled: Handled) -> Handled {
+    decision::without_secrets(ctx, registration, handled)
 }
 
 /// Runs a handler's future here. A panic is an error.
@@ -74,7 +80,16 @@ pub fn on_a_thread(
     ctx: JobContext,
     limit: Duration,
 ) -> Result<Handled, Expired> {
-    on_the_kept_thread(move |runtime| runtime.block_on(panics::caught(async move { handler(ctx).await })), limit)
+    let run = move |runtime: &Runtime| runtime.block_on(panics::caught(async move { handler(ctx).await }));
+    Ok(on_the_kept_thread(run, limit)?.unwrap_or_else(Err))
+}
+
+/// Runs what a layer calls on the same thread. An error means that there is no thread.
+pub fn hook_on_a_thread<T: Send + 'static>(
+    hook: BoxFuture<'static, T>,
+    limit: Duration,
+) -> Result<Result<T, JobError>, Expired> {
+    on_the_kept_thread(move |runtime| runtime.block_on(hook), limit)
 }
 
 /// Runs a plain handler on the same thread.
@@ -84,17 +99,18 @@ pub fn blocking_on_a_thread(
     limit: Duration,
 ) -> Result<Handled, Expired> {
     let runtime = tokio::runtime::Handle::try_current();
-    let run = move |_: &tokio::runtime::Runtime| {
+    let run = move |_: &Runtime| {
         let _entered = runtime.as_ref().map(tokio::runtime::Handle::enter);
         panics::caught_blocking(|| handler(ctx))
     };
-    on_the_kept_thread(run, limit)
+    Ok(on_the_kept_thread(run, limit)?.unwrap_or_else(Err))
 }
 
-fn on_the_kept_thread(
-    call: impl FnOnce(&tokio::runtime::Runtime) -> Handled + Send + 'static,
+/// Returns an error if there is no thread.
+fn on_the_kept_thread<T: Send + 'static>(
+    call: impl FnOnce(&Runtime) -> T + Send + 'static,
     limit: Duration,
-) -> Result<Handled, Expired> {
+) -> Result<Result<T, JobError>, Expired> {
     let (answer, answered) = mpsc::channel();
     let work: Work = Box::new(move |runtime| {
         // The caller may have given up.
@@ -112,7 +128,7 @@ fn on_the_kept_thread(
             return Ok(Err(thread_ended()));
         }
         match answered.recv_timeout(limit) {
-            Ok(handled) => Ok(handled),
+            Ok(result) => Ok(Ok(result)),
             Err(RecvTimeoutError::Disconnected) => Ok(Err(thread_ended())),
             Err(RecvTimeoutError::Timeout) => {
                 // The next handler gets another thread.
@@ -123,7 +139,7 @@ fn on_the_kept_thread(
     })
 }
 
-type Work = Box<dyn FnOnce(&tokio::runtime::Runtime) + Send>;
+type Work = Box<dyn FnOnce(&Runtime) + Send>;
 
 thread_local! {
     static RUNTIME_THREAD: RefCell<Option<mpsc::Sender<Work>>> = const { RefCell::new(None) };

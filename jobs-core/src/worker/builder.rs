@@ -9,6 +9,7 @@ use super::run::Worker;
 use super::settings::Settings;
 use crate::context::States;
 use crate::installation::check_words;
+use crate::layer::{Layer, Layers};
 use crate::outcome::Retention;
 use crate::registry::Registry;
 use crate::storage::Storage;
@@ -21,6 +22,7 @@ pub struct WorkerBuilder {
     storage: Arc<dyn Storage>,
     registry: Option<Registry>,
     states: States,
+    layers: Layers,
     queues: BTreeMap<String, Option<usize>>,
     declared: BTreeSet<String>,
     concurrency: usize,
@@ -55,6 +57,7 @@ impl WorkerBuilder {
             storage,
             registry: None,
             states: States::default(),
+            layers: Layers::default(),
             queues: BTreeMap::new(),
             declared: BTreeSet::new(),
             concurrency: Self::DEFAULT_CONCURRENCY,
@@ -77,6 +80,12 @@ impl WorkerBuilder {
     /// Gives handlers a value, which they take as `State<T>` or with `ctx.state::<T>()`. There is one value per type.
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.states.insert(value);
+        self
+    }
+
+    /// Calls this layer before and after each attempt. Layers that were added earlier are outside of it.
+    pub fn layer(mut self, layer: impl Layer) -> Self {
+        self.layers.add(layer);
         self
     }
 
@@ -167,7 +176,7 @@ impl WorkerBuilder {
     pub fn build(self) -> Result<Worker, WorkerError> {
         let registry = self.registry.unwrap_or_else(Registry::linked);
         let storage = self.storage;
-        registry.check(&self.states, |id| storage.provides(id), storage.name())?;
+        registry.check(&self.layers.known(&self.states), |id| storage.provides(id), storage.name())?;
         let invalid = |problem: String| Err(WorkerError::Setting(problem));
         if self.lease < Duration::from_secs(1) {
             return invalid(format!("a lease of {:?} is too short to keep; use at least 1s", self.lease));
@@ -209,6 +218,7 @@ impl WorkerBuilder {
             max_crashes: self.max_crashes,
             retention: self.retention,
             environment: self.environment,
+            layers: self.layers,
         };
         let storage = Arc::new(Instrumented(storage));
         Ok(Worker::new(storage, registry, self.states, settings, unknown))

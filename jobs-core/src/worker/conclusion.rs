@@ -1,5 +1,5 @@
-//! The conclusion of an attempt: which transition follows from its end, and whether the job may have ended already.
-//! This code writes nothing and waits for nothing.
+//! The conclusion of an attempt: its result, which transition follows from it, and whether the job may have ended
+//! already. This code writes nothing and waits for nothing.
 
 use super::attempt::Ended;
 use crate::context::JobContext;
@@ -23,6 +23,18 @@ pub(super) enum Conclusion {
     Settle(Transition),
 }
 
+/// What came of an attempt.
+pub(super) enum AttemptResult {
+    /// The handler's transaction is committed, with this transition.
+    Committed(Transition),
+    /// The lease is lost.
+    Lost,
+    /// The attempt ended without a result, and the job is released.
+    Released { may_be_gone: bool },
+    /// The attempt succeeded or failed. The job may have ended already.
+    Handled { handled: Handled, may_be_gone: bool },
+}
+
 /// What a conclusion depends on, besides the end of the attempt.
 pub(super) struct Circumstances<'a> {
     pub(super) registration: &'a Registration,
@@ -40,44 +52,54 @@ const ROW_CHANGED: &str = "the handler's transaction deleted or changed the row 
                            completed and was rolled back";
 
 impl Circumstances<'_> {
-    pub(super) fn conclude(&self, ended: Ended) -> Conclusion {
+    pub(super) fn result(&self, ended: Ended) -> AttemptResult {
         let completed_in = self.ctx.is_completed_in();
         let may_be_gone = completed_in || self.may_have_committed(&ended);
-        let transition = match ended {
-            Ended::Transacted(Transacted::Committed(transition)) => return Conclusion::Committed(transition),
-            Ended::Transacted(Transacted::LeaseLost) if !self.lease_stands => return Conclusion::Lost,
+        let released = AttemptResult::Released { may_be_gone };
+        let handled = match ended {
+            Ended::Transacted(Transacted::Committed(transition)) => return AttemptResult::Committed(transition),
+            Ended::Transacted(Transacted::LeaseLost) if !self.lease_stands => return AttemptResult::Lost,
             // The transaction is rolled back. The handler would do the same again, so this consumes an attempt.
-            Ended::Transacted(Transacted::LeaseLost) => self.decide(Err(JobError::msg(match completed_in {
+            Ended::Transacted(Transacted::LeaseLost) => Err(JobError::msg(match completed_in {
                 true => COMPLETED_TWICE,
                 false => ROW_CHANGED,
-            }))),
-            Ended::Lost if !completed_in => return Conclusion::Lost,
+            })),
+            Ended::Lost if !completed_in => return AttemptResult::Lost,
             // The job was committed with the handler's transaction, or its lease was lost. The release changes the job
             // only if the lease still stands.
-            Ended::Lost => Transition::Release,
-            Ended::GivenUp | Ended::Transacted(Transacted::Aborted | Transacted::NotBegun(_)) => Transition::Release,
+            Ended::Lost => return released,
+            Ended::GivenUp | Ended::Transacted(Transacted::Aborted | Transacted::NotBegun(_)) => return released,
             // A handler that returns an error because it was asked to stop did not fail.
             Ended::Handled(Err(_)) | Ended::Transacted(Transacted::RolledBack(_) | Transacted::Conflict { .. })
                 if self.stopping =>
             {
-                Transition::Release
+                return released;
             }
-            // If the handler's transaction committed, the job is no longer in `running` and the finish changes nothing.
-            // If it was rolled back, the job must run again.
-            Ended::Handled(Ok(_)) if completed_in => {
-                self.decide(Err(JobError::msg("complete_in was called, but its transaction did not commit")))
-            }
-            Ended::Handled(handled) => self.decide(handled),
-            Ended::Transacted(Transacted::RolledBack(error) | Transacted::Conflict { error, .. }) => {
-                self.decide(Err(error))
-            }
+            Ended::Handled(handled) => handled,
+            Ended::Transacted(Transacted::RolledBack(error) | Transacted::Conflict { error, .. }) => Err(error),
             Ended::Transacted(Transacted::Unknown(problem)) => {
-                self.decide(Err(JobError::msg(format!("the database failed around the commit: {problem}"))))
+                Err(JobError::msg(format!("the database failed around the commit: {problem}")))
             }
             Ended::TimedOut(limit) => {
                 let error = anyhow::Error::msg(format!("took longer than its timeout of {limit:?}"));
-                self.decide(Err(JobError::of_kind(FailureKind::Timeout, error)))
+                Err(JobError::of_kind(FailureKind::Timeout, error))
             }
+        };
+        AttemptResult::Handled { handled, may_be_gone }
+    }
+
+    pub(super) fn conclude(&self, result: AttemptResult) -> Conclusion {
+        let (transition, may_be_gone) = match result {
+            AttemptResult::Committed(transition) => return Conclusion::Committed(transition),
+            AttemptResult::Lost => return Conclusion::Lost,
+            AttemptResult::Released { may_be_gone } => (Transition::Release, may_be_gone),
+            // The handler has called `complete_in`. If its transaction committed, the job is no longer in `running` and
+            // the finish changes nothing. If it was rolled back, the job must run again.
+            AttemptResult::Handled { handled: Ok(_), may_be_gone: true } => {
+                let error = JobError::msg("complete_in was called, but its transaction did not commit");
+                (self.decide(Err(error)), true)
+            }
+            AttemptResult::Handled { handled, may_be_gone } => (self.decide(handled), may_be_gone),
         };
         if may_be_gone { Conclusion::Settle(transition) } else { Conclusion::Finish(transition) }
     }

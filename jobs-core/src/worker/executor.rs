@@ -4,6 +4,7 @@
 //! | step | file | does |
 //! |---|---|---|
 //! | admit | here | refuses a job that must not start |
+//! | before, after | [`layers`] | calls the worker's layers, before the handler and after its end is known |
 //! | run | [`attempt`], [`threads`](super::threads) | calls the handler, and ends the attempt when its time is over |
 //! | conclude | [`conclusion`](super::conclusion) | decides which transition follows |
 //! | report | here | hands the transition to the completer, or records that it is committed or that the lease is lost |
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use super::attempt::{self, Ended};
 use super::conclusion::{Circumstances, Conclusion};
+use super::layers;
 use super::queues::Slot;
 use super::report::Reporter;
 use super::shared::Shared;
@@ -55,7 +57,14 @@ impl Executor {
         crash_point("start");
         let started = Instant::now();
         ctx.start(started);
-        let (ended, slot) = attempt::run(&self.shared, registration, &ctx, slot).await;
+        let ended_before = match self.shared.settings.layers.is_empty() {
+            true => None,
+            false => Box::pin(layers::before(&self.shared, registration, &ctx)).await,
+        };
+        let (ended, slot) = match ended_before {
+            None => attempt::run(&self.shared, registration, &ctx, slot).await,
+            Some(ended) => (ended, Some(slot)),
+        };
         if slot.is_none() && !self.is_draining() {
             telemetry::slot_kept(ctx.claimed());
         }
@@ -91,7 +100,11 @@ impl Executor {
         let (retention, stopping) = (self.shared.settings.retention, self.shared.phases.stopping().is_cancelled());
         let lease_stands = matches!(ended, Ended::Transacted(Transacted::LeaseLost)) && self.lease_stands(&ctx).await;
         let circumstances = Circumstances { registration, ctx: &ctx, retention, stopping, lease_stands };
-        let conclusion = circumstances.conclude(ended);
+        let mut result = circumstances.result(ended);
+        if !self.shared.settings.layers.is_empty() {
+            result = Box::pin(layers::observe(&self.shared, registration, &ctx, result)).await;
+        }
+        let conclusion = circumstances.conclude(result);
         self.report(ctx, conclusion, "finish", ran).await;
     }
 

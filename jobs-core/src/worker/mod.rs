@@ -18,6 +18,7 @@ mod executor;
 mod fetcher;
 mod heartbeat;
 mod heartbeat_state;
+mod layers;
 mod leases;
 mod locked;
 mod phases;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::layer::Layers;
 use crate::outcome::Retention;
 use crate::storage::RescuePolicy;
 
@@ -21,6 +22,7 @@ pub(crate) struct Settings {
     pub(crate) max_crashes: u16,
     pub(crate) retention: Retention,
     pub(crate) environment: Option<String>,
+    pub(crate) layers: Layers,
 }
 
 impl Settings {
@@ -72,6 +74,7 @@ mod tests {
             max_crashes: Settings::MAX_CRASHES,
             retention: Retention::default(),
             environment: None,
+            layers: Layers::default(),
         }
     }
 

@@ -16,7 +16,9 @@ use tracing::{Instrument as _, Span};
 
 use super::attempt::{self, Ended};
 use super::executor::Executor;
+use super::layers;
 use super::queues::Slot;
+use super::shared::Shared;
 use crate::context::JobContext;
 use crate::crash_point::crash_point;
 use crate::handler::{Handler, Registration};
@@ -114,7 +116,8 @@ pub(super) async fn run(executor: &Executor, slot: Slot, work: Work) -> Option<F
         executor: Mutex::new(Some(executor.clone())),
         returned: Notify::new(),
     });
-    let (started, mut thread) = (Instant::now(), begin(current.clone(), slot));
+    let layered = (!executor.shared.settings.layers.is_empty()).then(|| executor.shared.clone());
+    let (started, mut thread) = (Instant::now(), begin(current.clone(), slot, layered));
     loop {
         tokio::select! {
             biased;
@@ -138,7 +141,8 @@ pub(super) async fn run(executor: &Executor, slot: Slot, work: Work) -> Option<F
     }
 }
 
-fn begin(current: Arc<Current>, slot: Slot) -> JoinHandle<Freed> {
+/// `layered` is there if the worker has layers.
+fn begin(current: Arc<Current>, slot: Slot, layered: Option<Arc<Shared>>) -> JoinHandle<Freed> {
     let runtime = Handle::current();
     tokio::task::spawn_blocking(move || {
         let since = Instant::now();
@@ -147,7 +151,14 @@ fn begin(current: Arc<Current>, slot: Slot) -> JoinHandle<Freed> {
             crash_point("start");
             let started = Instant::now();
             work.ctx.start(started);
-            let handled = work.span.in_scope(|| panics::caught_blocking(|| (work.function)(work.ctx.clone())));
+            let ended_before = layered.as_ref().and_then(|shared| {
+                let before = layers::before(shared, &work.registration, &work.ctx);
+                runtime.block_on(before.instrument(work.span.clone()))
+            });
+            let ended = ended_before.unwrap_or_else(|| {
+                let call = || panics::caught_blocking(|| (work.function)(work.ctx.clone()));
+                Ended::Handled(work.span.in_scope(call))
+            });
             match work.state.swap(Work::RETURNED, Ordering::AcqRel) {
                 Work::ABANDONED => return (slot, None),
                 Work::WATCHED => current.returned.notify_one(),
@@ -155,7 +166,7 @@ fn begin(current: Arc<Current>, slot: Slot) -> JoinHandle<Freed> {
             }
             let executor = current.executor().clone();
             let Some(executor) = executor else { return (slot, None) };
-            runtime.block_on(work.conclude(&executor, Ended::Handled(handled), started.elapsed()));
+            runtime.block_on(work.conclude(&executor, ended, started.elapsed()));
             slot.queue().prefetch.ran(started.elapsed());
             if executor.is_draining() || since.elapsed() >= STAY {
                 return (slot, None);

@@ -12,6 +12,7 @@ use diesel_jobs_core::{
 };
 
 use super::backlog::Backlog;
+use super::layered;
 use super::plan::Plan;
 use super::report::{DrainReport, RanJob, StillWaiting};
 use super::store::TestConnection;
@@ -126,7 +127,7 @@ impl<C: TestConnection> Attempts<'_, C> {
         // `add` has left out the jobs without a handler.
         let Some(registration) = self.registry.get(&job.kind) else { return Ok(()) };
         if self.checked.insert(registration.kind) {
-            check::<C>(registration, &self.states)?;
+            check::<C>(registration, &self.plan.layers.known(&self.states))?;
         }
         let Some(mut started) = self.conn.start(job.id, self.worker).await? else {
             self.not_started.insert(job.id);
@@ -135,7 +136,8 @@ impl<C: TestConnection> Attempts<'_, C> {
         started.run_at = job.run_at;
         let ctx = JobContext::for_test(started, self.states.clone(), self.now + self.skipped);
         let limit = stuck::limit(self.plan.time_limit, registration);
-        let handled = stuck::call(self.conn, registration, ctx.clone(), limit).await.map_err(StorageError::Config)?;
+        let handled = layered::call(self.conn, registration, ctx.clone(), &self.plan.layers, limit).await;
+        let handled = handled.map_err(StorageError::Config)?;
         let reports = ctx.take_progress(registration.options.secrets);
         if !reports.is_empty() {
             self.conn.store_progress(reports).await?;

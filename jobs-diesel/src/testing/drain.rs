@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use diesel_jobs_core::storage::StorageResult;
-use diesel_jobs_core::{Registered, Registry, States};
+use diesel_jobs_core::{Layer, Layers, Registered, Registry, States};
 
 use super::attempts;
 use super::plan::Plan;
@@ -46,6 +46,7 @@ where
     let plan = Plan {
         registry: None,
         states: States::default(),
+        layers: Layers::default(),
         kinds: Vec::new(),
         queues: Vec::new(),
         limit: LIMIT,
@@ -61,6 +62,13 @@ impl<'c, C: TestConnection> Drain<'c, C> {
     /// Gives handlers a value for `State<T>` and `ctx.state::<T>()`, as `WorkerBuilder::state` does.
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.plan.states.insert(value);
+        self
+    }
+
+    /// Calls this layer before and after each attempt, as `WorkerBuilder::layer` does. The time limit of the handler
+    /// includes `before`, and holds for `after` and `error`, too.
+    pub fn layer(mut self, layer: impl Layer) -> Self {
+        self.plan.layers.add(layer);
         self
     }
 

@@ -9,6 +9,7 @@ mod database;
 mod drain;
 mod enqueued;
 mod expectation;
+mod layered;
 mod migrations;
 mod perform;
 #[cfg(feature = "postgres")]

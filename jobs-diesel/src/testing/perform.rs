@@ -6,9 +6,11 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use diesel_jobs_core::testing::calls;
 use diesel_jobs_core::{
-    ClaimedJob, Handled, IntoNewJob, JobContext, JobError, JobId, Lease, Registered, Registry, States, WorkerId,
+    ClaimedJob, Handled, IntoNewJob, JobContext, JobError, JobId, Layer, Layers, Lease, Registered, Registry, States,
+    WorkerId,
 };
 
+use super::layered;
 use super::store::{AsTestConnection, TestConnection};
 use super::stuck;
 
@@ -18,6 +20,7 @@ pub struct Perform<J> {
     job: J,
     attempt: u16,
     states: States,
+    layers: Layers,
     now: DateTime<Utc>,
     run_at: Option<DateTime<Utc>>,
     time_limit: Option<Duration>,
@@ -32,7 +35,8 @@ impl<J: Registered> std::fmt::Debug for Perform<J> {
 /// Calls the handler of this job once, with a real context. The arguments are encoded and decoded, as those of a stored job
 /// are. The job is not stored, so `ctx.complete_in` has nothing to complete.
 pub fn perform<J: Registered>(job: J) -> Perform<J> {
-    Perform { job, attempt: 1, states: States::default(), now: Utc::now(), run_at: None, time_limit: None }
+    let (states, layers) = (States::default(), Layers::default());
+    Perform { job, attempt: 1, states, layers, now: Utc::now(), run_at: None, time_limit: None }
 }
 
 impl<J: Registered + IntoNewJob> Perform<J> {
@@ -45,6 +49,13 @@ impl<J: Registered + IntoNewJob> Perform<J> {
     /// Gives the handler a value for `State<T>` and `ctx.state::<T>()`.
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.states.insert(value);
+        self
+    }
+
+    /// Calls this layer before and after the handler, as `WorkerBuilder::layer` does. The time limit of the handler
+    /// includes `before`, and holds for `after` and `error`, too.
+    pub fn layer(mut self, layer: impl Layer) -> Self {
+        self.layers.add(layer);
         self
     }
 
@@ -78,16 +89,17 @@ impl<J: Registered + IntoNewJob> Perform<J> {
     {
         let conn = conn.as_test_connection();
         let limit = stuck::limit(self.time_limit, &J::REGISTRATION);
+        let layers = self.layers.clone();
         let prepared = self.prepare::<C::Connection>();
         <C::Connection as TestConnection>::answer(Box::pin(async move {
-            stuck::call(conn, &J::REGISTRATION, prepared?, limit)
+            layered::call(conn, &J::REGISTRATION, prepared?, &layers, limit)
                 .await
                 .unwrap_or_else(|stuck| Err(JobError::msg(stuck)))
         }))
     }
 
     fn prepare<C: TestConnection>(self) -> Result<JobContext, JobError> {
-        check::<J, C>(&self.states)?;
+        check::<J, C>(&self.layers.known(&self.states))?;
         let job = claimed(self.job, self.attempt, self.now, self.run_at)?;
         Ok(JobContext::for_test(job, Arc::new(self.states), self.now))
     }

@@ -10,7 +10,9 @@ use diesel::prelude::*;
 use diesel::sql_types::Timestamptz;
 use diesel_jobs_core::storage::StorageResult;
 use diesel_jobs_core::testing::calls::{self, Expired};
-use diesel_jobs_core::{ClaimedJob, Finish, Handled, Handler, JobContext, JobId, NewJob, ProgressReport, WorkerId};
+use diesel_jobs_core::{
+    ClaimedJob, Finish, Handled, Handler, JobContext, JobError, JobId, NewJob, ProgressReport, WorkerId,
+};
 use futures_util::future::BoxFuture;
 
 use super::blocked::found as found_blocked;
@@ -70,6 +72,14 @@ impl TestConnection for PgConnection {
     async fn add(&mut self, job: NewJob) -> StorageResult<()> {
         let _: Vec<(i64, Option<bool>)> = EnqueueQuery::new(&job).load(self).map_err(storage_error)?;
         Ok(())
+    }
+
+    async fn hook<T: Send + 'static>(
+        &mut self,
+        hook: BoxFuture<'static, T>,
+        limit: Duration,
+    ) -> Result<Result<T, JobError>, Expired> {
+        calls::hook_on_a_thread(hook, limit)
     }
 
     async fn finish(&mut self, finish: Finish) -> StorageResult<bool> {

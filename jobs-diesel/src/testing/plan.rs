@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use diesel_jobs_core::{JobRecord, Registry, States, flags};
+use diesel_jobs_core::{JobRecord, Layers, Registry, States, flags};
 
 /// What a drain was asked for.
 pub(super) struct Plan {
     pub(super) registry: Option<Registry>,
     pub(super) states: States,
+    pub(super) layers: Layers,
     pub(super) kinds: Vec<&'static str>,
     pub(super) queues: Vec<String>,
     pub(super) limit: usize,

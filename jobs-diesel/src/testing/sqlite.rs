@@ -8,7 +8,9 @@ use diesel::SqliteConnection;
 use diesel::prelude::*;
 use diesel_jobs_core::storage::StorageResult;
 use diesel_jobs_core::testing::calls::{self, Expired};
-use diesel_jobs_core::{ClaimedJob, Finish, Handled, Handler, JobContext, JobId, NewJob, ProgressReport, WorkerId};
+use diesel_jobs_core::{
+    ClaimedJob, Finish, Handled, Handler, JobContext, JobError, JobId, NewJob, ProgressReport, WorkerId,
+};
 use futures_util::future::BoxFuture;
 
 use super::{Among, TestConnection, Waiting, now, other_connection, savepoint, stuck};
@@ -47,6 +49,14 @@ impl TestConnection for SqliteConnection {
 
     async fn add(&mut self, job: NewJob) -> StorageResult<()> {
         Insert::one(&job).execute(self).map(drop).map_err(storage_error)
+    }
+
+    async fn hook<T: Send + 'static>(
+        &mut self,
+        hook: BoxFuture<'static, T>,
+        limit: Duration,
+    ) -> Result<Result<T, JobError>, Expired> {
+        calls::hook_on_a_thread(hook, limit)
     }
 
     async fn finish(&mut self, finish: Finish) -> StorageResult<bool> {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use diesel_jobs_core::storage::StorageResult;
-use diesel_jobs_core::testing::calls::Expired;
+use diesel_jobs_core::testing::calls::{self, Expired};
 use diesel_jobs_core::{
-    ClaimedJob, Finish, Handled, Handler, Job, JobContext, JobId, NewJob, ProgressReport, WorkerId,
+    ClaimedJob, Finish, Handled, Handler, Job, JobContext, JobError, JobId, NewJob, ProgressReport, WorkerId,
 };
 use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
@@ -43,6 +43,15 @@ pub trait TestConnection: Send + Sized + 'static {
     /// Calls a handler for at most this time. A handler that takes the connection runs in a transaction or a savepoint,
     /// which is rolled back if the handler fails.
     async fn call(&mut self, handler: Handler, ctx: JobContext, limit: Duration) -> Result<Handled, Expired>;
+
+    /// Runs what a layer calls, for at most this time. An error means that it could not be called.
+    async fn hook<T: Send + 'static>(
+        &mut self,
+        hook: BoxFuture<'static, T>,
+        limit: Duration,
+    ) -> Result<Result<T, JobError>, Expired> {
+        Ok(Ok(calls::within(limit, hook).await?))
+    }
 
     /// Whether another session waits for a lock that this connection's transaction holds.
     async fn blocked(&mut self) -> Blocked {

@@ -1,0 +1,210 @@
+//! Layers: code that is called before and after the handlers of a worker.
+
+use std::fmt;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+
+use crate::context::{JobContext, States, TypeKey};
+use crate::error::JobError;
+use crate::outcome::{Handled, Outcome};
+use crate::panics;
+use crate::telemetry;
+
+/// Code that is called before and after each attempt of a worker, whatever its job is. `WorkerBuilder::layer` adds it.
+///
+/// [`before`](Self::before) is called in the order in which the layers were added. [`after`](Self::after) and
+/// [`error`](Self::error) are called in the reverse order, and only for layers whose `before` went on. An attempt that
+/// is released or has lost its lease calls neither of them.
+///
+/// All three run on the runtime, so they must not block. They are called once per attempt, outside of the transaction
+/// of a transactional handler, also if the handler runs again because of a conflict.
+///
+/// ```
+/// use std::ops::ControlFlow;
+///
+/// use diesel_jobs_core::{FailureKind, JobContext, JobError, Layer, Outcome, States, TypeKey};
+///
+/// /// Handlers take it as `State<RequestId>`.
+/// #[derive(Clone, Debug, PartialEq)]
+/// struct RequestId(String);
+///
+/// struct RequestIds;
+///
+/// impl Layer for RequestIds {
+///     fn provides(&self) -> Vec<TypeKey> {
+///         vec![TypeKey::of::<RequestId>()]
+///     }
+///
+///     async fn before(&self, ctx: &JobContext, states: &mut States) -> Result<ControlFlow<Outcome>, JobError> {
+///         states.insert(RequestId(ctx.idempotency_key()));
+///         Ok(ControlFlow::Continue(()))
+///     }
+///
+///     async fn error(&self, ctx: &JobContext, error: &JobError) {
+///         if error.kind() == FailureKind::Panic {
+///             eprintln!("{:?}: {error}", ctx.state::<RequestId>());
+///         }
+///     }
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let (ctx, mut states) = (diesel_jobs_core::TestContext::new("charge").build(), States::default());
+/// assert!(RequestIds.before(&ctx, &mut states).await.unwrap().is_continue());
+/// assert_eq!(states.get(), Some(&RequestId(ctx.idempotency_key())));
+/// # });
+/// ```
+pub trait Layer: Send + Sync + 'static {
+    /// The types of the values that [`before`](Self::before) adds in every attempt. Handlers may take them as
+    /// `State<T>`. If `before` goes on without one of them, the attempt fails.
+    fn provides(&self) -> Vec<TypeKey> {
+        Vec::new()
+    }
+
+    /// Called before the handler. The values in `states` are added to this attempt; they hide values of the same types
+    /// of earlier layers and of the worker. `ctx.state` returns the values of earlier layers.
+    ///
+    /// `Ok(ControlFlow::Continue(()))` goes on. `Ok(ControlFlow::Break(outcome))` and an error end the attempt as if
+    /// the handler had returned them, and the handler is not called. A panic is an error. The attempt's time limit
+    /// includes this call.
+    fn before(
+        &self,
+        ctx: &JobContext,
+        states: &mut States,
+    ) -> impl Future<Output = Result<ControlFlow<Outcome>, JobError>> + Send {
+        let _ = (ctx, states);
+        std::future::ready(Ok(ControlFlow::Continue(())))
+    }
+
+    /// Called when the attempt did not fail, before its end is written. If the handler is transactional, this is called
+    /// after the commit; without the output if the job is not kept. The call cannot change the outcome. A panic is
+    /// logged. After 10 s, or at the end of the grace period, the call is given up.
+    fn after(&self, ctx: &JobContext, outcome: &Outcome) -> impl Future<Output = ()> + Send {
+        let _ = (ctx, outcome);
+        std::future::ready(())
+    }
+
+    /// Called when the attempt failed: with an error, a panic, a timeout or arguments that cannot be decoded. As for
+    /// `after`. Values of secret arguments are removed from the error.
+    fn error(&self, ctx: &JobContext, error: &JobError) -> impl Future<Output = ()> + Send {
+        let _ = (ctx, error);
+        std::future::ready(())
+    }
+}
+
+/// A layer with its type erased.
+trait AnyLayer: Send + Sync {
+    fn name(&self) -> &'static str;
+    fn provides(&self) -> Vec<TypeKey>;
+    fn before<'a>(
+        &'a self,
+        ctx: &'a JobContext,
+        states: &'a mut States,
+    ) -> BoxFuture<'a, Result<ControlFlow<Outcome>, JobError>>;
+    fn observe<'a>(&'a self, ctx: &'a JobContext, handled: &'a Handled) -> BoxFuture<'a, ()>;
+}
+
+impl<L: Layer> AnyLayer for L {
+    fn name(&self) -> &'static str {
+        std::any::type_name::<L>()
+    }
+
+    fn provides(&self) -> Vec<TypeKey> {
+        Layer::provides(self)
+    }
+
+    fn before<'a>(
+        &'a self,
+        ctx: &'a JobContext,
+        states: &'a mut States,
+    ) -> BoxFuture<'a, Result<ControlFlow<Outcome>, JobError>> {
+        Box::pin(async move { Layer::before(self, ctx, states).await })
+    }
+
+    fn observe<'a>(&'a self, ctx: &'a JobContext, handled: &'a Handled) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            match handled {
+                Ok(outcome) => self.after(ctx, outcome).await,
+                Err(error) => self.error(ctx, error).await,
+            }
+        })
+    }
+}
+
+/// The layers of a worker, in the order in which they were added.
+#[derive(Clone, Default)]
+pub struct Layers(Vec<Arc<dyn AnyLayer>>);
+
+impl fmt::Debug for Layers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|layer| layer.name())).finish()
+    }
+}
+
+impl Layers {
+    /// Adds a layer inside the others.
+    pub fn add(&mut self, layer: impl Layer) {
+        self.0.push(Arc::new(layer));
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The types of these states and of those that the layers add, for [`Registry::check`](crate::Registry::check).
+    pub fn known(&self, states: &States) -> States {
+        let mut known = states.clone();
+        self.0.iter().flat_map(|layer| layer.provides()).for_each(|key| known.declare(key));
+        known
+    }
+
+    /// Calls `before` of the layers until one ends the attempt.
+    pub async fn before(&self, ctx: &JobContext) -> ControlFlow<Handled> {
+        for (layer, added) in self.0.iter().zip(ctx.layered(self.0.len())) {
+            let mut states = States::default();
+            match panics::caught_future(layer.before(ctx, &mut states)).await {
+                Ok(Ok(ControlFlow::Continue(()))) => {}
+                Ok(Ok(ControlFlow::Break(outcome))) => return ControlFlow::Break(Ok(outcome)),
+                Ok(Err(error)) => return ControlFlow::Break(Err(error)),
+                Err(panic) => {
+                    return ControlFlow::Break(Err(panic.noted(format!("`before` of the layer `{}`", layer.name()))));
+                }
+            }
+            if let Some(missing) = layer.provides().into_iter().find(|key| !states.contains(*key)) {
+                return ControlFlow::Break(Err(JobError::msg(format!(
+                    "the layer `{}` names `{}` in `provides`, but its `before` did not add it",
+                    layer.name(),
+                    missing.name
+                ))));
+            }
+            // Each layer is called once per attempt.
+            let _ = added.set(states);
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Calls `after` or `error` of the layers whose `before` went on, the last one first, each for at most this time.
+    pub async fn observe(&self, ctx: &JobContext, handled: &Handled, limit: Option<Duration>) {
+        let hook = if handled.is_ok() { "after" } else { "error" };
+        for layer in self.0.iter().take(ctx.layers_passed()).rev() {
+            let mut call = layer.observe(ctx, handled);
+            let observed = async {
+                let called = panics::caught_future(&mut call);
+                match limit {
+                    Some(limit) => tokio::time::timeout(limit, called)
+                        .await
+                        .unwrap_or_else(|_| Err(JobError::msg(format!("was given up after {limit:?}")))),
+                    None => called.await,
+                }
+            };
+            let observed = observed.await;
+            let dropped = panics::caught_call(|| drop(call));
+            if let Err(problem) = observed.and(dropped) {
+                telemetry::layer_failed(ctx, layer.name(), hook, &problem);
+            }
+        }
+    }
+}
