@@ -15,9 +15,10 @@ use super::conflicts;
 use super::queues::Slot;
 use super::shared::Shared;
 use crate::context::JobContext;
+use crate::decision::decided;
 use crate::error::JobError;
 use crate::handler::{Handler, Registration};
-use crate::outcome::{Attempt, Handled, Outcome, decide};
+use crate::outcome::{Handled, Outcome};
 use crate::panics;
 use crate::storage::{Body, Transacted, Transaction};
 use crate::storage_error::StorageError;
@@ -176,9 +177,8 @@ fn decision(
     registration: &Registration,
     ctx: &JobContext,
 ) -> impl Fn(Outcome) -> crate::outcome::Transition + Clone + Send + Sync + use<> {
-    let retention = shared.settings.retention;
-    let (attempt, max_attempts, options) = (ctx.attempt(), ctx.max_attempts(), registration.options);
-    move |outcome| decide(Attempt { attempt, max_attempts, options: &options, retention }, Ok(outcome), 0.0)
+    let (ctx, registration, retention) = (ctx.clone(), *registration, shared.settings.retention);
+    move |outcome| decided(&ctx, &registration, retention, Ok(outcome), 0.0)
 }
 
 /// Becomes ready when the attempt must end without its handler. Returns the reason.
