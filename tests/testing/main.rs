@@ -9,6 +9,7 @@ mod database;
 mod each;
 mod guide;
 mod jobs;
+mod layers;
 mod pools;
 mod rows;
 mod stuck;

@@ -24,6 +24,7 @@ mod environments;
 mod falling_asleep;
 mod floors;
 mod from_sql;
+mod layers;
 mod locked_rows;
 mod lost_replies;
 mod on_discarded;
