@@ -59,12 +59,14 @@ pub mod __private {
     };
     pub use diesel_jobs_core::{
         AnyConnection, Backoff, CatchUp, Discarded, Handle, HandleBlocking, HandleBlockingIn, HandleIn, Handled,
-        Handler, IntoHandled, Job, JobBuilder, JobContext, JobError, JobId, JobOptions, Registered, Registration,
-        Retain, ReturnsOutput, ScheduleSpec, State, TypeKey,
+        Handler, IntoHandled, Job, JobBuilder, JobContext, JobError, JobId, JobOptions, LoadedHandler, Registered,
+        Registration, Retain, ReturnsOutput, RowHandler, ScheduleSpec, State, TypeKey,
     };
     pub use diesel_jobs_storage::{
         AsyncJobConnection, AsyncLoadRow, AsyncTakeRow, BlockingJobConnection, EnqueueConnection, Gone, HasTable,
-        IntoColumn, JobColumns, Key, LoadRow, OutputError, RowLock, TakeRow, found, found_or_none, taken,
+        IntoColumn, JobColumns, Key, LoadRow, Loadable, Loaders, NotThroughAsyncPg, NotThroughPg, NotThroughSqlite,
+        OutputError, RowLock, TakeRow, ThroughAsyncPg, ThroughPg, ThroughSqlite, found, found_or_none, in_common,
+        loaders, taken,
     };
     pub use serde;
 }

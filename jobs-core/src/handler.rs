@@ -28,6 +28,28 @@ pub enum Handler {
     AsyncTransactional(for<'c> fn(AnyConnection<'c>, JobContext) -> BoxFuture<'c, Handled>),
     /// A plain `fn` that takes the connection. It runs inside the transaction that finishes the job.
     BlockingTransactional(fn(AnyConnection<'_>, JobContext) -> Handled),
+    /// A function that takes rows and no connection. The rows are loaded before it is called.
+    WithRows(&'static RowHandler),
+}
+
+/// A handler that takes rows and no connection.
+#[derive(Clone, Copy)]
+pub struct RowHandler {
+    /// The types of connections through which all rows can be loaded.
+    pub connections: fn() -> Vec<TypeKey>,
+    /// How many rows it takes.
+    pub rows: usize,
+    /// Loads the rows through a connection of one of these types. Through a sync connection the future is ready at once. An error is how
+    /// the attempt ends without its handler.
+    pub load: for<'c> fn(AnyConnection<'c>, JobContext) -> BoxFuture<'c, Result<LoadedHandler, Handled>>,
+}
+
+/// A handler whose rows are loaded. It does not use the connection any more.
+pub enum LoadedHandler {
+    /// The future of an `async fn`, run on the runtime.
+    Async(BoxFuture<'static, Handled>),
+    /// A plain `fn`, run on the blocking pool.
+    Blocking(Box<dyn FnOnce() -> Handled + Send>),
 }
 
 impl fmt::Debug for Handler {
@@ -37,6 +59,7 @@ impl fmt::Debug for Handler {
             Self::Blocking(_) => "Blocking",
             Self::AsyncTransactional(_) => "AsyncTransactional",
             Self::BlockingTransactional(_) => "BlockingTransactional",
+            Self::WithRows(_) => "WithRows",
         })
     }
 }

@@ -51,7 +51,8 @@ pub use context::{JobContext, State, States, TypeKey};
 pub use discarded::{DiscardRule, Discarded, InvalidDiscardRule, OnDiscarded};
 pub use error::{Failure, FailureKind, IntoJobError, JobError, MAX_FAILURE_BYTES, NoRuntime, ResultExt};
 pub use handler::{
-    AnyConnection, Handle, HandleBlocking, HandleBlockingIn, HandleIn, Handler, Registered, Registration,
+    AnyConnection, Handle, HandleBlocking, HandleBlockingIn, HandleIn, Handler, LoadedHandler, Registered,
+    Registration, RowHandler,
 };
 pub use installation::{Freeze, Installation};
 pub use instant::IntoInstant;

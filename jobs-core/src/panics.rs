@@ -36,6 +36,11 @@ pub(crate) async fn caught_future<T>(future: impl Future<Output = T>) -> Result<
     AssertUnwindSafe(future).catch_unwind().await.map_err(described)
 }
 
+/// Runs the loading of a handler's rows; a panic becomes the error of the attempt.
+pub(crate) async fn caught_loading<T>(load: impl Future<Output = Result<T, Handled>>) -> Result<T, Handled> {
+    AssertUnwindSafe(load).catch_unwind().await.unwrap_or_else(|payload| Err(Err(described(payload))))
+}
+
 /// Runs a blocking handler; a panic becomes an error.
 pub(crate) fn caught_blocking(handler: impl FnOnce() -> Handled) -> Handled {
     caught_call(handler).unwrap_or_else(Err)

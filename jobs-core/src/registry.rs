@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::context::States;
 use crate::discarded::{DiscardRule, InvalidDiscardRule};
-use crate::handler::{Registered, Registration};
+use crate::handler::{Handler, Registered, Registration};
 use crate::missing_state;
 use crate::schedule::{InvalidSchedule, Schedule};
 use crate::secrets;
@@ -77,6 +77,19 @@ pub enum RegistryError {
         location: &'static str,
         /// What is wrong.
         source: Arc<InvalidDiscardRule>,
+    },
+    /// A handler takes rows that this database cannot have.
+    #[error(
+        "job `{kind}` ({location}) takes rows that cannot be loaded from this worker's database ({database}): their types have columns \
+         that only another database has, so run the worker on that database; or, if the rows are of two databases, make two jobs"
+    )]
+    WrongRows {
+        /// The kind.
+        kind: &'static str,
+        /// Where it was written.
+        location: &'static str,
+        /// The storage's name.
+        database: &'static str,
     },
     /// A declared schedule cannot be used.
     #[error("job `{kind}` ({location}): {source}")]
@@ -185,13 +198,18 @@ impl Registry {
         if let Some((Registration { kind, location, .. }, source)) = self.invalid_rules.first() {
             return Err(RegistryError::OnDiscarded { kind, location, source: source.clone() });
         }
-        for &Registration { kind, location, states: takes, connection, schedule, .. } in self.iter() {
+        for &Registration { kind, location, states: takes, connection, schedule, handler, .. } in self.iter() {
             if let Some(state) = takes.iter().map(|key| key()).find(|key| !states.contains(*key)) {
                 let (given, advice) = missing_state::explain(state.name, &states.names());
                 return Err(RegistryError::MissingState { kind, location, state: state.name, given, advice });
             }
             if let Some(asked) = connection.map(|key| key()).filter(|key| !provides(key.id)) {
                 return Err(RegistryError::WrongConnection { kind, location, connection: asked.name, database });
+            }
+            if let Handler::WithRows(handler) = handler
+                && !(handler.connections)().iter().any(|key| provides(key.id))
+            {
+                return Err(RegistryError::WrongRows { kind, location, database });
             }
             if let Some(spec) = schedule {
                 Schedule::parse(spec.expression, spec.timezone).map_err(|source| RegistryError::Schedule {

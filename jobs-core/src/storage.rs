@@ -3,6 +3,7 @@
 
 mod claim;
 pub(crate) mod instrumented;
+mod loading;
 mod notifications;
 mod operator;
 mod rescue;
@@ -19,7 +20,7 @@ use crate::storage_error::StorageError;
 
 // The types that the operations take and return. The implementation of a storage needs no other module.
 pub use crate::discarded::DiscardRule;
-pub use crate::handler::AnyConnection;
+pub use crate::handler::{AnyConnection, LoadedHandler};
 pub use crate::installation::{Freeze, Installation};
 pub use crate::job_id::JobId;
 pub use crate::lease::{ClaimedJob, Lease, WorkerId};
@@ -28,6 +29,7 @@ pub use crate::outcome::{Finish, Keep, Retention, Transition};
 pub use crate::progress::{Progress, ProgressReport};
 pub use crate::record::MAX_ERRORS_PER_JOB;
 pub use claim::{Claim, Wanted};
+pub use loading::{Loaded, Loading, LoadingBody};
 pub use notifications::Notifications;
 pub use operator::{CANCELLED, CANCELLED_WITH_ALL, JobFilter, Operated, Operator};
 pub use rescue::{
@@ -99,7 +101,7 @@ pub trait Storage: Schedules + Notifications + 'static {
     /// The name of the database, for messages.
     fn name(&self) -> &'static str;
 
-    /// Whether transactional handlers may take this connection type.
+    /// Whether transactional handlers may take this connection type, and rows may be loaded through it.
     fn provides(&self, connection: TypeId) -> bool;
 
     /// Fails unless this program can serve the schema: its own version, or a later version that allows this program.
@@ -155,6 +157,9 @@ pub trait Storage: Schedules + Notifications + 'static {
 
     /// Runs a handler inside the transaction that finishes its job.
     async fn transact(&self, transaction: Transaction) -> Transacted;
+
+    /// Loads the rows of a handler that takes no connection, and gives the connection back. It writes nothing.
+    async fn load(&self, loading: Loading) -> Loaded;
 
     /// Makes the jobs of workers whose lease ran out available again, and counts a crash on each, as
     /// [`RescuePolicy::decide`] says.

@@ -41,6 +41,11 @@ pub use enqueue_connection::{EnqueueConnection, TransactionConnection};
 pub use enqueue_each::{ColumnArgument, EnqueueEach, InsertEach, IntoColumn, JobColumns};
 pub use error::{CompleteError, EnqueueError, MigrateError};
 pub use output::output;
+#[doc(hidden)]
+pub use row::{
+    AnyLoader, Loadable, Loader, Loaders, NoLoader, NotThroughAsyncPg, NotThroughPg, NotThroughSqlite, ThroughAsyncPg,
+    ThroughPg, ThroughSqlite, in_common, loaders,
+};
 pub use row::{
     AsyncLoadRow, AsyncTakeRow, Gone, Key, LoadRow, OwnedKey, Ref, Row, RowLock, Take, TakeRow, found, found_or_none,
     taken,

@@ -3,6 +3,7 @@
 mod gone;
 mod key;
 mod load;
+mod loaders;
 #[cfg_attr(
     not(any(feature = "postgres", feature = "sqlite")),
     allow(dead_code, unused_imports, reason = "only connections use it")
@@ -18,11 +19,16 @@ use diesel::associations::{HasTable, Identifiable};
 pub use gone::{Gone, found, found_or_none};
 pub use key::{Key, OwnedKey};
 pub use load::{AsyncLoadRow, LoadRow};
+pub use loaders::{
+    AnyLoader, Loadable, Loader, Loaders, NoLoader, NotThroughAsyncPg, NotThroughPg, NotThroughSqlite, ThroughAsyncPg,
+    ThroughPg, ThroughSqlite, in_common, loaders,
+};
 pub use query::RowLock;
 pub use take::{AsyncTakeRow, Take, TakeRow, taken};
 
-/// As a parameter of a job: a row of one of your tables. The job stores the row's primary key ([`Key`]). The worker loads the row inside
-/// the transaction of the handler, so the handler also takes the connection.
+/// As a parameter of a job: a row of one of your tables. The job stores the row's primary key ([`Key`]). The worker loads the row before it
+/// calls the handler: in the handler's transaction if the handler takes a connection, and otherwise through a connection that is back in
+/// its pool when the handler begins.
 ///
 /// ```
 /// # use diesel_jobs_storage as diesel_jobs;
@@ -35,7 +41,7 @@ pub use take::{AsyncTakeRow, Take, TakeRow, taken};
 /// struct User { id: i64, name: String }
 ///
 /// // #[job]
-/// // fn remind(user: Ref<User>, conn: &mut SqliteConnection) -> QueryResult<()> { println!("{}", user.name); .. }
+/// // async fn remind(user: Ref<User>) { println!("{}", user.name); .. }
 /// //
 /// // Remind::new(&user).enqueue(conn)?;
 ///

@@ -51,7 +51,7 @@ use proc_macro::TokenStream;
 /// | `ctx: &JobContext` or `ctx: JobContext` | the context of the running job |
 /// | `conn: &mut C` | the connection, inside the transaction that finishes the job: what is written through it and the completion commit together. At most one; `AsyncPgConnection` in an `async fn`, `PgConnection` or `SqliteConnection` in a plain `fn` |
 /// | `x: &str`, `x: &[T]` | an argument, stored as `String`, `Vec<T>` |
-/// | `x: Ref<T>`, `x: Option<Ref<T>>` | a row: the job stores its primary key, and the row is loaded through the handler's connection; `T` derives Diesel's `Identifiable`, `Queryable` and `Selectable` |
+/// | `x: Ref<T>`, `x: Option<Ref<T>>` | a row: the job stores its primary key, and the worker loads the row before it calls the handler; `T` derives Diesel's `Identifiable`, `Queryable` and `Selectable` |
 /// | `x: Take<T>` | a row that no other attempt has, locked for the handler's transaction; `#[arg(from = path)]` names a function that returns the query of the free rows, otherwise any row of the table is free |
 /// | `x: T` | an argument; `T` needs `Serialize` and `Deserialize` and owns its data |
 ///
@@ -59,7 +59,8 @@ use proc_macro::TokenStream;
 /// there. It is stored as it is.
 ///
 /// `#[arg(gone = "..")]` before a `Ref<T>` says what becomes of the job if the row no longer exists: `"cancel"` (the default),
-/// `"discard"` or `"retry"`. An `Option<Ref<T>>` is `None` then. `#[arg(lock)]` locks the row `FOR NO KEY UPDATE`.
+/// `"discard"` or `"retry"`. An `Option<Ref<T>>` is `None` then. `#[arg(lock)]` locks the row `FOR NO KEY UPDATE`, until the
+/// end of the transaction of a handler that takes a connection.
 ///
 /// `#[arg(lock = "..")]` before a `Take<T>` says what happens if the first free row is locked: `"skip"` takes another one (the default),
 /// `"wait"` waits, `"nowait"` ends the attempt with a conflict. If there is no free row, the job snoozes for 5 s.

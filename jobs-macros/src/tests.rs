@@ -58,6 +58,14 @@ fn a_job_with_rows_and_versions() {
 }
 
 #[test]
+fn a_job_with_rows_and_no_connection() {
+    let item = quote! {
+        fn remind(user: Ref<User>, text: &str, #[arg(gone = "none")] coupon: Option<Ref<Coupon>>, ctx: &JobContext) {}
+    };
+    insta::assert_snapshot!(pretty(expand::job(quote!(), item)));
+}
+
+#[test]
 fn a_scheduled_job_without_arguments() {
     let item = quote! {
         #[deprecated]

@@ -50,11 +50,15 @@ pub(crate) fn function(function: &mut Function, options: Options, errors: &mut E
                 &argument.name,
                 "the schedule of `cron` enqueues this job without arguments; take the value as `State<T>` or read it from the database",
             ),
-            Param::Argument(Argument { name, form: Form::Row { .. }, .. }) if !takes_connection => errors.at(
-                name,
-                "a `Ref<T>` is loaded in the handler's transaction: take the connection too, such as `conn: &mut AsyncPgConnection`; \
-                 or take the key by value, and load the row in the body; if this is another type named `Ref`, give it an alias",
-            ),
+            Param::Argument(Argument { form: Form::Row { .. }, options: ArgOptions { lock: Some((_, span)), .. }, .. })
+                if !takes_connection =>
+            {
+                errors.push(syn::Error::new(
+                    *span,
+                    "without a connection the lock of the row would end before the handler begins: take the connection too, such as \
+                     `conn: &mut AsyncPgConnection`; or leave `lock` out",
+                ));
+            }
             Param::Take(ty, _) if !takes_connection => errors.at(
                 ty,
                 "a `Take<T>` is locked in the handler's transaction: take the connection too, such as `conn: &mut AsyncPgConnection`",

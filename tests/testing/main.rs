@@ -10,6 +10,7 @@ mod each;
 mod guide;
 mod jobs;
 mod layers;
+mod loaded;
 mod pools;
 mod rows;
 mod stuck;

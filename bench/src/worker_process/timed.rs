@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use diesel_jobs::storage::{
-    Claim, DeclaredSchedule, Heartbeat, Notifications, RescanReason, Rescanned, RescuePolicy, Rescued, Schedules,
-    Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
+    Claim, DeclaredSchedule, Heartbeat, Loaded, Loading, Notifications, RescanReason, Rescanned, RescuePolicy, Rescued,
+    Schedules, Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
 };
 use diesel_jobs::{Installation, JobId, NewJob, WorkerId};
 use diesel_jobs_core::{ClaimedJob, DiscardRule, Finish, ProgressReport};
@@ -78,6 +78,10 @@ impl Storage for Timed {
 
     async fn transact(&self, transaction: Transaction) -> Transacted {
         self.0.transact(transaction).await
+    }
+
+    async fn load(&self, loading: Loading) -> Loaded {
+        self.0.load(loading).await
     }
 
     async fn rescue(&self, policy: RescuePolicy) -> StorageResult<Rescued> {

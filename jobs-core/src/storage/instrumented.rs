@@ -10,8 +10,8 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Beat, Claim, DeclaredSchedule, Heartbeat, Notifications, RescanReason, Rescanned, RescuePolicy, Rescued, Schedules,
-    Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
+    Beat, Claim, DeclaredSchedule, Heartbeat, Loaded, Loading, Notifications, RescanReason, Rescanned, RescuePolicy,
+    Rescued, Schedules, Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
 };
 use crate::discarded::DiscardRule;
 use crate::installation::Installation;
@@ -81,6 +81,10 @@ impl Storage for Instrumented {
 
     async fn transact(&self, transaction: Transaction) -> Transacted {
         timed("transact", self.0.transact(transaction)).await
+    }
+
+    async fn load(&self, loading: Loading) -> Loaded {
+        timed("load", self.0.load(loading)).await
     }
 
     async fn rescue(&self, policy: RescuePolicy) -> StorageResult<Rescued> {

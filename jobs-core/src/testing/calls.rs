@@ -55,7 +55,7 @@ pub fn caught_blocking(handler: impl FnOnce() -> Handled) -> Handled {
 /// Runs a plain handler on a thread of its own, as a worker does, for at most this time. The thread of a handler that does not
 /// end is left.
 pub async fn on_a_thread_async(
-    handler: fn(JobContext) -> Handled,
+    handler: impl FnOnce(JobContext) -> Handled + Send + 'static,
     ctx: JobContext,
     limit: Duration,
 ) -> Result<Handled, Expired> {
@@ -76,7 +76,7 @@ pub async fn on_a_thread_async(
 /// runtime. Each thread that calls this keeps its thread and runtime for the next handler, because to create them takes longer
 /// than most handlers.
 pub fn on_a_thread(
-    handler: fn(JobContext) -> BoxFuture<'static, Handled>,
+    handler: impl FnOnce(JobContext) -> BoxFuture<'static, Handled> + Send + 'static,
     ctx: JobContext,
     limit: Duration,
 ) -> Result<Handled, Expired> {
@@ -94,7 +94,7 @@ pub fn hook_on_a_thread<T: Send + 'static>(
 
 /// Runs a plain handler on the same thread.
 pub fn blocking_on_a_thread(
-    handler: fn(JobContext) -> Handled,
+    handler: impl FnOnce(JobContext) -> Handled + Send + 'static,
     ctx: JobContext,
     limit: Duration,
 ) -> Result<Handled, Expired> {

@@ -48,21 +48,9 @@ pub(super) async fn run(
     slot: Slot,
 ) -> (Ended, Option<Slot>) {
     match registration.handler {
-        Handler::Async(handle) if registration.options.timeout.is_none() => {
-            (on_this_task(shared, registration, ctx, handle).await, Some(slot))
-        }
-        Handler::Async(handle) => {
-            let ctx_of_handler = ctx.clone();
-            let handler = async move {
-                let handled = match panics::caught_call(|| handle(ctx_of_handler)) {
-                    Ok(handler) => panics::caught(handler).await,
-                    Err(error) => Err(error),
-                };
-                (Ended::Handled(handled), Some(slot))
-            };
-            on_a_task_of_its_own(shared, registration, ctx, tokio::spawn(handler.in_current_span())).await
-        }
+        Handler::Async(handle) => on_the_runtime(shared, registration, ctx, slot, handle).await,
         Handler::Blocking(_) => unreachable!("a runner has a thread run plain functions"),
+        Handler::WithRows(_) => unreachable!("the executor has their rows loaded first"),
         Handler::AsyncTransactional(handle) => {
             let (decided, ctx_of_body) = (decision(shared, registration, ctx), ctx.clone());
             let body = Body::Async(Arc::new(move |connection| {
@@ -87,13 +75,35 @@ pub(super) async fn run(
     }
 }
 
+/// Runs an async handler.
+pub(super) async fn on_the_runtime(
+    shared: &Shared,
+    registration: &Registration,
+    ctx: &JobContext,
+    slot: Slot,
+    handle: impl FnOnce(JobContext) -> BoxFuture<'static, Handled> + Send + 'static,
+) -> (Ended, Option<Slot>) {
+    if registration.options.timeout.is_none() {
+        return (on_this_task(shared, registration, ctx, handle).await, Some(slot));
+    }
+    let ctx_of_handler = ctx.clone();
+    let handler = async move {
+        let handled = match panics::caught_call(|| handle(ctx_of_handler)) {
+            Ok(handler) => panics::caught(handler).await,
+            Err(error) => Err(error),
+        };
+        (Ended::Handled(handled), Some(slot))
+    };
+    on_a_task_of_its_own(shared, registration, ctx, tokio::spawn(handler.in_current_span())).await
+}
+
 /// For handlers without their own time limit. It spawns no task, because for a short job a task would cost more than
 /// the job itself. The worker's limit can end a handler only when the handler yields.
 async fn on_this_task(
     shared: &Shared,
     registration: &Registration,
     ctx: &JobContext,
-    handle: fn(JobContext) -> BoxFuture<'static, Handled>,
+    handle: impl FnOnce(JobContext) -> BoxFuture<'static, Handled>,
 ) -> Ended {
     let mut handler = match panics::caught_call(|| handle(ctx.clone())) {
         Ok(handler) => handler,
@@ -110,8 +120,8 @@ async fn on_this_task(
     ended
 }
 
-/// For handlers with their own time limit. Such an attempt ends at the limit even if the handler never yields.
-async fn on_a_task_of_its_own(
+/// For handlers with their own time limit, and for plain functions whose rows were loaded. Such an attempt ends at the limit even if the handler never yields.
+pub(super) async fn on_a_task_of_its_own(
     shared: &Shared,
     registration: &Registration,
     ctx: &JobContext,

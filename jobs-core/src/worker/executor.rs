@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | admit | here | refuses a job that must not start |
 //! | before, after | [`layers`] | calls the worker's layers, before the handler and after its end is known |
+//! | load | [`rows`] | loads the rows of a handler that takes no connection |
 //! | run | [`attempt`], [`threads`](super::threads) | calls the handler, and ends the attempt when its time is over |
 //! | conclude | [`conclusion`](super::conclusion) | decides which transition follows |
 //! | report | here | hands the transition to the completer, or records that it is committed or that the lease is lost |
@@ -17,10 +18,11 @@ use super::conclusion::{Circumstances, Conclusion};
 use super::layers;
 use super::queues::Slot;
 use super::report::Reporter;
+use super::rows;
 use super::shared::Shared;
 use crate::context::JobContext;
 use crate::crash_point::crash_point;
-use crate::handler::Registration;
+use crate::handler::{Handler, Registration};
 use crate::lease::Lease;
 use crate::outcome::Transition;
 use crate::storage::Transacted;
@@ -61,9 +63,10 @@ impl Executor {
             true => None,
             false => Box::pin(layers::before(&self.shared, registration, &ctx)).await,
         };
-        let (ended, slot) = match ended_before {
-            None => attempt::run(&self.shared, registration, &ctx, slot).await,
-            Some(ended) => (ended, Some(slot)),
+        let (ended, slot) = match (ended_before, registration.handler) {
+            (Some(ended), _) => (ended, Some(slot)),
+            (None, Handler::WithRows(handler)) => rows::run(&self.shared, registration, handler, &ctx, slot).await,
+            (None, _) => attempt::run(&self.shared, registration, &ctx, slot).await,
         };
         if slot.is_none() && !self.is_draining() {
             telemetry::slot_kept(ctx.claimed());

@@ -26,6 +26,7 @@ mod prefetch;
 mod quarantined;
 mod queues;
 mod report;
+mod rows;
 mod run;
 mod runner;
 mod settings;

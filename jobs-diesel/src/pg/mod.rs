@@ -17,6 +17,7 @@ mod libpq;
 #[allow(clippy::unwrap_used, clippy::expect_used)]
 mod limit_tests;
 mod line_of_url;
+mod load;
 pub(crate) mod many_queues;
 mod migrate;
 mod native;
@@ -83,7 +84,7 @@ pub(crate) struct PgStorage {
     own_connector: Arc<Connector>,
     /// Connections for claims, finishes and maintenance.
     own: Pool<AsyncPgConnection>,
-    /// Connections for transactional handlers.
+    /// Connections for transactional handlers, and for the rows of other handlers.
     handlers: Pool<AsyncPgConnection>,
     /// The levels of each worker on this storage.
     levels: Arc<Mutex<HashMap<WorkerId, Levels>>>,

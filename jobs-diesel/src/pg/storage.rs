@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::storage::{
-    Beat, Claim, DeclaredSchedule, Heartbeat, Notifications, RescanReason, Rescanned, RescuePolicy, Rescued, Schedules,
-    Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
+    Beat, Claim, DeclaredSchedule, Heartbeat, Loaded, Loading, Notifications, RescanReason, Rescanned, RescuePolicy,
+    Rescued, Schedules, Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
 };
 use diesel_jobs_core::{
     ClaimedJob, DiscardRule, Finish, Installation, JobId, NewJob, ProgressReport, StorageError, WorkerId,
@@ -27,7 +27,9 @@ use super::queries::rescue::RescueQuery;
 use super::queries::store_outputs::StoreOutputsQuery;
 use super::queries::{finish, heartbeat, installation, leases, schedule, tick, worker};
 use super::refused::may_be_caused_by_a_row;
-use super::{PgStorage, SERVER_LIMIT, STATEMENT_LIMIT, migrate, native, notify, run, settings, transact, unavailable};
+use super::{
+    PgStorage, SERVER_LIMIT, STATEMENT_LIMIT, load, migrate, native, notify, run, settings, transact, unavailable,
+};
 use crate::error::storage_error;
 
 #[async_trait]
@@ -124,6 +126,10 @@ impl Storage for PgStorage {
         let transacted = transact::transact(self, transaction).await;
         self.clear_for_transact(&transacted).await;
         transacted
+    }
+
+    async fn load(&self, loading: Loading) -> Loaded {
+        load::load(self, loading).await
     }
 
     async fn rescue(&self, policy: RescuePolicy) -> StorageResult<Rescued> {

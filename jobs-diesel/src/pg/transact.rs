@@ -40,7 +40,7 @@ const NOT_PREPARED: &str = "a session that had lost its prepared statements";
 
 /// On how many connections a transaction may be tried, if the earlier ones were closed. After a restart of the server,
 /// all connections of the pool may be closed. New ones may be closed, too.
-fn connections(pool: usize) -> usize {
+pub(super) fn connections(pool: usize) -> usize {
     pool + 3
 }
 
@@ -210,7 +210,7 @@ async fn roll_back(conn: &mut AsyncPgConnection) -> QueryResult<()> {
 
 /// Whether the server closed a new connection during its setup, as with an `idle_session_timeout` of a few
 /// milliseconds.
-fn is_closed_at_once(error: &PoolError<diesel_async::pooled_connection::PoolError>) -> bool {
+pub(super) fn is_closed_at_once(error: &PoolError<diesel_async::pooled_connection::PoolError>) -> bool {
     use diesel_async::pooled_connection::PoolError::ConnectionError as Opening;
     match error {
         PoolError::Backend(Opening(ConnectionError::CouldntSetupConfiguration(error))) => is_closed(error),
@@ -220,7 +220,7 @@ fn is_closed_at_once(error: &PoolError<diesel_async::pooled_connection::PoolErro
 
 /// Whether the transaction may be begun on another connection. The statements that begin one are either answered by the
 /// server or not answered at all.
-fn is_closed(error: &DieselError) -> bool {
+pub(super) fn is_closed(error: &DieselError) -> bool {
     use diesel::result::DatabaseErrorKind::{ClosedConnection, UnableToSendCommand};
     match error {
         DieselError::DatabaseError(ClosedConnection | UnableToSendCommand, _) => true,

@@ -34,6 +34,7 @@ pub enum RowLock {
 #[derive(Debug)]
 pub struct Lockable<Q> {
     query: Q,
+    #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "SQLite locks no rows"))]
     lock: RowLock,
 }
 

@@ -23,6 +23,7 @@ mod hint;
 mod insert_each;
 mod listen;
 mod literal;
+mod load;
 mod migrate;
 mod operator;
 mod place;

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use diesel::SqliteConnection;
 use diesel_jobs_core::storage::{
-    Beat, Claim, DeclaredSchedule, Heartbeat, Notifications, RescanReason, Rescanned, RescuePolicy, Rescued, Schedules,
-    Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
+    Beat, Claim, DeclaredSchedule, Heartbeat, Loaded, Loading, Notifications, RescanReason, Rescanned, RescuePolicy,
+    Rescued, Schedules, Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
 };
 use diesel_jobs_core::{ClaimedJob, DiscardRule, Finish, Installation, JobId, NewJob, ProgressReport, WorkerId};
 use tokio::sync::Notify;
@@ -21,7 +21,7 @@ use crate::sqlite::queries::{
     worker,
 };
 use crate::sqlite::shared_connection::SharedConnection;
-use crate::sqlite::{listen, migrate, transact};
+use crate::sqlite::{listen, load, migrate, transact};
 
 /// How many times in a row a rescuer must find the write lock free before it declares a worker dead.
 const FREE_CHECKS: usize = 3;
@@ -118,6 +118,10 @@ impl Storage for SqliteStorage {
 
     async fn transact(&self, transaction: Transaction) -> Transacted {
         transact::transact(&self.writer, transaction).await
+    }
+
+    async fn load(&self, loading: Loading) -> Loaded {
+        load::load(&self.reader, loading).await
     }
 
     async fn rescue(&self, policy: RescuePolicy) -> StorageResult<Rescued> {

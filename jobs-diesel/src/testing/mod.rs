@@ -20,6 +20,7 @@ mod pg_database;
 mod pg_sync;
 mod plan;
 mod report;
+mod rows;
 mod savepoint;
 #[cfg(feature = "sqlite")]
 mod sqlite;

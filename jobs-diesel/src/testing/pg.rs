@@ -14,7 +14,7 @@ use diesel_jobs_core::{ClaimedJob, Finish, Handled, Handler, JobContext, JobId, 
 use futures_util::future::BoxFuture;
 
 use super::blocked::found as found_blocked;
-use super::{Among, Blocked, TestConnection, Waiting, other_connection, savepoint};
+use super::{Among, Blocked, TestConnection, Waiting, other_connection, rows, savepoint};
 use crate::error::storage_error;
 use crate::pg::queries::blocked;
 use crate::pg::queries::claim::ClaimedRow;
@@ -58,6 +58,10 @@ impl TestConnection for AsyncPgConnection {
                 savepoint::asynchronous(self, limit, |conn| Box::pin(async move { handle(conn, ctx).await })).await
             }
             Handler::BlockingTransactional(_) => Ok(Err(other_connection())),
+            Handler::WithRows(handler) => {
+                let loaded = rows::through_async(self, *handler, ctx.clone(), limit).await?;
+                rows::call(loaded, ctx, limit).await
+            }
         }
     }
 

@@ -16,7 +16,7 @@ use diesel_jobs_core::{
 use futures_util::future::BoxFuture;
 
 use super::blocked::found as found_blocked;
-use super::{Among, Blocked, TestConnection, Waiting, now, other_connection, savepoint, stuck};
+use super::{Among, Blocked, TestConnection, Waiting, now, other_connection, rows, savepoint, stuck};
 use crate::error::storage_error;
 use crate::pg::queries::blocked;
 use crate::pg::queries::claim::ClaimedRow;
@@ -58,6 +58,9 @@ impl TestConnection for PgConnection {
                 Ok(savepoint::blocking(self, |conn| stuck::reported(conn, handle, ctx, limit)))
             }
             Handler::AsyncTransactional(_) => Ok(Err(other_connection())),
+            Handler::WithRows(handler) => {
+                rows::call_blocking(rows::through_sync(self, *handler, ctx.clone()), ctx, limit)
+            }
         }
     }
 

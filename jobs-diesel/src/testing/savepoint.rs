@@ -1,4 +1,4 @@
-//! Runs a transactional handler inside the transaction of a test: in a savepoint, which is rolled back if the handler fails.
+//! Runs a transactional handler, or the loading of a handler's rows, inside the transaction of a test: in a savepoint, which is rolled back if the handler fails.
 
 use diesel_jobs_core::testing::calls;
 use diesel_jobs_core::{Handled, JobError};

@@ -13,7 +13,7 @@ use diesel_jobs_core::{
 };
 use futures_util::future::BoxFuture;
 
-use super::{Among, TestConnection, Waiting, now, other_connection, savepoint, stuck};
+use super::{Among, TestConnection, Waiting, now, other_connection, rows, savepoint, stuck};
 use crate::error::storage_error;
 use crate::sqlite::queries::enqueue::Insert;
 use crate::sqlite::queries::{claim, finish, inspect, progress};
@@ -78,6 +78,7 @@ pub(super) fn call(
             Ok(savepoint::blocking(conn, |conn| stuck::reported(conn, handle, ctx, limit)))
         }
         Handler::AsyncTransactional(_) => Ok(Err(other_connection())),
+        Handler::WithRows(handler) => rows::call_blocking(rows::through_sync(conn, *handler, ctx.clone()), ctx, limit),
     }
 }
 

@@ -13,7 +13,7 @@ use diesel_jobs_core::{
 };
 use futures_util::future::BoxFuture;
 
-use super::{Among, TestConnection, Waiting, sqlite};
+use super::{Among, TestConnection, Waiting, rows, sqlite};
 use crate::error::storage_error;
 use crate::sqlite::queries::enqueue::Insert;
 use crate::sqlite::queries::{claim, inspect, progress};
@@ -45,6 +45,13 @@ impl TestConnection for SyncConnectionWrapper<SqliteConnection> {
         match handler {
             Handler::Async(handle) => calls::caught_within(limit, async move { handle(ctx).await }).await,
             Handler::Blocking(handle) => calls::on_a_thread_async(handle, ctx, limit).await,
+            Handler::WithRows(&handler) => {
+                let of_load = ctx.clone();
+                let load =
+                    move |conn: &mut SqliteConnection| QueryResult::Ok(rows::through_sync(conn, handler, of_load));
+                let loaded = self.spawn_blocking(load).await.unwrap_or_else(|error| Err(Err(JobError::new(error))));
+                rows::call(loaded, ctx, limit).await
+            }
             transactional => {
                 let call =
                     move |conn: &mut SqliteConnection| QueryResult::Ok(sqlite::call(conn, transactional, ctx, limit));

@@ -5,7 +5,7 @@ use quote::{ToTokens as _, quote, quote_spanned};
 use syn::Type;
 
 use super::registration::Handling;
-use super::{arguments, columns, defaults, output, registration, rows, traits};
+use super::{arguments, columns, defaults, loaded, output, registration, rows, traits};
 use crate::ast::{Form, Function, Param};
 use crate::validate::{Plan, return_type};
 
@@ -96,13 +96,17 @@ fn handler(private: &TokenStream, function: &Function, plan: &Plan, connection: 
         true => quote_spanned!(here=> #ident(#(#values),*).await),
         false => quote_spanned!(here=> #ident(#(#values),*)),
     };
+    let call = quote_spanned!(here=> <#returns as #private::IntoHandled<_>>::into_handled(#answer));
+    if connection.is_none() && loaded::has_rows(function) {
+        return loaded::handler(private, function, job, here, &call);
+    }
     let rows = connection.into_iter().flat_map(|ty| rows::load(private, function, ty));
     let body = quote_spanned! {here=>
         #unused
         let job = <#job as #private::Registered>::decode(&ctx)?;
         #opened
         #(#rows)*
-        <#returns as #private::IntoHandled<_>>::into_handled(#answer)
+        #call
     };
     match (is_async, connection.is_some()) {
         (true, false) => quote_spanned! {here=>

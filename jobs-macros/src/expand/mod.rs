@@ -5,6 +5,7 @@ mod columns;
 mod declaration;
 mod defaults;
 mod function;
+mod loaded;
 mod output;
 mod registration;
 mod rows;

@@ -1,4 +1,4 @@
-//! Generates the loading of rows, for the parameters `Ref<T>` and `Take<T>`.
+//! Generates the loading of rows in the handler's transaction, for the parameters `Ref<T>` and `Take<T>`.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
@@ -43,11 +43,7 @@ impl Load<'_> {
         Some(match optional {
             true => quote_spanned!(here=> let #local = #private::found_or_none(#loaded)?;),
             false => {
-                let gone = match argument.options.gone {
-                    Some((Gone::Discard, _)) => quote!(Discard),
-                    Some((Gone::Retry, _)) => quote!(Retry),
-                    _ => quote!(Cancel),
-                };
+                let gone = gone(argument);
                 or_end(
                     here,
                     local,
@@ -81,8 +77,17 @@ impl Load<'_> {
     }
 }
 
+/// The variant of `Gone`.
+pub(crate) fn gone(argument: &Argument) -> TokenStream {
+    match argument.options.gone {
+        Some((Gone::Discard, _)) => quote!(Discard),
+        Some((Gone::Retry, _)) => quote!(Retry),
+        _ => quote!(Cancel),
+    }
+}
+
 /// The compiler points at the type of the row if it cannot be loaded.
-fn at(row: &Type) -> Span {
+pub(crate) fn at(row: &Type) -> Span {
     row.span().resolved_at(Span::mixed_site())
 }
 

@@ -4,7 +4,10 @@ struct User;
 struct Connection;
 
 #[job]
-fn without_connection(_user: Ref<User>) {}
+fn locked_without_connection(#[arg(lock)] _user: Ref<User>) {}
+
+#[job]
+async fn gone_without_connection(#[arg(gone = "none")] _user: Ref<User>) {}
 
 #[job]
 fn misspelt(#[arg(gone = "drop")] _user: Ref<User>, _conn: &mut Connection) {}

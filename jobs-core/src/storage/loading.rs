@@ -1,0 +1,38 @@
+//! The loading of rows for a handler that takes no connection: its input, and how it ended.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use tokio_util::sync::CancellationToken;
+
+use crate::handler::{AnyConnection, LoadedHandler};
+use crate::outcome::Handled;
+use crate::storage_error::StorageError;
+
+/// Loads the rows through a connection. Through a sync connection the future is ready at once. It may be called again, on another
+/// connection.
+pub type LoadingBody =
+    Arc<dyn for<'c> Fn(AnyConnection<'c>) -> BoxFuture<'c, Result<LoadedHandler, Handled>> + Send + Sync>;
+
+/// Rows that are to be loaded.
+#[derive(Clone)]
+pub struct Loading {
+    /// What loads them.
+    pub body: LoadingBody,
+    /// How many they are. More than one are loaded from one snapshot of the database.
+    pub rows: usize,
+    /// Fires when the attempt must end now. Then the statement is cancelled and its connection closed.
+    pub abort: CancellationToken,
+}
+
+/// How the loading ended. The connection is back in its pool, or closed.
+pub enum Loaded {
+    /// The rows are there.
+    Handler(LoadedHandler),
+    /// The attempt ends without its handler: a row is gone, or its query failed.
+    Ended(Handled),
+    /// `abort` fired.
+    Aborted,
+    /// There was no connection, or the database ended every connection that was tried.
+    NotLoaded(StorageError),
+}

@@ -1,0 +1,93 @@
+//! `load`: the rows of a handler that takes no connection.
+//!
+//! They come from a connection of the handlers' pool, which goes back to the pool before the handler is called. One row is read by one
+//! statement without a transaction. Several are read in one transaction that sees one snapshot. Behind a pooler in transaction mode every
+//! row is read in a transaction, because the two messages of a statement could otherwise reach two sessions.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use diesel::QueryResult;
+use diesel::result::Error as DieselError;
+use diesel_async::pooled_connection::deadpool::Object;
+use diesel_async::{AnsiTransactionManager, AsyncPgConnection, TransactionManager as _};
+use diesel_jobs_core::storage::{Loaded, LoadedHandler, Loading, LoadingBody};
+use diesel_jobs_core::{Handled, JobError};
+
+use super::transact::{connections, is_closed, is_closed_at_once};
+use super::{PgStorage, no_connection, unavailable};
+
+const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
+
+pub(super) async fn load(storage: &PgStorage, loading: Loading) -> Loaded {
+    let Loading { body, rows, abort } = loading;
+    let sessions = storage.connector.sessions();
+    // Connections that are opened before this is known could not complete the jobs of transactional handlers.
+    let learnt = tokio::select! {
+        learnt = sessions.learn(storage) => learnt,
+        () = abort.cancelled() => return Loaded::Aborted,
+    };
+    if let Err(problem) = learnt {
+        return Loaded::NotLoaded(problem);
+    }
+    let in_transaction = rows > 1 || !sessions.are_kept();
+    for _ in 0..connections(storage.handlers.status().max_size) {
+        let checkout = tokio::select! {
+            checkout = storage.handlers.get() => checkout,
+            () = abort.cancelled() => return Loaded::Aborted,
+        };
+        let mut conn = match checkout {
+            Ok(conn) => conn,
+            Err(error) if is_closed_at_once(&error) => continue,
+            Err(error) => return Loaded::NotLoaded(no_connection(error)),
+        };
+        let cancel = conn.cancel_token();
+        let loaded = {
+            let mut run = Box::pin(run(&mut conn, &body, in_transaction));
+            let loaded = tokio::select! {
+                loaded = &mut run => Some(loaded),
+                () = abort.cancelled() => None,
+            };
+            // As in `transact`: what the future holds may panic when it is dropped.
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(run)));
+            loaded
+        };
+        match loaded {
+            Some(Ok(Ok(handler))) => return Loaded::Handler(handler),
+            Some(Ok(Err(handled))) if !closed(&handled) => return Loaded::Ended(handled),
+            Some(Err(error)) if !is_closed(&error) => return Loaded::Ended(Err(JobError::new(error))),
+            // Nothing was written, so another connection may read the rows.
+            Some(_) => drop(Object::take(conn)),
+            None => {
+                storage.connector.cancel(cancel).await;
+                drop(Object::take(conn));
+                return Loaded::Aborted;
+            }
+        }
+    }
+    let problem = "the server closed every connection before a job's rows were loaded";
+    Loaded::NotLoaded(unavailable(std::io::Error::new(std::io::ErrorKind::ConnectionReset, problem)))
+}
+
+async fn run(
+    conn: &mut AsyncPgConnection,
+    body: &LoadingBody,
+    in_transaction: bool,
+) -> QueryResult<Result<LoadedHandler, Handled>> {
+    if !in_transaction {
+        return Ok(body(conn).await);
+    }
+    AnsiTransactionManager::begin_transaction_sql(conn, BEGIN).await?;
+    let loaded = body(conn).await;
+    // If this fails, the connection is broken, and the pool does not hand it out again. What was read stays read.
+    let _ = match &loaded {
+        Ok(_) => AnsiTransactionManager::commit_transaction(conn).await,
+        Err(_) => AnsiTransactionManager::rollback_transaction(conn).await,
+    };
+    Ok(loaded)
+}
+
+/// Whether the attempt would end because the server has closed the connection.
+fn closed(handled: &Handled) -> bool {
+    let Err(error) = handled else { return false };
+    error.causes().filter_map(|cause| cause.downcast_ref::<DieselError>()).any(is_closed)
+}

@@ -1,0 +1,20 @@
+use diesel_jobs::prelude::*;
+
+struct NoRow;
+
+#[job]
+async fn of_an_async_job(no_row: Ref<NoRow>) {
+    let _ = no_row;
+}
+
+#[job]
+fn of_a_plain_job(Ref(no_row): Ref<NoRow>, number: i64) {
+    let _ = (no_row, number);
+}
+
+#[job]
+fn optional(#[arg(gone = "none")] no_row: Option<Ref<NoRow>>) {
+    let _ = no_row;
+}
+
+fn main() {}
