@@ -57,7 +57,7 @@ pub(super) struct RunArgs {
     /// Slots of each queue that is named without a number [env: JOBS_CONCURRENCY] [default: 16]
     #[arg(long, value_name = "N", value_parser = positive, help_heading = "Options of run")]
     pub(super) concurrency: Option<usize>,
-    /// Connections for transactional handlers; if all are in use, handlers wait
+    /// Connections for transactional handlers, and for loading the rows that handlers take; if all are in use, handlers wait
     /// [env: JOBS_CONNECTIONS] [default: one per slot, at most 20]
     #[arg(long, value_name = "N", value_parser = connections, help_heading = "Options of run")]
     pub(super) connections: Option<usize>,

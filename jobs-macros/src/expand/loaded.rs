@@ -19,7 +19,7 @@ pub(crate) fn handler(
     let loaders = rows.iter().map(|row| row.loaders(private));
     let connections = rows.iter().map(|row| {
         let loaders = row.name();
-        quote_spanned!(here=> #loaders().connections())
+        quote_spanned!(here=> #private::Loaders::connections(&#loaders()))
     });
     let loads = rows.iter().map(|row| row.load(private));
     let number = rows.len();
@@ -88,7 +88,9 @@ impl Row<'_> {
 
     fn load(&self, private: &TokenStream) -> TokenStream {
         let (here, name, local, field) = (at(self.row), self.name(), local(self.position), &self.argument.name);
-        let loaded = quote_spanned!(here=> #name().load(&mut *connection, &job.#field).await);
+        // As a method, `load` would be that of Diesel's `RunQueryDsl`, where that is in scope.
+        let load = quote_spanned!(here=> #private::Loaders::load);
+        let loaded = quote_spanned!(here=> #load(&#name(), &mut *connection, &job.#field).await);
         let row = match self.optional {
             true => quote_spanned!(here=> #private::found_or_none(#loaded).map_err(::core::result::Result::Err)?),
             false => {
