@@ -71,6 +71,7 @@ on_each_database! {
         down_to_the_first(&db);
         let refusal = down(&db, false).unwrap_err();
         assert!(refusal.contains("would delete"), "{refusal}");
+        db.run(&["migrate"]).succeeded();
         assert_eq!(db.json(&["show", &id.to_string()])["state"], "running");
     }
 
@@ -101,12 +102,12 @@ fn psql_deletes_nothing_either_unless_a_setting_says_so() {
         let output = command.env("PGOPTIONS", options).output().unwrap();
         String::from_utf8(output.stderr).unwrap()
     };
-    assert_eq!(psql(FOLDERS[1], ""), "");
+    assert_eq!(FOLDERS[1..].iter().rev().map(|folder| psql(folder, "")).collect::<String>(), "");
     let refusal = psql(FOLDERS[0], "");
     assert!(refusal.contains("1 waiting and 0 running") && refusal.contains("PGOPTIONS"), "{refusal}");
     db.run(&["migrate"]).succeeded();
     assert_eq!(db.json(&["show", &id.to_string()])["state"], "available");
-    assert_eq!(psql(FOLDERS[1], ""), "");
+    assert_eq!(FOLDERS[1..].iter().rev().map(|folder| psql(folder, "")).collect::<String>(), "");
     // This setting also works for `diesel migration revert`.
     assert_eq!(psql(FOLDERS[0], "-c jobs.allow_drop=on"), "");
     db.run(&["stats"]).exited(4);

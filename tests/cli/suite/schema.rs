@@ -43,7 +43,7 @@ on_each_database! {
     }
 
     fn status_shows_what_is_missing_and_what_is_newer(db) {
-        assert!(db.run(&["migrate", "status"]).succeeded().stdout.contains("0001  jobs     missing"));
+        assert!(db.run(&["migrate", "status"]).succeeded().stdout.contains("0001  jobs                       missing"));
         let db = db.migrated();
         db.execute("insert into jobs.schema_migration (version, name) values (99, 'future')");
         let table = db.run(&["migrate", "status"]).succeeded().stdout;
