@@ -21,6 +21,9 @@ mod guide {
     mod scheduling {}
     #[doc = include_str!("../docs/guide/testing.md")]
     mod testing {}
+    #[cfg(feature = "testing")]
+    #[doc = include_str!("../docs/guide/testing-compared.md")]
+    mod testing_compared {}
     #[doc = include_str!("../RELIABILITY.md")]
     mod reliability {}
 }

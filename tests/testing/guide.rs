@@ -132,10 +132,10 @@ mod crash_tests {
 }
 // end crash
 
-/// The text between two marks of this file.
-fn part(name: &str) -> &'static str {
+/// The text between two marks of a file.
+pub(crate) fn part(file: &'static str, name: &str) -> &'static str {
     let (begin, end) = (format!("// begin {name}\n"), format!("// end {name}\n"));
-    let text = include_str!("guide.rs").split_once(&begin).unwrap().1;
+    let text = file.split_once(&begin).unwrap().1;
     text.split_once(&end).unwrap().0.trim_end()
 }
 
@@ -143,7 +143,8 @@ fn part(name: &str) -> &'static str {
 fn the_guide_shows_this_code() {
     let page = include_str!("../../docs/guide/testing.md");
     for name in ["app", "sync", "async", "crash"] {
-        assert!(page.contains(&format!("```rust\n{}\n```", part(name))), "docs/guide/testing.md: {name}");
+        let part = part(include_str!("guide.rs"), name);
+        assert!(page.contains(&format!("```rust\n{part}\n```")), "docs/guide/testing.md: {name}");
     }
 }
 
