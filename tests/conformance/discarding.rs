@@ -154,3 +154,16 @@ pub(crate) async fn rules_are_replaced_and_removed_with_their_code<F: Fixture>(f
     declare(db, &[]).await;
     assert_eq!(follower_of(job()).await, []);
 }
+
+pub(crate) async fn a_discarded_job_that_is_not_kept_enqueues_it_too<F: Fixture>(f: F) {
+    let db = f.database();
+    declare(db, &[rule()]).await;
+    let worker = worker(db).await;
+    let lease = claimed(&f, worker, job()).await.lease;
+    let transition = Transition::Discard { failure: failure("it never works"), keep: Keep::Nothing };
+    assert!(finish(db, lease, transition).await);
+    let followers = claim(db, worker, 5).await;
+    let [follower] = &followers[..] else { panic!("{followers:?}") };
+    let gone = discarded(&follower.args);
+    assert_eq!((gone.id, gone.attempt, gone.max_attempts), (lease.job, 1, 25));
+}

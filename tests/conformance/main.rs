@@ -128,6 +128,7 @@ conformance! {
         many_discards_in_a_batch_enqueue_one_each,
         a_rescue_that_discards_enqueues_it_too,
         rules_are_replaced_and_removed_with_their_code,
+        a_discarded_job_that_is_not_kept_enqueues_it_too,
     }
     fencing {
         an_older_lease_is_refused,

@@ -28,12 +28,13 @@ pub(crate) fn finish(conn: &mut SqliteConnection, batch: &[Finish]) -> QueryResu
                 completed.entry(alike).or_default().push(lease.job);
             }
             transition => {
-                if finish_one(conn, *lease, transition)? {
-                    if let Transition::Discard { failure, .. } = transition {
-                        on_discarded::apply(conn, lease.job, failure)?;
-                    }
-                    moved.push(lease.job);
+                // Before the finish, which deletes a job that is not kept.
+                if let Transition::Discard { failure, .. } = transition
+                    && stands(conn, *lease)?
+                {
+                    on_discarded::apply(conn, lease.job, failure)?;
                 }
+                moved.extend(finish_one(conn, *lease, transition)?.then_some(lease.job));
             }
         }
     }
