@@ -167,3 +167,18 @@ pub(crate) async fn a_discarded_job_that_is_not_kept_enqueues_it_too<F: Fixture>
     let gone = discarded(&follower.args);
     assert_eq!((gone.id, gone.attempt, gone.max_attempts), (lease.job, 1, 25));
 }
+
+pub(crate) async fn the_other_arguments_of_a_rule_are_kept_as_they_are<F: Fixture>(f: F) {
+    let db = f.database();
+    let args = format!(r#"{{"team":"o'ps \"1\"","nul":"\u0000","numbers":[{}1e300]}}"#, "1e300,".repeat(2000));
+    declare(db, &[DiscardRule { args, ..rule() }]).await;
+    let worker = worker(db).await;
+    let lease = claimed(&f, worker, job()).await.lease;
+    assert!(finish(db, lease, discard()).await);
+    let followers = claim(db, worker, 5).await;
+    let [follower] = &followers[..] else { panic!("{followers:?}") };
+    assert_eq!(discarded(&follower.args).id, lease.job);
+    let value: serde_json::Value = serde_json::from_slice(&follower.args).unwrap();
+    assert_eq!(value["nul"], "\0");
+    assert!(follower.args.len() < 20_000, "{}", follower.args.len());
+}

@@ -129,6 +129,7 @@ conformance! {
         a_rescue_that_discards_enqueues_it_too,
         rules_are_replaced_and_removed_with_their_code,
         a_discarded_job_that_is_not_kept_enqueues_it_too,
+        the_other_arguments_of_a_rule_are_kept_as_they_are,
     }
     fencing {
         an_older_lease_is_refused,
