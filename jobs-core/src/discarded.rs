@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use crate::context::JobContext;
 use crate::error::{Failure, FailureKind};
 use crate::job_id::JobId;
-use crate::new_job::{IntoNewJob, InvalidJob, JobBuilder, NewJob, RunAt};
+use crate::new_job::{IntoNewJob, InvalidJob, JobBuilder, MAX_ARGS_BYTES, NewJob, RunAt};
 
 /// A job that was discarded. The job that `on_discarded` names takes it as an argument.
 ///
@@ -79,6 +79,15 @@ pub enum InvalidDiscardRule {
         "its arguments are {0}, and none of them is the `Discarded` that its `new` was given: keep that as one argument"
     )]
     NoArgument(String),
+    /// What the job takes from the discarded one would be the same for every discarded job.
+    #[error(
+        "its `new` uses the `Discarded` for more than the argument `{0}`, or returns something else at each call: the job is stored \
+         once for all discarded jobs, so take the values from the argument when the job runs"
+    )]
+    Varies(String),
+    /// With a long error the arguments would exceed the limit.
+    #[error("its arguments take {0} bytes without the discarded job, the limit is {MAX_BYTES}")]
+    TooLarge(usize),
     /// A delay or a time would be lost.
     #[error("it must be due at once: leave `delay` and `run_at` out")]
     NotAtOnce,
@@ -89,8 +98,13 @@ pub enum InvalidDiscardRule {
 
 crate::debug_as_display!(InvalidDiscardRule);
 
+/// The limit for the arguments without the discarded job. An error of 8 KiB takes up to 48 KiB as JSON, and the two
+/// names up to 2.4 KiB. If the database refused the arguments, it would refuse the discard, too.
+const MAX_BYTES: usize = MAX_ARGS_BYTES - 64 * 1024;
+
 impl DiscardRule {
-    /// The rule for jobs of this kind. Makes a job for an example, and finds the example in its arguments.
+    /// The rule for jobs of this kind. Makes a job for an example, and finds the example in its arguments. A second
+    /// example must give the same rule.
     pub fn new(kind: &str, on_discarded: OnDiscarded) -> Result<Self, InvalidDiscardRule> {
         let example = Discarded {
             id: JobId(i64::MAX),
@@ -101,6 +115,26 @@ impl DiscardRule {
             failure: FailureKind::Error,
             error: "the message of its last failure".to_owned(),
         };
+        let other = Discarded {
+            id: JobId(1),
+            kind: kind.to_owned(),
+            queue: "another queue".to_owned(),
+            attempt: 1,
+            max_attempts: 2,
+            failure: FailureKind::Crash,
+            error: "another message".to_owned(),
+        };
+        let rule = Self::of_example(kind, on_discarded, example)?;
+        if !Self::of_example(kind, on_discarded, other).is_ok_and(|other| other == rule) {
+            return Err(InvalidDiscardRule::Varies(rule.argument));
+        }
+        if rule.args.len() > MAX_BYTES {
+            return Err(InvalidDiscardRule::TooLarge(rule.args.len()));
+        }
+        Ok(rule)
+    }
+
+    fn of_example(kind: &str, on_discarded: OnDiscarded, example: Discarded) -> Result<Self, InvalidDiscardRule> {
         let job = on_discarded(example.clone()).into_new_job()?;
         if job.run_at != RunAt::Now {
             return Err(InvalidDiscardRule::NotAtOnce);

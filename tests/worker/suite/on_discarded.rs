@@ -140,7 +140,59 @@ async fn a_job_that_does_not_keep_the_discarded_one_is_refused_at_the_start(db: 
     assert_eq!(Refused.into_new_job().unwrap().kind, "refused");
 }
 
+/// It takes a text that is made of the discarded job.
+#[derive(serde::Serialize, serde::Deserialize, Job)]
+struct Summary {
+    text: String,
+    about: Discarded,
+}
+
+impl Summary {
+    fn new(about: Discarded) -> Self {
+        Self { text: format!("{} failed: {}", about.kind, about.error), about }
+    }
+}
+
+impl Handle for Summary {
+    async fn handle(self, _: JobContext) -> Handled {
+        Ok(Outcome::Complete)
+    }
+}
+
+#[job(on_discarded = Summary)]
+async fn summarised() {}
+
+/// With an error its arguments may exceed the limit.
+#[derive(serde::Serialize, serde::Deserialize, Job)]
+struct Large {
+    text: String,
+    about: Discarded,
+}
+
+impl Large {
+    fn new(about: Discarded) -> Self {
+        Self { text: "x".repeat(250_000), about }
+    }
+}
+
+impl Handle for Large {
+    async fn handle(self, _: JobContext) -> Handled {
+        Ok(Outcome::Complete)
+    }
+}
+
+#[job(on_discarded = Large)]
+async fn enlarged() {}
+
+async fn a_job_that_cannot_be_stored_once_for_all_is_refused_at_the_start(db: Db) {
+    let problem = db.worker(registry![Summarised]).build().unwrap_err().to_string();
+    assert!(problem.contains("uses the `Discarded` for more than the argument `about`"), "{problem}");
+    let problem = db.worker(registry![Enlarged]).build().unwrap_err().to_string();
+    assert!(problem.contains("its arguments take 250011 bytes without the discarded job"), "{problem}");
+}
+
 support::on_each_database! {
+    a_job_that_cannot_be_stored_once_for_all_is_refused_at_the_start,
     a_discarded_job_enqueues_another_with_what_happened,
     a_timeout_that_discards_counts_too,
     a_worker_that_does_not_know_the_other_job_enqueues_it,
