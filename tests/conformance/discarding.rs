@@ -182,3 +182,41 @@ pub(crate) async fn the_other_arguments_of_a_rule_are_kept_as_they_are<F: Fixtur
     assert_eq!(value["nul"], "\0");
     assert!(follower.args.len() < 20_000, "{}", follower.args.len());
 }
+
+/// Jobs of kind `b` are refused by a trigger of the application.
+async fn refuse_followers<F: Fixture>(f: &F) {
+    let mut client = f.client().await;
+    if F::table("output") == "jobs.output" {
+        client
+            .execute(
+                "create function refuse() returns trigger language plpgsql as $$ begin raise exception 'no alerts today'; end $$;
+                 create trigger refuse before insert on jobs.ready for each row when (new.kind = 'b') execute function refuse()",
+            )
+            .await
+            .unwrap();
+    } else {
+        let trigger = "create trigger refuse before insert on jobs_job when new.kind = 'b' begin select raise(abort, 'no alerts today'); end";
+        client.execute(trigger).await.unwrap();
+    }
+}
+
+pub(crate) async fn a_job_whose_follower_is_refused_ends_nevertheless<F: Fixture>(f: F) {
+    let db = f.database();
+    declare(db, &[rule()]).await;
+    let (worker, dead) = (worker(db).await, mortal(db).await);
+    let lease = claimed(&f, worker, job()).await.lease;
+    let lost = claimed(&f, dead, with(|job| job.max_attempts = 1)).await.lease.job;
+    refuse_followers(&f).await;
+    assert!(finish(db, lease, discard()).await);
+    assert_eq!(rescue(db, POLICY).await.discarded, [lost]);
+    for id in [lease.job, lost] {
+        let (record, failures) = show(db, id).await.unwrap();
+        assert_eq!((record.state, failures.len()), (JobState::Discarded, 2));
+        let told = |failure: &diesel_jobs_core::AttemptError| {
+            failure.message.starts_with("the job `b` for this discarded job was refused: ")
+                && failure.message.contains("no alerts today")
+        };
+        assert!(failures.iter().any(told), "{failures:?}");
+    }
+    assert!(claim(db, worker, 5).await.is_empty());
+}

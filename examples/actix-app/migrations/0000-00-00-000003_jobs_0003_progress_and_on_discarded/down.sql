@@ -67,6 +67,7 @@ begin
     comment on column jobs.job.output is 'What the handler of a completed job returned. Null if it returned nothing.';
     comment on column jobs.job.output_note is 'Why the output was not stored. Null if it was stored, or if there was none.';
 
+    drop function jobs.enqueue_for_discarded(jobs.on_discarded, bigint, smallint, json);
     drop table jobs.on_discarded;
 
     delete from jobs.output where value is null and note is null;

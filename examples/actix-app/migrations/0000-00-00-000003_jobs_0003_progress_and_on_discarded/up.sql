@@ -31,6 +31,36 @@ create table jobs.on_discarded (
     argument text not null
 );
 
+-- Enqueues the job of a rule for a job that is discarded by the same statement. If the database refuses it, because of a
+-- trigger of the application or a rule that was changed by hand, the job is discarded without it, and a failure of the job
+-- says so. Otherwise the job could never end, and a rescue could free no other job.
+create function jobs.enqueue_for_discarded(rule jobs.on_discarded, job_id bigint, attempt smallint, discarded json) returns bigint
+language plpgsql volatile
+as $$
+declare
+    -- The arguments are joined as text, which is compact and ends with a brace. jsonb would refuse '\u0000' in them, and
+    -- write long numbers out.
+    other_args text := left(rule.args::text, -1) || case rule.args::text when '{}' then '' else ',' end;
+begin
+    return jobs.enqueue(
+        kind => rule.enqueues,
+        args => (other_args || to_json(rule.argument) || ':' || discarded || '}')::json,
+        queue => rule.queue,
+        priority => rule.priority,
+        max_attempts => rule.max_attempts
+    );
+exception when others then
+    -- After conflicts, and if the server lacks resources or ends, the whole statement is tried again.
+    if left(sqlstate, 2) in ('40', '53', '55', '57', '58') then
+        raise;
+    end if;
+    insert into jobs.job_error (job_id, attempt, kind, message)
+    values (enqueue_for_discarded.job_id, enqueue_for_discarded.attempt, 'error',
+            'the job `' || rule.enqueues || '` for this discarded job was refused: ' || left(sqlerrm, 2000));
+    return null;
+end
+$$;
+
 -- The new columns are at the end, as the view promises. All other columns are as before.
 create or replace view jobs.job as
 select id, kind, queue, state, priority, attempt::integer, max_attempts::integer, crashes::integer,

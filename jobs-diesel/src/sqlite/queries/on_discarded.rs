@@ -4,9 +4,10 @@
 use diesel::SqliteConnection;
 use diesel::prelude::*;
 use diesel::result::Error;
-use diesel_jobs_core::{DiscardRule, Discarded, Failure, JobId};
+use diesel_jobs_core::{DiscardRule, Discarded, Failure, FailureKind, JobId};
 
 use crate::sqlite::queries::enqueue::Insert;
+use crate::sqlite::queries::failures;
 use crate::sqlite::schema::{jobs_job, jobs_on_discarded};
 use crate::sqlite::types::count;
 
@@ -71,8 +72,16 @@ pub(crate) fn apply(conn: &mut SqliteConnection, job: JobId, failure: &Failure) 
     let (attempt, max_attempts) = (count(attempt), count(max_attempts));
     let (error, failure) = (failure.message.clone(), failure.kind);
     let discarded = Discarded { id: job, kind, queue, attempt, max_attempts, failure, error };
-    let job = rule.job(&discarded).map_err(|problem| Error::SerializationError(problem.into()))?;
-    Insert::one(&job).execute(conn).map(drop)
+    let follower = rule.job(&discarded).map_err(|problem| Error::SerializationError(problem.into()));
+    let enqueued = conn.transaction(|conn| Insert::one(&follower?).execute(conn));
+    match enqueued {
+        Ok(_) => Ok(()),
+        // A trigger of the application, or a rule that was changed by hand. The job ends without it, or it could never end.
+        Err(problem) => {
+            let text = format!("the job `{}` for this discarded job was refused: {problem}", rule.enqueues);
+            failures::record(conn, job, &Failure::new(FailureKind::Error, &text))
+        }
+    }
 }
 
 fn stored(conn: &mut SqliteConnection) -> QueryResult<Vec<DiscardRule>> {
