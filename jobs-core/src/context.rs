@@ -36,7 +36,7 @@ impl TypeKey {
     }
 }
 
-/// As a parameter of a job: a clone of the value that `WorkerBuilder::state` gave to the worker.
+/// As a parameter of a job: a clone of the value that `WorkerBuilder::state` gave to the worker, or that a layer added.
 ///
 /// ```text
 /// #[job]

@@ -6,7 +6,7 @@ pub(crate) fn explain(taken: &str, given: &[&'static str]) -> (String, String) {
     let advice = near.unwrap_or_else(|| {
         format!(
             "give it one with `.state(..)`, in the function named by `diesel_jobs::worker!(.., setup = ..)` or on your own \
-             builder, as exactly the type {taken}"
+             builder, as exactly the type {taken}; or add a layer that names it in `provides`"
         )
     });
     let given = match given {

@@ -47,7 +47,7 @@ use proc_macro::TokenStream;
 ///
 /// | parameter | what the job gets |
 /// |---|---|
-/// | `State(x): State<T>` | the `T` given to the worker with `.state(..)`, cloned |
+/// | `State(x): State<T>` | the `T` given to the worker with `.state(..)`, or added by a layer, cloned |
 /// | `ctx: &JobContext` or `ctx: JobContext` | the context of the running job |
 /// | `conn: &mut C` | the connection, inside the transaction that finishes the job: what is written through it and the completion commit together. At most one; `AsyncPgConnection` in an `async fn`, `PgConnection` or `SqliteConnection` in a plain `fn` |
 /// | `x: &str`, `x: &[T]` | an argument, stored as `String`, `Vec<T>` |

@@ -61,7 +61,7 @@ async fn in_an_older_application_the_last_migration_stays_its_own() {
 
     let args = ["migrations", "copy", dir.path().to_str().unwrap(), "--backend", "postgres"];
     Process::start(env!("CARGO_BIN_EXE_worker"), "", &args, &[]).succeeded().await;
-    assert_eq!(run().await, ["00000000000001", "00000000000002"]);
+    assert_eq!(run().await, ["00000000000001", "00000000000002", "00000000000003"]);
     db.run("select jobs.enqueue('waits')").await;
     let found = FileBasedMigrations::from_path(dir.path()).unwrap();
     let mut harness = AsyncMigrationHarness::new(db.conn().await);
@@ -79,7 +79,10 @@ async fn in_an_older_application_the_last_migration_stays_its_own() {
     let mut harness = AsyncMigrationHarness::new(db.conn().await);
     let found = FileBasedMigrations::from_path(dir.path()).unwrap();
     let names: Vec<_> = harness.run_pending_migrations(found).unwrap().iter().map(ToString::to_string).collect();
-    assert_eq!(names, ["00000000000000", "00000000000001", "00000000000002", "20151201120000", "20260101000000"]);
+    assert_eq!(
+        names,
+        ["00000000000000", "00000000000001", "00000000000002", "00000000000003", "20151201120000", "20260101000000"]
+    );
 }
 
 #[tokio::test]

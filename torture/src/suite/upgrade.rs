@@ -29,7 +29,8 @@ const REST: Duration = Duration::from_secs(60);
 const MIGRATION: &str = "alter table jobs.ready add column extra text;
     alter table jobs.running add column extra text;
     alter table jobs.finished add column extra text;
-    insert into jobs.schema_migration (version, name, oldest_program) values (3, 'next', 2);
+    insert into jobs.schema_migration (version, name, oldest_program)
+        select max(version) + 1, 'next', max(version) from jobs.schema_migration;
     create function public.use_it() returns trigger language plpgsql as $$
     begin new.flags := 1; new.extra := 'kept ' || new.id; return new; end $$;
     create trigger use_it before insert on jobs.ready
