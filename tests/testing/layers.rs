@@ -147,7 +147,7 @@ macro_rules! on {
                     assert_eq!(performed.is_err(), fails);
                     assert_eq!(log.take().len(), 3);
                 }
-                for (does, said) in [(Does::Snooze, "Ok(Snooze(3600s))"), (Does::Refuse, "Err(no tenant)")] {
+                for (does, said) in [(Does::Snooze, "Ok(Snooze(3600s))"), (Does::Refuse, "Err(no tenant")] {
                     let (outer, inner) = layers(does);
                     let performed =
                         perform($transactional { fails: false }).state(log.clone()).layer(outer).layer(inner).on(&mut conn)$($wait)*;

@@ -28,6 +28,8 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
             .args(arguments)
             // The tests must not use the developer's own database.
             .env_remove("DATABASE_URL")
+            // Errors of `anyhow` print their backtrace with this. So the tests meet the same texts on every machine.
+            .env("RUST_BACKTRACE", "1")
             .env("JOBS_TEST_DATABASE_URL", session.url())
             // The guide's tests take a server from here.
             .env("TEST_DATABASE_URL", session.url())
