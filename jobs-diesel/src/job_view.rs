@@ -61,6 +61,7 @@ macro_rules! job_view {
                 progress_total -> Nullable<BigInt>,
                 progress_message -> Nullable<Text>,
                 progress_at -> Nullable<$time>,
+                traceparent -> Nullable<Text>,
             }
         }
     };

@@ -66,6 +66,7 @@ pub static POSTGRES: &[Migration] = &[
     migration!(1, "postgres", "0001", "jobs"),
     migration!(2, "postgres", "0002", "outputs"),
     migration!(3, "postgres", "0003", "progress_and_on_discarded"),
+    migration!(4, "postgres", "0004", "operations"),
 ];
 
 /// The SQL that creates the roles of enqueuers and workers on PostgreSQL and grants them their rights. An administrator
@@ -77,6 +78,7 @@ pub static SQLITE: &[Migration] = &[
     migration!(1, "sqlite", "0001", "jobs"),
     migration!(2, "sqlite", "0002", "outputs"),
     migration!(3, "sqlite", "0003", "progress_and_on_discarded"),
+    migration!(4, "sqlite", "0004", "operations"),
 ];
 
 /// Applies and reverts the versions of the schema in a database.

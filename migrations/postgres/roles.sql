@@ -4,8 +4,8 @@
 --   jobs_enqueuer  adds jobs, from Rust or with jobs.enqueue(..). It reads the columns that a status page shows: kind,
 --                  queue, state, attempts and times. It cannot read arguments, tags, errors and outputs, because
 --                  they may contain data that is not meant for it. It cannot cancel or change a job.
---   jobs_worker    runs and operates jobs: `run`, `check`, `list`, `show`, `retry`, `cancel`, `stats`, `freeze` and
---                  `thaw`. It cannot run DDL.
+--   jobs_worker    runs and operates jobs: `run`, and all commands of operators, such as `retry`, `queues pause` and
+--                  `freeze`. It cannot run DDL, and it cannot change or delete what the audit says.
 --
 -- Grant the two roles to your login roles. Also grant these the privileges that they need on the application's own
 -- tables.
@@ -43,7 +43,7 @@ revoke all on schema jobs from jobs_enqueuer, jobs_worker;
 -- not listed here. They get their defaults.
 grant usage on schema jobs to jobs_enqueuer;
 grant usage on sequence jobs.job_id to jobs_enqueuer;
-grant insert (kind, queue, priority, run_at, max_attempts, tags, args), select (id, queue) on jobs.ready to jobs_enqueuer;
+grant insert (kind, queue, priority, run_at, max_attempts, tags, args, traceparent), select (id, queue) on jobs.ready to jobs_enqueuer;
 grant select (idle, queue_filter) on jobs.worker to jobs_enqueuer;
 grant select (id, kind, queue, state, priority, attempt, max_attempts, run_at, enqueued_at, claimed_at, finished_at)
     on jobs.job to jobs_enqueuer;
@@ -57,8 +57,12 @@ grant select, insert, delete on jobs.job_error to jobs_worker;
 grant select, insert, update, delete on jobs.output, jobs.on_discarded to jobs_worker;
 grant select, insert on jobs.dead_letter to jobs_worker;
 grant select, insert, delete, update on jobs.worker to jobs_worker;
-grant select, insert, update on jobs.schedule to jobs_worker;
-grant select on jobs.queue, jobs.installation, jobs.schema_migration, jobs.job to jobs_worker;
+grant select, insert, update, delete on jobs.schedule, jobs.queue, jobs.kind, jobs.retention to jobs_worker;
+grant select, insert, delete on jobs.history to jobs_worker;
+grant select, insert, update on jobs.operation to jobs_worker;
+grant select, insert on jobs.audit to jobs_worker;
+grant select, insert, update on jobs.sample to jobs_worker;
+grant select on jobs.installation, jobs.schema_migration, jobs.job to jobs_worker;
 -- This role can freeze and thaw. Only the owner can set the environment of the database.
 grant insert (frozen_at, frozen_by, frozen_reason), update (frozen_at, frozen_by, frozen_reason) on jobs.installation to jobs_worker;
 

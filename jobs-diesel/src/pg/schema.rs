@@ -36,6 +36,10 @@ diesel::table! {
         worker -> Nullable<Uuid>,
         kind -> Text,
         message -> Text,
+        fingerprint -> Nullable<BigInt>,
+        place -> Nullable<Text>,
+        backtrace -> Nullable<Text>,
+        actor -> Nullable<Text>,
     }
 }
 
@@ -49,6 +53,11 @@ diesel::table! {
         started_at -> Timestamptz,
         heartbeat_at -> Timestamptz,
         idle -> Bool,
+        version -> Nullable<Text>,
+        slots -> Nullable<Json>,
+        asked -> Nullable<Text>,
+        asked_at -> Nullable<Timestamptz>,
+        asked_by -> Nullable<Text>,
     }
 }
 
@@ -72,6 +81,103 @@ diesel::table! {
         last_tick -> Timestamptz,
         flags -> Integer,
         paused -> Bool,
+        args -> Nullable<Json>,
+        queue -> Nullable<Text>,
+        priority -> Nullable<SmallInt>,
+        max_attempts -> Nullable<SmallInt>,
+        added_by -> Nullable<Text>,
+        changed_by -> Nullable<Text>,
+        changed_at -> Nullable<Timestamptz>,
+        declared -> Nullable<Json>,
+        paused_at -> Nullable<Timestamptz>,
+        paused_by -> Nullable<Text>,
+        paused_reason -> Nullable<Text>,
+    }
+}
+
+diesel::table! {
+    jobs.queue (name) {
+        name -> Text,
+        paused -> Bool,
+        paused_at -> Nullable<Timestamptz>,
+        paused_by -> Nullable<Text>,
+        paused_reason -> Nullable<Text>,
+        slots -> Nullable<Integer>,
+    }
+}
+
+diesel::table! {
+    jobs.kind (name) {
+        name -> Text,
+        paused -> Bool,
+        paused_at -> Nullable<Timestamptz>,
+        paused_by -> Nullable<Text>,
+        paused_reason -> Nullable<Text>,
+    }
+}
+
+diesel::table! {
+    jobs.retention (kind, state) {
+        kind -> Text,
+        state -> SmallInt,
+        keep -> Nullable<Interval>,
+    }
+}
+
+diesel::table! {
+    jobs.audit (id) {
+        id -> BigInt,
+        at -> Timestamptz,
+        actor -> Text,
+        action -> Text,
+        target -> Text,
+        detail -> Nullable<Json>,
+    }
+}
+
+diesel::table! {
+    jobs.operation (id) {
+        id -> BigInt,
+        action -> Text,
+        argument -> Nullable<Text>,
+        filter -> Json,
+        actor -> Text,
+        created_at -> Timestamptz,
+        next_id -> BigInt,
+        last_id -> BigInt,
+        examined -> BigInt,
+        changed -> BigInt,
+        finished_at -> Nullable<Timestamptz>,
+        cancelled_by -> Nullable<Text>,
+        problem -> Nullable<Text>,
+    }
+}
+
+diesel::table! {
+    jobs.history (id) {
+        id -> BigInt,
+        at -> Timestamptz,
+        minutes -> SmallInt,
+        queue -> Text,
+        kind -> Text,
+        completed -> BigInt,
+        retried -> BigInt,
+        discarded -> BigInt,
+        cancelled -> BigInt,
+        snoozed -> BigInt,
+        waits -> Array<Integer>,
+        runs -> Array<Integer>,
+        wait_seconds -> Double,
+        run_seconds -> Double,
+    }
+}
+
+diesel::table! {
+    jobs.sample (only_row) {
+        only_row -> Bool,
+        at -> Timestamptz,
+        took_seconds -> Double,
+        counts -> Json,
     }
 }
 

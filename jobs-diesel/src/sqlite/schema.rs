@@ -20,6 +20,7 @@ diesel::table! {
         worker -> Nullable<Text>,
         tags -> Text,
         args -> Text,
+        traceparent -> Nullable<Text>,
     }
 }
 
@@ -33,6 +34,10 @@ diesel::table! {
         started_at -> Nullable<BigInt>,
         worker -> Nullable<Text>,
         at -> BigInt,
+        fingerprint -> Nullable<BigInt>,
+        place -> Nullable<Text>,
+        backtrace -> Nullable<Text>,
+        actor -> Nullable<Text>,
     }
 }
 
@@ -45,6 +50,11 @@ diesel::table! {
         lease_micros -> BigInt,
         started_at -> BigInt,
         heartbeat_at -> BigInt,
+        version -> Nullable<Text>,
+        slots -> Nullable<Text>,
+        asked -> Nullable<Text>,
+        asked_at -> Nullable<BigInt>,
+        asked_by -> Nullable<Text>,
     }
 }
 
@@ -52,6 +62,85 @@ diesel::table! {
     jobs_queue (name) {
         name -> Text,
         paused -> Bool,
+        paused_at -> Nullable<BigInt>,
+        paused_by -> Nullable<Text>,
+        paused_reason -> Nullable<Text>,
+        slots -> Nullable<Integer>,
+    }
+}
+
+diesel::table! {
+    jobs_kind (name) {
+        name -> Text,
+        paused -> Bool,
+        paused_at -> Nullable<BigInt>,
+        paused_by -> Nullable<Text>,
+        paused_reason -> Nullable<Text>,
+    }
+}
+
+diesel::table! {
+    jobs_retention (kind, state) {
+        kind -> Text,
+        state -> Text,
+        keep_micros -> Nullable<BigInt>,
+    }
+}
+
+diesel::table! {
+    jobs_audit (id) {
+        id -> BigInt,
+        at -> BigInt,
+        actor -> Text,
+        action -> Text,
+        target -> Text,
+        detail -> Nullable<Text>,
+    }
+}
+
+diesel::table! {
+    jobs_operation (id) {
+        id -> BigInt,
+        action -> Text,
+        argument -> Nullable<Text>,
+        filter -> Text,
+        actor -> Text,
+        created_at -> BigInt,
+        next_id -> BigInt,
+        last_id -> BigInt,
+        examined -> BigInt,
+        changed -> BigInt,
+        finished_at -> Nullable<BigInt>,
+        cancelled_by -> Nullable<Text>,
+        problem -> Nullable<Text>,
+    }
+}
+
+diesel::table! {
+    jobs_history (id) {
+        id -> BigInt,
+        at -> BigInt,
+        minutes -> Integer,
+        queue -> Text,
+        kind -> Text,
+        completed -> BigInt,
+        retried -> BigInt,
+        discarded -> BigInt,
+        cancelled -> BigInt,
+        snoozed -> BigInt,
+        waits -> Text,
+        runs -> Text,
+        wait_seconds -> Double,
+        run_seconds -> Double,
+    }
+}
+
+diesel::table! {
+    jobs_sample (only_row) {
+        only_row -> Integer,
+        at -> BigInt,
+        took_seconds -> Double,
+        counts -> Text,
     }
 }
 
@@ -75,6 +164,17 @@ diesel::table! {
         last_tick -> BigInt,
         flags -> Integer,
         paused -> Bool,
+        args -> Nullable<Text>,
+        queue -> Nullable<Text>,
+        priority -> Nullable<SmallInt>,
+        max_attempts -> Nullable<Integer>,
+        added_by -> Nullable<Text>,
+        changed_by -> Nullable<Text>,
+        changed_at -> Nullable<BigInt>,
+        declared -> Nullable<Text>,
+        paused_at -> Nullable<BigInt>,
+        paused_by -> Nullable<Text>,
+        paused_reason -> Nullable<Text>,
     }
 }
 

@@ -5,21 +5,19 @@ use std::process::Command;
 use std::time::Duration;
 
 use background::Job as _;
+use background::migrations::POSTGRES;
 use fixture_app::{Greet, Wait};
 
 use crate::support::{Db, Scratch};
 
-const FOLDERS: [&str; 3] = [
-    "0000-00-00-000001_jobs_0001_jobs",
-    "0000-00-00-000002_jobs_0002_outputs",
-    "0000-00-00-000003_jobs_0003_progress_and_on_discarded",
-];
-
 /// Returns the contents of a file in the copied folders, in their order.
-fn copied(db: &Db, file: &str) -> [String; 3] {
+fn copied(db: &Db, file: &str) -> Vec<String> {
     let scratch = Scratch::new();
     db.run(&["migrations", "copy", scratch.path().to_str().unwrap()]).succeeded();
-    FOLDERS.map(|folder| fs::read_to_string(scratch.path().join(folder).join(file)).unwrap())
+    POSTGRES
+        .iter()
+        .map(|version| fs::read_to_string(scratch.path().join(version.folder()).join(file)).unwrap())
+        .collect()
 }
 
 /// Migrates with the copies.
@@ -102,13 +100,13 @@ fn psql_deletes_nothing_either_unless_a_setting_says_so() {
         let output = command.env("PGOPTIONS", options).output().unwrap();
         String::from_utf8(output.stderr).unwrap()
     };
-    assert_eq!(FOLDERS[1..].iter().rev().map(|folder| psql(folder, "")).collect::<String>(), "");
-    let refusal = psql(FOLDERS[0], "");
+    assert_eq!(POSTGRES[1..].iter().rev().map(|version| psql(&version.folder(), "")).collect::<String>(), "");
+    let refusal = psql(&POSTGRES[0].folder(), "");
     assert!(refusal.contains("1 waiting and 0 running") && refusal.contains("PGOPTIONS"), "{refusal}");
     db.run(&["migrate"]).succeeded();
     assert_eq!(db.json(&["show", &id.to_string()])["state"], "available");
-    assert_eq!(FOLDERS[1..].iter().rev().map(|folder| psql(folder, "")).collect::<String>(), "");
+    assert_eq!(POSTGRES[1..].iter().rev().map(|version| psql(&version.folder(), "")).collect::<String>(), "");
     // This setting also works for `diesel migration revert`.
-    assert_eq!(psql(FOLDERS[0], "-c jobs.allow_drop=on"), "");
+    assert_eq!(psql(&POSTGRES[0].folder(), "-c jobs.allow_drop=on"), "");
     db.run(&["stats"]).exited(4);
 }

@@ -1,19 +1,35 @@
 //! `migrate`: up, down, status and the printed SQL.
 
+use background::migrations::POSTGRES;
 use fixture_app::Greet;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{Db, worker};
 
+/// The directories of all versions, oldest first. They are the same for each database.
+fn versions() -> Vec<String> {
+    POSTGRES.iter().map(|one| format!("{:04}_{}", one.version, one.name)).collect()
+}
+
+/// What the command line says about a version in JSON.
+fn version(index: usize, applied: bool) -> Value {
+    json!({"version": POSTGRES[index].version, "name": POSTGRES[index].name, "applied": applied})
+}
+
+fn each_version(applied: bool) -> Value {
+    (0..POSTGRES.len()).map(|index| version(index, applied)).collect()
+}
+
 on_each_database! {
     fn up_applies_once_and_down_takes_back(db) {
-        assert_eq!(db.run(&["migrate"]).succeeded().stdout, "applied 0001_jobs\napplied 0002_outputs\napplied 0003_progress_and_on_discarded\n");
+        let applied: String = versions().iter().map(|version| format!("applied {version}\n")).collect();
+        assert_eq!(db.run(&["migrate"]).succeeded().stdout, applied);
         assert_eq!(db.run(&["migrate", "up"]).succeeded().stdout, "the schema is up to date\n");
-        for reverted in ["reverted 0003_progress_and_on_discarded", "reverted 0002_outputs"] {
-            assert_eq!(db.run(&["migrate", "down"]).succeeded().stdout.lines().last(), Some(reverted));
+        for version in versions().iter().rev() {
+            let reverted = format!("reverted {version}");
+            assert_eq!(db.run(&["migrate", "down"]).succeeded().stdout.lines().last(), Some(&*reverted));
             db.run(&["stats"]).exited(4);
         }
-        assert_eq!(db.run(&["migrate", "down"]).succeeded().stdout.lines().last(), Some("reverted 0001_jobs"));
         assert_eq!(db.run(&["migrate", "down"]).succeeded().stdout, "nothing to revert\n");
         db.run(&["stats"]).exited(4);
     }
@@ -24,22 +40,20 @@ on_each_database! {
         let refused = db.run(&["migrate", "down"]).exited(1);
         refused.complained(&["1 job (waiting or running) and 0 live workers", "--delete-jobs"]);
         db.run(&["stats"]).succeeded();
-        for reverted in ["reverted 0003_progress_and_on_discarded", "reverted 0002_outputs", "reverted 0001_jobs"] {
-            assert!(db.run(&["migrate", "down", "--delete-jobs"]).succeeded().stdout.contains(reverted));
+        for version in versions().iter().rev() {
+            let reverted = format!("reverted {version}");
+            assert!(db.run(&["migrate", "down", "--delete-jobs"]).succeeded().stdout.contains(&reverted));
         }
     }
 
     fn json_output_names_versions(db) {
-        let first = |applied: bool| json!({"version": 1, "name": "jobs", "applied": applied});
-        let second = |applied: bool| json!({"version": 2, "name": "outputs", "applied": applied});
-        let third = |applied: bool| json!({"version": 3, "name": "progress_and_on_discarded", "applied": applied});
-        assert_eq!(db.json(&["migrate", "status"]), json!([first(false), second(false), third(false)]));
-        assert_eq!(db.json(&["migrate", "up"]), json!([first(true), second(true), third(true)]));
+        assert_eq!(db.json(&["migrate", "status"]), each_version(false));
+        assert_eq!(db.json(&["migrate", "up"]), each_version(true));
         assert_eq!(db.json(&["migrate", "up"]), json!([]));
-        assert_eq!(db.json(&["migrate", "status"]), json!([first(true), second(true), third(true)]));
-        assert_eq!(db.json(&["migrate", "down"]), json!([third(false)]));
-        assert_eq!(db.json(&["migrate", "down"]), json!([second(false)]));
-        assert_eq!(db.json(&["migrate", "down"]), json!([first(false)]));
+        assert_eq!(db.json(&["migrate", "status"]), each_version(true));
+        for index in (0..POSTGRES.len()).rev() {
+            assert_eq!(db.json(&["migrate", "down"]), json!([version(index, false)]));
+        }
     }
 
     fn status_shows_what_is_missing_and_what_is_newer(db) {

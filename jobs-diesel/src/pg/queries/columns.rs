@@ -1,7 +1,7 @@
 //! The column lists that several statements share. A new stored column is added here.
 
 /// The columns that every move of a job copies unchanged.
-pub(super) const CARRIED: &str = "enqueued_at, flags, priority, kind, queue, tags, args";
+pub(super) const CARRIED: &str = "enqueued_at, flags, priority, kind, queue, tags, args, traceparent";
 
 /// The columns that are written for a failed attempt.
 pub(super) const ERROR: &str = "job_id, attempt, started_at, worker, kind, message";
