@@ -1,19 +1,15 @@
 //! The parsed command line. [`settings`](super::settings) adds the values from the environment, because an error in one
 //! of them must name the variable.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use diesel_jobs_storage::Backend;
+use clap::{Args, Parser};
 
-#[cfg(feature = "bench")]
-use super::bench::args::{BenchArgs, WorkArgs};
-use super::command_args::{EnvironmentAction, FreezeArgs, IdArgs, ListArgs, ThawArgs};
+use super::command::Command;
 use super::duration;
-use super::exit::{self, CliError};
+use super::exit;
 use super::logging::LogFormat;
-use super::parse::{connections, id, name, positive};
+use super::parse::{connections, name, positive};
 use super::queues::QueueList;
 
 /// Runs background jobs, and manages them.
@@ -81,164 +77,6 @@ pub(super) struct RunArgs {
     /// workers with the same name serve it, so that other workers do not run the jobs of a copy [env: JOBS_ENVIRONMENT] [default: none]
     #[arg(long, value_name = "NAME", value_parser = name, help_heading = "Options of run")]
     pub(super) environment: Option<String>,
-}
-
-#[derive(Debug, Subcommand)]
-pub(super) enum Command {
-    /// Run jobs until SIGTERM or SIGINT; the default command
-    Run(RunArgs),
-    /// Migrate the schema to this program's version, or revert it
-    Migrate {
-        #[command(subcommand)]
-        action: Option<MigrateAction>,
-    },
-    /// Write the schema's migrations for Diesel's command line
-    Migrations {
-        #[command(subcommand)]
-        action: MigrationsAction,
-    },
-    /// Report problems that prevent jobs from running: schema, handlers, unserved queues and kinds, schedules
-    ///
-    /// Takes the options of `run`, and checks what that worker would serve. Fails if it finds an error, and not if it finds only
-    /// warnings.
-    #[command(after_help = exit::HELP)]
-    Check(RunArgs),
-    /// List jobs, newest first
-    List(ListArgs),
-    /// Show one job with its arguments and the failures of its attempts
-    Show {
-        /// The job
-        #[arg(value_parser = id)]
-        id: i64,
-    },
-    /// Make jobs available now that were cancelled or discarded, or that wait for a later time
-    Retry(IdArgs),
-    /// Cancel waiting or running jobs; a running handler is asked to stop, and its finish is refused
-    Cancel(IdArgs),
-    /// Print the number of jobs of each queue and kind, and the workers
-    Stats,
-    /// Stop all claims of all workers until `thaw`; running jobs continue
-    ///
-    /// Jobs can still be enqueued, but schedules do not tick, and ended jobs are not pruned. The freeze is stored in the database, so it
-    /// also applies to workers that start later and to workers of a copy. After the thaw, missed ticks are treated as the `catch_up` of
-    /// each schedule says.
-    Freeze(FreezeArgs),
-    /// End a freeze
-    Thaw(ThawArgs),
-    /// Print or set the environment of the database: only workers of the same environment serve it
-    ///
-    /// The name is stored in the database, and each dump and copy contains it. So workers of another environment, or of none, do not
-    /// start on a copy of production.
-    Environment {
-        #[command(subcommand)]
-        action: Option<EnvironmentAction>,
-    },
-    /// Load-test this database: the job rate, how late jobs start, and what limits the rate
-    ///
-    /// Uses its own schema, `jobs_bench` (with SQLite: a directory beside the file), and the statements that applications and
-    /// workers send. Drops the schema afterwards. It does not change your jobs, but it writes as fast as it can, which affects
-    /// all users of the server. Raises connections, batch size and processes until the rate no longer grows.
-    #[cfg(feature = "bench")]
-    #[command(after_help = exit::HELP)]
-    Bench(BenchArgs),
-    /// A worker process of `bench`, which starts it
-    #[cfg(feature = "bench")]
-    #[command(hide = true)]
-    BenchWorker(WorkArgs),
-    /// Explains why `bench` is missing in this program
-    #[cfg(not(feature = "bench"))]
-    #[command(hide = true)]
-    Bench {
-        /// The options of `bench`, which are ignored
-        #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
-        options: Vec<String>,
-    },
-}
-
-#[derive(Clone, Copy, Debug, Subcommand)]
-pub(super) enum MigrateAction {
-    /// Apply every version that is missing; the default
-    Up,
-    /// Revert the newest version. Reverting the first one deletes all jobs
-    Down {
-        /// Delete jobs that wait or run, even if workers are alive
-        #[arg(long)]
-        delete_jobs: bool,
-    },
-    /// Print which versions are applied
-    Status,
-    /// Print the SQL of all versions, to apply it by hand. Needs no database
-    Sql(BackendArgs),
-    /// Print the SQL that creates two PostgreSQL roles, one that may only enqueue and one for workers, and grants their privileges.
-    /// Needs no database
-    Roles,
-}
-
-#[derive(Debug, Subcommand)]
-pub(super) enum MigrationsAction {
-    /// Write each version as a Diesel migration folder into DIR, for `diesel migration run`. Needs no database
-    ///
-    /// Repeating it after an upgrade adds the new versions only; a folder whose files differ is never overwritten.
-    Copy {
-        /// Your Diesel migrations directory; it must exist
-        dir: PathBuf,
-        #[command(flatten)]
-        backend: BackendArgs,
-    },
-}
-
-/// Selects the database whose SQL is printed or written.
-#[derive(Clone, Copy, Debug, Args)]
-pub(super) struct BackendArgs {
-    /// The database whose SQL is printed or written [default: the one of the database URL]
-    #[arg(long, value_enum)]
-    backend: Option<BackendName>,
-}
-
-impl BackendArgs {
-    /// Returns the backend of the option, else the backend of `url`, else the only backend that this program was built
-    /// with.
-    pub(super) fn resolve(self, url: Option<&str>) -> Result<Backend, CliError> {
-        match (self.backend, url, Backend::built_in()) {
-            (Some(BackendName::Postgres), _, _) => Ok(Backend::Postgres),
-            (Some(BackendName::Sqlite), _, _) => Ok(Backend::Sqlite),
-            (None, Some(url), _) => Ok(Backend::of(url)?),
-            (None, None, [only]) => Ok(*only),
-            (None, None, _) => Err(CliError::usage(
-                "it is not known for which database: write --backend postgres or --backend sqlite, or set DATABASE_URL",
-            )),
-        }
-    }
-}
-
-impl Command {
-    /// Whether the command reports its database itself. `run` logs it after it has installed its signal handlers. For a
-    /// worker process of the load test, the parent process has printed it.
-    pub(super) fn reports_database_itself(&self) -> bool {
-        match self {
-            Self::Run(_) => true,
-            #[cfg(feature = "bench")]
-            Self::BenchWorker(_) => true,
-            _ => false,
-        }
-    }
-
-    /// Whether the command connects to the database.
-    pub(super) fn needs_database(&self) -> bool {
-        match self {
-            #[cfg(not(feature = "bench"))]
-            Self::Bench { .. } => false,
-            Self::Migrations { action: MigrationsAction::Copy { .. } } => false,
-            Self::Migrate { action } => !matches!(action, Some(MigrateAction::Sql(_) | MigrateAction::Roles)),
-            _ => true,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum BackendName {
-    Postgres,
-    Sqlite,
 }
 
 impl RunArgs {

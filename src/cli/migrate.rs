@@ -5,7 +5,7 @@ use diesel_jobs_storage::migrations::{self, LiveJobs, Migration, POSTGRES_ROLES}
 use serde::Serialize;
 
 use super::app::App;
-use super::args::{BackendArgs, MigrateAction};
+use super::command::{BackendArgs, MigrateAction};
 use super::database;
 use super::exit::{CliError, Exit};
 use super::output::{self, Align, Table};

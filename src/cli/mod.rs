@@ -23,6 +23,7 @@ mod backlog;
 mod bench;
 mod cancel;
 mod check;
+mod command;
 mod command_args;
 mod database;
 mod dotenv;
@@ -56,7 +57,8 @@ use diesel_jobs_core::WorkerBuilder;
 use diesel_jobs_storage::Backend;
 
 use self::app::{App, BoxError, Setup};
-use self::args::{Cli, Command, MigrateAction};
+use self::args::Cli;
+use self::command::{Command, MigrateAction};
 use self::command_args::EnvironmentAction;
 use self::exit::{CliError, Exit};
 use self::settings::Environment;
