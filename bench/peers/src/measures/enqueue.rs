@@ -6,17 +6,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use tokio::task::JoinSet;
 
 use super::{Bench, Collected, turns};
 use crate::child::WorkerProcess;
 use crate::database::Database;
 use crate::handler::{Mode, Payload};
-use crate::report::{Report, progress};
 use crate::name::Name;
-use crate::systems;
+use crate::report::{Report, progress};
 use crate::system::Producer;
+use crate::systems;
 
 const CONNECTIONS: [usize; 3] = [1, 8, 16];
 /// More than any worker can take, so that some jobs wait.
@@ -27,6 +27,9 @@ const WINDOWS: usize = 3;
 const WARM_UP: Duration = Duration::from_millis(200);
 /// A worker that has started no handler for this long has taken all the jobs it can.
 const CALM: Duration = Duration::from_secs(1);
+/// A system that takes longer to fill its worker, or to answer the last calls of a window, is left out. So a system that
+/// never answers does not stop the round.
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// A system whose worker is busy.
 struct Busy {
@@ -41,7 +44,9 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<()> {
     for _ in 0..bench.runs(3) {
         let mut busy = Vec::new();
         for system in &systems {
-            if let Some(occupied) = rates[0].unless_failed(*system, occupy(bench, *system).await)? {
+            if let Some(occupied) =
+                rates[0].unless_failed(*system, within_limit(*system, occupy(bench, *system)).await)?
+            {
                 busy.push(occupied);
             }
         }
@@ -49,7 +54,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<()> {
             let mut seen = Collected::default();
             for system in turns(&systems, WINDOWS) {
                 let Some(Busy { database, .. }) = busy.iter().find(|busy| busy.system == system) else { continue };
-                let rate = window(system, *connections, &database.url).await;
+                let rate = within_limit(system, window(system, *connections, &database.url)).await;
                 if let Some(rate) = rates.unless_failed(system, rate)? {
                     seen.add(system, rate);
                 }
@@ -76,6 +81,11 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<()> {
         bench.print(&Report { measure: "enqueue", variant, unit: "jobs/s", n: None, figures: rates.figures(&systems) });
     }
     Ok(())
+}
+
+async fn within_limit<T>(system: Name, step: impl Future<Output = Result<T>>) -> Result<T> {
+    let late = |_| anyhow!("{} did not answer within {} s", system.text(), LIMIT.as_secs());
+    tokio::time::timeout(LIMIT, step).await.map_err(late)?
 }
 
 async fn occupy(bench: &Bench<'_>, system: Name) -> Result<Busy> {
