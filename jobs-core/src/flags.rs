@@ -4,10 +4,25 @@
 //! rules that this program does not know. So this program does not claim, move or delete such a row. The newer program
 //! does.
 
-/// The flags that this version knows. There are none yet.
+/// The flags of jobs that this version knows. There are none yet.
 pub const KNOWN: i32 = 0;
 
-/// Whether this version knows all of these flags.
+/// Whether this version knows all of these flags of a job.
 pub const fn are_known(flags: i32) -> bool {
     flags & !KNOWN == 0
+}
+
+/// The flags of schedules.
+pub mod schedules {
+    /// An operator has added or changed the schedule. Programs of the schema versions 1 to 3 do not know this flag. They
+    /// would overwrite the schedule, or enqueue its jobs without their arguments.
+    pub const OPERATORS: i32 = 1;
+
+    /// The flags that this version knows.
+    pub const KNOWN: i32 = OPERATORS;
+
+    /// Whether this version knows all of these flags of a schedule.
+    pub const fn are_known(flags: i32) -> bool {
+        flags & !KNOWN == 0
+    }
 }

@@ -16,6 +16,7 @@ use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use croner::Cron;
 use croner::parser::{CronParser, Seconds};
+use serde::{Deserialize, Serialize};
 
 use crate::cron_problem;
 
@@ -26,7 +27,8 @@ const MAX_TICKS_PER_CHECK: usize = 1000;
 pub const MISSED_AFTER: Duration = Duration::from_secs(60);
 
 /// The rule for missed ticks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum CatchUp {
     /// They are dropped. The default.

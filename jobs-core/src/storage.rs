@@ -7,6 +7,8 @@ mod loading;
 mod notifications;
 mod operator;
 mod rescue;
+mod runtime_settings;
+mod schedule_settings;
 mod schedules;
 mod transaction;
 
@@ -36,7 +38,12 @@ pub use rescue::{
     CRASHED_TOO_OFTEN, Crashed, NO_ATTEMPT_LEFT, QUARANTINED_COUNTS, RUNS_ALONE, RescueDecision, RescuePolicy, Rescued,
     Rescuer, WORKERS_FOR_A_QUARANTINED_JOB, quarantined_at_once,
 };
-pub use schedules::{DeclaredSchedule, Schedules, StoredSchedule};
+pub use runtime_settings::{
+    Asked, KindSettings, MOST_SLOTS, Pause, QueueSettings, RetentionSetting, RunningJob, RuntimeSettings, check_change,
+    check_retention, check_slots,
+};
+pub use schedule_settings::{NewSchedule, ScheduleChange, ScheduleRecord, ScheduleSettings, Scheduled};
+pub use schedules::{DeclaredSchedule, ScheduledJob, Schedules, StoredSchedule};
 pub use transaction::{AsyncBody, BlockingBody, Body, Transacted, Transaction};
 
 /// The result of an operation of the storage.

@@ -3,6 +3,8 @@
 mod backend;
 #[doc(hidden)]
 pub mod bench;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod changed_schedule;
 #[cfg(any(feature = "sqlite", feature = "postgres-sync"))]
 mod commit_decision;
 mod connection;
@@ -24,6 +26,8 @@ mod output;
 #[cfg(feature = "postgres")]
 pub mod pg;
 mod row;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod schedule_checks;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 mod stored_output;

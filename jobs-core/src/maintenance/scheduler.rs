@@ -72,10 +72,10 @@ fn declared(shared: &Shared) -> Vec<DeclaredSchedule> {
 }
 
 /// The kind's registration, if this program may enqueue the ticks of this schedule. The schedule must be declared here,
-/// or added to the table by hand under a name that is not its kind's.
+/// added by an operator, or added to the table by hand under a name that is not its kind's.
 fn ticks_here<'a>(shared: &'a Shared, stored: &StoredSchedule) -> Option<&'a Registration> {
     let registration = shared.registry.get(&stored.kind)?;
-    (stored.name != stored.kind || registration.schedule.is_some()).then_some(registration)
+    (stored.is_added || stored.name != stored.kind || registration.schedule.is_some()).then_some(registration)
 }
 
 /// Enqueues all due ticks. Returns how long no tick will be due.
@@ -118,7 +118,8 @@ async fn tick(
     if due.ticks.is_empty() {
         return Ok(true);
     }
-    let jobs: Vec<NewJob> = due.ticks.iter().map(|tick| job(registration, *tick)).collect();
+    let job = |tick: &_| stored.job.at(&stored.kind, &registration.options, RunAt::Exactly(*tick));
+    let jobs: Vec<NewJob> = due.ticks.iter().map(job).collect();
     crash_point("tick");
     let has_ticked = shared.storage.tick(stored, due.last_tick, &jobs).await?;
     if has_ticked {
@@ -130,14 +131,4 @@ async fn tick(
         }
     }
     Ok(has_ticked)
-}
-
-/// The job of one tick: no arguments, the kind's defaults.
-fn job(registration: &Registration, tick: DateTime<Utc>) -> NewJob {
-    let mut job = NewJob::raw(registration.kind, "{}");
-    job.queue = registration.options.queue.into();
-    job.priority = registration.options.priority;
-    job.max_attempts = registration.options.max_attempts;
-    job.run_at = RunAt::Exactly(tick);
-    job
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
-use super::StorageResult;
+use super::{RuntimeSettings, StorageResult};
 use crate::job_id::JobId;
 use crate::lease::WorkerId;
 use crate::progress::Progress;
@@ -46,7 +46,7 @@ pub const CANCELLED_WITH_ALL: &str = "cancelled by an operator, with all others"
 
 /// What people and the command line need from a database, in addition to what the worker needs.
 #[async_trait]
-pub trait Operator: Send + Sync + 'static {
+pub trait Operator: RuntimeSettings {
     /// Jobs that match, newest first.
     async fn list(&self, filter: &JobFilter) -> StorageResult<Vec<JobRecord>>;
 

@@ -2,9 +2,11 @@
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
 
 use super::StorageResult;
-use crate::new_job::NewJob;
+use crate::job_options::JobOptions;
+use crate::new_job::{NewJob, RunAt};
 use crate::schedule::CatchUp;
 
 /// A schedule as it is stored.
@@ -24,12 +26,42 @@ pub struct StoredSchedule {
     pub last_tick: DateTime<Utc>,
     /// Paused schedules do not tick.
     pub paused: bool,
+    /// Whether an operator has added it.
+    pub is_added: bool,
+    /// What its jobs get, instead of the defaults of the kind.
+    pub job: ScheduledJob,
+}
+
+/// What the jobs of a schedule get, instead of the defaults of the kind. Only an operator sets it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ScheduledJob {
+    /// The arguments, as JSON text. `None`: no arguments.
+    pub args: Option<String>,
+    /// The queue. `None`: the kind's.
+    pub queue: Option<String>,
+    /// The priority. `None`: the kind's.
+    pub priority: Option<i16>,
+    /// How many attempts. `None`: as the kind says.
+    pub max_attempts: Option<u16>,
+}
+
+impl ScheduledJob {
+    /// The job of this kind for the tick at this time. `options` are those of the kind.
+    pub fn at(&self, kind: &str, options: &JobOptions, run_at: RunAt) -> NewJob {
+        let mut job = NewJob::raw(kind.to_owned(), self.args.clone().unwrap_or_else(|| "{}".to_owned()));
+        job.queue = self.queue.clone().map_or_else(|| options.queue.into(), Into::into);
+        job.priority = self.priority.unwrap_or(options.priority);
+        job.max_attempts = self.max_attempts.unwrap_or(options.max_attempts);
+        job.run_at = run_at;
+        job
+    }
 }
 
 /// A schedule as code declares it, with the job of one tick.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclaredSchedule {
     /// Its name: the kind.
+    #[serde(skip)]
     pub name: String,
     /// The cron expression.
     pub expression: String,
@@ -43,7 +75,8 @@ pub struct DeclaredSchedule {
 #[async_trait]
 pub trait Schedules: Send + Sync {
     /// Stores the schedules that the code declares. New ones start now, and changed ones go on from now. Others are not
-    /// changed, because a newer program may have declared them. Returns `false` if one could not be changed yet,
+    /// changed, because a newer program may have declared them. What an operator has added or changed stays, and what the
+    /// code declares is stored beside it. Returns `false` if one could not be changed yet,
     /// because another session has locked its row.
     async fn declare_schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<bool>;
 

@@ -28,6 +28,7 @@ mod pipelined;
 pub(crate) mod queries;
 mod refused;
 mod renamed;
+mod runtime_settings;
 pub(crate) mod schema;
 mod search;
 #[cfg(test)]

@@ -21,8 +21,12 @@ diesel::table! {
 diesel::table! {
     jobs.running (id) {
         id -> BigInt,
+        claimed_at -> Timestamptz,
         lease -> Integer,
         worker -> Uuid,
+        attempt -> SmallInt,
+        kind -> Text,
+        queue -> Text,
     }
 }
 

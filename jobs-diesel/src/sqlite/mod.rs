@@ -28,6 +28,7 @@ mod migrate;
 mod operator;
 mod place;
 pub(crate) mod queries;
+mod runtime_settings;
 mod schema;
 mod shared_connection;
 mod storage;

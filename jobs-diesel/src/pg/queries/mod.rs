@@ -1,11 +1,14 @@
 //! One statement per file. The file has the name of its operation.
 
+pub(crate) mod ask_worker;
+pub(crate) mod audit;
 pub(crate) mod bench;
 #[cfg(feature = "testing")]
 pub(crate) mod blocked;
 pub(crate) mod bring_forward;
 pub(crate) mod by_id;
 pub(crate) mod cancel_many;
+pub(crate) mod change_schedule;
 pub(crate) mod claim;
 pub(crate) mod claim_few;
 pub(crate) mod claim_limit;
@@ -25,19 +28,23 @@ pub(crate) mod heartbeat;
 pub(crate) mod inspect;
 pub(crate) mod installation;
 pub(crate) mod leases;
+pub(crate) mod list_schedules;
 pub(crate) mod live_queues;
 pub(crate) mod next_due;
 mod on_discarded;
 pub(crate) mod operate;
 pub(crate) mod output;
+pub(crate) mod pause;
 pub(crate) mod progress;
 pub(crate) mod prune;
 pub(crate) mod rescan;
 pub(crate) mod rescue;
+pub(crate) mod retention;
 pub(crate) mod scan;
 pub(crate) mod schedule;
 pub(crate) mod session;
 pub(crate) mod set_apart;
+pub(crate) mod slots;
 #[cfg(feature = "testing")]
 pub(crate) mod start;
 pub(crate) mod store_outputs;

@@ -4,10 +4,12 @@
 use chrono::{DateTime, Utc};
 use diesel::dsl::{insert_into, not, now, update};
 use diesel::prelude::*;
+use diesel::result::Error;
 use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl};
-use diesel_jobs_core::storage::{DeclaredSchedule, StoredSchedule};
+use diesel_jobs_core::storage::{DeclaredSchedule, ScheduledJob, StoredSchedule};
 
-use crate::flags::FlagsKnown;
+use crate::flags::ScheduleFlagsKnown;
+use crate::pg::native::RawJson;
 use crate::pg::schema::schedule;
 
 /// Stores the declared schedules. Returns whether each of them is stored as declared. A schedule that must be changed
@@ -17,10 +19,14 @@ pub(crate) async fn declare(conn: &mut AsyncPgConnection, declared: &[DeclaredSc
     let declared = declared.to_vec();
     conn.transaction(async move |conn| {
         // A schedule with an unknown flag was declared by a later version, so this version does not change it.
-        let newer = schedule::table.filter(not(FlagsKnown("schedule"))).select(schedule::name);
+        let newer = schedule::table.filter(not(ScheduleFlagsKnown("schedule"))).select(schedule::name);
         let newer: Vec<String> = newer.load(conn).await?;
         let columns = (schedule::name, schedule::expression, schedule::timezone, schedule::catch_up);
         let stored: Vec<(String, String, String, String)> = schedule::table.select(columns).load(conn).await?;
+        // What operators have added or changed, and what the code declared for it.
+        let operators = schedule::table.filter(schedule::added_by.is_not_null().or(schedule::changed_by.is_not_null()));
+        let operators: Vec<(String, Option<RawJson>)> =
+            operators.select((schedule::name, schedule::declared)).load(conn).await?;
         let mut all_stored = true;
         for one in declared.iter().filter(|one| !newer.contains(&one.name)) {
             let catch_up = one.catch_up.as_str();
@@ -35,13 +41,16 @@ pub(crate) async fn declare(conn: &mut AsyncPgConnection, declared: &[DeclaredSc
                 insert_into(schedule::table).values(row).on_conflict_do_nothing().execute(conn).await?;
                 continue;
             };
+            if let Some((_, known)) = operators.iter().find(|(name, _)| *name == one.name) {
+                all_stored &= declare_beside(conn, one, known.as_ref()).await?;
+                continue;
+            }
             let is_as_stored = (expression, timezone) == (&one.expression, &one.timezone);
             if is_as_stored && stored == catch_up {
                 continue;
             }
             let row = schedule::table.find(&one.name);
-            let free = row.select(schedule::name).for_no_key_update().skip_locked();
-            if free.first::<String>(conn).await.optional()?.is_none() {
+            if !lock(conn, &one.name).await? {
                 all_stored = false;
                 continue;
             }
@@ -63,11 +72,48 @@ pub(crate) async fn declare(conn: &mut AsyncPgConnection, declared: &[DeclaredSc
     .await
 }
 
-type Row = (String, String, String, String, String, DateTime<Utc>, bool);
+/// Stores what the code declares beside what an operator has added or changed. Returns `false` if another session has
+/// locked the row.
+async fn declare_beside(
+    conn: &mut AsyncPgConnection,
+    declared: &DeclaredSchedule,
+    known: Option<&RawJson>,
+) -> QueryResult<bool> {
+    let text = serde_json::to_vec(declared).map_err(|error| Error::SerializationError(error.into()))?;
+    if known.is_some_and(|known| known.0 == text) {
+        return Ok(true);
+    }
+    if !lock(conn, &declared.name).await? {
+        return Ok(false);
+    }
+    let row = schedule::table.find(&declared.name);
+    update(row).set(schedule::declared.eq(RawJson(text))).execute(conn).await?;
+    Ok(true)
+}
+
+/// Locks the row. Returns `false` if another session has locked it.
+async fn lock(conn: &mut AsyncPgConnection, name: &str) -> QueryResult<bool> {
+    let free = schedule::table.find(name).select(schedule::name).for_no_key_update().skip_locked();
+    Ok(free.first::<String>(conn).await.optional()?.is_some())
+}
+
+type JobRow = (Option<RawJson>, Option<String>, Option<i16>, Option<i16>);
+type Row = (String, String, String, String, String, DateTime<Utc>, bool, Option<String>, JobRow);
+
+/// What the jobs of a schedule get.
+pub(super) fn job((args, queue, priority, max_attempts): JobRow) -> ScheduledJob {
+    ScheduledJob {
+        args: args.map(|RawJson(text)| String::from_utf8_lossy(&text).into_owned()),
+        queue,
+        priority,
+        // The type of the column allows numbers from 1.
+        max_attempts: max_attempts.map(|most| u16::try_from(most).unwrap_or(1)),
+    }
+}
 
 pub(crate) async fn schedules(conn: &mut AsyncPgConnection) -> QueryResult<(Vec<StoredSchedule>, DateTime<Utc>)> {
     let rows: Vec<Row> = schedule::table
-        .filter(FlagsKnown("schedule"))
+        .filter(ScheduleFlagsKnown("schedule"))
         .order(schedule::name)
         .select((
             schedule::name,
@@ -77,13 +123,15 @@ pub(crate) async fn schedules(conn: &mut AsyncPgConnection) -> QueryResult<(Vec<
             schedule::catch_up,
             schedule::last_tick,
             schedule::paused,
+            schedule::added_by,
+            (schedule::args, schedule::queue, schedule::priority, schedule::max_attempts),
         ))
         .load(conn)
         .await?;
     let at: DateTime<Utc> = diesel::select(now.into_sql::<diesel::sql_types::Timestamptz>()).get_result(conn).await?;
     let schedules = rows
         .into_iter()
-        .map(|(name, kind, expression, timezone, catch_up, last_tick, paused)| StoredSchedule {
+        .map(|(name, kind, expression, timezone, catch_up, last_tick, paused, added_by, job_row)| StoredSchedule {
             name,
             kind,
             expression,
@@ -92,6 +140,8 @@ pub(crate) async fn schedules(conn: &mut AsyncPgConnection) -> QueryResult<(Vec<
             catch_up: catch_up.parse().unwrap_or_default(),
             last_tick,
             paused,
+            is_added: added_by.is_some(),
+            job: job(job_row),
         })
         .collect();
     Ok((schedules, at))

@@ -12,7 +12,7 @@ use diesel_jobs_core::storage::StoredSchedule;
 
 use super::super::enqueue_connection::insert_many;
 use super::scan::NOT_FROZEN;
-use crate::flags::FlagsKnown;
+use crate::flags::ScheduleFlagsKnown;
 use crate::pg::schema::schedule;
 
 pub(crate) async fn tick(
@@ -25,7 +25,7 @@ pub(crate) async fn tick(
     conn.transaction(async move |conn| {
         let row = schedule::table.find(&stored.name);
         let guard = row.filter(schedule::last_tick.eq(stored.last_tick)).filter(schedule::paused.eq(false));
-        let guard = guard.filter(sql::<Bool>(NOT_FROZEN)).filter(FlagsKnown("schedule"));
+        let guard = guard.filter(sql::<Bool>(NOT_FROZEN)).filter(ScheduleFlagsKnown("schedule"));
         let locked = guard.select(schedule::name).for_no_key_update().skip_locked();
         if locked.first::<String>(conn).await.optional()?.is_none() {
             return Ok(false);

@@ -1,6 +1,9 @@
 //! One statement or one operation per file. The caller has begun the transaction.
 
+pub(super) mod ask_worker;
+pub(super) mod audit;
 pub(super) mod bench;
+pub(super) mod change_schedule;
 pub(crate) mod claim;
 pub(super) mod complete;
 pub(super) mod complete_in;
@@ -15,14 +18,18 @@ pub(super) mod installation;
 pub(super) mod leases;
 pub(super) mod ledger;
 pub(super) mod levels;
+pub(super) mod list_schedules;
 pub(super) mod next_due;
 pub(super) mod on_discarded;
 pub(super) mod operate;
 pub(super) mod output;
+pub(super) mod pause;
 pub(crate) mod progress;
 pub(super) mod prune;
 pub(super) mod rescue;
+pub(super) mod retention;
 pub(super) mod schedule;
+pub(super) mod slots;
 pub(super) mod stats;
 pub(super) mod store_output;
 pub(super) mod tick;

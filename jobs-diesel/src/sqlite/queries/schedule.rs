@@ -4,24 +4,39 @@ use chrono::{DateTime, Utc};
 use diesel::SqliteConnection;
 use diesel::dsl::not;
 use diesel::prelude::*;
+use diesel::result::Error;
 use diesel_jobs_core::CatchUp;
-use diesel_jobs_core::storage::{DeclaredSchedule, StoredSchedule};
+use diesel_jobs_core::storage::{DeclaredSchedule, ScheduledJob, StoredSchedule};
 
-use crate::flags::FlagsKnown;
+use crate::flags::ScheduleFlagsKnown;
 use crate::sqlite::schema::jobs_schedule;
 use crate::sqlite::time::Now;
-use crate::sqlite::types::Instant;
+use crate::sqlite::types::{Instant, count};
 
 /// Stores the declared schedules. Unchanged ones keep their last tick.
 pub(crate) fn declare(conn: &mut SqliteConnection, declared: &[DeclaredSchedule]) -> QueryResult<()> {
     // A schedule with an unknown flag was declared by a later version, so this version does not change it.
-    let newer = jobs_schedule::table.filter(not(FlagsKnown("jobs_schedule"))).select(jobs_schedule::name);
+    let newer = jobs_schedule::table.filter(not(ScheduleFlagsKnown("jobs_schedule"))).select(jobs_schedule::name);
     let newer: Vec<String> = newer.load(conn)?;
+    // What operators have added or changed.
+    let operators = jobs_schedule::added_by.is_not_null().or(jobs_schedule::changed_by.is_not_null());
+    let operators: Vec<String> = jobs_schedule::table.filter(operators).select(jobs_schedule::name).load(conn)?;
     for schedule in declared.iter().filter(|schedule| !newer.contains(&schedule.name)) {
+        if operators.contains(&schedule.name) {
+            declare_beside(conn, schedule)?;
+            continue;
+        }
         insert(conn, schedule)?;
         move_on_if_changed(conn, schedule)?;
     }
     Ok(())
+}
+
+/// Stores what the code declares beside what an operator has added or changed.
+fn declare_beside(conn: &mut SqliteConnection, schedule: &DeclaredSchedule) -> QueryResult<()> {
+    let text = serde_json::to_string(schedule).map_err(|error| Error::SerializationError(error.into()))?;
+    let other = jobs_schedule::table.find(&schedule.name).filter(jobs_schedule::declared.is_not(&text));
+    diesel::update(other).set(jobs_schedule::declared.eq(&text)).execute(conn).map(drop)
 }
 
 fn insert(conn: &mut SqliteConnection, schedule: &DeclaredSchedule) -> QueryResult<()> {
@@ -52,10 +67,18 @@ fn move_on_if_changed(conn: &mut SqliteConnection, schedule: &DeclaredSchedule) 
     diesel::update(stored).set(jobs_schedule::catch_up.eq(schedule.catch_up.as_str())).execute(conn).map(drop)
 }
 
+type JobRow = (Option<String>, Option<String>, Option<i16>, Option<i32>);
+type Row = (String, String, String, String, String, Instant, bool, Option<String>, JobRow);
+
+/// What the jobs of a schedule get.
+pub(super) fn job((args, queue, priority, max_attempts): JobRow) -> ScheduledJob {
+    ScheduledJob { args, queue, priority, max_attempts: max_attempts.map(|most| count(most).max(1)) }
+}
+
 /// Returns all schedules that this version understands, ordered by name, and the current time.
 pub(crate) fn schedules(conn: &mut SqliteConnection) -> QueryResult<(Vec<StoredSchedule>, DateTime<Utc>)> {
     let rows = jobs_schedule::table
-        .filter(FlagsKnown("jobs_schedule"))
+        .filter(ScheduleFlagsKnown("jobs_schedule"))
         .order(jobs_schedule::name)
         .select((
             jobs_schedule::name,
@@ -65,15 +88,18 @@ pub(crate) fn schedules(conn: &mut SqliteConnection) -> QueryResult<(Vec<StoredS
             jobs_schedule::catch_up,
             jobs_schedule::last_tick,
             jobs_schedule::paused,
+            jobs_schedule::added_by,
+            (jobs_schedule::args, jobs_schedule::queue, jobs_schedule::priority, jobs_schedule::max_attempts),
         ))
-        .load::<(String, String, String, String, String, Instant, bool)>(conn)?;
+        .load::<Row>(conn)?;
     let now: Instant = diesel::select(Now).get_result(conn)?;
     let schedules = rows
         .into_iter()
-        .map(|(name, kind, expression, timezone, catch_up, last_tick, paused)| {
+        .map(|(name, kind, expression, timezone, catch_up, last_tick, paused, added_by, job_row)| {
             // The check in the schema allows only words that can be parsed.
             let catch_up = catch_up.parse().unwrap_or(CatchUp::Skip);
-            StoredSchedule { name, kind, expression, timezone, catch_up, last_tick: last_tick.0, paused }
+            let (last_tick, is_added, job) = (last_tick.0, added_by.is_some(), job(job_row));
+            StoredSchedule { name, kind, expression, timezone, catch_up, last_tick, paused, is_added, job }
         })
         .collect();
     Ok((schedules, now.0))

@@ -6,7 +6,7 @@ use diesel::prelude::*;
 use diesel_jobs_core::NewJob;
 use diesel_jobs_core::storage::StoredSchedule;
 
-use crate::flags::FlagsKnown;
+use crate::flags::ScheduleFlagsKnown;
 use crate::sqlite::queries::enqueue::Insert;
 use crate::sqlite::queries::installation::is_frozen;
 use crate::sqlite::schema::jobs_schedule;
@@ -25,7 +25,7 @@ pub(crate) fn tick(
         .find(&schedule.name)
         .filter(jobs_schedule::last_tick.eq(Instant(schedule.last_tick)))
         .filter(jobs_schedule::paused.eq(false))
-        .filter(FlagsKnown("jobs_schedule"));
+        .filter(ScheduleFlagsKnown("jobs_schedule"));
     let moved = diesel::update(unchanged).set(jobs_schedule::last_tick.eq(Instant(last_tick))).execute(conn)?;
     if moved == 0 {
         return Ok(false);

@@ -1,4 +1,5 @@
 use chrono::Utc;
+use diesel_jobs_core::storage::ScheduledJob;
 use diesel_jobs_core::{CatchUp, WorkerId};
 
 use super::*;
@@ -48,6 +49,8 @@ fn schedule(kind: &str, expression: &str, paused: bool) -> StoredSchedule {
         catch_up: CatchUp::Skip,
         last_tick: Utc::now(),
         paused,
+        is_added: false,
+        job: ScheduledJob::default(),
     }
 }
 
