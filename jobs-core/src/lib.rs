@@ -3,6 +3,7 @@
 
 mod argument;
 mod argument_traits;
+mod asked;
 mod context;
 mod crash_point;
 mod cron_problem;
@@ -47,6 +48,7 @@ mod unknown_queue;
 mod wait;
 mod worker;
 
+pub use asked::Asked;
 pub use context::{JobContext, State, States, TypeKey};
 pub use discarded::{DiscardRule, Discarded, InvalidDiscardRule, OnDiscarded};
 pub use error::{Failure, FailureKind, IntoJobError, JobError, MAX_FAILURE_BYTES, NoRuntime, ResultExt};

@@ -1,8 +1,11 @@
 //! Jobs, failures and workers as the view `jobs.job` and the command line show them.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
+use crate::asked::Asked;
 use crate::error::FailureKind;
 use crate::job_id::JobId;
 use crate::lease::WorkerId;
@@ -129,6 +132,16 @@ pub struct WorkerRecord {
     pub heartbeat_at: DateTime<Utc>,
     /// Whether its lease time since the last heartbeat is not over.
     pub alive: bool,
+    /// The version of its program. `None`: it is older than this information.
+    pub version: Option<String>,
+    /// The queues with the number of jobs that it was started to run at once. An operator may have set another number.
+    pub slots: BTreeMap<String, u32>,
+    /// What an operator has asked of it.
+    pub asked: Option<Asked>,
+    /// When it was asked.
+    pub asked_at: Option<DateTime<Utc>>,
+    /// Who has asked.
+    pub asked_by: Option<String>,
 }
 
 /// The dead letters: rows that the database refused to move. They were set apart so that all other jobs can be moved.

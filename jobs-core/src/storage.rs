@@ -21,6 +21,7 @@ use chrono::{DateTime, Utc};
 use crate::storage_error::StorageError;
 
 // The types that the operations take and return. The implementation of a storage needs no other module.
+pub use crate::asked::Asked;
 pub use crate::discarded::DiscardRule;
 pub use crate::handler::{AnyConnection, LoadedHandler};
 pub use crate::installation::{Freeze, Installation};
@@ -39,7 +40,7 @@ pub use rescue::{
     Rescuer, WORKERS_FOR_A_QUARANTINED_JOB, quarantined_at_once,
 };
 pub use runtime_settings::{
-    Asked, KindSettings, MOST_SLOTS, Pause, QueueSettings, RetentionSetting, RunningJob, RuntimeSettings, check_change,
+    KindSettings, MOST_SLOTS, Pause, QueueSettings, RetentionSetting, RunningJob, RuntimeSettings, check_change,
     check_retention, check_slots,
 };
 pub use schedule_settings::{NewSchedule, ScheduleChange, ScheduleRecord, ScheduleSettings, Scheduled};
@@ -60,6 +61,10 @@ pub struct WorkerInfo {
     pub pid: u32,
     /// The queues it serves.
     pub queues: Vec<String>,
+    /// The version of its program.
+    pub version: Option<String>,
+    /// The queues with the number of jobs that it runs at once. An operator may set another number.
+    pub slots: Vec<(String, usize)>,
     /// How long after its last heartbeat a rescue may make its jobs available again.
     pub lease: Duration,
 }
@@ -92,6 +97,8 @@ pub struct Beat {
     pub at: DateTime<Utc>,
     /// Whether the database is [frozen](Installation::frozen).
     pub frozen: bool,
+    /// What an operator asks of this worker.
+    pub asked: Option<Asked>,
 }
 
 /// A worker's own connection for heartbeats, on a separate thread.

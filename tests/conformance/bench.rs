@@ -78,7 +78,15 @@ pub(crate) async fn worker_for(db: &Database, lease: Duration) -> WorkerId {
 }
 
 pub(crate) fn info(id: WorkerId, lease: Duration) -> WorkerInfo {
-    WorkerInfo { id, host: "bench".to_owned(), pid: 4711, queues: vec!["default".to_owned()], lease }
+    WorkerInfo {
+        id,
+        host: "bench".to_owned(),
+        pid: 4711,
+        version: None,
+        slots: Vec::new(),
+        queues: vec!["default".to_owned()],
+        lease,
+    }
 }
 
 pub(crate) async fn worker(db: &Database) -> WorkerId {

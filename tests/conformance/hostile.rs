@@ -184,7 +184,15 @@ pub(crate) async fn names_of_schedules_zones_hosts_and_queues_served_come_back_o
     for name in storable.iter().take(50) {
         let id = WorkerId::generate();
         db.storage
-            .register(&WorkerInfo { id, host: name.clone(), pid: 1, queues: storable.clone(), lease: HOUR })
+            .register(&WorkerInfo {
+                id,
+                host: name.clone(),
+                pid: 1,
+                version: None,
+                slots: Vec::new(),
+                queues: storable.clone(),
+                lease: HOUR,
+            })
             .await
             .unwrap();
         let workers = db.operator.workers().await.unwrap();

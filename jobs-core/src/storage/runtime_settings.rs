@@ -3,13 +3,13 @@
 //! Workers read the settings once a second. Each change also adds a row to the audit, in the same transaction.
 
 use std::fmt;
-use std::str::FromStr;
 
 use async_trait::async_trait;
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Serialize, Serializer};
 
 use super::{ScheduleSettings, StorageResult};
+use crate::asked::Asked;
 use crate::installation::check_words;
 use crate::job_id::JobId;
 use crate::lease::WorkerId;
@@ -89,37 +89,6 @@ fn keep_seconds<S: Serializer>(keep: &Keep, serializer: S) -> Result<S::Ok, S::E
         Keep::Forever => None,
     };
     seconds.serialize(serializer)
-}
-
-/// What an operator asks of a worker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Asked {
-    /// It claims no more jobs, and goes on with those that run.
-    Quiet,
-    /// It shuts down, as after SIGTERM.
-    Stop,
-}
-
-impl Asked {
-    /// The name, as in the database.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Quiet => "quiet",
-            Self::Stop => "stop",
-        }
-    }
-}
-
-impl FromStr for Asked {
-    type Err = String;
-
-    fn from_str(word: &str) -> Result<Self, String> {
-        [Self::Quiet, Self::Stop]
-            .into_iter()
-            .find(|asked| asked.as_str() == word)
-            .ok_or_else(|| format!("{word:?} is not a request to a worker; write \"quiet\" or \"stop\""))
-    }
 }
 
 /// A job that a worker runs now.

@@ -33,6 +33,7 @@ pub struct WorkerBuilder {
     max_crashes: u16,
     retention: Retention,
     environment: Option<String>,
+    program_version: String,
 }
 
 impl std::fmt::Debug for WorkerBuilder {
@@ -68,6 +69,7 @@ impl WorkerBuilder {
             max_crashes: Settings::MAX_CRASHES,
             retention: Retention::default(),
             environment: None,
+            program_version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }
 
@@ -172,6 +174,12 @@ impl WorkerBuilder {
         self
     }
 
+    /// The version of the program, which `worker workers` shows. Default: the version of `diesel-jobs`.
+    pub fn program_version(mut self, version: impl Into<String>) -> Self {
+        self.program_version = version.into();
+        self
+    }
+
     /// Checks the settings and the registered jobs, as far as that needs no database.
     pub fn build(self) -> Result<Worker, WorkerError> {
         let registry = self.registry.unwrap_or_else(Registry::linked);
@@ -193,6 +201,7 @@ impl WorkerBuilder {
         if let Some(environment) = &self.environment {
             check_words("the worker's environment", environment).map_err(WorkerError::Setting)?;
         }
+        check_words("the program's version", &self.program_version).map_err(WorkerError::Setting)?;
         let known: BTreeSet<&str> =
             registry.queues().into_iter().chain(self.declared.iter().map(String::as_str)).collect();
         let mut queues = BTreeMap::new();
@@ -219,6 +228,7 @@ impl WorkerBuilder {
             retention: self.retention,
             environment: self.environment,
             layers: self.layers,
+            program_version: self.program_version,
         };
         let storage = Arc::new(Instrumented(storage));
         Ok(Worker::new(storage, registry, self.states, settings, unknown))

@@ -23,6 +23,8 @@ pub(crate) struct Settings {
     pub(crate) retention: Retention,
     pub(crate) environment: Option<String>,
     pub(crate) layers: Layers,
+    /// For the list of workers.
+    pub(crate) program_version: String,
 }
 
 impl Settings {
@@ -75,6 +77,7 @@ mod tests {
             retention: Retention::default(),
             environment: None,
             layers: Layers::default(),
+            program_version: String::new(),
         }
     }
 

@@ -124,7 +124,15 @@ impl World {
 }
 
 async fn register(storage: &PgStorage, id: WorkerId) {
-    let info = WorkerInfo { id, host: "here".into(), pid: 1, queues: vec![], lease: Duration::from_secs(3600) };
+    let info = WorkerInfo {
+        id,
+        host: "here".into(),
+        pid: 1,
+        version: None,
+        slots: Vec::new(),
+        queues: vec![],
+        lease: Duration::from_secs(3600),
+    };
     storage.register(&info).await.unwrap();
 }
 

@@ -56,6 +56,8 @@ async fn jobs_that_came_back_to_their_old_places_are_found_by_a_rescan(db: Db) {
         id: first,
         host: "elsewhere".to_owned(),
         pid: 1,
+        version: None,
+        slots: Vec::new(),
         queues: vec!["default".to_owned()],
         lease: Duration::from_secs(3600),
     };

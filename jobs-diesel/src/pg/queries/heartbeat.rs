@@ -19,14 +19,24 @@ diesel::define_sql_function! {
     fn clock_timestamp() -> Timestamptz;
 }
 
-/// Returns the time of the heartbeat, and whether the database is frozen. Returns `None` if the worker has no row any
+/// Returns the time of the heartbeat, whether the database is frozen, and what an operator asks. Returns `None` if the worker has no row any
 /// more: it was declared dead.
 pub(crate) async fn heartbeat(conn: &mut AsyncPgConnection, id: WorkerId) -> QueryResult<Option<Beat>> {
     let locked = own.filter(own.field(worker::id).eq(id.0)).select(own.field(worker::id)).for_no_key_update();
     let beat = update(worker::table.filter(worker::id.eq_any(array::<SqlUuid, _>(locked))))
         .set(worker::heartbeat_at.eq(clock_timestamp()))
-        .returning((worker::heartbeat_at, exists(installation::table.filter(installation::frozen_at.is_not_null()))));
+        .returning((
+            worker::heartbeat_at,
+            exists(installation::table.filter(installation::frozen_at.is_not_null())),
+            worker::asked,
+        ));
     // Not `get_result`, because it returns the first row, which arrives before the commit.
-    let rows: Vec<(DateTime<Utc>, bool)> = beat.load(conn).await?;
-    Ok(rows.into_iter().next().map(|(at, frozen)| Beat { at, frozen }))
+    let rows: Vec<(DateTime<Utc>, bool, Option<String>)> = beat.load(conn).await?;
+    // The check of the table allows only words that can be parsed.
+    let beat = |(at, frozen, asked): (_, _, Option<String>)| Beat {
+        at,
+        frozen,
+        asked: asked.and_then(|word| word.parse().ok()),
+    };
+    Ok(rows.into_iter().next().map(beat))
 }

@@ -190,7 +190,9 @@ pub(crate) async fn stats(conn: &mut AsyncPgConnection) -> QueryResult<Vec<KindS
     Ok(kind_stats(rows, |seconds| seconds))
 }
 
-type WorkerRow = (Uuid, String, i32, Vec<String>, DateTime<Utc>, DateTime<Utc>, bool);
+type AskedRow = (Option<String>, Option<DateTime<Utc>>, Option<String>);
+type WorkerRow =
+    (Uuid, String, i32, Vec<String>, DateTime<Utc>, DateTime<Utc>, bool, Option<String>, Option<RawJson>, AskedRow);
 
 pub(crate) async fn workers(conn: &mut AsyncPgConnection) -> QueryResult<Vec<WorkerRecord>> {
     let rows: Vec<WorkerRow> = worker::table
@@ -202,13 +204,16 @@ pub(crate) async fn workers(conn: &mut AsyncPgConnection) -> QueryResult<Vec<Wor
             worker::started_at,
             worker::heartbeat_at,
             sql::<Bool>("heartbeat_at >= now() - lease"),
+            worker::version,
+            worker::slots,
+            (worker::asked, worker::asked_at, worker::asked_by),
         ))
         .order(worker::started_at)
         .load(conn)
         .await?;
     Ok(rows
         .into_iter()
-        .map(|(id, host, pid, queues, started_at, heartbeat_at, alive)| WorkerRecord {
+        .map(|(id, host, pid, queues, started_at, heartbeat_at, alive, version, slots, (asked, at, by))| WorkerRecord {
             id: WorkerId(id),
             host,
             pid,
@@ -216,6 +221,12 @@ pub(crate) async fn workers(conn: &mut AsyncPgConnection) -> QueryResult<Vec<Wor
             started_at,
             heartbeat_at,
             alive,
+            version,
+            slots: slots.and_then(|RawJson(text)| serde_json::from_slice(&text).ok()).unwrap_or_default(),
+            // The check of the table allows only words that can be parsed.
+            asked: asked.and_then(|word| word.parse().ok()),
+            asked_at: at,
+            asked_by: by,
         })
         .collect())
 }

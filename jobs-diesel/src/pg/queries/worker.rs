@@ -1,5 +1,6 @@
 //! `register`, `deregister`, `set_idle`: the worker's row.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use diesel::data_types::PgInterval;
@@ -10,6 +11,7 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::WorkerId;
 use diesel_jobs_core::storage::WorkerInfo;
 
+use crate::pg::native::RawJson;
 use crate::pg::schema::worker;
 
 diesel::alias!(worker as own: Own);
@@ -18,12 +20,15 @@ diesel::alias!(worker as own: Own);
 const LONGEST_LEASE: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 pub(crate) async fn register(conn: &mut AsyncPgConnection, info: &WorkerInfo) -> QueryResult<()> {
+    let slots: BTreeMap<&str, usize> = info.slots.iter().map(|(queue, slots)| (queue.as_str(), *slots)).collect();
     let row = (
         worker::id.eq(info.id.0),
         worker::host.eq(info.host.replace('\0', "")),
         worker::pid.eq(info.pid.cast_signed()),
         worker::queues.eq(&info.queues),
         worker::lease.eq(interval(info.lease.min(LONGEST_LEASE))),
+        worker::version.eq(info.version.as_ref().map(|version| version.replace('\0', ""))),
+        worker::slots.eq(RawJson(serde_json::to_vec(&slots).unwrap_or_else(|_| b"{}".to_vec()))),
     );
     insert_into(worker::table)
         .values(row)

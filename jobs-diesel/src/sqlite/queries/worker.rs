@@ -1,5 +1,7 @@
 //! The list of worker processes.
 
+use std::collections::BTreeMap;
+
 use diesel::SqliteConnection;
 use diesel::dsl::exists;
 use diesel::prelude::*;
@@ -12,6 +14,7 @@ use crate::sqlite::types::{Instant, Names, Worker};
 
 /// Registers a worker. It can be repeated, because the answer to the first call may have been lost.
 pub(crate) fn register(conn: &mut SqliteConnection, worker: &WorkerInfo) -> QueryResult<()> {
+    let slots: BTreeMap<&str, usize> = worker.slots.iter().map(|(queue, slots)| (queue.as_str(), *slots)).collect();
     diesel::replace_into(jobs_worker::table)
         .values((
             jobs_worker::id.eq(Worker(worker.id)),
@@ -19,6 +22,8 @@ pub(crate) fn register(conn: &mut SqliteConnection, worker: &WorkerInfo) -> Quer
             jobs_worker::pid.eq(i32::try_from(worker.pid).unwrap_or(i32::MAX)),
             jobs_worker::queues.eq(Names(worker.queues.clone())),
             jobs_worker::lease_micros.eq(micros(worker.lease)),
+            jobs_worker::version.eq(&worker.version),
+            jobs_worker::slots.eq(serde_json::to_string(&slots).unwrap_or_else(|_| "{}".to_owned())),
         ))
         .execute(conn)
         .map(drop)
@@ -39,6 +44,9 @@ pub(crate) fn number(conn: &mut SqliteConnection) -> QueryResult<i64> {
     jobs_worker::table.count().get_result(conn)
 }
 
+type AskedRow = (Option<String>, Option<Instant>, Option<String>);
+type Row = (Worker, String, i32, Names, Instant, Instant, bool, Option<String>, Option<String>, AskedRow);
+
 /// All registered workers, oldest first.
 pub(crate) fn list(conn: &mut SqliteConnection) -> QueryResult<Vec<WorkerRecord>> {
     let rows = jobs_worker::table
@@ -51,11 +59,14 @@ pub(crate) fn list(conn: &mut SqliteConnection) -> QueryResult<Vec<WorkerRecord>
             jobs_worker::started_at,
             jobs_worker::heartbeat_at,
             (jobs_worker::heartbeat_at + jobs_worker::lease_micros).ge(Now),
+            jobs_worker::version,
+            jobs_worker::slots,
+            (jobs_worker::asked, jobs_worker::asked_at, jobs_worker::asked_by),
         ))
-        .load::<(Worker, String, i32, Names, Instant, Instant, bool)>(conn)?;
+        .load::<Row>(conn)?;
     Ok(rows
         .into_iter()
-        .map(|(id, host, pid, queues, started_at, heartbeat_at, alive)| WorkerRecord {
+        .map(|(id, host, pid, queues, started_at, heartbeat_at, alive, version, slots, (asked, at, by))| WorkerRecord {
             id: id.0,
             host,
             pid,
@@ -63,6 +74,12 @@ pub(crate) fn list(conn: &mut SqliteConnection) -> QueryResult<Vec<WorkerRecord>
             started_at: started_at.0,
             heartbeat_at: heartbeat_at.0,
             alive,
+            version,
+            slots: slots.and_then(|slots| serde_json::from_str(&slots).ok()).unwrap_or_default(),
+            // The check in the schema allows only words that can be parsed.
+            asked: asked.and_then(|word| word.parse().ok()),
+            asked_at: at.map(|at| at.0),
+            asked_by: by,
         })
         .collect())
 }

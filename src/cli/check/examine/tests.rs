@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use chrono::Utc;
 use diesel_jobs_core::storage::ScheduledJob;
 use diesel_jobs_core::{CatchUp, WorkerId};
@@ -37,6 +39,11 @@ fn worker(queue: &str, alive: bool) -> WorkerRecord {
         started_at: Utc::now(),
         heartbeat_at: Utc::now(),
         alive,
+        version: None,
+        slots: BTreeMap::new(),
+        asked: None,
+        asked_at: None,
+        asked_by: None,
     }
 }
 

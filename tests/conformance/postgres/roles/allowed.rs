@@ -79,7 +79,15 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     step!("check_schema", storage.check_schema());
 
     let id = WorkerId::generate();
-    let info = WorkerInfo { id, host: "h".into(), pid: 1, queues: vec!["default".into()], lease: HOUR };
+    let info = WorkerInfo {
+        id,
+        host: "h".into(),
+        pid: 1,
+        version: None,
+        slots: Vec::new(),
+        queues: vec!["default".into()],
+        lease: HOUR,
+    };
     step!("register", storage.register(&info));
     step!("register again", storage.register(&info));
     let mut heartbeat = step!("open_heartbeat", storage.open_heartbeat(id));

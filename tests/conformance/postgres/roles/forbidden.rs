@@ -138,7 +138,15 @@ pub(super) async fn statements(conn: &mut AsyncPgConnection, statements: &[&str]
 pub(super) async fn operations(db: &Database) {
     let (storage, operator) = (&db.storage, &db.operator);
     let id = WorkerId::generate();
-    let info = WorkerInfo { id, host: "h".into(), pid: 1, queues: vec!["default".into()], lease: HOUR };
+    let info = WorkerInfo {
+        id,
+        host: "h".into(),
+        pid: 1,
+        version: None,
+        slots: Vec::new(),
+        queues: vec!["default".into()],
+        lease: HOUR,
+    };
     let lease = Lease { job: JobId(1), number: 1, worker: id };
     let wanted = wants(id, &[("default", 1)]);
     refused("check_schema", storage.check_schema().await);
