@@ -37,12 +37,13 @@ pub mod prelude;
 pub mod testing;
 
 pub use diesel_jobs_core::{
-    AttemptError, Backoff, CatchUp, Discarded, Failure, FailureKind, Freeze, Handle, HandleBlocking, HandleBlockingIn,
-    HandleIn, Handled, Installation, IntoInstant, IntoNewJob, InvalidJob, InvalidSchedule, Job, JobBuilder, JobContext,
-    JobEnd, JobError, JobId, JobOptions, JobOutput, JobRecord, JobState, KindStats, Layer, Lease, NewJob, NoRuntime,
-    Outcome, Output, Progress, Registered, Registration, Registry, RegistryError, ResultExt, Retain, Retention, RunAt,
-    Schedule, State, States, StorageError, TestContext, TypeKey, UnknownQueue, UntilEmpty, WaitError, Worker,
-    WorkerBuilder, WorkerError, WorkerHandle, WorkerId, WorkerRecord, WorkerStats, storage,
+    AttemptError, AttemptOutcome, Backoff, CatchUp, Discarded, Event, Failure, FailureKind, Freeze, Gauge, Handle,
+    HandleBlocking, HandleBlockingIn, HandleIn, Handled, HealthCheck, Installation, IntoInstant, IntoNewJob,
+    InvalidJob, InvalidSchedule, Job, JobBuilder, JobContext, JobEnd, JobError, JobId, JobOptions, JobOutput,
+    JobRecord, JobState, KindStats, Layer, Lease, MetricsText, NewJob, NoRuntime, Outcome, Output, Progress, QueueLoad,
+    Recorder, Registered, Registration, Registry, RegistryError, ResultExt, Retain, Retention, RunAt, Schedule, State,
+    States, StorageError, TestContext, TypeKey, UnknownQueue, UntilEmpty, WaitError, Worker, WorkerBuilder,
+    WorkerError, WorkerHandle, WorkerId, WorkerRecord, WorkerStats, metrics, storage,
 };
 pub use diesel_jobs_macros::{Job, job};
 pub use diesel_jobs_storage::{

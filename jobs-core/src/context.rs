@@ -98,6 +98,8 @@ struct Inner {
     /// The time, if a test sets it.
     now: Option<DateTime<Utc>>,
     completed_in: AtomicBool,
+    /// When the answer to the claim arrived here.
+    taken: Instant,
     /// When the handler was called.
     started: OnceLock<Instant>,
     /// It was logged that the attempt takes unusually long.
@@ -108,7 +110,8 @@ struct Inner {
 impl JobContext {
     /// The context of a claimed job. Workers make one for each attempt. Tests of handlers may make one, too.
     pub fn new(job: ClaimedJob, token: CancellationToken, states: Arc<States>) -> Self {
-        Self::with(job, Stop::by(token), states, Keep::For(Retention::default().completed), None, Arc::default())
+        let keep = Keep::For(Retention::default().completed);
+        Self::with(job, Stop::by(token), states, keep, None, Arc::default(), Instant::now())
     }
 
     /// The context of an attempt in a test, at this time.
@@ -116,19 +119,20 @@ impl JobContext {
     #[doc(hidden)]
     pub fn for_test(job: ClaimedJob, states: Arc<States>, now: DateTime<Utc>) -> Self {
         let keep = Keep::For(Retention::default().completed);
-        Self::with(job, Stop::default(), states, keep, Some(now), Arc::default())
+        Self::with(job, Stop::default(), states, keep, Some(now), Arc::default(), Instant::now())
     }
 
-    /// Like [`new`](Self::new), with the time for which the completed job is kept, the time that a test has set, and where
-    /// reports of progress go.
+    /// Like [`new`](Self::new), with the time for which the completed job is kept, the time that a test has set, where reports
+    /// of progress go, and when the answer to the claim arrived.
     pub(crate) fn of_worker(
         job: ClaimedJob,
         states: Arc<States>,
         keep: Keep,
         now: Option<DateTime<Utc>>,
         reports: &Arc<Reports>,
+        taken: Instant,
     ) -> Self {
-        Self::with(job, Stop::default(), states, keep, now, reports.clone())
+        Self::with(job, Stop::default(), states, keep, now, reports.clone(), taken)
     }
 
     fn with(
@@ -138,6 +142,7 @@ impl JobContext {
         keep: Keep,
         now: Option<DateTime<Utc>>,
         reports: Arc<Reports>,
+        taken: Instant,
     ) -> Self {
         Self(Arc::new(Inner {
             job,
@@ -147,6 +152,7 @@ impl JobContext {
             keep,
             now,
             completed_in: false.into(),
+            taken,
             started: OnceLock::new(),
             long: false.into(),
             reports,
@@ -262,6 +268,13 @@ impl JobContext {
     /// How long the handler has run, if it was called.
     pub(crate) fn running(&self) -> Option<Duration> {
         self.0.started.get().map(Instant::elapsed)
+    }
+
+    /// From `run_at` to the call of the handler, if it was called. Up to the claim by the database's clock, then by ours.
+    pub(crate) fn waited(&self) -> Option<Duration> {
+        let started = self.0.started.get()?;
+        let until_claim = (self.claimed_at() - self.run_at()).to_std().unwrap_or_default();
+        Some(until_claim + started.saturating_duration_since(self.0.taken))
     }
 
     /// Marks the attempt as logged for its long time. Returns `true` at the first call.

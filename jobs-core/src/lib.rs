@@ -20,6 +20,7 @@ mod job_options;
 mod layer;
 mod lease;
 mod maintenance;
+pub mod metrics;
 mod missing_state;
 mod nearest;
 mod new_job;
@@ -28,6 +29,7 @@ mod output;
 mod panics;
 mod progress;
 mod record;
+mod recorder;
 mod registry;
 mod retry;
 mod returned;
@@ -63,11 +65,13 @@ pub use job_id::JobId;
 pub use job_options::{JobOptions, Retain};
 pub use layer::{Layer, Layers};
 pub use lease::{ClaimedJob, Lease, WorkerId};
+pub use metrics::{Gauge, MetricsText};
 pub use new_job::{IntoNewJob, InvalidJob, JobBuilder, MAX_ARGS_BYTES, NewJob, RunAt};
 pub use outcome::{Attempt, Finish, Handled, Keep, Outcome, Retention, Transition, decide};
 pub use output::{MAX_OUTPUT_BYTES, Output};
 pub use progress::{Progress, ProgressReport};
 pub use record::{AttemptError, DeadLetter, DeadLetters, JobEnd, JobRecord, KindStats, WorkerRecord};
+pub use recorder::{AttemptOutcome, Event, Recorder};
 pub use registry::{Registry, RegistryError};
 pub use retry::Backoff;
 pub use returned::{IntoHandled, JobOutput, ReadAs, ReturnsOutput};
@@ -77,7 +81,7 @@ pub use storage_error::StorageError;
 pub use testing::TestContext;
 pub use unknown_queue::UnknownQueue;
 pub use wait::{WaitError, wait};
-pub use worker::{UntilEmpty, Worker, WorkerBuilder, WorkerError, WorkerHandle, WorkerStats};
+pub use worker::{HealthCheck, QueueLoad, UntilEmpty, Worker, WorkerBuilder, WorkerError, WorkerHandle, WorkerStats};
 
 #[doc(hidden)]
 pub mod __private {

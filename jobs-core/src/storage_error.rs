@@ -39,4 +39,15 @@ impl StorageError {
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Unavailable(_))
     }
+
+    /// The name of the sort of error, for metrics.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Unavailable(_) => "unavailable",
+            Self::Refused(_) => "refused",
+            Self::Schema(_) => "schema",
+            Self::Environment(_) => "environment",
+            Self::Config(_) => "config",
+        }
+    }
 }

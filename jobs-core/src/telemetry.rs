@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use tracing::field::Empty;
-use tracing::{Instrument as _, Span, debug, debug_span, error, info, info_span, warn};
+use tracing::{Span, debug, debug_span, error, info, info_span, warn};
 
 use crate::context::JobContext;
 use crate::error::JobError;
@@ -30,17 +30,9 @@ pub(crate) fn job_span(job: &ClaimedJob) -> Span {
     )
 }
 
-/// Runs an operation of the storage in its own span, and records its duration in the span. If no subscriber is
-/// interested, this costs only the check of a flag.
-pub(crate) async fn timed<T>(operation: &'static str, work: impl Future<Output = T>) -> T {
-    let span = debug_span!(target: "diesel_jobs", "storage", storage.operation = operation, storage.ms = Empty);
-    if span.is_disabled() {
-        return work.await;
-    }
-    let begun = Instant::now();
-    let answer = work.instrument(span.clone()).await;
-    span.record("storage.ms", begun.elapsed().as_secs_f64() * 1000.0);
-    answer
+/// The span of an operation of the storage. `storage.ms` is its duration.
+pub(crate) fn storage_span(operation: &'static str) -> Span {
+    debug_span!(target: "diesel_jobs", "storage", storage.operation = operation, storage.ms = Empty)
 }
 
 pub(crate) fn worker_started(info: &WorkerInfo, queues: &str) {
@@ -154,6 +146,10 @@ pub(crate) fn slot_kept(job: &ClaimedJob) {
 pub(crate) fn layer_failed(ctx: &JobContext, layer: &str, hook: &str, problem: &JobError) {
     let (id, kind) = (ctx.id(), ctx.kind());
     error!(target: "diesel_jobs", { job.id = id.0, job.kind = kind, layer.name = layer, layer.hook = hook }, "job {id}: `{hook}` of the layer `{layer}` failed, and the job goes on without it: {problem:#}");
+}
+
+pub(crate) fn recorder_failed(problem: &JobError) {
+    error!(target: "diesel_jobs", "a recorder failed, and its metrics miss an event: {problem:#}");
 }
 
 pub(crate) fn unknown_commit(id: JobId, problem: &StorageError) {

@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::pause::pause;
 use crate::crash_point::crash_point;
+use crate::recorder::Event;
 use crate::telemetry::{self, RateLimitedWarning};
 use crate::worker::shared::Shared;
 
@@ -29,6 +30,7 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
                 Ok(0) => break,
                 Ok(jobs) => {
                     telemetry::pruned(jobs);
+                    shared.settings.recorders.record(|| Event::Pruned { jobs });
                     if jobs < BATCH || !pause(BETWEEN_BATCHES, &stop).await {
                         break;
                     }

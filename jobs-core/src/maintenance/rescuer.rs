@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::pause::pause;
 use crate::crash_point::crash_point;
+use crate::recorder::Event;
 use crate::storage::{RescuePolicy, Rescuer};
 use crate::telemetry::{self, RateLimitedWarning};
 use crate::worker::shared::Shared;
@@ -35,6 +36,11 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
         match shared.storage.rescue(policy).await {
             Ok(rescued) => {
                 telemetry::rescued(&rescued);
+                for (jobs, discarded) in [(rescued.returned.len(), false), (rescued.discarded.len(), true)] {
+                    if jobs > 0 {
+                        shared.settings.recorders.record(|| Event::Rescued { jobs, discarded });
+                    }
+                }
                 left_behind = rescued.left_behind;
                 if rescued.held_off {
                     shared.heartbeat_state.failed();

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::crash_point::crash_point;
 use crate::handler::Registration;
 use crate::new_job::{NewJob, RunAt};
+use crate::recorder::Event;
 use crate::schedule::Schedule;
 use crate::storage::{DeclaredSchedule, StorageResult, StoredSchedule};
 use crate::telemetry::{self, RateLimitedWarning};
@@ -125,6 +126,7 @@ async fn tick(
     if has_ticked {
         crash_point("ticked");
         telemetry::ticked(&stored.name, jobs.len());
+        shared.settings.recorders.record(|| Event::ScheduleFired { kind: &stored.kind, jobs: jobs.len() });
         shared.wake.notify_one();
         if due.ticks.iter().any(|tick| now - tick > SEEN_BY_CLAIMS) {
             shared.rescan_requested.notify_one();

@@ -1,13 +1,15 @@
-//! A storage with a span around each operation. The span is `storage`, with the operation's name and its duration.
+//! A storage with a span around each operation. The span is `storage`, with the operation's name and its duration. The recorders
+//! of the worker get an event for each operation.
 
 use std::any::TypeId;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use super::{
     Beat, Claim, DeclaredSchedule, Heartbeat, Loaded, Loading, Notifications, RescanReason, Rescanned, RescuePolicy,
@@ -20,114 +22,174 @@ use crate::lease::{ClaimedJob, WorkerId};
 use crate::new_job::NewJob;
 use crate::outcome::Finish;
 use crate::progress::ProgressReport;
-use crate::telemetry::timed;
+use crate::recorder::{Event, Recorders};
+use crate::storage_error::StorageError;
+use crate::telemetry;
 
-pub(crate) struct Instrumented(pub(crate) Arc<dyn Storage>);
+pub(crate) struct Instrumented {
+    storage: Arc<dyn Storage>,
+    recorders: Recorders,
+}
+
+impl Instrumented {
+    pub(crate) fn new(storage: Arc<dyn Storage>, recorders: Recorders) -> Self {
+        Self { storage, recorders }
+    }
+}
+
+/// An answer of the storage.
+trait Answer {
+    /// The error, if it is one.
+    fn error(&self) -> Option<&StorageError>;
+}
+
+impl<T> Answer for StorageResult<T> {
+    fn error(&self) -> Option<&StorageError> {
+        self.as_ref().err()
+    }
+}
+
+impl Answer for Transacted {
+    fn error(&self) -> Option<&StorageError> {
+        match self {
+            Self::NotBegun(problem) | Self::Unknown(problem) => Some(problem),
+            _ => None,
+        }
+    }
+}
+
+impl Answer for Loaded {
+    fn error(&self) -> Option<&StorageError> {
+        match self {
+            Self::NotLoaded(problem) => Some(problem),
+            _ => None,
+        }
+    }
+}
+
+/// Runs an operation in its own span and measures it. Without a recorder and a subscriber that is interested, this costs
+/// only the check of two flags.
+async fn timed<T: Answer>(recorders: &Recorders, operation: &'static str, work: impl Future<Output = T>) -> T {
+    let span = telemetry::storage_span(operation);
+    if span.is_disabled() && recorders.is_empty() {
+        return work.await;
+    }
+    let begun = Instant::now();
+    let answer = work.instrument(span.clone()).await;
+    let took = begun.elapsed();
+    span.record("storage.ms", took.as_secs_f64() * 1000.0);
+    let error = answer.error().map(StorageError::name);
+    recorders.record(|| Event::StorageOperation { operation, took, error });
+    answer
+}
 
 #[async_trait]
 impl Storage for Instrumented {
     fn name(&self) -> &'static str {
-        self.0.name()
+        self.storage.name()
     }
 
     fn provides(&self, connection: TypeId) -> bool {
-        self.0.provides(connection)
+        self.storage.provides(connection)
     }
 
     async fn check_schema(&self) -> StorageResult<Installation> {
-        timed("check_schema", self.0.check_schema()).await
+        timed(&self.recorders, "check_schema", self.storage.check_schema()).await
     }
 
     async fn register(&self, worker: &WorkerInfo) -> StorageResult<()> {
-        timed("register", self.0.register(worker)).await
+        timed(&self.recorders, "register", self.storage.register(worker)).await
     }
 
     async fn deregister(&self, worker: WorkerId) -> StorageResult<()> {
-        timed("deregister", self.0.deregister(worker)).await
+        timed(&self.recorders, "deregister", self.storage.deregister(worker)).await
     }
 
     async fn open_heartbeat(&self, worker: WorkerId) -> StorageResult<Box<dyn Heartbeat>> {
-        let heartbeat = timed("open_heartbeat", self.0.open_heartbeat(worker)).await?;
-        Ok(Box::new(InstrumentedHeartbeat(heartbeat)))
+        let heartbeat = timed(&self.recorders, "open_heartbeat", self.storage.open_heartbeat(worker)).await?;
+        Ok(Box::new(InstrumentedHeartbeat { heartbeat, recorders: self.recorders.clone() }))
     }
 
     async fn claim(&self, claim: &Claim) -> StorageResult<Vec<ClaimedJob>> {
-        timed("claim", self.0.claim(claim)).await
+        timed(&self.recorders, "claim", self.storage.claim(claim)).await
     }
 
     async fn next_due(&self, claim: &Claim, within: Duration) -> StorageResult<Option<Duration>> {
-        timed("next_due", self.0.next_due(claim, within)).await
+        timed(&self.recorders, "next_due", self.storage.next_due(claim, within)).await
     }
 
     async fn declare_discard_rules(&self, kinds: &[String], rules: &[DiscardRule]) -> StorageResult<()> {
-        timed("declare_discard_rules", self.0.declare_discard_rules(kinds, rules)).await
+        timed(&self.recorders, "declare_discard_rules", self.storage.declare_discard_rules(kinds, rules)).await
     }
 
     async fn rescan(&self, claim: &Claim, reason: RescanReason) -> StorageResult<Rescanned> {
-        timed("rescan", self.0.rescan(claim, reason)).await
+        timed(&self.recorders, "rescan", self.storage.rescan(claim, reason)).await
     }
 
     async fn finish(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>> {
-        timed("finish", self.0.finish(batch)).await
+        timed(&self.recorders, "finish", self.storage.finish(batch)).await
     }
 
     async fn leases(&self, worker: WorkerId, among: Option<&[JobId]>) -> StorageResult<Vec<(JobId, i32)>> {
-        timed("leases", self.0.leases(worker, among)).await
+        timed(&self.recorders, "leases", self.storage.leases(worker, among)).await
     }
 
     async fn store_progress(&self, reports: &[ProgressReport]) -> StorageResult<()> {
-        timed("store_progress", self.0.store_progress(reports)).await
+        timed(&self.recorders, "store_progress", self.storage.store_progress(reports)).await
     }
 
     async fn transact(&self, transaction: Transaction) -> Transacted {
-        timed("transact", self.0.transact(transaction)).await
+        timed(&self.recorders, "transact", self.storage.transact(transaction)).await
     }
 
     async fn load(&self, loading: Loading) -> Loaded {
-        timed("load", self.0.load(loading)).await
+        timed(&self.recorders, "load", self.storage.load(loading)).await
     }
 
     async fn rescue(&self, policy: RescuePolicy) -> StorageResult<Rescued> {
-        timed("rescue", self.0.rescue(policy)).await
+        timed(&self.recorders, "rescue", self.storage.rescue(policy)).await
     }
 
     async fn prune(&self, limit: usize) -> StorageResult<usize> {
-        timed("prune", self.0.prune(limit)).await
+        timed(&self.recorders, "prune", self.storage.prune(limit)).await
     }
 }
 
 #[async_trait]
 impl Schedules for Instrumented {
     async fn declare_schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<bool> {
-        timed("declare_schedules", self.0.declare_schedules(declared)).await
+        timed(&self.recorders, "declare_schedules", self.storage.declare_schedules(declared)).await
     }
 
     async fn schedules(&self) -> StorageResult<(Vec<StoredSchedule>, DateTime<Utc>)> {
-        timed("schedules", self.0.schedules()).await
+        timed(&self.recorders, "schedules", self.storage.schedules()).await
     }
 
     async fn tick(&self, schedule: &StoredSchedule, last_tick: DateTime<Utc>, jobs: &[NewJob]) -> StorageResult<bool> {
-        timed("tick", self.0.tick(schedule, last_tick, jobs)).await
+        timed(&self.recorders, "tick", self.storage.tick(schedule, last_tick, jobs)).await
     }
 }
 
 #[async_trait]
 impl Notifications for Instrumented {
     async fn set_idle(&self, worker: WorkerId, idle: bool) -> StorageResult<()> {
-        timed("set_idle", self.0.set_idle(worker, idle)).await
+        timed(&self.recorders, "set_idle", self.storage.set_idle(worker, idle)).await
     }
 
     // It runs as long as the worker lives, so it is not timed.
     async fn listen(&self, queues: &[String], wake: Arc<Notify>, stop: CancellationToken) {
-        self.0.listen(queues, wake, stop).await;
+        self.storage.listen(queues, wake, stop).await;
     }
 }
 
-struct InstrumentedHeartbeat(Box<dyn Heartbeat>);
+struct InstrumentedHeartbeat {
+    heartbeat: Box<dyn Heartbeat>,
+    recorders: Recorders,
+}
 
 #[async_trait]
 impl Heartbeat for InstrumentedHeartbeat {
     async fn beat(&mut self) -> StorageResult<Option<Beat>> {
-        timed("beat", self.0.beat()).await
+        timed(&self.recorders, "beat", self.heartbeat.beat()).await
     }
 }

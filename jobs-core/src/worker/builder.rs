@@ -11,6 +11,7 @@ use crate::context::States;
 use crate::installation::check_words;
 use crate::layer::{Layer, Layers};
 use crate::outcome::Retention;
+use crate::recorder::{Recorder, Recorders};
 use crate::registry::Registry;
 use crate::storage::Storage;
 use crate::storage::instrumented::Instrumented;
@@ -23,6 +24,7 @@ pub struct WorkerBuilder {
     registry: Option<Registry>,
     states: States,
     layers: Layers,
+    recorders: Recorders,
     queues: BTreeMap<String, Option<usize>>,
     declared: BTreeSet<String>,
     concurrency: usize,
@@ -59,6 +61,7 @@ impl WorkerBuilder {
             registry: None,
             states: States::default(),
             layers: Layers::default(),
+            recorders: Recorders::default(),
             queues: BTreeMap::new(),
             declared: BTreeSet::new(),
             concurrency: Self::DEFAULT_CONCURRENCY,
@@ -88,6 +91,12 @@ impl WorkerBuilder {
     /// Calls this layer before and after each attempt. Layers that were added earlier are outside of it.
     pub fn layer(mut self, layer: impl Layer) -> Self {
         self.layers.add(layer);
+        self
+    }
+
+    /// Reports what happens to this recorder, for metrics. There may be several.
+    pub fn recorder(mut self, recorder: Arc<dyn Recorder>) -> Self {
+        self.recorders.add(recorder);
         self
     }
 
@@ -229,8 +238,9 @@ impl WorkerBuilder {
             environment: self.environment,
             layers: self.layers,
             program_version: self.program_version,
+            recorders: self.recorders.clone(),
         };
-        let storage = Arc::new(Instrumented(storage));
+        let storage = Arc::new(Instrumented::new(storage, self.recorders));
         Ok(Worker::new(storage, registry, self.states, settings, unknown))
     }
 }

@@ -10,6 +10,7 @@ use crate::context::JobContext;
 use crate::job_id::JobId;
 use crate::lease::Lease;
 use crate::outcome::Transition;
+use crate::recorder::{AttemptOutcome, Event};
 use crate::telemetry;
 
 impl Shared {
@@ -44,6 +45,12 @@ impl Shared {
             self.rescan_requested.notify_one();
         }
         telemetry::finished(ctx.kind(), &ctx.lease(), transition, ran);
+        self.settings.recorders.record(|| {
+            let (outcome, error) = AttemptOutcome::of(transition);
+            let wait = ctx.waited();
+            let run = wait.is_some().then_some(ran);
+            Event::AttemptEnded { queue: ctx.queue(), kind: ctx.kind(), outcome, error, wait, run }
+        });
     }
 
     /// The lease was lost, or is believed to be lost. Nothing was written.
@@ -51,6 +58,7 @@ impl Shared {
         self.needs_reconcile.store(true, Ordering::Release);
         self.counters.count_lease_lost();
         telemetry::lease_lost(&ctx.lease(), ctx.kind(), refused);
+        self.settings.recorders.record(|| Event::LeaseLost { queue: ctx.queue(), kind: ctx.kind() });
     }
 
     /// The lease is lost. Nothing will be written.

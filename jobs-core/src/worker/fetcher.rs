@@ -92,6 +92,7 @@ pub(super) async fn run(shared: Arc<Shared>, reporter: Reporter, until_empty: Op
     };
     let draining = fetcher.shared.phases.draining().clone();
     while !draining.is_cancelled() {
+        fetcher.shared.health.tick();
         fetcher.round().await;
     }
     fetcher.release_overdue(Duration::ZERO).await;
@@ -179,7 +180,7 @@ impl Fetcher {
         for ctx in self.shared.queues.push(self.shared.take(jobs)) {
             // The claim asked for served queues only. If a storage returns another queue nevertheless, the job is
             // released.
-            self.reporter.report(ctx, Transition::Release).await;
+            self.shared.health.ticking(self.reporter.report(ctx, Transition::Release)).await;
         }
         if number > 0 {
             crash_point("prefetched");
@@ -225,11 +226,14 @@ impl Fetcher {
     /// Waits for a free slot, or until few prefetched jobs are left.
     async fn wait_for_room(&self) {
         let prefetched = self.shared.queues.any_prefetched();
-        tokio::select! {
-            () = self.shared.queues.capacity_changed() => {}
-            () = tokio::time::sleep(PREFETCHED_AT_MOST), if prefetched => {}
-            () = self.shared.phases.draining().cancelled() => {}
-        }
+        let room = async {
+            tokio::select! {
+                () = self.shared.queues.capacity_changed() => {}
+                () = tokio::time::sleep(PREFETCHED_AT_MOST), if prefetched => {}
+                () = self.shared.phases.draining().cancelled() => {}
+            }
+        };
+        self.shared.health.ticking(room).await;
     }
 
     /// Releases all prefetched jobs of each queue in which one of them has waited this long. If a long job occupies the
@@ -237,7 +241,8 @@ impl Fetcher {
     /// is consumed.
     async fn release_overdue(&self, waited: Duration) {
         for ctx in self.shared.queues.overdue(waited) {
-            self.reporter.report(ctx, Transition::Release).await;
+            // It waits while too many finishes wait for an unreachable database.
+            self.shared.health.ticking(self.reporter.report(ctx, Transition::Release)).await;
         }
     }
 

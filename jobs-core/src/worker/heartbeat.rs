@@ -54,6 +54,7 @@ async fn keep_alive(shared: &Arc<Shared>, main: &Handle) {
         match beat(shared, id, &mut line).await {
             Ok(Some(beat)) => {
                 shared.heartbeat_state.answered(Beat { sent, at: beat.at }, Instant::now(), every);
+                shared.health.heartbeat(true);
                 shared.frozen.send_if_modified(|known| std::mem::replace(known, beat.frozen) != beat.frozen);
                 tokio::time::sleep(every).await;
             }
@@ -64,6 +65,7 @@ async fn keep_alive(shared: &Arc<Shared>, main: &Handle) {
             Err(problem) => {
                 line = None;
                 shared.heartbeat_state.failed();
+                shared.health.heartbeat(false);
                 warning.report(&problem);
                 if !shared.heartbeat_state.alive_within(shared.settings.lease) {
                     // Another worker may have the jobs now, so their handlers are asked to stop.
@@ -96,6 +98,7 @@ async fn beat(
 async fn start_over(shared: &Arc<Shared>, main: &Handle, old: WorkerId) {
     let warning = RateLimitedWarning::new("register");
     shared.heartbeat_state.restart();
+    shared.health.not_registered();
     telemetry::declared_dead(old, shared.leases.declare_dead(old));
     loop {
         let again = shared.clone();

@@ -78,6 +78,12 @@ impl HeartbeatState {
         at > 0 && u128::from(self.now_ms().saturating_sub(at)) <= span.as_millis()
     }
 
+    /// The time since the last beat that succeeded. `None` before the first one.
+    pub(crate) fn age(&self) -> Option<Duration> {
+        let last = self.last_beat_ms.load(Ordering::Acquire);
+        (last > 0).then(|| Duration::from_millis(self.now_ms().saturating_sub(last)))
+    }
+
     /// Whether a beat succeeded within this span.
     pub(crate) fn alive_within(&self, span: Duration) -> bool {
         self.within(&self.last_beat_ms, span)

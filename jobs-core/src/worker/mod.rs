@@ -16,6 +16,8 @@ mod ended;
 mod error;
 mod executor;
 mod fetcher;
+mod health;
+mod health_state;
 mod heartbeat;
 mod heartbeat_state;
 mod layers;
@@ -40,6 +42,7 @@ mod writer;
 
 pub use builder::WorkerBuilder;
 pub use error::WorkerError;
+pub use health::{HealthCheck, QueueLoad};
 pub use run::Worker;
 pub use shutdown::WorkerHandle;
 pub use stats::WorkerStats;

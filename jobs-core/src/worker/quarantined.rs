@@ -29,17 +29,20 @@ pub(super) async fn run_one(shared: &Arc<Shared>, reporter: &Reporter, claim: &C
     let Some(job) = claimed.first().cloned() else { return Ok(false) };
     // Prefetched jobs are released, so that they need not wait for the quarantined job.
     for prefetched in shared.queues.overdue(Duration::ZERO) {
-        reporter.report(prefetched, Transition::Release).await;
+        shared.health.ticking(reporter.report(prefetched, Transition::Release)).await;
     }
-    wait_without_claims(shared, reporter, shared.leases.no_other_held(&job.lease())).await;
+    let lease = job.lease();
+    let no_other_held = shared.leases.no_other_held(&lease);
+    shared.health.ticking(wait_without_claims(shared, reporter, no_other_held)).await;
     // If the worker drains meanwhile, it releases this job with all other prefetched jobs.
     for not_served in shared.queues.push(claimed) {
-        reporter.report(not_served, Transition::Release).await;
+        shared.health.ticking(reporter.report(not_served, Transition::Release)).await;
     }
     if !shared.phases.draining().is_cancelled() {
         telemetry::quarantined_job_starts(job.claimed());
         runner::start(shared, reporter);
-        wait_without_claims(shared, reporter, shared.leases.not_held(&job.lease())).await;
+        let not_held = shared.leases.not_held(&lease);
+        shared.health.ticking(wait_without_claims(shared, reporter, not_held)).await;
     }
     Ok(true)
 }

@@ -156,6 +156,15 @@ impl Queues {
         self.queues.values().take(if none { 0 } else { usize::MAX })
     }
 
+    /// How busy each queue is, in the order of their names.
+    pub(crate) fn loads(&self) -> Vec<(String, [usize; 3])> {
+        let load = |queue: &Arc<Queue>| {
+            let running = queue.limit.saturating_sub(queue.free.load(atomic::Ordering::Acquire));
+            (queue.name.to_string(), [queue.limit, running, queue.prefetched().len()])
+        };
+        self.queues.values().map(load).collect()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.queues.len()
     }

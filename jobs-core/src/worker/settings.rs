@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::layer::Layers;
 use crate::outcome::Retention;
+use crate::recorder::Recorders;
 use crate::storage::RescuePolicy;
 
 const LONGEST_HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);
@@ -25,6 +26,7 @@ pub(crate) struct Settings {
     pub(crate) layers: Layers,
     /// For the list of workers.
     pub(crate) program_version: String,
+    pub(crate) recorders: Recorders,
 }
 
 impl Settings {
@@ -78,6 +80,7 @@ mod tests {
             environment: None,
             layers: Layers::default(),
             program_version: String::new(),
+            recorders: Recorders::default(),
         }
     }
 

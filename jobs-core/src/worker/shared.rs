@@ -2,12 +2,14 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use chrono::{TimeDelta, Utc};
 use tokio::sync::{Notify, watch};
 use tokio_util::task::TaskTracker;
 
 use super::error::WorkerError;
+use super::health_state::HealthState;
 use super::heartbeat_state::HeartbeatState;
 use super::leases::Leases;
 use super::phases::Phases;
@@ -20,6 +22,7 @@ use crate::installation::Installation;
 use crate::job_options::Retain;
 use crate::lease::{ClaimedJob, WorkerId};
 use crate::progress::Reports;
+use crate::recorder::Event;
 use crate::registry::Registry;
 use crate::storage::{Storage, StorageResult, WorkerInfo};
 use crate::telemetry::RateLimitedWarning;
@@ -47,6 +50,7 @@ pub(crate) struct Shared {
     pub(crate) quarantined_due: AtomicBool,
     pub(crate) phases: Phases,
     pub(crate) heartbeat_state: HeartbeatState,
+    pub(crate) health: HealthState,
     /// A routine rescan is due: a claim was made, or the worker polled shortly after it set its idle flag. Both may
     /// have missed stragglers.
     pub(crate) routine_rescan_due: Notify,
@@ -89,6 +93,7 @@ impl Shared {
             quarantined_due: AtomicBool::new(false),
             phases: Phases::default(),
             heartbeat_state: HeartbeatState::default(),
+            health: HealthState::default(),
             routine_rescan_due: Notify::new(),
             rescan_requested: Notify::new(),
             wake: Notify::new(),
@@ -103,6 +108,7 @@ impl Shared {
 
     /// Adds claimed jobs to the leases that this process holds. Returns the jobs that may run.
     pub(crate) fn take(&self, jobs: Vec<ClaimedJob>) -> Vec<JobContext> {
+        let taken = Instant::now();
         let now = match self.skipped.load(Ordering::Relaxed) {
             0 => None,
             skipped => Some(Utc::now() + TimeDelta::microseconds(skipped)),
@@ -110,9 +116,11 @@ impl Shared {
         let context = |job: ClaimedJob| {
             let retain =
                 self.registry.get(&job.kind).map_or(Retain::Default, |registration| registration.options.retain);
-            JobContext::of_worker(job, self.states.clone(), retain.keep(self.settings.retention), now, &self.reports)
+            let keep = retain.keep(self.settings.retention);
+            JobContext::of_worker(job, self.states.clone(), keep, now, &self.reports, taken)
         };
         let claimed = jobs.len();
+        self.record_claim(&jobs);
         let jobs = self.leases.begin(jobs.into_iter().map(context).collect());
         if jobs.len() < claimed {
             // Some leases were left out. If a lease was granted a second time, its first attempt may have been
@@ -121,6 +129,18 @@ impl Shared {
             self.needs_reconcile.store(true, Ordering::Release);
         }
         jobs
+    }
+
+    /// Reports a claim to the recorders. Neighbours of the same queue and kind make one event.
+    fn record_claim(&self, jobs: &[ClaimedJob]) {
+        let recorders = &self.settings.recorders;
+        recorders.record(|| Event::Claimed { jobs: jobs.len() });
+        if !recorders.is_empty() {
+            for alike in jobs.chunk_by(|one, other| one.kind == other.kind && one.queue == other.queue) {
+                let ClaimedJob { queue, kind, .. } = &alike[0];
+                recorders.record(|| Event::Received { queue, kind, jobs: alike.len() });
+            }
+        }
     }
 
     /// Asks running handlers to stop.
@@ -138,6 +158,7 @@ impl Shared {
         self.frozen.send_replace(installation.frozen.is_some());
         self.storage.register(info).await?;
         self.storage.declare_discard_rules(&self.registry.kinds(), self.registry.discard_rules()).await?;
+        self.health.registered();
         Ok(installation)
     }
 

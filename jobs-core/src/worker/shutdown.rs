@@ -106,6 +106,10 @@ impl WorkerHandle {
         Self(shared)
     }
 
+    pub(super) fn shared(&self) -> &Shared {
+        &self.0
+    }
+
     /// Begins the shutdown: the worker claims no more jobs, and running jobs get the grace period.
     pub fn shutdown(&self) {
         self.0.phases.draining().cancel();

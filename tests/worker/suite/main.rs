@@ -35,6 +35,7 @@ mod outcomes;
 mod panics;
 mod preparing;
 mod progress;
+mod recording;
 mod retention;
 mod row_values;
 mod rows;

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::{CONTENTION_BACKOFF, FIRST_POLL, Fetcher, MOST_BACKOFF_STEPS, PREFETCHED_AT_MOST};
+use crate::recorder::Event;
 use crate::storage::{Claim, Operator, RescanReason, Rescanned};
 use crate::worker::runner;
 
@@ -33,6 +34,7 @@ impl Fetcher {
             }
             let poll = self.shared.settings.poll;
             let within = if self.until_empty { Duration::MAX } else { poll };
+            self.shared.settings.recorders.record(|| Event::Polled);
             let due = match self.shared.storage.next_due(&wanted, within).await {
                 Ok(None) if self.until_empty && no_lease_held => {
                     return self.end_if_nothing_is_left(&wanted).await;
@@ -52,6 +54,7 @@ impl Fetcher {
                 // other workers.
                 let pause = CONTENTION_BACKOFF * 2_u32.pow(self.contention.saturating_sub(1));
                 if self.contention > 0 {
+                    self.shared.settings.recorders.record(|| Event::ClaimRefused);
                     let pause = pause.mul_f64(rand::random_range(0.5..1.5)).min(longest);
                     self.wait_for_reason(pause, wake_on).await;
                 }
@@ -121,6 +124,7 @@ impl Fetcher {
     pub(super) async fn wait_for_reason(&mut self, time: Duration, wake_on: WakeOn) -> bool {
         let mut over = std::pin::pin!(tokio::time::sleep(time));
         loop {
+            self.shared.health.tick();
             tokio::select! {
                 () = self.shared.wake.notified() => return true,
                 () = self.shared.hint.notified() => {

@@ -1,0 +1,161 @@
+//! The names of all metrics, in one file. Metrics for which the messaging conventions of OpenTelemetry have a name use it. These
+//! conventions are still in development, so a new version of them changes only this file, and the documents that name metrics:
+//! a test compares them with this list.
+
+/// How a metric behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MetricType {
+    /// It only grows.
+    Counter,
+    /// It goes up and down.
+    Gauge,
+    /// How often values fell between fixed bounds.
+    Histogram,
+}
+
+impl MetricType {
+    /// The name in the text format of Prometheus.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
+}
+
+/// A metric: its names, its unit and its meaning.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Metric {
+    /// The name for OpenTelemetry.
+    pub name: &'static str,
+    /// The name for Prometheus.
+    pub prometheus: &'static str,
+    /// How it behaves.
+    pub kind: MetricType,
+    /// The unit, as OpenTelemetry writes it.
+    pub unit: &'static str,
+    /// What it means.
+    pub help: &'static str,
+    /// The labels that it may have, for Prometheus.
+    pub labels: &'static [&'static str],
+}
+
+/// The label for a kind, and for a queue, after too many different ones.
+pub const OTHER: &str = "_OTHER";
+
+/// The most different kinds, and the most different queues, that get labels of their own.
+pub const MOST_LABELS: usize = 100;
+
+/// The bounds of all histograms of durations, in seconds.
+pub const SECONDS: [f64; 16] =
+    [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0, 600.0, 3600.0];
+
+/// The bounds of the histogram of the sizes of claims.
+pub const CLAIM_SIZES: [f64; 8] = [0.0, 1.0, 2.0, 5.0, 20.0, 100.0, 500.0, 1000.0];
+
+macro_rules! metrics {
+    ($($constant:ident = $kind:ident $name:literal $prometheus:literal [$unit:literal] ($($label:literal)*) $help:literal;)+) => {
+        $(
+            #[doc = concat!("`", $prometheus, "`: ", $help)]
+            pub const $constant: Metric = Metric {
+                name: $name,
+                prometheus: $prometheus,
+                kind: MetricType::$kind,
+                unit: $unit,
+                help: $help,
+                labels: &[$($label),*],
+            };
+        )+
+        /// All metrics, in the order in which they are written.
+        pub const ALL: &[Metric] = &[$($constant),+];
+    };
+}
+
+metrics! {
+    SENT = Counter "messaging.client.sent.messages" "messaging_client_sent_messages_total" ["{message}"] ("queue" "kind")
+        "Jobs that this program has sent to the database. The transaction around them may have been rolled back.";
+    RECEIVED = Counter "messaging.client.consumed.messages" "messaging_client_consumed_messages_total" ["{message}"] ("queue" "kind")
+        "Jobs that this worker has claimed.";
+    PROCESS = Histogram "messaging.process.duration" "messaging_process_duration_seconds" ["s"] ("queue" "kind" "error_type")
+        "How long handlers ran. error_type is empty if the attempt did not fail.";
+    STORAGE = Histogram "messaging.client.operation.duration" "messaging_client_operation_duration_seconds" ["s"] ("operation" "error_type")
+        "How long operations of the database took, maintenance included. error_type is empty if the operation succeeded.";
+    ATTEMPTS = Counter "jobs.attempts" "jobs_attempts_total" ["{attempt}"] ("queue" "kind" "outcome" "error_type")
+        "Attempts that have ended, and whose end is stored.";
+    WAIT = Histogram "jobs.wait.duration" "jobs_wait_duration_seconds" ["s"] ("queue" "kind")
+        "From the time when a job was due to the start of its handler.";
+    CLAIM_SIZE = Histogram "jobs.claim.size" "jobs_claim_size" ["{job}"] ()
+        "How many jobs a claim brought.";
+    CLAIMS_REFUSED = Counter "jobs.claims.refused" "jobs_claims_refused_total" ["{claim}"] ()
+        "Claims that brought no job although jobs were due: other workers held them, or the claim limit was reached.";
+    POLLS = Counter "jobs.polls" "jobs_polls_total" ["{poll}"] ()
+        "How often this worker has asked whether a job is due, because a claim brought none.";
+    LEASES_LOST = Counter "jobs.leases.lost" "jobs_leases_lost_total" ["{lease}"] ("queue" "kind")
+        "Attempts that lost their lease: their job was cancelled or rescued meanwhile.";
+    RESCUED = Counter "jobs.rescued" "jobs_rescued_total" ["{job}"] ("outcome")
+        "Jobs of dead workers that this worker has rescued: they wait again (returned), or they are discarded.";
+    PRUNED = Counter "jobs.pruned" "jobs_pruned_total" ["{job}"] ()
+        "Ended jobs that this worker has deleted, because their retention was over.";
+    SCHEDULE_FIRES = Counter "jobs.schedule.fires" "jobs_schedule_fires_total" ["{tick}"] ("kind")
+        "Ticks of schedules that this worker has enqueued.";
+    DATABASE_ERRORS = Counter "jobs.database.errors" "jobs_database_errors_total" ["{error}"] ("operation" "error_type")
+        "Operations of the database that failed.";
+    OPERATOR_ACTIONS = Counter "jobs.operator.actions" "jobs_operator_actions_total" ["{job}"] ("action")
+        "Jobs that actions of operators have changed, if this program carried the actions out.";
+
+    RUNNING = Gauge "jobs.running" "jobs_running" ["{job}"] ("queue")
+        "Slots of this worker that are taken.";
+    SLOTS = Gauge "jobs.slots" "jobs_slots" ["{job}"] ("queue")
+        "Slots of this worker: how many jobs of the queue it runs at the same time.";
+    PREFETCHED = Gauge "jobs.prefetched" "jobs_prefetched" ["{job}"] ("queue")
+        "Jobs that this worker has claimed and not started yet.";
+    LEASES = Gauge "jobs.leases" "jobs_leases" ["{lease}"] ()
+        "Jobs that this worker has claimed and not finished yet.";
+    HEARTBEAT_AGE = Gauge "jobs.heartbeat.age" "jobs_heartbeat_age_seconds" ["s"] ()
+        "The time since the last heartbeat that the database has answered.";
+    UPTIME = Gauge "jobs.worker.uptime" "jobs_worker_uptime_seconds" ["s"] ()
+        "The time since this worker has started.";
+    DRAINING = Gauge "jobs.worker.draining" "jobs_worker_draining" ["1"] ()
+        "1 if this worker shuts down and claims nothing more.";
+    FROZEN = Gauge "jobs.frozen" "jobs_frozen" ["1"] ()
+        "1 if the database was frozen at the last heartbeat.";
+    CONNECTIONS = Gauge "jobs.connections" "jobs_connections" ["{connection}"] ("pool" "state")
+        "Connections of this worker to the database, in use and idle.";
+    CONNECTIONS_MAX = Gauge "jobs.connections.max" "jobs_connections_max" ["{connection}"] ("pool")
+        "The most connections of this worker to the database.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prometheus_names_follow_from_the_others_and_say_unit_and_type() {
+        for Metric { name, prometheus, kind, unit, help, labels } in ALL {
+            let mut expected = name.replace('.', "_");
+            if *unit == "s" {
+                expected.push_str("_seconds");
+            }
+            if *kind == MetricType::Counter {
+                expected.push_str("_total");
+            }
+            assert_eq!(*prometheus, expected);
+            assert!(help.ends_with('.') && !help.contains('\n'), "{name}");
+            for forbidden in ["id", "job", "tag", "worker", "attempt"] {
+                assert!(!labels.contains(&forbidden), "{name} has the label {forbidden}");
+            }
+        }
+        let mut names: Vec<_> = ALL.iter().map(|metric| metric.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), ALL.len());
+    }
+
+    #[test]
+    fn bounds_grow() {
+        assert!(SECONDS.is_sorted_by(|one, other| one < other) && CLAIM_SIZES.is_sorted_by(|one, other| one < other));
+    }
+}

@@ -1,0 +1,145 @@
+//! The health of a worker, for probes: whether the process should be restarted, and whether it claims jobs.
+
+use std::time::Duration;
+
+use super::shutdown::WorkerHandle;
+use crate::handler::Handler;
+
+/// The claim loop waits for at most a few statements in a row, and each of them is given up after ten seconds. If it makes no
+/// step for this time and one poll interval, it is stuck.
+const STUCK_AFTER: Duration = Duration::from_secs(60);
+
+/// One check of a worker's health.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HealthCheck {
+    /// What was checked.
+    pub name: &'static str,
+    /// Whether it is as it should be.
+    pub passed: bool,
+    /// The reason, in words.
+    pub detail: String,
+}
+
+impl HealthCheck {
+    fn new(name: &'static str, passed: bool, detail: impl Into<String>) -> Self {
+        Self { name, passed, detail: detail.into() }
+    }
+}
+
+/// How busy one queue of a worker is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct QueueLoad {
+    /// The queue.
+    pub queue: String,
+    /// How many of its jobs run at the same time, at most.
+    pub slots: usize,
+    /// How many slots are taken.
+    pub running: usize,
+    /// How many jobs are claimed and wait for a slot.
+    pub prefetched: usize,
+}
+
+impl WorkerHandle {
+    /// Whether the claim loop makes steps. If not, only a restart of the process helps.
+    ///
+    /// A failed statement is a step, so an outage of the database does not fail this check. Neither does a handler that
+    /// blocks the runtime: it has run since before the last step.
+    pub fn liveness(&self) -> HealthCheck {
+        let check = |passed, detail: String| HealthCheck::new("claim_loop", passed, detail);
+        let shared = self.shared();
+        if shared.health.uptime().is_none() {
+            return check(true, "the worker has not started yet".to_owned());
+        }
+        if shared.phases.draining().is_cancelled() {
+            return check(true, "the worker drains and claims nothing more".to_owned());
+        }
+        let since = shared.health.since_tick();
+        if since <= shared.settings.poll.saturating_add(STUCK_AFTER) {
+            return check(true, format!("the last step was {since:.1?} ago"));
+        }
+        let on_the_runtime = |kind: &str| {
+            let handler = shared.registry.get(kind).map(|registration| registration.handler);
+            !matches!(handler, Some(Handler::Blocking(_) | Handler::BlockingTransactional(_)))
+        };
+        let running = shared.leases.running();
+        match running.iter().find(|(ctx, running)| *running >= since && on_the_runtime(ctx.kind())) {
+            Some((ctx, _)) => check(
+                true,
+                format!("the last step was {since:.1?} ago; the handler `{}` may block the runtime", ctx.kind()),
+            ),
+            None => check(false, format!("the last step was {since:.1?} ago, and no handler is the reason")),
+        }
+    }
+
+    /// Whether the worker claims jobs: it has started, the database knows it and was reached by the last heartbeat, and it
+    /// does not drain. A [freeze](crate::Freeze) of the database passes: the worker is ready for the thaw.
+    pub fn readiness(&self) -> Vec<HealthCheck> {
+        let shared = self.shared();
+        let (health, draining) = (&shared.health, shared.phases.draining().is_cancelled());
+        let started = health.uptime().is_some();
+        let age = self.heartbeat_age();
+        let answered = age.map_or("no heartbeat was answered yet".to_owned(), |age| {
+            format!("the last answered heartbeat is {age:.1?} old")
+        });
+        // A heartbeat that hangs fails neither nor succeeds. So its age counts, too.
+        let lately = age.is_some_and(|age| age <= shared.settings.heartbeat_interval().saturating_mul(3));
+        let frozen = *shared.frozen.borrow();
+        let or = |yes: bool, then: &'static str, otherwise: &'static str| if yes { then } else { otherwise };
+        vec![
+            HealthCheck::new(
+                "started",
+                started,
+                or(started, "the worker has started", "the worker has not started yet"),
+            ),
+            HealthCheck::new(
+                "schema",
+                health.is_registered(),
+                or(
+                    health.is_registered(),
+                    "the worker is registered, and this program serves the schema",
+                    "the worker is not registered in the database",
+                ),
+            ),
+            HealthCheck::new("database", health.is_reached() && lately, answered),
+            HealthCheck::new("draining", !draining, or(draining, "the worker drains", "the worker does not drain")),
+            HealthCheck::new(
+                "freeze",
+                true,
+                or(frozen, "the database is frozen: nothing is claimed until the thaw", "the database is not frozen"),
+            ),
+        ]
+    }
+
+    /// Whether the worker has registered in the database and begun to claim.
+    pub fn has_started(&self) -> bool {
+        self.shared().health.uptime().is_some()
+    }
+
+    /// Whether the worker claims no more jobs, because it shuts down.
+    pub fn is_draining(&self) -> bool {
+        self.shared().phases.draining().is_cancelled()
+    }
+
+    /// Whether the database was frozen at the last heartbeat.
+    pub fn is_frozen(&self) -> bool {
+        *self.shared().frozen.borrow()
+    }
+
+    /// The time since the worker has started. `None` before that.
+    pub fn uptime(&self) -> Option<Duration> {
+        self.shared().health.uptime()
+    }
+
+    /// The time since the last heartbeat that the database has answered. `None` before the first one.
+    pub fn heartbeat_age(&self) -> Option<Duration> {
+        self.shared().heartbeat_state.age()
+    }
+
+    /// How busy each queue of this worker is, in the order of their names.
+    pub fn queues(&self) -> Vec<QueueLoad> {
+        let loads = self.shared().queues.loads().into_iter();
+        loads.map(|(queue, [slots, running, prefetched])| QueueLoad { queue, slots, running, prefetched }).collect()
+    }
+}
