@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use diesel_jobs::{
-    AttemptOutcome, Event, FailureKind, Job as _, JobError, JobState, MetricsText, Outcome, Recorder, ResultExt as _, job,
+    AttemptOutcome, Event, FailureKind, Job as _, JobError, JobState, MetricsText, Outcome, Recorder, ResultExt as _,
+    job,
 };
 use support::{Db, Running, registry};
 
