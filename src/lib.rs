@@ -13,6 +13,8 @@ mod guide {
     mod getting_started {}
     #[doc = include_str!("../docs/guide/handlers.md")]
     mod handlers {}
+    #[doc = include_str!("../docs/guide/monitoring.md")]
+    mod monitoring {}
     #[doc = include_str!("../docs/guide/outcomes.md")]
     mod outcomes {}
     #[doc = include_str!("../docs/guide/running-workers.md")]

@@ -9,7 +9,7 @@ use super::command::Command;
 use super::duration;
 use super::exit;
 use super::logging::LogFormat;
-use super::parse::{connections, name, positive};
+use super::parse::{address, connections, name, positive};
 use super::queues::QueueList;
 
 /// Runs background jobs, and manages them.
@@ -77,12 +77,17 @@ pub(super) struct RunArgs {
     /// workers with the same name serve it, so that other workers do not run the jobs of a copy [env: JOBS_ENVIRONMENT] [default: none]
     #[arg(long, value_name = "NAME", value_parser = name, help_heading = "Options of run")]
     pub(super) environment: Option<String>,
+    /// Answer HTTP requests for probes and metrics on this address, such as 127.0.0.1:9464: /livez, /readyz, /startupz and /metrics.
+    /// It asks for no password, so choose an address that only your monitoring reaches [env: JOBS_LISTEN] [default: none]
+    #[arg(long, value_name = "HOST:PORT", value_parser = address, help_heading = "Options of run")]
+    pub(super) listen: Option<String>,
 }
 
 impl RunArgs {
     /// Whether no option was given.
     pub(super) fn is_empty(&self) -> bool {
-        let Self { queues, concurrency, connections, poll, grace, lease, timeout, max_crashes, environment } = self;
+        let Self { queues, concurrency, connections, poll, grace, lease, timeout, max_crashes, environment, listen } =
+            self;
         queues.is_none()
             && concurrency.is_none()
             && connections.is_none()
@@ -92,6 +97,7 @@ impl RunArgs {
             && timeout.is_none()
             && max_crashes.is_none()
             && environment.is_none()
+            && listen.is_none()
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) async fn check(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError
         Err(error @ StorageError::Unavailable(_)) => return Err(error.into()),
         answer => answer,
     };
-    let worker = worker::build(database.storage.clone(), setup, &settings).await;
+    let worker = worker::build(database.storage.clone(), setup, &settings, None).await;
     let environment =
         worker.as_ref().map_or(settings.environment.clone(), |worker| worker.environment().map(str::to_owned));
     let facts = match &worker {

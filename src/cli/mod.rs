@@ -32,6 +32,8 @@ mod environment;
 mod exit;
 mod freeze;
 mod list;
+#[cfg_attr(not(feature = "listen"), path = "listen/missing.rs")]
+mod listen;
 mod logging;
 mod migrate;
 mod migrations;

@@ -15,6 +15,17 @@ pub(super) fn connections(text: &str) -> Result<usize, String> {
     }
 }
 
+/// Parses an address to listen on. Whether this machine has it is found out later.
+pub(super) fn address(text: &str) -> Result<String, String> {
+    let (host, port) = text.trim().rsplit_once(':').unwrap_or_default();
+    match port.parse::<u16>() {
+        Ok(_) if !host.is_empty() => Ok(text.trim().to_owned()),
+        _ => Err(format!(
+            "{text:?} is not HOST:PORT, such as 127.0.0.1:9464 for this machine alone, or 0.0.0.0:9464 for its networks"
+        )),
+    }
+}
+
 /// Parses the id of a job.
 pub(super) fn id(text: &str) -> Result<i64, String> {
     text.trim().parse().map_err(|_| format!("{text:?} is not the id of a job: it is a whole number, see `worker list`"))

@@ -1,10 +1,14 @@
 //! `run`: the worker, from the checks at its start to the end of its shutdown.
 
+use std::sync::Arc;
+
+use diesel_jobs_core::Recorder;
+
 use super::app::App;
 use super::args::RunArgs;
 use super::exit::{CliError, Exit};
 use super::signals::Signals;
-use super::{database, settings, unknown_queues, worker};
+use super::{database, listen, settings, unknown_queues, worker};
 
 /// Runs until a signal. If the database cannot be reached at the start, the process ends at once, so that a wrong URL
 /// is noticed. A supervisor then restarts it. A running worker survives such outages.
@@ -15,12 +19,14 @@ pub(super) async fn run(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError> 
     let mut signals =
         Signals::install().map_err(|error| CliError::failed(format!("listening for signals: {error}")))?;
     tracing::info!(target: "diesel_jobs", "using {chosen}");
+    let probes = settings.listen.as_deref().map(listen::start).transpose()?;
     let url = chosen.url.clone();
     let started = async {
         let database = database::open(&url, worker::handlers(&settings)).await?;
         // The worker checks this again when it registers. But the program's set-up may already need the tables.
         database.storage.check_schema().await?;
-        let mut worker = worker::build(database.storage, app.setup, &settings).await?;
+        let recorder = probes.as_ref().map(|probes| probes.metrics() as Arc<dyn Recorder>);
+        let mut worker = worker::build(database.storage, app.setup, &settings, recorder).await?;
         unknown_queues::say(&mut worker, &*database.operator).await;
         Ok::<_, CliError>(worker)
     };
@@ -30,6 +36,9 @@ pub(super) async fn run(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError> 
     };
 
     let handle = worker.handle();
+    if let Some(probes) = &probes {
+        probes.are_about(handle.clone());
+    }
     worker
         .run_until(async move {
             let signal = signals.next().await;

@@ -33,7 +33,8 @@ pub(super) fn log_directives(env: Environment<'_>) -> Result<Option<String>, Cli
 
 /// Returns the worker's options, completed from the environment.
 pub(super) fn run(args: &RunArgs, env: Environment<'_>) -> Result<RunArgs, CliError> {
-    let RunArgs { queues, concurrency, connections, poll, grace, lease, timeout, max_crashes, environment } = args;
+    let RunArgs { queues, concurrency, connections, poll, grace, lease, timeout, max_crashes, environment, listen } =
+        args;
     Ok(RunArgs {
         queues: pick(queues.clone(), env, "JOBS_QUEUES", QueueList::parse)?,
         concurrency: pick(*concurrency, env, "JOBS_CONCURRENCY", parse::positive)?,
@@ -44,6 +45,7 @@ pub(super) fn run(args: &RunArgs, env: Environment<'_>) -> Result<RunArgs, CliEr
         timeout: pick(*timeout, env, "JOBS_TIMEOUT", duration::parse_positive)?,
         max_crashes: pick(*max_crashes, env, "JOBS_MAX_CRASHES", crashes)?,
         environment: pick(environment.clone(), env, "JOBS_ENVIRONMENT", parse::name)?,
+        listen: pick(listen.clone(), env, "JOBS_LISTEN", parse::address)?,
     })
 }
 
@@ -116,6 +118,9 @@ mod tests {
             ("JOBS_TIMEOUT", "0s"),
             ("JOBS_MAX_CRASHES", "70000"),
             ("JOBS_ENVIRONMENT", " "),
+            ("JOBS_LISTEN", ":9464"),
+            ("JOBS_LISTEN", "localhost"),
+            ("JOBS_LISTEN", "localhost:70000"),
         ] {
             let error = run(&RunArgs::default(), &with(&[(name, value)])).unwrap_err();
             assert_eq!(error.exit, Exit::Usage);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use diesel_jobs_core::storage::Storage;
-use diesel_jobs_core::{Registry, Worker, WorkerBuilder};
+use diesel_jobs_core::{Recorder, Registry, Worker, WorkerBuilder};
 
 use super::app::Setup;
 use super::args::RunArgs;
@@ -29,8 +29,12 @@ pub(super) async fn build(
     storage: Arc<dyn Storage>,
     setup: Option<Setup>,
     settings: &RunArgs,
+    recorder: Option<Arc<dyn Recorder>>,
 ) -> Result<Worker, CliError> {
     let mut builder = Worker::builder(storage);
+    if let Some(recorder) = recorder {
+        builder = builder.recorder(recorder);
+    }
     if let Some(setup) = setup {
         builder =
             setup(builder).await.map_err(|error| CliError::failed(format!("the worker's set-up failed: {error}")))?;
@@ -39,8 +43,18 @@ pub(super) async fn build(
 }
 
 fn configure(mut builder: WorkerBuilder, settings: &RunArgs) -> WorkerBuilder {
-    let RunArgs { queues, concurrency, connections: _, poll, grace, lease, timeout, max_crashes, environment } =
-        settings;
+    let RunArgs {
+        queues,
+        concurrency,
+        connections: _,
+        poll,
+        grace,
+        lease,
+        timeout,
+        max_crashes,
+        environment,
+        listen: _,
+    } = settings;
     if let Some(concurrency) = concurrency {
         builder = builder.concurrency(*concurrency);
     }

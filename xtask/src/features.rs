@@ -15,6 +15,7 @@ const COMBINATIONS: &[&str] = &[
     "cli,postgres",
     "cli,sqlite",
     "bench,postgres",
+    "listen,postgres",
     "postgres,sqlite",
     "testing",
     "testing,postgres",

@@ -122,10 +122,6 @@ metrics! {
         "1 if this worker shuts down and claims nothing more.";
     FROZEN = Gauge "jobs.frozen" "jobs_frozen" ["1"] ()
         "1 if the database was frozen at the last heartbeat.";
-    CONNECTIONS = Gauge "jobs.connections" "jobs_connections" ["{connection}"] ("pool" "state")
-        "Connections of this worker to the database, in use and idle.";
-    CONNECTIONS_MAX = Gauge "jobs.connections.max" "jobs_connections_max" ["{connection}"] ("pool")
-        "The most connections of this worker to the database.";
 }
 
 #[cfg(test)]

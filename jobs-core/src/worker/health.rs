@@ -22,7 +22,8 @@ pub struct HealthCheck {
 }
 
 impl HealthCheck {
-    fn new(name: &'static str, passed: bool, detail: impl Into<String>) -> Self {
+    /// The result of a check.
+    pub fn new(name: &'static str, passed: bool, detail: impl Into<String>) -> Self {
         Self { name, passed, detail: detail.into() }
     }
 }

@@ -36,6 +36,12 @@ pub async fn write(length: usize) -> Result<Option<String>, std::io::Error> {
     Ok((length > 0).then(|| "x".repeat(length)))
 }
 
+/// Blocks a thread of the runtime.
+#[job]
+pub async fn block(millis: u64) {
+    std::thread::sleep(Duration::from_millis(millis));
+}
+
 /// Waits, and ignores requests to stop.
 #[job]
 pub async fn wait(millis: u64) {

@@ -12,6 +12,7 @@ mod dotenv;
 mod down;
 mod freezing;
 mod jobs;
+mod listening;
 mod long_attempt;
 mod options;
 mod restoring;

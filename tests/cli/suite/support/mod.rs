@@ -1,7 +1,10 @@
 //! The tests' databases and processes.
 
 mod database;
+pub(crate) mod exposition;
+pub(crate) mod http;
 mod process;
+pub(crate) mod proxy;
 
 pub(crate) use database::{Db, Scratch};
 pub(crate) use process::{Run, Running, worker};
