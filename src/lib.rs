@@ -39,13 +39,14 @@ pub mod prelude;
 pub mod testing;
 
 pub use diesel_jobs_core::{
-    AttemptError, AttemptOutcome, Backoff, CatchUp, Discarded, Event, Failure, FailureKind, Freeze, Gauge, Handle,
-    HandleBlocking, HandleBlockingIn, HandleIn, Handled, HealthCheck, Installation, IntoInstant, IntoNewJob,
-    InvalidJob, InvalidSchedule, Job, JobBuilder, JobContext, JobEnd, JobError, JobId, JobOptions, JobOutput,
-    JobRecord, JobState, KindStats, Layer, Lease, MetricsText, NewJob, NoRuntime, Outcome, Output, Progress, QueueLoad,
-    Recorder, Registered, Registration, Registry, RegistryError, ResultExt, Retain, Retention, RunAt, Schedule, State,
-    States, StorageError, TestContext, TypeKey, UnknownQueue, UntilEmpty, WaitError, Worker, WorkerBuilder,
-    WorkerError, WorkerHandle, WorkerId, WorkerRecord, WorkerStats, metrics, storage,
+    AttemptError, AttemptOutcome, Backoff, CatchUp, Counted, Depth, Discarded, Event, Failure, FailureKind, Freeze,
+    Gauge, Handle, HandleBlocking, HandleBlockingIn, HandleIn, Handled, HealthCheck, Installation, IntoInstant,
+    IntoNewJob, InvalidJob, InvalidSchedule, Job, JobBuilder, JobContext, JobEnd, JobError, JobId, JobOptions,
+    JobOutput, JobRecord, JobState, KindStats, Layer, Lease, LeasedJob, MetricsText, NewJob, NoRuntime, Outcome,
+    Output, Progress, QueueLoad, QueueStats, Recorder, Registered, Registration, Registry, RegistryError, ResultExt,
+    Retain, Retention, RunAt, Sample, Schedule, State, States, Stats, StorageError, TestContext, TypeKey, UnknownQueue,
+    UntilEmpty, WaitError, Worker, WorkerBuilder, WorkerError, WorkerHandle, WorkerId, WorkerRecord, WorkerStats,
+    history, metrics, storage,
 };
 pub use diesel_jobs_macros::{Job, job};
 pub use diesel_jobs_storage::{

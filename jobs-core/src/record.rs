@@ -90,31 +90,6 @@ pub struct AttemptError {
     pub at: DateTime<Utc>,
 }
 
-/// How many jobs of one queue and kind are in each state.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct KindStats {
-    /// The queue.
-    pub queue: String,
-    /// The kind.
-    pub kind: String,
-    /// Waiting and due.
-    pub available: i64,
-    /// Waiting for their time, without a failed attempt.
-    pub scheduled: i64,
-    /// Waiting for their time after a failed attempt.
-    pub retrying: i64,
-    /// Under a lease.
-    pub running: i64,
-    /// Completed and still kept.
-    pub completed: i64,
-    /// Cancelled and still kept.
-    pub cancelled: i64,
-    /// Discarded and still kept.
-    pub discarded: i64,
-    /// How long the oldest due job has waited, in seconds.
-    pub oldest_wait_seconds: Option<f64>,
-}
-
 /// A worker, as it is stored in the database.
 #[derive(Clone, Debug, Serialize)]
 pub struct WorkerRecord {

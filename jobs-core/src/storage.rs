@@ -2,6 +2,7 @@
 //! its duration.
 
 mod claim;
+mod history;
 pub(crate) mod instrumented;
 mod loading;
 mod notifications;
@@ -32,12 +33,13 @@ pub use crate::outcome::{Finish, Keep, Retention, Transition};
 pub use crate::progress::{Progress, ProgressReport};
 pub use crate::record::MAX_ERRORS_PER_JOB;
 pub use claim::{Claim, Wanted};
+pub use history::{History, Sampling, Statistics, rest_after};
 pub use loading::{Loaded, Loading, LoadingBody};
 pub use notifications::Notifications;
 pub use operator::{CANCELLED, CANCELLED_WITH_ALL, JobFilter, Operated, Operator};
 pub use rescue::{
-    CRASHED_TOO_OFTEN, Crashed, NO_ATTEMPT_LEFT, QUARANTINED_COUNTS, RUNS_ALONE, RescueDecision, RescuePolicy, Rescued,
-    Rescuer, WORKERS_FOR_A_QUARANTINED_JOB, quarantined_at_once,
+    CRASHED_TOO_OFTEN, Crashed, CrashedAttempt, NO_ATTEMPT_LEFT, QUARANTINED_COUNTS, RUNS_ALONE, RescueDecision,
+    RescuePolicy, Rescued, Rescuer, WORKERS_FOR_A_QUARANTINED_JOB, quarantined_at_once,
 };
 pub use runtime_settings::{
     KindSettings, MOST_SLOTS, Pause, QueueSettings, RetentionSetting, RunningJob, RuntimeSettings, check_change,
@@ -111,7 +113,7 @@ pub trait Heartbeat: Send {
 
 /// What the worker needs from a database.
 #[async_trait]
-pub trait Storage: Schedules + Notifications + 'static {
+pub trait Storage: Schedules + Notifications + Statistics + 'static {
     /// The name of the database, for messages.
     fn name(&self) -> &'static str;
 

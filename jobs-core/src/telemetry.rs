@@ -200,6 +200,10 @@ pub(crate) fn pruned(jobs: usize) {
     debug!(target: "diesel_jobs", { prune.jobs = jobs }, "pruned {jobs} finished jobs");
 }
 
+pub(crate) fn not_counted(reason: &str) {
+    debug!(target: "diesel_jobs", "the jobs are not counted at the moment: {reason}");
+}
+
 pub(crate) fn refused(operation: &str, problem: &StorageError) {
     error!(target: "diesel_jobs", "{operation}: {problem}");
 }

@@ -30,6 +30,8 @@ mod row;
 mod schedule_checks;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod stored_history;
 mod stored_output;
 mod stored_progress;
 #[cfg(all(feature = "testing", any(feature = "postgres", feature = "sqlite")))]

@@ -58,7 +58,7 @@ grant select, insert, update, delete on jobs.output, jobs.on_discarded to jobs_w
 grant select, insert on jobs.dead_letter to jobs_worker;
 grant select, insert, delete, update on jobs.worker to jobs_worker;
 grant select, insert, update, delete on jobs.schedule, jobs.queue, jobs.kind, jobs.retention to jobs_worker;
-grant select, insert, delete on jobs.history to jobs_worker;
+grant select, insert, delete, update (id) on jobs.history to jobs_worker;
 grant select, insert, update on jobs.operation to jobs_worker;
 grant select, insert on jobs.audit to jobs_worker;
 grant select, insert, update on jobs.sample to jobs_worker;

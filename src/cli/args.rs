@@ -73,6 +73,9 @@ pub(super) struct RunArgs {
     /// A job is discarded at this many counted crashes; before the last one it runs alone in its process [env: JOBS_MAX_CRASHES] [default: 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Options of run")]
     pub(super) max_crashes: Option<u16>,
+    /// How long the history of the work is kept, by which `stats` and charts show rates; at least 1h [env: JOBS_KEEP_HISTORY] [default: 30d]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_positive, help_heading = "Options of run")]
+    pub(super) keep_history: Option<Duration>,
     /// The environment that this worker belongs to, such as production. If `environment set` has named a database, only
     /// workers with the same name serve it, so that other workers do not run the jobs of a copy [env: JOBS_ENVIRONMENT] [default: none]
     #[arg(long, value_name = "NAME", value_parser = name, help_heading = "Options of run")]
@@ -86,8 +89,19 @@ pub(super) struct RunArgs {
 impl RunArgs {
     /// Whether no option was given.
     pub(super) fn is_empty(&self) -> bool {
-        let Self { queues, concurrency, connections, poll, grace, lease, timeout, max_crashes, environment, listen } =
-            self;
+        let Self {
+            queues,
+            concurrency,
+            connections,
+            poll,
+            grace,
+            lease,
+            timeout,
+            max_crashes,
+            keep_history,
+            environment,
+            listen,
+        } = self;
         queues.is_none()
             && concurrency.is_none()
             && connections.is_none()
@@ -96,6 +110,7 @@ impl RunArgs {
             && lease.is_none()
             && timeout.is_none()
             && max_crashes.is_none()
+            && keep_history.is_none()
             && environment.is_none()
             && listen.is_none()
     }

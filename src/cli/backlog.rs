@@ -1,5 +1,6 @@
 //! Cancels all jobs that wait or run. Used on a database whose jobs came from another one: a restored dump or a clone.
 
+use diesel_jobs_core::Depth;
 use diesel_jobs_storage::Database;
 
 use super::exit::CliError;
@@ -30,9 +31,8 @@ pub(super) async fn end(database: &Database) -> Result<Ended, CliError> {
 }
 
 /// Returns how many jobs wait or run.
-pub(super) async fn size(database: &Database) -> Result<i64, CliError> {
-    let stats = database.operator.stats().await?;
-    Ok(stats.iter().map(|kind| kind.available + kind.scheduled + kind.retrying + kind.running).sum())
+pub(super) async fn size(database: &Database) -> Result<Depth, CliError> {
+    Ok(database.operator.stats().await?.unfinished())
 }
 
 /// Returns one line that reports what [`end`] did.

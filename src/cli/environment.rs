@@ -44,11 +44,11 @@ async fn set(app: &App<'_>, database: &Database, before: Option<&str>, args: &Se
     if let Some(before) = before.filter(|before| *before != name) {
         refuse_in_use(database, before).await?;
         let jobs = backlog::size(database).await?;
-        if jobs > 0 && !args.cancel_jobs && !args.keep_jobs {
+        if jobs.jobs > 0 && !args.cancel_jobs && !args.keep_jobs {
             return Err(CliError::failed(format!(
                 "{} of `{before}` wait or run here, and workers of `{name}` would run them: pass --cancel-jobs to end them, or \
                  --keep-jobs to have them run",
-                output::count(jobs, "job"),
+                output::depth(jobs, "job"),
             )));
         }
     }

@@ -61,14 +61,14 @@ async fn refuse_in_use(database: &Database) -> Result<(), CliError> {
     let (Ok(stats), Ok(workers)) = (database.operator.stats().await, database.operator.workers().await) else {
         return Ok(());
     };
-    let jobs: i64 = stats.iter().map(|kind| kind.available + kind.scheduled + kind.retrying + kind.running).sum();
+    let jobs = stats.unfinished();
     let alive = workers.iter().filter(|worker| worker.alive).count();
-    if jobs == 0 && alive == 0 {
+    if jobs.jobs == 0 && alive == 0 {
         return Ok(());
     }
     Err(CliError::failed(format!(
         "{} (waiting or running) and {} need these tables; let them drain, stop them and try again, or pass --delete-jobs",
-        output::count(jobs, "job"),
+        output::depth(jobs, "job"),
         output::count(i64::try_from(alive).unwrap_or(i64::MAX), "live worker"),
     )))
 }

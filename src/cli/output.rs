@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
 use chrono::{DateTime, SecondsFormat, Utc};
+use diesel_jobs_core::Depth;
 use serde::Serialize;
 
 /// Prints one answer: `value` as one line of JSON, or the text of `human`. A closed pipe (`| head`) is not an error.
@@ -101,6 +102,11 @@ pub(super) fn time(at: DateTime<Utc>) -> String {
 /// Returns the number and its noun, in the plural unless the number is 1.
 pub(super) fn count(number: i64, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Returns a number that may be an estimate, and its noun.
+pub(super) fn depth(depth: Depth, noun: &str) -> String {
+    if depth.is_exact { count(depth.jobs, noun) } else { format!("{depth} {noun}s") }
 }
 
 /// Escapes control characters and those that change the direction of writing, so that the text stays on one line and in

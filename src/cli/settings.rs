@@ -33,8 +33,19 @@ pub(super) fn log_directives(env: Environment<'_>) -> Result<Option<String>, Cli
 
 /// Returns the worker's options, completed from the environment.
 pub(super) fn run(args: &RunArgs, env: Environment<'_>) -> Result<RunArgs, CliError> {
-    let RunArgs { queues, concurrency, connections, poll, grace, lease, timeout, max_crashes, environment, listen } =
-        args;
+    let RunArgs {
+        queues,
+        concurrency,
+        connections,
+        poll,
+        grace,
+        lease,
+        timeout,
+        max_crashes,
+        keep_history,
+        environment,
+        listen,
+    } = args;
     Ok(RunArgs {
         queues: pick(queues.clone(), env, "JOBS_QUEUES", QueueList::parse)?,
         concurrency: pick(*concurrency, env, "JOBS_CONCURRENCY", parse::positive)?,
@@ -44,6 +55,7 @@ pub(super) fn run(args: &RunArgs, env: Environment<'_>) -> Result<RunArgs, CliEr
         lease: pick(*lease, env, "JOBS_LEASE", duration::parse_positive)?,
         timeout: pick(*timeout, env, "JOBS_TIMEOUT", duration::parse_positive)?,
         max_crashes: pick(*max_crashes, env, "JOBS_MAX_CRASHES", crashes)?,
+        keep_history: pick(*keep_history, env, "JOBS_KEEP_HISTORY", duration::parse_positive)?,
         environment: pick(environment.clone(), env, "JOBS_ENVIRONMENT", parse::name)?,
         listen: pick(listen.clone(), env, "JOBS_LISTEN", parse::address)?,
     })
@@ -117,6 +129,7 @@ mod tests {
             ("JOBS_LEASE", "0s"),
             ("JOBS_TIMEOUT", "0s"),
             ("JOBS_MAX_CRASHES", "70000"),
+            ("JOBS_KEEP_HISTORY", "30"),
             ("JOBS_ENVIRONMENT", " "),
             ("JOBS_LISTEN", ":9464"),
             ("JOBS_LISTEN", "localhost"),

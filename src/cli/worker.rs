@@ -52,6 +52,7 @@ fn configure(mut builder: WorkerBuilder, settings: &RunArgs) -> WorkerBuilder {
         lease,
         timeout,
         max_crashes,
+        keep_history,
         environment,
         listen: _,
     } = settings;
@@ -72,6 +73,9 @@ fn configure(mut builder: WorkerBuilder, settings: &RunArgs) -> WorkerBuilder {
     }
     if let Some(max_crashes) = max_crashes {
         builder = builder.max_crashes(*max_crashes);
+    }
+    if let Some(time) = keep_history {
+        builder = builder.keep_history(*time);
     }
     if let Some(environment) = environment {
         builder = builder.environment(environment);

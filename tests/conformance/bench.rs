@@ -167,7 +167,9 @@ pub(crate) fn close(one: DateTime<Utc>, other: DateTime<Utc>) -> bool {
 /// Repeats the rescue until it has rescued a job. The lease of a `mortal` worker ends within a moment.
 pub(crate) async fn rescue(db: &Database, policy: RescuePolicy) -> Rescued {
     for _ in 0..200 {
-        let rescued = db.storage.rescue(policy).await.unwrap();
+        let mut rescued = db.storage.rescue(policy).await.unwrap();
+        let discarded = rescued.attempts.drain(..).filter(|attempt| attempt.discarded).count();
+        assert_eq!(discarded, rescued.discarded.len());
         if !rescued.returned.is_empty() || !rescued.discarded.is_empty() {
             return rescued;
         }

@@ -153,7 +153,7 @@ pub(crate) async fn a_batch_moves_all_its_jobs<F: Fixture>(f: F) {
     let mut expected = ids(&jobs);
     expected.sort();
     assert_eq!(moved, expected);
-    let stats = db.operator.stats().await.unwrap().remove(0);
+    let stats = db.operator.stats().await.unwrap().kinds.remove(0);
     assert_eq!((stats.completed, stats.scheduled, stats.retrying, stats.available), (50, 50, 50, 50));
     assert_eq!((stats.cancelled, stats.discarded, stats.running), (50, 50, 0));
     assert_eq!(db.storage.finish(&[]).await.unwrap(), []);

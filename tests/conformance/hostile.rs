@@ -76,7 +76,7 @@ pub(crate) async fn names_of_jobs_queues_and_tags_come_back_as_they_are<F: Fixtu
         assert_eq!((&*job.kind, &*job.queue, &*job.tags[0], job.tags.len()), (name, name, name, 2));
         assert_eq!(serde_json::from_str::<String>(&job.args).unwrap(), name);
     }
-    let stats = db.operator.stats().await.unwrap();
+    let stats = db.operator.stats().await.unwrap().kinds;
     assert_eq!(stats.len(), storable.len());
     assert!(stats.iter().all(|row| row.kind == row.queue && row.available == 2));
     filters_find_exactly_theirs(&f, &names).await;

@@ -15,6 +15,7 @@ mod enqueueing;
 mod fencing;
 mod finishing;
 mod freezing;
+mod history;
 mod hostile;
 mod migrating;
 mod model;
@@ -191,6 +192,15 @@ conformance! {
         an_environment_is_kept_beside_a_freeze,
         cancelling_all_leaves_what_was_enqueued_since_and_what_is_newer,
         schedules_go_on_from_now_once_their_missed_ticks_are_forgotten,
+    }
+    history {
+        a_minute_is_stored_once_and_shown_in_its_step,
+        old_rows_are_joined_and_pruned,
+        folding_changes_no_sum,
+        one_worker_at_a_time_counts_all_jobs,
+        depths_are_exact_up_to_ten_thousand_and_marked_above,
+        leased_jobs_are_listed_with_their_worker,
+        bins_of_many_workers_are_added,
     }
     hostile {
         names_of_jobs_queues_and_tags_come_back_as_they_are,

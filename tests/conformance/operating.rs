@@ -170,12 +170,12 @@ pub(crate) async fn many_jobs_at_once_are_answered_for_one_by_one<F: Fixture>(f:
 
 pub(crate) async fn stats_count_each_state<F: Fixture>(f: F) {
     let db = f.database();
-    assert_eq!(db.operator.stats().await.unwrap(), []);
+    assert_eq!(db.operator.stats().await.unwrap().kinds, []);
     every_state(&f).await;
     enqueue(&f, with(|job| job.queue = "mail".into())).await;
     enqueue(&f, NewJob::raw("b", "{}")).await;
     tokio::time::sleep(Duration::from_millis(50)).await;
-    let stats = db.operator.stats().await.unwrap();
+    let stats = db.operator.stats().await.unwrap().kinds;
     let names: Vec<_> = stats.iter().map(|row| (&*row.queue, &*row.kind)).collect();
     assert_eq!(names, [("default", "a"), ("default", "b"), ("mail", "a")]);
     let row = &stats[0];
@@ -185,7 +185,7 @@ pub(crate) async fn stats_count_each_state<F: Fixture>(f: F) {
     assert_eq!((stats[2].available, stats[2].scheduled, stats[2].running), (1, 0, 0));
     let worker = worker(db).await;
     let jobs = claim(db, worker, 10).await;
-    assert_eq!(db.operator.stats().await.unwrap()[0].oldest_wait_seconds, None, "{}", jobs.len());
+    assert_eq!(db.operator.stats().await.unwrap().kinds[0].oldest_wait_seconds, None, "{}", jobs.len());
 }
 
 pub(crate) async fn workers_are_listed_with_their_pulse<F: Fixture>(f: F) {

@@ -8,9 +8,10 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use diesel_jobs::storage::{
     Claim, DeclaredSchedule, Heartbeat, Loaded, Loading, Notifications, RescanReason, Rescanned, RescuePolicy, Rescued,
-    Schedules, Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
+    Sampling, Schedules, Statistics, Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
 };
 use diesel_jobs::{Installation, JobId, NewJob, WorkerId};
+use diesel_jobs_core::history::{Fold, HistoryBatch};
 use diesel_jobs_core::{ClaimedJob, DiscardRule, Finish, ProgressReport};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -90,6 +91,25 @@ impl Storage for Timed {
 
     async fn prune(&self, limit: usize) -> StorageResult<usize> {
         self.0.prune(limit).await
+    }
+}
+
+#[async_trait]
+impl Statistics for Timed {
+    async fn record_history(&self, batch: &HistoryBatch) -> StorageResult<()> {
+        self.0.record_history(batch).await
+    }
+
+    async fn fold_history(&self, fold: Fold, limit: usize) -> StorageResult<usize> {
+        self.0.fold_history(fold, limit).await
+    }
+
+    async fn prune_history(&self, keep: Duration, limit: usize) -> StorageResult<usize> {
+        self.0.prune_history(keep, limit).await
+    }
+
+    async fn sample_jobs(&self) -> StorageResult<(Sampling, Duration)> {
+        self.0.sample_jobs().await
     }
 }
 

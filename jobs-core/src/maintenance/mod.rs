@@ -11,8 +11,13 @@
 //! | progress writer | 1 s, while handlers report progress | stores the newest report of each job |
 //! | freeze watcher | each heartbeat | logs that the database was frozen or thawed |
 //! | pruner | 60 s, the first time 5 s after the start | deletes finished jobs whose retention is over |
+//! | history writer | the end of each minute, and the shutdown | stores what this worker did |
+//! | history pruner | 60 to 90 s | joins and deletes old rows of the history |
+//! | sampler | 100 times as long as a count takes, at least 5 s | counts all jobs, one worker at a time |
 
 mod freeze_watcher;
+mod history_pruner;
+mod history_writer;
 mod long_attempts;
 mod pause;
 mod progress_writer;
@@ -20,6 +25,7 @@ mod pruner;
 mod reconciler;
 mod rescanner;
 mod rescuer;
+mod sampler;
 mod scheduler;
 
 use std::sync::Arc;
@@ -52,6 +58,9 @@ pub(crate) fn start(shared: &Arc<Shared>, frozen: Option<Freeze>) -> Maintenance
     services.spawn(progress_writer::run(shared.clone(), stop.clone()));
     services.spawn(freeze_watcher::run(shared.clone(), frozen, stop.clone()));
     services.spawn(pruner::run(shared.clone(), stop.clone()));
+    services.spawn(history_writer::run(shared.clone(), stop.clone()));
+    services.spawn(history_pruner::run(shared.clone(), stop.clone()));
+    services.spawn(sampler::run(shared.clone(), stop.clone()));
     services.close();
     Maintenance { services, stop }
 }

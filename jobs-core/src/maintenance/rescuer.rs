@@ -41,6 +41,7 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
                         shared.settings.recorders.record(|| Event::Rescued { jobs, discarded });
                     }
                 }
+                shared.work.record_crashes(&rescued.attempts);
                 left_behind = rescued.left_behind;
                 if rescued.held_off {
                     shared.heartbeat_state.failed();

@@ -13,9 +13,11 @@ use tracing::Instrument as _;
 
 use super::{
     Beat, Claim, DeclaredSchedule, Heartbeat, Loaded, Loading, Notifications, RescanReason, Rescanned, RescuePolicy,
-    Rescued, Schedules, Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
+    Rescued, Sampling, Schedules, Statistics, Storage, StorageResult, StoredSchedule, Transacted, Transaction,
+    WorkerInfo,
 };
 use crate::discarded::DiscardRule;
+use crate::history::{Fold, HistoryBatch};
 use crate::installation::Installation;
 use crate::job_id::JobId;
 use crate::lease::{ClaimedJob, WorkerId};
@@ -167,6 +169,25 @@ impl Schedules for Instrumented {
 
     async fn tick(&self, schedule: &StoredSchedule, last_tick: DateTime<Utc>, jobs: &[NewJob]) -> StorageResult<bool> {
         timed(&self.recorders, "tick", self.storage.tick(schedule, last_tick, jobs)).await
+    }
+}
+
+#[async_trait]
+impl Statistics for Instrumented {
+    async fn record_history(&self, batch: &HistoryBatch) -> StorageResult<()> {
+        timed(&self.recorders, "record_history", self.storage.record_history(batch)).await
+    }
+
+    async fn fold_history(&self, fold: Fold, limit: usize) -> StorageResult<usize> {
+        timed(&self.recorders, "fold_history", self.storage.fold_history(fold, limit)).await
+    }
+
+    async fn prune_history(&self, keep: Duration, limit: usize) -> StorageResult<usize> {
+        timed(&self.recorders, "prune_history", self.storage.prune_history(keep, limit)).await
+    }
+
+    async fn sample_jobs(&self) -> StorageResult<(Sampling, Duration)> {
+        timed(&self.recorders, "sample_jobs", self.storage.sample_jobs()).await
     }
 }
 

@@ -5,11 +5,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
+use super::history::History;
 use super::{RuntimeSettings, StorageResult};
 use crate::job_id::JobId;
 use crate::lease::WorkerId;
 use crate::progress::Progress;
-use crate::record::{AttemptError, DeadLetters, JobEnd, JobRecord, KindStats, WorkerRecord};
+use crate::record::{AttemptError, DeadLetters, JobEnd, JobRecord, WorkerRecord};
 use crate::state::JobState;
 use crate::storage_error::StorageError;
 
@@ -46,7 +47,7 @@ pub const CANCELLED_WITH_ALL: &str = "cancelled by an operator, with all others"
 
 /// What people and the command line need from a database, in addition to what the worker needs.
 #[async_trait]
-pub trait Operator: RuntimeSettings {
+pub trait Operator: RuntimeSettings + History {
     /// Jobs that match, newest first.
     async fn list(&self, filter: &JobFilter) -> StorageResult<Vec<JobRecord>>;
 
@@ -82,9 +83,6 @@ pub trait Operator: RuntimeSettings {
     async fn cancel(&self, id: JobId) -> StorageResult<Operated> {
         Ok(self.cancel_many(&[id]).await?.pop().unwrap_or(Operated::NotFound))
     }
-
-    /// How many jobs are in each state.
-    async fn stats(&self) -> StorageResult<Vec<KindStats>>;
 
     /// Rows that the database refused to move, and that were set apart. A storage that never refuses a row returns
     /// none.

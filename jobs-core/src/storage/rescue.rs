@@ -117,6 +117,8 @@ pub struct Rescued {
     pub returned: Vec<JobId>,
     /// Jobs that were discarded: too many crashes, or no attempt left.
     pub discarded: Vec<JobId>,
+    /// What ended with the workers: an attempt of each of these jobs.
+    pub attempts: Vec<CrashedAttempt>,
     /// Whether quarantined jobs are due, from this rescue or from an earlier one. All queues and kinds count, also
     /// those that are not served here.
     pub quarantined_due: bool,
@@ -124,6 +126,17 @@ pub struct Rescued {
     pub left_behind: bool,
     /// The row of the [`Rescuer`] itself looked too old, so no worker was declared dead.
     pub held_off: bool,
+}
+
+/// An attempt that ended because its worker died.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CrashedAttempt {
+    /// The queue of its job.
+    pub queue: String,
+    /// The kind of its job.
+    pub kind: String,
+    /// Whether the job was discarded. Otherwise it waits for another attempt.
+    pub discarded: bool,
 }
 
 #[cfg(test)]

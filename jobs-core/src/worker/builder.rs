@@ -34,6 +34,7 @@ pub struct WorkerBuilder {
     timeout: Option<Duration>,
     max_crashes: u16,
     retention: Retention,
+    keep_history: Duration,
     environment: Option<String>,
     program_version: String,
 }
@@ -71,6 +72,7 @@ impl WorkerBuilder {
             timeout: None,
             max_crashes: Settings::MAX_CRASHES,
             retention: Retention::default(),
+            keep_history: Settings::KEEP_HISTORY,
             environment: None,
             program_version: env!("CARGO_PKG_VERSION").to_owned(),
         }
@@ -175,6 +177,13 @@ impl WorkerBuilder {
         self
     }
 
+    /// How long the history of the work is kept, from which charts are drawn. It has a few rows per hour, queue and kind.
+    /// Default: 30 days.
+    pub fn keep_history(mut self, time: Duration) -> Self {
+        self.keep_history = time;
+        self
+    }
+
     /// The environment that this worker belongs to, such as `production`. `worker environment set` gives a database the
     /// name of an environment. Only workers with the same name serve it, so that other workers do not run
     /// the jobs of a copy. Default: none.
@@ -203,6 +212,9 @@ impl WorkerBuilder {
         }
         if self.timeout.is_some_and(|timeout| timeout.is_zero()) {
             return invalid("a timeout of 0 would end every attempt at once; use at least 1ms".to_owned());
+        }
+        if self.keep_history < Duration::from_secs(3600) {
+            return invalid(format!("a history of {:?} is too short to show; keep at least 1h", self.keep_history));
         }
         if self.max_crashes == 0 {
             return invalid("max_crashes = 0 would discard every job; use at least 1".to_owned());
@@ -235,6 +247,7 @@ impl WorkerBuilder {
             timeout: self.timeout,
             max_crashes: self.max_crashes,
             retention: self.retention,
+            keep_history: self.keep_history,
             environment: self.environment,
             layers: self.layers,
             program_version: self.program_version,

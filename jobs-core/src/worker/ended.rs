@@ -29,8 +29,14 @@ impl Shared {
             if standing.contains(&ctx.lease()) {
                 continue;
             }
-            if !may_be_settled && !repeated {
-                self.refused(ctx, transition.name());
+            match (may_be_settled, repeated) {
+                // The handler's own transaction has completed the job. If the lease was lost instead, this process has
+                // usually heard of it.
+                (true, _) if !ctx.stop().is_lost() => self.work.record_completion(ctx, *ran),
+                (true, _) => {}
+                // The transition was written by the statement whose reply was lost.
+                (false, true) => self.work.record(ctx, transition, *ran),
+                (false, false) => self.refused(ctx, transition.name()),
             }
             self.leases.invalidate(&ctx.lease());
         }
@@ -40,6 +46,7 @@ impl Shared {
     /// The transition was written.
     pub(super) fn done(&self, ctx: &JobContext, transition: &Transition, ran: Duration) {
         self.counters.count_finished(transition);
+        self.work.record(ctx, transition, ran);
         if matches!(transition, Transition::Release) {
             // The job has its old `run_at` again, which may be below a scan floor.
             self.rescan_requested.notify_one();

@@ -38,6 +38,7 @@ mod stats;
 mod threads;
 mod until_empty;
 mod usual_durations;
+mod work_tally;
 mod writer;
 
 pub use builder::WorkerBuilder;

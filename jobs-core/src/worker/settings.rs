@@ -22,6 +22,7 @@ pub(crate) struct Settings {
     pub(crate) timeout: Option<Duration>,
     pub(crate) max_crashes: u16,
     pub(crate) retention: Retention,
+    pub(crate) keep_history: Duration,
     pub(crate) environment: Option<String>,
     pub(crate) layers: Layers,
     /// For the list of workers.
@@ -34,6 +35,7 @@ impl Settings {
     pub(super) const GRACE: Duration = Duration::from_secs(30);
     pub(super) const LEASE: Duration = Duration::from_secs(30);
     pub(super) const MAX_CRASHES: u16 = 3;
+    pub(super) const KEEP_HISTORY: Duration = Duration::from_secs(30 * 24 * 3600);
 
     /// The time between two heartbeats. There are four in a lease, so that two may fail. The time has an upper bound
     /// for workers with a long lease. They soon know that they may rescue the jobs of workers with short leases.

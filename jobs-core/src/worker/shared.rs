@@ -17,6 +17,7 @@ use super::queues::Queues;
 use super::settings::Settings;
 use super::stats::Counters;
 use super::usual_durations::UsualDurations;
+use super::work_tally::WorkTally;
 use crate::context::{JobContext, States};
 use crate::installation::Installation;
 use crate::job_options::Retain;
@@ -62,6 +63,8 @@ pub(crate) struct Shared {
     /// The storage has sent a hint that there is work.
     pub(crate) hint: Arc<Notify>,
     pub(crate) counters: Counters,
+    /// What was done since the history was written last.
+    pub(crate) work: WorkTally,
     /// How long attempts usually take.
     pub(crate) usual_durations: UsualDurations,
     /// The tasks of the runners.
@@ -99,6 +102,7 @@ impl Shared {
             wake: Notify::new(),
             hint: Arc::default(),
             counters: Counters::default(),
+            work: WorkTally::default(),
             runners: TaskTracker::new(),
             reports: Arc::default(),
             failure: Mutex::default(),

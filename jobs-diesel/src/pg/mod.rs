@@ -8,6 +8,7 @@ mod by_id_tests;
 mod cause;
 pub(crate) mod connect;
 mod enqueue_connection;
+mod history;
 mod insert_each;
 mod lag;
 mod levels;

@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 use diesel_async::RunQueryDsl;
 use diesel_jobs_core::storage::{JobFilter, Operated, Operator, StorageResult};
 use diesel_jobs_core::{
-    AttemptError, DeadLetters, JobEnd, JobId, JobRecord, JobState, KindStats, Progress, Retention, WorkerRecord, flags,
+    AttemptError, DeadLetters, JobEnd, JobId, JobRecord, JobState, Progress, Retention, WorkerRecord, flags,
 };
 
 use super::queries::bring_forward::BringForwardQuery;
@@ -117,10 +117,6 @@ impl Operator for PgStorage {
 
     async fn cancel_many(&self, ids: &[JobId]) -> StorageResult<Vec<Operated>> {
         self.operate(ids, Command::Cancel).await
-    }
-
-    async fn stats(&self) -> StorageResult<Vec<KindStats>> {
-        run!(self, "stats", conn => inspect::stats(conn))
     }
 
     async fn dead_letters(&self) -> StorageResult<DeadLetters> {

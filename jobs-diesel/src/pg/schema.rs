@@ -23,8 +23,8 @@ diesel::table! {
         id -> BigInt,
         claimed_at -> Timestamptz,
         lease -> Integer,
-        worker -> Uuid,
         attempt -> SmallInt,
+        worker -> Uuid,
         kind -> Text,
         queue -> Text,
     }
@@ -162,6 +162,7 @@ diesel::table! {
         id -> BigInt,
         at -> Timestamptz,
         minutes -> SmallInt,
+        batch -> Nullable<Uuid>,
         queue -> Text,
         kind -> Text,
         completed -> BigInt,
@@ -179,7 +180,9 @@ diesel::table! {
 diesel::table! {
     jobs.sample (only_row) {
         only_row -> Bool,
-        at -> Timestamptz,
+        at -> Nullable<Timestamptz>,
+        next_at -> Timestamptz,
+        resting -> Nullable<Text>,
         took_seconds -> Double,
         counts -> Json,
     }

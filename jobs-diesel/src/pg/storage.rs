@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::storage::{
-    Beat, Claim, DeclaredSchedule, Heartbeat, Loaded, Loading, Notifications, RescanReason, Rescanned, RescuePolicy,
-    Rescued, Schedules, Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
+    Beat, Claim, CrashedAttempt, DeclaredSchedule, Heartbeat, Loaded, Loading, Notifications, RescanReason, Rescanned,
+    RescuePolicy, Rescued, Schedules, Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
 };
 use diesel_jobs_core::{
     ClaimedJob, DiscardRule, Finish, Installation, JobId, NewJob, ProgressReport, StorageError, WorkerId,
@@ -148,9 +148,10 @@ impl Storage for PgStorage {
         }
         let rows = rows?;
         let mut rescued = Rescued::default();
-        for (id, discarded, _, quarantined_due, left_behind, held_off) in rows {
+        for (id, queue, kind, discarded, _, quarantined_due, left_behind, held_off) in rows {
             (rescued.quarantined_due, rescued.left_behind, rescued.held_off) = (quarantined_due, left_behind, held_off);
-            if let (Some(id), Some(discarded)) = (id, discarded) {
+            if let (Some(id), Some(queue), Some(kind), Some(discarded)) = (id, queue, kind, discarded) {
+                rescued.attempts.push(CrashedAttempt { queue, kind, discarded });
                 if discarded { &mut rescued.discarded } else { &mut rescued.returned }.push(JobId(id));
             }
         }
@@ -198,9 +199,9 @@ impl Notifications for PgStorage {
     }
 }
 
-/// The job's id and whether the job was discarded; what was woken. Then three facts: whether quarantined jobs are due,
+/// The job's id, queue and kind, and whether the job was discarded; what was woken. Then three facts: whether quarantined jobs are due,
 /// whether rows were left behind, whether the rescue was held off.
-type RescuedRow = (Option<i64>, Option<bool>, i64, bool, bool, bool);
+type RescuedRow = (Option<i64>, Option<String>, Option<String>, Option<bool>, i64, bool, bool, bool);
 
 struct PgHeartbeat {
     conn: AsyncPgConnection,

@@ -20,6 +20,7 @@ mod async_connection;
 pub(crate) mod bench;
 mod connect;
 mod hint;
+mod history;
 mod insert_each;
 mod listen;
 mod literal;

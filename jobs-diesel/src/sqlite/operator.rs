@@ -6,9 +6,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use diesel_jobs_core::storage::{JobFilter, Operated, Operator, StorageResult};
-use diesel_jobs_core::{AttemptError, DeadLetters, JobEnd, JobId, JobRecord, KindStats, Progress, WorkerRecord};
+use diesel_jobs_core::{AttemptError, DeadLetters, JobEnd, JobId, JobRecord, Progress, WorkerRecord};
 
-use crate::sqlite::queries::{inspect, installation, operate, output, progress, stats, worker};
+use crate::sqlite::queries::{inspect, installation, operate, output, progress, worker};
 use crate::sqlite::shared_connection::SharedConnection;
 
 /// The connections for the operations of operators.
@@ -45,10 +45,6 @@ impl Operator for SqliteOperator {
     async fn cancel_many(&self, ids: &[JobId]) -> StorageResult<Vec<Operated>> {
         let ids = ids.to_vec();
         self.writer.write(move |conn| operate::each(&ids, |id| operate::cancel(conn, id))).await
-    }
-
-    async fn stats(&self) -> StorageResult<Vec<KindStats>> {
-        self.reader.read(stats::stats).await
     }
 
     async fn dead_letters(&self) -> StorageResult<DeadLetters> {

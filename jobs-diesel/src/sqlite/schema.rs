@@ -121,6 +121,7 @@ diesel::table! {
         id -> BigInt,
         at -> BigInt,
         minutes -> Integer,
+        batch -> Nullable<Text>,
         queue -> Text,
         kind -> Text,
         completed -> BigInt,
@@ -138,7 +139,9 @@ diesel::table! {
 diesel::table! {
     jobs_sample (only_row) {
         only_row -> Integer,
-        at -> BigInt,
+        at -> Nullable<BigInt>,
+        next_at -> BigInt,
+        resting -> Nullable<Text>,
         took_seconds -> Double,
         counts -> Text,
     }

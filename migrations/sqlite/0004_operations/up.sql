@@ -106,12 +106,15 @@ create table jobs_operation (
 -- The operations that are not finished: few, if any.
 create index jobs_operation_open on jobs_operation (id) where finished_at is null;
 
--- What workers did: a row per worker, minute, queue and kind. Rows are only inserted. Later they are joined to one row per hour.
+-- What workers did: a row per worker, minute, queue and kind. Rows are only inserted. Later they are joined to one row per
+-- quarter of an hour, and then to one per hour.
 create table jobs_history (
     id integer primary key autoincrement,
-    -- The beginning of the minute or hour.
+    -- The beginning of the time that the row is about.
     at integer not null,
-    minutes integer not null default 1 check (minutes in (1, 60)),
+    minutes integer not null default 1 check (minutes in (1, 15, 60)),
+    -- The rows that a worker has written together. It repeats the statement if the reply was lost, and then finds them.
+    batch text,
     queue text not null,
     kind text not null,
     completed integer not null default 0,
@@ -133,7 +136,12 @@ create index jobs_history_at on jobs_history (minutes, at);
 -- How many jobs were in each state when a worker last counted them. At most one row.
 create table jobs_sample (
     only_row integer primary key default 1 check (only_row = 1),
-    at integer not null default 0,
+    -- When the count ended. Null: there was none yet.
+    at integer,
+    -- A worker that counts sets this first, so that no other one counts.
+    next_at integer not null default 0,
+    -- Why it is not counted at the moment.
+    resting text,
     took_seconds real not null default 0,
     -- One object per queue and kind.
     counts text not null default '[]'

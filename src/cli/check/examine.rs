@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use diesel_jobs_core::storage::StoredSchedule;
 use diesel_jobs_core::{
-    DeadLetter, DeadLetters, Installation, KindStats, Registry, Schedule, UnknownQueue, Worker, WorkerRecord,
+    DeadLetter, DeadLetters, Depth, Installation, KindStats, QueueStats, Registry, Schedule, Stats, UnknownQueue,
+    Worker, WorkerRecord,
 };
 
 use super::finding::Finding;
@@ -51,17 +52,18 @@ fn declared(registry: &Registry) -> BTreeSet<String> {
 /// Returns all problems that these answers show, errors and warnings, grouped by rule.
 pub(super) fn examine(
     facts: &Facts,
-    stats: &[KindStats],
+    stats: &Stats,
     workers: &[WorkerRecord],
     schedules: &[StoredSchedule],
 ) -> Vec<Finding> {
     let served_elsewhere: BTreeSet<&str> =
         workers.iter().filter(|w| w.alive).flat_map(|w| &w.queues).map(String::as_str).collect();
-    let mut findings = unserved_queues(facts, stats, &served_elsewhere);
-    findings.extend(unknown_queues(facts, stats));
-    findings.extend(unserved_kinds(facts, stats, &served_elsewhere));
+    let mut findings = unserved_queues(facts, &stats.queues, &served_elsewhere);
+    findings.extend(unknown_queues(facts, &stats.queues));
+    findings.extend(unserved_kinds(facts, &stats.kinds, &served_elsewhere));
     findings.extend(schedules.iter().filter_map(|schedule| bad_schedule(facts, schedule)));
-    findings.extend(nobody_works(stats, workers));
+    findings.extend(nobody_works(&stats.queues, workers));
+    findings.extend(not_counted(stats));
     findings
 }
 
@@ -96,12 +98,10 @@ fn waiting(stats: &KindStats) -> i64 {
     stats.available + stats.scheduled + stats.retrying
 }
 
-fn unserved_queues(facts: &Facts, stats: &[KindStats], elsewhere: &BTreeSet<&str>) -> Vec<Finding> {
-    let unserved =
-        |s: &&KindStats| waiting(s) > 0 && !facts.queues.contains(&s.queue) && !elsewhere.contains(&*s.queue);
-    let queues: BTreeSet<&str> = stats.iter().filter(unserved).map(|s| s.queue.as_str()).collect();
-    let finding = |queue: &str| {
-        let jobs: i64 = stats.iter().filter(|s| s.queue == queue).map(waiting).sum();
+fn unserved_queues(facts: &Facts, queues: &[QueueStats], elsewhere: &BTreeSet<&str>) -> Vec<Finding> {
+    let unserved = |s: &&QueueStats| !facts.queues.contains(&s.queue) && !elsewhere.contains(&*s.queue);
+    let finding = |QueueStats { queue, available, later, .. }: &QueueStats| {
+        let jobs = *available + *later;
         Finding::error(
             "unserved_queue",
             format!("{} in queue `{queue}`, which neither these options nor a live worker serve", that_wait(jobs, "")),
@@ -113,12 +113,13 @@ fn unserved_queues(facts: &Facts, stats: &[KindStats], elsewhere: &BTreeSet<&str
             },
         )
     };
-    queues.into_iter().map(finding).collect()
+    queues.iter().filter(|s| s.available.jobs + s.later.jobs > 0).filter(unserved).map(finding).collect()
 }
 
 /// Returns queues that are served, hold no job, and are named by no job of this program.
-fn unknown_queues(facts: &Facts, stats: &[KindStats]) -> Vec<Finding> {
-    let empty = |queue: &&UnknownQueue| !stats.iter().any(|s| s.queue == queue.name && waiting(s) + s.running > 0);
+fn unknown_queues(facts: &Facts, queues: &[QueueStats]) -> Vec<Finding> {
+    let holds_jobs = |s: &QueueStats| s.available.jobs + s.later.jobs + s.running > 0;
+    let empty = |queue: &&UnknownQueue| !queues.iter().any(|s| s.queue == queue.name && holds_jobs(s));
     let finding = |queue: &UnknownQueue| {
         Finding::warning(
             "unknown_queue",
@@ -144,7 +145,7 @@ fn unserved_kinds(facts: &Facts, stats: &[KindStats], elsewhere: &BTreeSet<&str>
             "unserved_kind",
             format!(
                 "{} in queue `{queue}`, and this program has no handler for it",
-                that_wait(waiting(s), &format!(" of kind `{kind}`"))
+                that_wait(Depth { jobs: waiting(s), is_exact: true }, &format!(" of kind `{kind}`"))
             ),
             format!(
                 "deploy a program that has it, give a renamed job `kind = \"{kind}\"`, or `list --kind {kind}` and `cancel`"
@@ -155,8 +156,13 @@ fn unserved_kinds(facts: &Facts, stats: &[KindStats], elsewhere: &BTreeSet<&str>
 }
 
 /// Returns `1 job of kind .. waits`, `2 jobs wait`.
-fn that_wait(jobs: i64, which: &str) -> String {
-    format!("{}{which} {}", count(jobs, "job"), if jobs == 1 { "waits" } else { "wait" })
+fn that_wait(depth: Depth, which: &str) -> String {
+    match depth {
+        Depth { jobs, is_exact: true } => {
+            format!("{}{which} {}", count(jobs, "job"), if jobs == 1 { "waits" } else { "wait" })
+        }
+        depth => format!("{depth} jobs{which} wait"),
+    }
 }
 
 fn bad_schedule(facts: &Facts, schedule: &StoredSchedule) -> Option<Finding> {
@@ -208,17 +214,28 @@ pub(super) fn set_apart(letters: &DeadLetters) -> Option<Finding> {
     ))
 }
 
-fn nobody_works(stats: &[KindStats], workers: &[WorkerRecord]) -> Option<Finding> {
-    let due: i64 = stats.iter().map(|s| s.available).sum();
-    if due == 0 || workers.iter().any(|worker| worker.alive) {
+/// Returns a warning if the kinds of the waiting jobs are unknown.
+fn not_counted(stats: &Stats) -> Option<Finding> {
+    (!stats.counted.now && stats.counted.age_seconds.is_none()).then(|| {
+        Finding::warning(
+            "not_counted",
+            "there are many jobs, and no worker has counted them by kind yet, so their kinds were not checked",
+            "start a worker: it counts them within some seconds",
+        )
+    })
+}
+
+fn nobody_works(queues: &[QueueStats], workers: &[WorkerRecord]) -> Option<Finding> {
+    let due = queues.iter().map(|s| s.available).fold(Depth { jobs: 0, is_exact: true }, |sum, depth| sum + depth);
+    if due.jobs == 0 || workers.iter().any(|worker| worker.alive) {
         return None;
     }
-    let oldest = stats.iter().filter_map(|s| s.oldest_wait_seconds).fold(0.0, f64::max);
+    let oldest = queues.iter().filter_map(|s| s.oldest_wait_seconds).fold(0.0, f64::max);
     Some(Finding::warning(
         "no_worker",
         format!(
             "{} due and no worker is alive; the oldest has waited {}",
-            if due == 1 { "1 job is".to_owned() } else { format!("{due} jobs are") },
+            if due.jobs == 1 { "1 job is".to_owned() } else { format!("{due} jobs are") },
             wait(oldest).unwrap_or_default()
         ),
         "start one: `run`",

@@ -55,6 +55,8 @@ impl<F: Fixture> World<'_, F> {
         }
         rescued.returned.sort();
         rescued.discarded.sort();
+        let attempts = rescued.attempts.drain(..).count();
+        agree("the crashed attempts", &(rescued.returned.len() + rescued.discarded.len()), &attempts)?;
         // A storage may free orphans without being asked to, if that costs it nothing.
         let is_orphan = |id: &JobId| {
             let worker = self.model.jobs.get(id).and_then(|job| job.worker);

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, Utc};
 use diesel_jobs::storage::{
     Claim, DeclaredSchedule, Heartbeat, Loaded, Loading, Notifications, RescanReason, Rescanned, RescuePolicy, Rescued,
-    Schedules, Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
+    Sampling, Schedules, Statistics, Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
 };
 use diesel_jobs::{Installation, JobContext, JobId, JobState, NewJob, State, StorageError, Worker, WorkerId, job};
+use diesel_jobs_core::history::{Fold, HistoryBatch};
 use diesel_jobs_core::{ClaimedJob, DiscardRule, Finish, ProgressReport, Transition};
 use support::{Db, Probe, Running, registry};
 use tokio::sync::Notify;
@@ -160,6 +161,25 @@ impl Storage for Lossy {
 
     async fn prune(&self, limit: usize) -> StorageResult<usize> {
         self.inner.prune(limit).await
+    }
+}
+
+#[async_trait::async_trait]
+impl Statistics for Lossy {
+    async fn record_history(&self, batch: &HistoryBatch) -> StorageResult<()> {
+        self.inner.record_history(batch).await
+    }
+
+    async fn fold_history(&self, fold: Fold, limit: usize) -> StorageResult<usize> {
+        self.inner.fold_history(fold, limit).await
+    }
+
+    async fn prune_history(&self, keep: Duration, limit: usize) -> StorageResult<usize> {
+        self.inner.prune_history(keep, limit).await
+    }
+
+    async fn sample_jobs(&self) -> StorageResult<(Sampling, Duration)> {
+        self.inner.sample_jobs().await
     }
 }
 

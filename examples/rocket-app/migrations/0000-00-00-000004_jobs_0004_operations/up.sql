@@ -119,12 +119,15 @@ create table jobs.operation (
 -- The operations that are not finished: few, if any.
 create index operation_open on jobs.operation (id) where finished_at is null;
 
--- What workers did: a row per worker, minute, queue and kind. Rows are only inserted. Later they are joined to one row per hour.
+-- What workers did: a row per worker, minute, queue and kind. Rows are only inserted. Later they are joined to one row per
+-- quarter of an hour, and then to one per hour.
 create table jobs.history (
     id bigint generated always as identity primary key,
-    -- The beginning of the minute or hour.
+    -- The beginning of the time that the row is about.
     at timestamptz not null,
-    minutes smallint not null default 1 check (minutes in (1, 60)),
+    minutes smallint not null default 1 check (minutes in (1, 15, 60)),
+    -- The rows that a worker has written together. It repeats the statement if the reply was lost, and then finds them.
+    batch uuid,
     queue text not null,
     kind text not null,
     completed bigint not null default 0,
@@ -146,10 +149,16 @@ create table jobs.history (
 
 create index history_at on jobs.history (minutes, at);
 
--- How many jobs were in each state when a worker last counted them. At most one row. The worker that locks it counts.
+-- How many jobs were in each state when a worker last counted them. At most one row. The worker that locks it, when it is
+-- due, counts. It sets `next_at` first and gives the lock back, because a transaction that is open for as long as the count
+-- would keep dead rows of the other tables.
 create table jobs.sample (
     only_row boolean primary key default true check (only_row),
-    at timestamptz not null default 'epoch',
+    -- When the count ended. Null: there was none yet.
+    at timestamptz,
+    next_at timestamptz not null default 'epoch',
+    -- Why it is not counted at the moment.
+    resting text,
     took_seconds double precision not null default 0,
     -- One object per queue and kind.
     counts json not null default '[]'

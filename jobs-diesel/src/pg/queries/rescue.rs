@@ -18,7 +18,7 @@ use chrono::{DateTime, Utc};
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
-use diesel::sql_types::{BigInt, Bool, Double, Integer, Nullable, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{BigInt, Bool, Double, Integer, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_jobs_core::storage::{CRASHED_TOO_OFTEN, NO_ATTEMPT_LEFT, RUNS_ALONE};
 use uuid::Uuid;
 
@@ -100,7 +100,7 @@ impl QueryFragment<Pg> for RescueQuery {
 ), " FOLLOWED ", woken as (
     select pg_notify('jobs', queue) from decided where discard_reason is null group by queue
 )
-select j.id, j.discard_reason is not null, (select count(*) from woken) + (select count(*) from followed),
+select j.id, j.queue, j.kind, j.discard_reason is not null, (select count(*) from woken) + (select count(*) from followed),
        exists (select from decided where discard_reason is null and crashed >= " [self.quarantined_at => Integer] ")
        or exists (select from jobs.ready waiting where waiting.crashes > 0 and waiting.crashes >= " [self.quarantined_at => Integer] "
                   and waiting.run_at <= now() and " {FlagsKnown("waiting")} "),
@@ -112,4 +112,4 @@ from (select) once left join decided j on true"
     }
 }
 
-native_query!(RescueQuery -> (Nullable<BigInt>, Nullable<Bool>, BigInt, Bool, Bool, Bool));
+native_query!(RescueQuery -> (Nullable<BigInt>, Nullable<Text>, Nullable<Text>, Nullable<Bool>, BigInt, Bool, Bool, Bool));

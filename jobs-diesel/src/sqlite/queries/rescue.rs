@@ -12,7 +12,7 @@ use diesel::SqliteConnection;
 use diesel::dsl::{exists, not, sql};
 use diesel::prelude::*;
 use diesel::sql_types::Bool;
-use diesel_jobs_core::storage::{Crashed, RUNS_ALONE, RescueDecision, RescuePolicy, Rescued};
+use diesel_jobs_core::storage::{Crashed, CrashedAttempt, RUNS_ALONE, RescueDecision, RescuePolicy, Rescued};
 use diesel_jobs_core::{Failure, FailureKind, JobId, JobState, WorkerId};
 
 use crate::flags::FlagsKnown;
@@ -75,6 +75,8 @@ pub(crate) fn rescue(conn: &mut SqliteConnection, policy: RescuePolicy) -> Query
         }
         let list = if decision.discard_reason.is_some() { &mut rescued.discarded } else { &mut rescued.returned };
         list.push(JobId(orphan.id));
+        let (queue, kind) = (orphan.queue.clone(), orphan.kind.clone());
+        rescued.attempts.push(CrashedAttempt { queue, kind, discarded: decision.discard_reason.is_some() });
     }
     Ok(rescued)
 }
@@ -104,6 +106,8 @@ struct DeadWorker {
 #[diesel(table_name = jobs_job, check_for_backend(diesel::sqlite::Sqlite))]
 struct Orphan {
     id: i64,
+    queue: String,
+    kind: String,
     attempt: i32,
     max_attempts: i32,
     crashes: i32,

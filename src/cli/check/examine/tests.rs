@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use chrono::Utc;
 use diesel_jobs_core::storage::ScheduledJob;
-use diesel_jobs_core::{CatchUp, WorkerId};
+use diesel_jobs_core::{CatchUp, QueueCount, WorkerId};
 
 use super::*;
 
@@ -28,6 +28,19 @@ fn stats(queue: &str, kind: &str, available: i64, scheduled: i64) -> KindStats {
         discarded: 9,
         oldest_wait_seconds: (available > 0).then_some(61.0),
     }
+}
+
+/// The numbers of these kinds, counted now.
+fn of(kinds: &[KindStats]) -> Stats {
+    let names: BTreeSet<&str> = kinds.iter().map(|kind| kind.queue.as_str()).collect();
+    let counted = |queue: &str| {
+        let of_queue = || kinds.iter().filter(|kind| kind.queue == queue);
+        let oldest_wait_seconds = of_queue().filter_map(|kind| kind.oldest_wait_seconds).reduce(f64::max);
+        let (available, later) =
+            (of_queue().map(|kind| kind.available).sum(), of_queue().map(|kind| kind.scheduled).sum());
+        QueueCount { queue: queue.to_owned(), available, later, limit: 1000, oldest_wait_seconds }
+    };
+    Stats::new(names.into_iter().map(counted).collect(), &[], Some(kinds.to_vec()), None)
 }
 
 fn worker(queue: &str, alive: bool) -> WorkerRecord {
@@ -62,7 +75,7 @@ fn schedule(kind: &str, expression: &str, paused: bool) -> StoredSchedule {
 }
 
 fn codes(stats: &[KindStats], workers: &[WorkerRecord], schedules: &[StoredSchedule]) -> Vec<&'static str> {
-    examine(&facts(), stats, workers, schedules).iter().map(|finding| finding.code).collect()
+    examine(&facts(), &of(stats), workers, schedules).iter().map(|finding| finding.code).collect()
 }
 
 #[test]
@@ -80,7 +93,7 @@ fn a_queue_nobody_serves_is_an_error() {
 
 #[test]
 fn a_typing_error_in_the_name_of_an_unserved_queue_is_recognised() {
-    let help = |queue| examine(&facts(), &[stats(queue, "send", 0, 1)], &[], &[]).remove(0).help;
+    let help = |queue| examine(&facts(), &of(&[stats(queue, "send", 0, 1)]), &[], &[]).remove(0).help;
     assert!(help("mial").contains("was `mail` meant?"), "{}", help("mial"));
     assert!(!help("reports").contains("meant"), "{}", help("reports"));
 }
@@ -93,7 +106,7 @@ fn a_kind_without_handler_is_an_error_unless_another_worker_serves_its_queue() {
 
 #[test]
 fn due_jobs_without_a_live_worker_are_a_warning() {
-    let findings = examine(&facts(), &[stats("mail", "send", 2, 0)], &[worker("mail", false)], &[]);
+    let findings = examine(&facts(), &of(&[stats("mail", "send", 2, 0)]), &[worker("mail", false)], &[]);
     let [finding] = &findings[..] else { panic!("{findings:?}") };
     assert!(!finding.is_error());
     assert_eq!(finding.message, "2 jobs are due and no worker is alive; the oldest has waited 1 min 1 s");

@@ -1,0 +1,85 @@
+//! The history of the work and the numbers of jobs: what workers write, and what people read.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::StorageResult;
+use crate::history::{Fold, HistoryBatch, KindRate, Point, WorkFilter};
+use crate::stats::{LeasedJob, Sample, Stats};
+
+/// What people read about the work. Every operation is quick, however many jobs there are.
+#[async_trait]
+pub trait History: Send + Sync + 'static {
+    /// How many jobs there are. Queues are counted now, up to a limit. Kinds are counted now while there are few jobs, and
+    /// otherwise come from the last [`sample`](Self::sample).
+    async fn stats(&self) -> StorageResult<Stats>;
+
+    /// The last count of all jobs that a worker has made. `None` if there was none yet.
+    async fn sample(&self) -> StorageResult<Option<Sample>>;
+
+    /// What was done in the last `range`, in steps of at least a minute. There is a point for each step, also if nothing
+    /// was done. Steps begin at multiples of their length, so the first one may begin before the range. The current minute
+    /// is left out, because workers write a minute when it is over.
+    ///
+    /// For charts: an hour by minutes, a day by quarters of an hour, a week by hours. Older parts of the history are kept
+    /// by quarters of an hour (from two hours on) and by hours (from two days on). Smaller steps show them as one point.
+    async fn series(&self, range: Duration, step: Duration, filter: &WorkFilter) -> StorageResult<Vec<Point>>;
+
+    /// What was done in the last `range` whole minutes, by queue and kind.
+    async fn rates(&self, range: Duration) -> StorageResult<Vec<KindRate>>;
+
+    /// Jobs that are under a lease now, those that were claimed first at the beginning, at most `limit`. Some of them
+    /// may be prefetched: claimed, and not started yet.
+    async fn leased(&self, limit: usize) -> StorageResult<Vec<LeasedJob>>;
+}
+
+/// What a turn of the sampler did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sampling {
+    /// It counted all jobs.
+    Counted,
+    /// Another worker counts, or has counted a short time ago.
+    NotDue,
+    /// It did not count, for this reason.
+    Rested(String),
+}
+
+/// What workers write about their work.
+#[async_trait]
+pub trait Statistics: Send + Sync {
+    /// Stores what this worker did. A batch that was stored before is not stored again.
+    async fn record_history(&self, batch: &HistoryBatch) -> StorageResult<()>;
+
+    /// Joins old rows of the history, at most `limit` of them. Returns how many were joined.
+    async fn fold_history(&self, fold: Fold, limit: usize) -> StorageResult<usize>;
+
+    /// Deletes rows of the history that are older than `keep`, at most `limit`. Returns how many.
+    async fn prune_history(&self, keep: Duration, limit: usize) -> StorageResult<usize>;
+
+    /// Counts all jobs, if it is this worker's turn. Returns what it did, and the time until the next turn of any worker.
+    async fn sample_jobs(&self) -> StorageResult<(Sampling, Duration)>;
+}
+
+/// After a count, all workers rest for this many times the time that it took. So counting takes at most a hundredth of
+/// one core.
+const REST: u32 = 100;
+
+/// How long all workers rest after a count. The storage says how long at least.
+pub fn rest_after(took: Duration, least: Duration) -> Duration {
+    const LONGEST: Duration = Duration::from_secs(24 * 3600);
+    took.saturating_mul(REST).clamp(least, LONGEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counting_takes_at_most_a_hundredth_of_the_time() {
+        let second = Duration::from_secs(1);
+        assert_eq!(rest_after(second / 1000, 5 * second), 5 * second);
+        assert_eq!(rest_after(3 * second, 5 * second), 300 * second);
+        assert_eq!(rest_after(Duration::MAX, second), 24 * 3600 * second);
+    }
+}

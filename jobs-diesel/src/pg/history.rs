@@ -1,0 +1,147 @@
+//! What people read about the work, and what workers write about it.
+
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use chrono::{DateTime, TimeDelta, Utc};
+use diesel_async::RunQueryDsl;
+use diesel_jobs_core::history::{Fold, HistoryBatch, KindRate, Point, SeriesBounds, WorkFilter, kind_rates, points};
+use diesel_jobs_core::storage::{History, Sampling, Statistics, StorageResult, rest_after};
+use diesel_jobs_core::{KindStats, LeasedJob, Sample, Stats, StorageError};
+
+use super::native::RawJson;
+use super::queries::count_jobs::{CountFinishedQuery, CountReadyQuery, CountRow};
+use super::queries::dead_rows::{DeadRowsQuery, reason};
+use super::queries::inspect::parsed;
+use super::queries::queue_depths::{DepthRow, QueueDepthsQuery, read as read_depth};
+use super::queries::record_history::RecordHistoryQuery;
+use super::queries::series::{SeriesQuery, SeriesRow, read as read_series};
+use super::queries::{clock, fold_history, inspect, sample};
+use super::{PgStorage, run};
+use crate::stored_history::JobCounts;
+
+/// Up to this size of the tables, in bytes, all jobs are counted at once. Reading them takes some ten milliseconds.
+const SMALL: i64 = 16 * 1024 * 1024;
+
+/// The shortest time between two counts of all jobs.
+const SAMPLE_EVERY: Duration = Duration::from_secs(5);
+/// How long to wait while dead rows make a count slow.
+const REST: Duration = Duration::from_secs(30);
+/// How often the turn of a long count is renewed.
+const RENEW: Duration = Duration::from_secs(30);
+
+impl PgStorage {
+    async fn database_now(&self) -> StorageResult<DateTime<Utc>> {
+        run!(self, "now", conn => clock::now(conn))
+    }
+
+    /// The jobs by queue and kind, counted part by part.
+    async fn count_jobs(&self) -> StorageResult<Vec<KindStats>> {
+        let (mut counts, mut renewed) = (JobCounts::default(), Instant::now());
+        let mut add = |rows: Vec<CountRow>| {
+            let last = rows.iter().map(|row| row.4).max();
+            for (queue, kind, state, jobs, _, waited) in rows {
+                counts.add(queue, kind, parsed(&state), jobs, waited);
+            }
+            last
+        };
+        add(run!(self, "count_running", conn => inspect::count_running(conn))?);
+        for is_ready in [true, false] {
+            let mut after = i64::MIN;
+            loop {
+                let rows: Vec<CountRow> = match is_ready {
+                    true => run!(self, "count_ready", conn => CountReadyQuery { after }.load(conn))?,
+                    false => run!(self, "count_finished", conn => CountFinishedQuery { after }.load(conn))?,
+                };
+                match add(rows) {
+                    Some(last) => after = last,
+                    None => break,
+                }
+                if renewed.elapsed() > RENEW {
+                    run!(self, "renew_sample", conn => sample::set_next(conn, sample::TURN))?;
+                    renewed = Instant::now();
+                }
+            }
+        }
+        Ok(counts.into_kinds())
+    }
+}
+
+#[async_trait]
+impl History for PgStorage {
+    async fn stats(&self) -> StorageResult<Stats> {
+        let depths: Vec<DepthRow> =
+            run!(self, "queue_depths", conn => RunQueryDsl::load(QueueDepthsQuery::new(), conn))?;
+        let running = run!(self, "running_by_queue", conn => inspect::running_by_queue(conn))?;
+        let (counted, sample) = if run!(self, "size", conn => inspect::size(conn))? <= SMALL {
+            (Some(run!(self, "stats", conn => inspect::stats(conn))?), None)
+        } else {
+            (None, self.sample().await?)
+        };
+        Ok(Stats::new(depths.into_iter().map(read_depth).collect(), &running, counted, sample))
+    }
+
+    async fn sample(&self) -> StorageResult<Option<Sample>> {
+        run!(self, "sample", conn => sample::read(conn))
+    }
+
+    async fn series(&self, range: Duration, step: Duration, filter: &WorkFilter) -> StorageResult<Vec<Point>> {
+        let bounds = SeriesBounds::new(self.database_now().await?, range, step)?;
+        let rows: Vec<SeriesRow> =
+            run!(self, "series", conn => RunQueryDsl::load(SeriesQuery::by_time(&bounds, filter), conn))?;
+        let at = |step: i64| bounds.from + TimeDelta::microseconds(step.saturating_mul(bounds.step_micros));
+        let counted = rows.into_iter().map(read_series).map(|(step, row)| (at(step), row.counts));
+        Ok(points(&bounds, counted))
+    }
+
+    async fn rates(&self, range: Duration) -> StorageResult<Vec<KindRate>> {
+        let bounds = SeriesBounds::whole(self.database_now().await?, range)?;
+        let rows: Vec<SeriesRow> = run!(self, "rates", conn => RunQueryDsl::load(SeriesQuery::by_kind(&bounds), conn))?;
+        Ok(kind_rates(bounds.seconds(), rows.into_iter().map(|row| read_series(row).1)))
+    }
+
+    async fn leased(&self, limit: usize) -> StorageResult<Vec<LeasedJob>> {
+        run!(self, "leased", conn => inspect::leased(conn, i64::try_from(limit).unwrap_or(i64::MAX)))
+    }
+}
+
+#[async_trait]
+impl Statistics for PgStorage {
+    async fn record_history(&self, batch: &HistoryBatch) -> StorageResult<()> {
+        let rows = RawJson(json(&batch.rows)?);
+        let query =
+            || RecordHistoryQuery { batch: batch.id, age: batch.middle.elapsed().as_secs_f64(), rows: rows.clone() };
+        run!(self, "record_history", conn => RunQueryDsl::execute(query(), conn)).map(drop)
+    }
+
+    async fn fold_history(&self, fold: Fold, limit: usize) -> StorageResult<usize> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        run!(self, "fold_history", conn => fold_history::fold_history(conn, fold, limit))
+    }
+
+    async fn prune_history(&self, keep: Duration, limit: usize) -> StorageResult<usize> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        run!(self, "prune_history", conn => fold_history::prune_history(conn, keep, limit))
+    }
+
+    async fn sample_jobs(&self) -> StorageResult<(Sampling, Duration)> {
+        if let Some(wait) = run!(self, "take_sample_turn", conn => sample::take_turn(conn))? {
+            return Ok((Sampling::NotDue, wait));
+        }
+        let dead: (f64, i64) = run!(self, "dead_rows", conn => RunQueryDsl::get_result(DeadRowsQuery, conn))?;
+        if let Some(reason) = reason(dead) {
+            run!(self, "rest_sample", conn => sample::rest(conn, &reason, REST))?;
+            return Ok((Sampling::Rested(reason), REST));
+        }
+        let began = Instant::now();
+        let counts = RawJson(json(&self.count_jobs().await?)?);
+        let took = began.elapsed();
+        let rest = rest_after(took, SAMPLE_EVERY);
+        run!(self, "store_sample", conn => sample::store(conn, took, counts.clone(), rest))?;
+        Ok((Sampling::Counted, rest))
+    }
+}
+
+fn json(value: &impl serde::Serialize) -> StorageResult<Vec<u8>> {
+    serde_json::to_vec(value).map_err(|error| StorageError::Config(format!("numbers without a JSON form: {error}")))
+}

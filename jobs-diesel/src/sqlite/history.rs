@@ -1,0 +1,109 @@
+//! What people read about the work, and what workers write about it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use diesel_jobs_core::history::{Fold, HistoryBatch, KindRate, Point, SeriesBounds, WorkFilter, kind_rates, points};
+use diesel_jobs_core::storage::{History, Sampling, Statistics, StorageResult, rest_after};
+use diesel_jobs_core::{LeasedJob, Sample, Stats};
+
+use crate::sqlite::operator::SqliteOperator;
+use crate::sqlite::queries::{history, queue_depths, sample, stats};
+use crate::sqlite::storage::SqliteStorage;
+use crate::stored_history::JobCounts;
+
+/// Up to this number of jobs, all jobs are counted at once. Reading them takes some ten milliseconds.
+const FEW: i64 = 20_000;
+
+/// The shortest time between two counts of all jobs. Every listener wakes up when the count is written.
+const SAMPLE_EVERY: Duration = Duration::from_secs(15);
+
+#[async_trait]
+impl History for SqliteOperator {
+    async fn stats(&self) -> StorageResult<Stats> {
+        self.reader
+            .read(|conn| {
+                let (counted, sample) = match queue_depths::are_at_most(conn, FEW)? {
+                    true => (Some(stats::stats(conn)?), None),
+                    false => (None, sample::read(conn)?),
+                };
+                let (depths, running) = (queue_depths::queue_depths(conn)?, queue_depths::running_by_queue(conn)?);
+                Ok(Stats::new(depths, &running, counted, sample))
+            })
+            .await
+    }
+
+    async fn sample(&self) -> StorageResult<Option<Sample>> {
+        self.reader.read(sample::read).await
+    }
+
+    async fn series(&self, range: Duration, step: Duration, filter: &WorkFilter) -> StorageResult<Vec<Point>> {
+        let bounds = SeriesBounds::new(self.reader.read(history::now).await?, range, step)?;
+        let filter = filter.clone();
+        let rows = self.reader.read(move |conn| history::rows(conn, &bounds, &filter)).await?;
+        Ok(points(&bounds, rows.into_iter().map(|(at, row)| (at, row.counts))))
+    }
+
+    async fn rates(&self, range: Duration) -> StorageResult<Vec<KindRate>> {
+        let bounds = SeriesBounds::whole(self.reader.read(history::now).await?, range)?;
+        let rows = self.reader.read(move |conn| history::rows(conn, &bounds, &WorkFilter::default())).await?;
+        Ok(kind_rates(bounds.seconds(), rows.into_iter().map(|(_, row)| row)))
+    }
+
+    async fn leased(&self, limit: usize) -> StorageResult<Vec<LeasedJob>> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.reader.read(move |conn| queue_depths::leased(conn, limit)).await
+    }
+}
+
+#[async_trait]
+impl Statistics for SqliteStorage {
+    async fn record_history(&self, batch: &HistoryBatch) -> StorageResult<()> {
+        let batch = batch.clone();
+        self.writer.write_lazily(move |conn| history::record(conn, &batch)).await
+    }
+
+    async fn fold_history(&self, fold: Fold, limit: usize) -> StorageResult<usize> {
+        if !self.reader.read(move |conn| history::can_fold(conn, fold)).await? {
+            return Ok(0);
+        }
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.writer.write(move |conn| history::fold_history(conn, fold, limit)).await
+    }
+
+    async fn prune_history(&self, keep: Duration, limit: usize) -> StorageResult<usize> {
+        if !self.reader.read(move |conn| history::can_prune(conn, keep)).await? {
+            return Ok(0);
+        }
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.writer.write(move |conn| history::prune(conn, keep, limit)).await
+    }
+
+    async fn sample_jobs(&self) -> StorageResult<(Sampling, Duration)> {
+        // Reading takes no lock.
+        if let Some(wait) = self.reader.read(sample::next).await? {
+            return Ok((Sampling::NotDue, wait));
+        }
+        if let Some(wait) = self.writer.write_lazily(sample::take_turn).await? {
+            return Ok((Sampling::NotDue, wait));
+        }
+        let (began, counts) = (Instant::now(), Arc::new(Mutex::new(JobCounts::default())));
+        let mut last = Some(i64::MIN);
+        while let Some(after) = last {
+            let counts = counts.clone();
+            last = self
+                .reader
+                .read(move |conn| {
+                    let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+                    sample::count_part(conn, after, &mut counts)
+                })
+                .await?;
+        }
+        let kinds = std::mem::take(&mut *counts.lock().unwrap_or_else(PoisonError::into_inner)).into_kinds();
+        let took = began.elapsed();
+        let rest = rest_after(took, SAMPLE_EVERY);
+        self.writer.write_lazily(move |conn| sample::store(conn, took, &kinds, rest)).await?;
+        Ok((Sampling::Counted, rest))
+    }
+}

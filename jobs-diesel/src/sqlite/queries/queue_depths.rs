@@ -1,0 +1,124 @@
+//! `queue_depths`: how many jobs wait in each queue, and how long the oldest due one has waited. It reads the index of the
+//! claim, level by level, and counts the jobs of a queue up to a limit. The limit falls with the number of queues.
+
+use diesel::SqliteConnection;
+use diesel::dsl::count_star;
+use diesel::prelude::*;
+use diesel::sql_types::{BigInt, SmallInt, Text};
+use diesel_jobs_core::{COUNTED_DEPTH, JobId, LeasedJob, QueueCount};
+
+use crate::sqlite::literal::{AVAILABLE, RUNNING};
+use crate::sqlite::queries::levels;
+use crate::sqlite::schema::jobs_job;
+use crate::sqlite::time::Now;
+use crate::sqlite::types::{Instant, Worker, count};
+
+/// Whether there are at most this many jobs. It reads no more than that.
+pub(crate) fn are_at_most(conn: &mut SqliteConnection, most: i64) -> QueryResult<bool> {
+    let some = jobs_job::table.select(jobs_job::id).offset(most).limit(1);
+    Ok(some.first::<i64>(conn).optional()?.is_none())
+}
+
+/// The queues in which jobs wait. It reads one index entry per queue.
+fn queues(conn: &mut SqliteConnection) -> QueryResult<Vec<String>> {
+    let mut queues: Vec<String> = Vec::new();
+    loop {
+        let waiting = jobs_job::table.filter(jobs_job::state.eq(AVAILABLE)).order(jobs_job::queue);
+        let next: Option<String> = match queues.last() {
+            None => waiting.select(jobs_job::queue).first(conn).optional()?,
+            Some(last) => waiting.filter(jobs_job::queue.gt(last)).select(jobs_job::queue).first(conn).optional()?,
+        };
+        match next {
+            Some(queue) => queues.push(queue),
+            None => return Ok(queues),
+        }
+    }
+}
+
+#[derive(QueryableByName)]
+struct Counted {
+    #[diesel(sql_type = BigInt)]
+    jobs: i64,
+}
+
+/// Counts the jobs of a level on one side of `now`, at most `limit`.
+fn counted(
+    conn: &mut SqliteConnection,
+    (queue, priority): (&str, i16),
+    (due, now): (bool, i64),
+    limit: i64,
+) -> QueryResult<i64> {
+    let side = if due { "<=" } else { ">" };
+    let counted: Counted = diesel::sql_query(format!(
+        "select count(*) as jobs from (select 1 from jobs_job where state = 'available' and queue = ?1 and priority = ?2
+             and run_at {side} ?3 limit ?4)"
+    ))
+    .bind::<Text, _>(queue)
+    .bind::<SmallInt, _>(priority)
+    .bind::<BigInt, _>(now)
+    .bind::<BigInt, _>(limit)
+    .get_result(conn)?;
+    Ok(counted.jobs)
+}
+
+pub(crate) fn queue_depths(conn: &mut SqliteConnection) -> QueryResult<Vec<QueueCount>> {
+    let now: i64 = diesel::select(Now).get_result(conn)?;
+    let queues = queues(conn)?;
+    let number = i64::try_from(queues.len()).unwrap_or(i64::MAX).max(1);
+    let limit = (10 * COUNTED_DEPTH / number).clamp(100, COUNTED_DEPTH);
+    let mut depths = Vec::with_capacity(queues.len());
+    for queue in queues {
+        let (mut available, mut later, mut oldest) = (0, 0, None::<i64>);
+        levels::walk(conn, &queue, |conn, priority| {
+            available += counted(conn, (&queue, priority), (true, now), limit - available)?;
+            later += counted(conn, (&queue, priority), (false, now), limit - later)?;
+            let first: Option<i64> = jobs_job::table
+                .filter(jobs_job::state.eq(AVAILABLE).and(jobs_job::queue.eq(&queue)))
+                .filter(jobs_job::priority.eq(priority).and(jobs_job::run_at.le(now)))
+                .order(jobs_job::run_at)
+                .select(jobs_job::run_at)
+                .first(conn)
+                .optional()?;
+            oldest = oldest.into_iter().chain(first).min();
+            Ok(true)
+        })?;
+        let oldest_wait_seconds = oldest.map(|oldest| now.saturating_sub(oldest) as f64 / 1e6);
+        depths.push(QueueCount { queue, available, later, limit, oldest_wait_seconds });
+    }
+    Ok(depths)
+}
+
+/// How many jobs of each queue are running.
+pub(crate) fn running_by_queue(conn: &mut SqliteConnection) -> QueryResult<Vec<(String, i64)>> {
+    jobs_job::table
+        .filter(jobs_job::state.eq(RUNNING))
+        .group_by(jobs_job::queue)
+        .select((jobs_job::queue, count_star()))
+        .load(conn)
+}
+
+/// The running jobs that were claimed first.
+pub(crate) fn leased(conn: &mut SqliteConnection, limit: i64) -> QueryResult<Vec<LeasedJob>> {
+    type Row = (i64, String, String, i32, Option<Worker>, Option<Instant>);
+    let now: i64 = diesel::select(Now).get_result(conn)?;
+    let rows: Vec<Row> = jobs_job::table
+        .filter(jobs_job::state.eq(RUNNING))
+        .order((jobs_job::claimed_at, jobs_job::id))
+        .limit(limit)
+        .select((
+            jobs_job::id,
+            jobs_job::kind,
+            jobs_job::queue,
+            jobs_job::attempt,
+            jobs_job::worker,
+            jobs_job::claimed_at,
+        ))
+        .load(conn)?;
+    // A running job has both columns. A row that a person has changed by hand is left out.
+    let job = |(id, kind, queue, attempt, worker, since): Row| {
+        let (worker, since) = (worker?.0, since?.0);
+        let seconds = now.saturating_sub(since.timestamp_micros()) as f64 / 1e6;
+        Some(LeasedJob { id: JobId(id), kind, queue, attempt: count(attempt), worker, since, seconds })
+    };
+    Ok(rows.into_iter().filter_map(job).collect())
+}
