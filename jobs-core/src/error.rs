@@ -1,4 +1,4 @@
-//! The error of a handler ([`JobError`]), and the failure that is stored for it ([`Failure`]).
+//! The error of a handler: [`JobError`].
 
 #[cfg(feature = "eyre")]
 mod eyre;
@@ -6,81 +6,8 @@ mod eyre;
 use std::fmt;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
-/// The longest failure text stored, in bytes: 8 KiB.
-pub const MAX_FAILURE_BYTES: usize = 8 * 1024;
-
-/// How an attempt failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[non_exhaustive]
-pub enum FailureKind {
-    /// The handler returned an error.
-    Error,
-    /// The handler panicked.
-    Panic,
-    /// The attempt took longer than the `timeout` of its kind, or than the worker's if the kind has none.
-    Timeout,
-    /// The stored arguments cannot be decoded as the kind's type.
-    Undecodable,
-    /// The worker died while it held the job.
-    Crash,
-    /// The handler or an operator cancelled the job. The text is the reason.
-    Cancelled,
-}
-
-impl FailureKind {
-    /// Every kind of failure.
-    pub const ALL: [Self; 6] =
-        [Self::Error, Self::Panic, Self::Timeout, Self::Undecodable, Self::Crash, Self::Cancelled];
-
-    /// The name as stored.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Panic => "panic",
-            Self::Timeout => "timeout",
-            Self::Undecodable => "undecodable",
-            Self::Crash => "crash",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
-    /// Returns the kind with this name. A newer version may have stored an unknown name: it is read as `Error`.
-    pub fn parse(name: &str) -> Self {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == name).unwrap_or(Self::Error)
-    }
-}
-
-impl fmt::Display for FailureKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-/// A failure as it is stored. Its length is limited, and it contains no character that a database refuses.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
-    /// How the attempt failed.
-    pub kind: FailureKind,
-    /// What happened, at most [`MAX_FAILURE_BYTES`] long.
-    pub message: String,
-}
-
-impl Failure {
-    /// Replaces NUL, which PostgreSQL refuses in `text` and in `jsonb`, and cuts a message that is too long. If a
-    /// failure could not be stored, its job would stay `running` for ever.
-    pub fn new(kind: FailureKind, message: &str) -> Self {
-        let mut message = message.replace('\0', "\u{2400}");
-        if message.len() > MAX_FAILURE_BYTES {
-            const CUT: &str = " … (cut)";
-            message.truncate(message.floor_char_boundary(MAX_FAILURE_BYTES - CUT.len()));
-            message.push_str(CUT);
-        }
-        Self { kind, message }
-    }
-}
+use crate::backtraces;
+pub(crate) use crate::failure::{Failure, FailureKind};
 
 /// What should follow a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +36,15 @@ pub struct JobError {
     source: anyhow::Error,
     kind: FailureKind,
     next: Next,
+    origin: Option<Box<Origin>>,
+}
+
+/// Where an error comes from, as far as its own type does not say it.
+#[derive(Default)]
+struct Origin {
+    /// The file, line and column of a panic.
+    place: Option<String>,
+    backtrace: Option<String>,
 }
 
 impl JobError {
@@ -165,6 +101,18 @@ impl JobError {
         self.next == Next::Never
     }
 
+    /// The file, line and column of a panic.
+    pub fn place(&self) -> Option<&str> {
+        self.origin.as_ref()?.place.as_deref()
+    }
+
+    /// The functions that were active when the error was made or the handler panicked, from there to the handler. They
+    /// are captured only if the variable `RUST_BACKTRACE` or `RUST_LIB_BACKTRACE` is set.
+    pub fn backtrace(&self) -> Option<String> {
+        let captured = self.origin.as_ref().and_then(|origin| origin.backtrace.clone());
+        captured.or_else(|| backtraces::of(self.source.backtrace()))
+    }
+
     /// The time of [`retry_in`](Self::retry_in), if it was called.
     pub(crate) fn delay(&self) -> Option<Duration> {
         match self.next {
@@ -174,19 +122,27 @@ impl JobError {
     }
 
     pub(crate) fn of_kind(kind: FailureKind, source: anyhow::Error) -> Self {
-        Self { source, kind, next: Next::Backoff }
+        Self { source, kind, next: Next::Backoff, origin: None }
     }
 
-    /// The same error with another text. The causes become a part of the text.
-    pub(crate) fn reworded(self, reword: impl FnOnce(&mut String)) -> Self {
-        let mut text = format!("{:#}", self.source);
+    /// The same error, which comes from this place.
+    pub(crate) fn from_place(self, place: Option<String>, backtrace: Option<String>) -> Self {
+        Self { origin: Some(Box::new(Origin { place, backtrace })), ..self }
+    }
+
+    /// The same error with other texts. The causes become a part of the text.
+    pub(crate) fn reworded(self, reword: impl Fn(&mut String)) -> Self {
+        let (mut text, place) = (format!("{:#}", self.source), self.place().map(str::to_owned));
+        let mut backtrace = self.backtrace();
         reword(&mut text);
-        Self { source: anyhow::Error::msg(text), ..self }
+        backtrace.as_mut().map(&reword);
+        Self { source: anyhow::Error::msg(text), ..self }.from_place(place, backtrace)
     }
 
     /// The failure as it is stored: the error and its causes on one line.
     pub(crate) fn to_failure(&self) -> Failure {
-        Failure::new(self.kind, &format!("{:#}", self.source))
+        let failure = Failure::new(self.kind, &format!("{:#}", self.source));
+        failure.from_place(self.place(), self.backtrace().as_deref())
     }
 }
 

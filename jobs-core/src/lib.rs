@@ -4,12 +4,14 @@
 mod argument;
 mod argument_traits;
 mod asked;
+mod backtraces;
 mod context;
 mod crash_point;
 mod cron_problem;
 mod decision;
 mod discarded;
 mod error;
+mod failure;
 pub mod flags;
 mod handler;
 pub mod history;
@@ -55,7 +57,8 @@ mod worker;
 pub use asked::Asked;
 pub use context::{JobContext, State, States, TypeKey};
 pub use discarded::{DiscardRule, Discarded, InvalidDiscardRule, OnDiscarded};
-pub use error::{Failure, FailureKind, IntoJobError, JobError, MAX_FAILURE_BYTES, NoRuntime, ResultExt};
+pub use error::{IntoJobError, JobError, NoRuntime, ResultExt};
+pub use failure::{Failure, FailureKind, MAX_BACKTRACE_BYTES, MAX_FAILURE_BYTES, fingerprint};
 pub use handler::{
     AnyConnection, Handle, HandleBlocking, HandleBlockingIn, HandleIn, Handler, LoadedHandler, Registered,
     Registration, RowHandler,

@@ -1,17 +1,25 @@
 //! Turns a handler's panic into an error with its message and its location.
 
 use std::any::Any;
+use std::backtrace::Backtrace;
 use std::cell::RefCell;
 use std::panic::AssertUnwindSafe;
 use std::sync::Once;
 
 use futures_util::FutureExt as _;
 
+use crate::backtraces;
 use crate::error::{FailureKind, JobError};
 use crate::outcome::Handled;
 
 thread_local! {
-    static LOCATION: RefCell<Option<String>> = const { RefCell::new(None) };
+    static PANIC: RefCell<Option<Panic>> = const { RefCell::new(None) };
+}
+
+/// What the hook knows of the newest panic of a thread.
+struct Panic {
+    place: Option<String>,
+    backtrace: Option<Backtrace>,
 }
 
 /// Only the panic hook knows the location. Our hook remembers it and then calls the hook that was installed before.
@@ -20,7 +28,7 @@ pub(crate) fn install_hook() {
     INSTALLED.call_once(|| {
         let previous = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
-            LOCATION.set(info.location().map(ToString::to_string));
+            PANIC.set(Some(Panic { place: info.location().map(ToString::to_string), backtrace: backtraces::here() }));
             previous(info);
         }));
     });
@@ -58,8 +66,10 @@ pub(crate) fn described(payload: Box<dyn Any + Send>) -> JobError {
         .copied()
         .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("a value that is no text");
-    let place = LOCATION.take().map(|at| format!(" at {at}")).unwrap_or_default();
-    let error = JobError::of_kind(FailureKind::Panic, anyhow::Error::msg(format!("panicked{place}: {message}")));
+    let Panic { place, backtrace } = PANIC.take().unwrap_or(Panic { place: None, backtrace: None });
+    let at = place.as_ref().map(|place| format!(" at {place}")).unwrap_or_default();
+    let error = JobError::of_kind(FailureKind::Panic, anyhow::Error::msg(format!("panicked{at}: {message}")))
+        .from_place(place, backtrace.as_ref().and_then(backtraces::of));
     // The payload may panic when it is dropped, and so may the payload of that panic. Outside of a handler, such a
     // panic would end the runner and leave its job running for ever.
     std::mem::forget(std::panic::catch_unwind(AssertUnwindSafe(|| drop(payload))));

@@ -88,6 +88,17 @@ pub struct AttemptError {
     pub started_at: Option<DateTime<Utc>>,
     /// When it failed.
     pub at: DateTime<Utc>,
+    /// The same for failures with the same text, apart from numbers and ids. `None` if an earlier version stored it.
+    pub fingerprint: Option<i64>,
+    /// The file, line and column of a panic.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
+    /// The functions from the error or panic to the handler, if they were captured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backtrace: Option<String>,
+    /// The operator who cancelled or discarded the job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub actor: Option<String>,
 }
 
 /// A worker, as it is stored in the database.

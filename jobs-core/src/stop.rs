@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) struct Stop {
     asked: AtomicBool,
     lost: AtomicBool,
+    cancelled: AtomicBool,
     token: OnceLock<CancellationToken>,
 }
 
@@ -45,6 +46,16 @@ impl Stop {
     pub(crate) fn lose(&self) {
         self.lost.store(true, Ordering::Release);
         self.ask();
+    }
+
+    /// Records that an operator has cancelled the job. Returns `true` at the first call.
+    pub(crate) fn mark_cancelled(&self) -> bool {
+        !self.cancelled.swap(true, Ordering::AcqRel)
+    }
+
+    /// Whether it is known that an operator has cancelled the job.
+    pub(crate) fn is_cancelled_by_operator(&self) -> bool {
+        self.cancelled.load(Ordering::Acquire)
     }
 
     pub(crate) fn is_lost(&self) -> bool {

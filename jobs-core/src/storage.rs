@@ -1,6 +1,7 @@
 //! The storage interface: the operations that the worker needs from a database. Each runs in a span with its name and
 //! its duration.
 
+mod cancelled;
 mod claim;
 mod history;
 pub(crate) mod instrumented;
@@ -24,6 +25,7 @@ use crate::storage_error::StorageError;
 // The types that the operations take and return. The implementation of a storage needs no other module.
 pub use crate::asked::Asked;
 pub use crate::discarded::DiscardRule;
+pub use crate::failure::{CRASH_FINGERPRINT, cancel_fingerprint};
 pub use crate::handler::{AnyConnection, LoadedHandler};
 pub use crate::installation::{Freeze, Installation};
 pub use crate::job_id::JobId;
@@ -32,6 +34,7 @@ pub use crate::new_job::{Column, NewJob};
 pub use crate::outcome::{Finish, Keep, Retention, Transition};
 pub use crate::progress::{Progress, ProgressReport};
 pub use crate::record::MAX_ERRORS_PER_JOB;
+pub use cancelled::Cancelled;
 pub use claim::{Claim, Wanted};
 pub use history::{History, Sampling, Statistics, rest_after};
 pub use loading::{Loaded, Loading, LoadingBody};
@@ -67,8 +70,18 @@ pub struct WorkerInfo {
     pub version: Option<String>,
     /// The queues with the number of jobs that it runs at once. An operator may set another number.
     pub slots: Vec<(String, usize)>,
+    /// The kinds that its program knows.
+    pub kinds: Vec<String>,
     /// How long after its last heartbeat a rescue may make its jobs available again.
     pub lease: Duration,
+}
+
+impl WorkerInfo {
+    /// A worker without a name, queues and kinds.
+    pub fn new(id: WorkerId, lease: Duration) -> Self {
+        let (queues, slots, kinds) = (Vec::new(), Vec::new(), Vec::new());
+        Self { id, host: String::new(), pid: 1, queues, version: None, slots, kinds, lease }
+    }
 }
 
 /// Why a rescan is made.
@@ -166,6 +179,9 @@ pub trait Storage: Schedules + Notifications + Statistics + 'static {
     /// Returns the leases of this worker that stand, as job and lease number. If `among` is given, it may leave out the
     /// leases of other jobs.
     async fn leases(&self, worker: WorkerId, among: Option<&[JobId]>) -> StorageResult<Vec<(JobId, i32)>>;
+
+    /// Those of these jobs that are cancelled, and who has cancelled each of them. A worker asks after it has lost leases.
+    async fn cancelled(&self, jobs: &[JobId]) -> StorageResult<Vec<Cancelled>>;
 
     /// Stores what handlers have reported of their jobs, in place of earlier reports. It leaves out jobs that were claimed
     /// again since, and jobs that do not exist any more.

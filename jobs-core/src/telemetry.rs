@@ -111,6 +111,14 @@ pub(crate) fn lease_lost(lease: &Lease, kind: &str, refused: &str) {
         lease.job);
 }
 
+pub(crate) fn cancelled(ctx: &JobContext, by: Option<&str>) {
+    let (id, by) = (ctx.id(), by.unwrap_or("an operator"));
+    warn!(
+        target: "diesel_jobs", { job.id = id.0,
+        job.kind = ctx.kind(),
+        job.cancelled_by = by }, "job {id} was cancelled by {by}: the attempt stops");
+}
+
 pub(crate) fn row_locked(ctx: &JobContext, transition: &str, since: Duration) {
     let what = match ctx.is_completed_in() {
         true => "the worker checks whether its `complete_in` was committed,".to_owned(),

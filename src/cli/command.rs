@@ -39,6 +39,9 @@ pub(super) enum Command {
         /// The job
         #[arg(value_parser = id)]
         id: i64,
+        /// Print the backtraces of errors and panics. They are captured if workers run with RUST_BACKTRACE=1
+        #[arg(long)]
+        backtraces: bool,
     },
     /// Make jobs available now that were cancelled or discarded, or that wait for a later time
     Retry(IdArgs),

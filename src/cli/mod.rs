@@ -178,7 +178,7 @@ async fn execute(command: Command, app: App<'_>) -> Result<Exit, CliError> {
         Command::Migrations { action } => migrations::migrations(&app, &action),
         Command::Check(args) => check::check(app, &args).await,
         Command::List(args) => list::list(&app, args).await,
-        Command::Show { id } => show::show(&app, id).await,
+        Command::Show { id, backtraces } => show::show(&app, id, backtraces).await,
         Command::Retry(args) => retry::retry(&app, &args.ids).await,
         Command::Cancel(args) => cancel::cancel(&app, &args.ids).await,
         Command::Stats => stats::stats(&app).await,

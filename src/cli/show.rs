@@ -2,7 +2,7 @@
 //! job.
 
 use diesel_jobs_core::secrets::redacted;
-use diesel_jobs_core::{AttemptError, Freeze, JobId, JobRecord, JobState, Output, Progress, Registry};
+use diesel_jobs_core::{AttemptError, FailureKind, Freeze, JobId, JobRecord, JobState, Output, Progress, Registry};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -33,7 +33,7 @@ struct Shown<'a> {
     frozen: Option<Freeze>,
 }
 
-pub(super) async fn show(app: &App<'_>, id: i64) -> Result<Exit, CliError> {
+pub(super) async fn show(app: &App<'_>, id: i64, backtraces: bool) -> Result<Exit, CliError> {
     let database = database::open(app.url()?, database::NO_HANDLERS).await?;
     let Some((job, errors)) = database.operator.show(JobId(id)).await? else {
         return Err(CliError::failed(format!(
@@ -59,7 +59,7 @@ pub(super) async fn show(app: &App<'_>, id: i64) -> Result<Exit, CliError> {
     };
     output::print(app.json, &shown, || {
         shown.frozen.as_ref().map(stats::frozen).unwrap_or_default()
-            + &human(&job, &args, shown.progress.as_ref(), output.as_ref(), &errors)
+            + &human(&job, &args, shown.progress.as_ref(), output.as_ref(), &errors, backtraces)
     })?;
     Ok(Exit::Fine)
 }
@@ -77,6 +77,7 @@ fn human(
     progress: Option<&Progress>,
     output: Option<&Output>,
     errors: &[AttemptError],
+    backtraces: bool,
 ) -> String {
     let mut lines = vec![
         ("id", job.id.to_string()),
@@ -110,12 +111,25 @@ fn human(
         let shown = output.json().map(pretty).or_else(|| output.note().map(|note| format!("({note})")));
         text.push_str(&indented(&shown.unwrap_or_default()));
     }
-    for error in errors {
-        text.push_str(&format!("\nattempt {} failed at {} ({})", error.attempt, time(error.at), error.kind));
-        text.extend(error.started_at.map(|at| format!(", claimed at {}", time(at))));
-        text.extend(error.worker.map(|worker| format!(" by worker {worker}")));
-        text.push('\n');
-        text.push_str(&indented(&error.message));
+    errors.iter().for_each(|error| text.push_str(&failure(error, backtraces)));
+    text
+}
+
+fn failure(error: &AttemptError, backtraces: bool) -> String {
+    let (attempt, at, kind) = (error.attempt, time(error.at), error.kind);
+    let mut text = match (&error.actor, kind) {
+        (Some(actor), FailureKind::Cancelled) => format!("\ncancelled at {at} by {}", printable(actor)),
+        _ => format!("\nattempt {attempt} failed at {at} ({kind})"),
+    };
+    text.extend(error.started_at.map(|at| format!(", claimed at {}", time(at))));
+    text.extend(error.worker.map(|worker| format!(" by worker {worker}")));
+    text.push('\n');
+    text.push_str(&indented(&error.message));
+    text.extend(error.place.as_ref().map(|place| format!("  at {}\n", printable(place))));
+    match &error.backtrace {
+        Some(backtrace) if backtraces => text.push_str(&indented(backtrace)),
+        Some(_) => text.push_str("  (`--backtraces` prints its backtrace)\n"),
+        None => {}
     }
     text
 }

@@ -78,15 +78,8 @@ pub(crate) async fn worker_for(db: &Database, lease: Duration) -> WorkerId {
 }
 
 pub(crate) fn info(id: WorkerId, lease: Duration) -> WorkerInfo {
-    WorkerInfo {
-        id,
-        host: "bench".to_owned(),
-        pid: 4711,
-        version: None,
-        slots: Vec::new(),
-        queues: vec!["default".to_owned()],
-        lease,
-    }
+    let (queues, kinds) = (vec!["default".to_owned()], vec!["a".to_owned(), "b".to_owned()]);
+    WorkerInfo { host: "bench".to_owned(), pid: 4711, queues, kinds, ..WorkerInfo::new(id, lease) }
 }
 
 pub(crate) async fn worker(db: &Database) -> WorkerId {

@@ -185,13 +185,10 @@ pub(crate) async fn names_of_schedules_zones_hosts_and_queues_served_come_back_o
         let id = WorkerId::generate();
         db.storage
             .register(&WorkerInfo {
-                id,
                 host: name.clone(),
-                pid: 1,
-                version: None,
-                slots: Vec::new(),
                 queues: storable.clone(),
-                lease: HOUR,
+                kinds: storable.clone(),
+                ..WorkerInfo::new(id, HOUR)
             })
             .await
             .unwrap();

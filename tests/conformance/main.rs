@@ -12,6 +12,7 @@ mod claiming;
 mod completing_in;
 mod discarding;
 mod enqueueing;
+mod failing;
 mod fencing;
 mod finishing;
 mod freezing;
@@ -104,6 +105,12 @@ conformance! {
         only_the_newest_failures_are_kept,
         endless_delays_are_only_long,
         a_listener_hears_of_an_enqueue,
+    }
+    failing {
+        a_failure_is_stored_with_its_fingerprint_place_and_backtrace,
+        in_a_batch_each_failure_goes_to_its_job,
+        all_crashes_and_all_cancels_have_the_same_fingerprint,
+        a_worker_can_ask_who_cancelled_its_jobs,
     }
     outputs {
         an_output_is_read_as_it_was_stored,

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use diesel_jobs::storage::{
-    Claim, DeclaredSchedule, Heartbeat, Loaded, Loading, Notifications, RescanReason, Rescanned, RescuePolicy, Rescued,
-    Sampling, Schedules, Statistics, Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
+    Cancelled, Claim, DeclaredSchedule, Heartbeat, Loaded, Loading, Notifications, RescanReason, Rescanned,
+    RescuePolicy, Rescued, Sampling, Schedules, Statistics, Storage, StorageResult, StoredSchedule, Transacted,
+    Transaction, WorkerInfo,
 };
 use diesel_jobs::{Installation, JobId, NewJob, WorkerId};
 use diesel_jobs_core::history::{Fold, HistoryBatch};
@@ -43,6 +44,10 @@ impl Storage for Timed {
 
     async fn register(&self, worker: &WorkerInfo) -> StorageResult<()> {
         self.0.register(worker).await
+    }
+
+    async fn cancelled(&self, jobs: &[JobId]) -> StorageResult<Vec<Cancelled>> {
+        self.0.cancelled(jobs).await
     }
 
     async fn store_progress(&self, reports: &[ProgressReport]) -> StorageResult<()> {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::failure::MAX_FAILURE_BYTES;
 
 #[test]
 fn a_failure_is_storable_whatever_the_message() {

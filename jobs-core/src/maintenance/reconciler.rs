@@ -54,6 +54,8 @@ async fn reconcile(shared: &Shared, stop: &CancellationToken) -> StorageResult<(
         let standing = standing(shared, worker, Some(&held)).await?;
         held.retain(|lease| !standing.contains(lease));
         if !held.is_empty() && pause(COMMIT_REPLY_TIME, stop).await {
+            let lost = shared.leases.among(&held);
+            shared.find_cancelled(&lost.iter().collect::<Vec<_>>()).await;
             // Leases that ended meanwhile are no longer held, so they are not affected.
             held.iter().for_each(|lost| shared.leases.lose_one(lost));
         }

@@ -12,9 +12,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use super::{
-    Beat, Claim, DeclaredSchedule, Heartbeat, Loaded, Loading, Notifications, RescanReason, Rescanned, RescuePolicy,
-    Rescued, Sampling, Schedules, Statistics, Storage, StorageResult, StoredSchedule, Transacted, Transaction,
-    WorkerInfo,
+    Beat, Cancelled, Claim, DeclaredSchedule, Heartbeat, Loaded, Loading, Notifications, RescanReason, Rescanned,
+    RescuePolicy, Rescued, Sampling, Schedules, Statistics, Storage, StorageResult, StoredSchedule, Transacted,
+    Transaction, WorkerInfo,
 };
 use crate::discarded::DiscardRule;
 use crate::history::{Fold, HistoryBatch};
@@ -134,6 +134,10 @@ impl Storage for Instrumented {
 
     async fn leases(&self, worker: WorkerId, among: Option<&[JobId]>) -> StorageResult<Vec<(JobId, i32)>> {
         timed(&self.recorders, "leases", self.storage.leases(worker, among)).await
+    }
+
+    async fn cancelled(&self, jobs: &[JobId]) -> StorageResult<Vec<Cancelled>> {
+        timed("cancelled", self.0.cancelled(jobs)).await
     }
 
     async fn store_progress(&self, reports: &[ProgressReport]) -> StorageResult<()> {

@@ -64,7 +64,9 @@ impl Shared {
     fn refused(&self, ctx: &JobContext, refused: &str) {
         self.needs_reconcile.store(true, Ordering::Release);
         self.counters.count_lease_lost();
-        telemetry::lease_lost(&ctx.lease(), ctx.kind(), refused);
+        if !ctx.stop().is_cancelled_by_operator() {
+            telemetry::lease_lost(&ctx.lease(), ctx.kind(), refused);
+        }
         self.settings.recorders.record(|| Event::LeaseLost { queue: ctx.queue(), kind: ctx.kind() });
     }
 

@@ -135,7 +135,10 @@ impl Executor {
                 self.shared.done(&ctx, &transition, ran);
                 self.shared.leases.end([&ctx.lease()]);
             }
-            Conclusion::Lost => self.shared.lost(&ctx, refused),
+            Conclusion::Lost => {
+                self.shared.find_cancelled(&[&ctx]).await;
+                self.shared.lost(&ctx, refused);
+            }
             Conclusion::Finish(transition) => self.reporter.finish(ctx, transition, ran).await,
             Conclusion::Settle(transition) => self.reporter.settle(ctx, transition, ran).await,
         }

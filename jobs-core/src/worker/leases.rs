@@ -100,6 +100,13 @@ impl Leases {
         self.lock().leases.values().filter_map(|ctx| Some((ctx.clone(), ctx.running()?))).collect()
     }
 
+    /// Those of these leases that are held and whose attempts have not completed their jobs themselves.
+    pub(crate) fn among(&self, leases: &[Lease]) -> Vec<JobContext> {
+        let held = self.lock();
+        let found = leases.iter().filter_map(|lease| held.leases.get(lease));
+        found.filter(|ctx| !ctx.is_completed_in()).cloned().collect()
+    }
+
     pub(crate) fn count(&self) -> usize {
         self.lock().leases.len()
     }

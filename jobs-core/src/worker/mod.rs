@@ -9,6 +9,7 @@ mod attempt;
 mod bounds;
 mod builder;
 mod busy_polling;
+mod cancelled;
 mod completer;
 mod conclusion;
 mod conflicts;

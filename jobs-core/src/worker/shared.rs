@@ -174,6 +174,7 @@ impl Shared {
             queues: self.settings.queues.keys().cloned().collect(),
             version: Some(self.settings.program_version.clone()),
             slots: self.settings.queues.clone().into_iter().collect(),
+            kinds: self.registry.kinds(),
             lease: self.settings.lease,
         }
     }

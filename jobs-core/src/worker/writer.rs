@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use super::locked::Locked;
 use super::report::{BATCH, Report};
 use super::shared::Shared;
+use crate::context::JobContext;
 use crate::crash_point::crash_point;
 use crate::error::{Failure, FailureKind};
 use crate::job_id::JobId;
@@ -210,6 +211,12 @@ impl Writer {
         // settled, too.
         let repeated = pause > FIRST_PAUSE;
         let standing = self.standing(&batch, &moved).await;
+        if !repeated && moved.len() < reports.len() {
+            let lost = |report: &&Report| !report.may_be_settled && !standing.contains(&report.ctx.lease());
+            let gone = |report: &&Report| !moved.contains(&report.ctx.id());
+            let lost: Vec<&JobContext> = reports.iter().filter(lost).filter(gone).map(|report| &report.ctx).collect();
+            self.shared.find_cancelled(&lost).await;
+        }
         self.shared.written(reports, moved, &standing, repeated);
         let locked = reports.iter().filter(|report| standing.contains(&report.ctx.lease())).cloned();
         Ok(locked.map(|report| Report { may_be_settled: report.may_be_settled || repeated, ..report }).collect())

@@ -53,15 +53,7 @@ fn whim(rng: &mut StdRng) -> String {
 async fn no_claim_brings_more_than_it_asked_for() {
     let (mut admin, name, storage) = database().await;
     let worker = WorkerId::generate();
-    let info = WorkerInfo {
-        id: worker,
-        host: String::new(),
-        pid: 1,
-        queues: Vec::new(),
-        version: None,
-        slots: Vec::new(),
-        lease: Duration::from_secs(600),
-    };
+    let info = WorkerInfo::new(worker, Duration::from_secs(600));
     storage.register(&info).await.unwrap();
     let mut claimers = Vec::new();
     for _ in 0..CLAIMERS {

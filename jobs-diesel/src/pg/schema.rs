@@ -59,6 +59,7 @@ diesel::table! {
         idle -> Bool,
         version -> Nullable<Text>,
         slots -> Nullable<Json>,
+        kinds -> Nullable<Array<Text>>,
         asked -> Nullable<Text>,
         asked_at -> Nullable<Timestamptz>,
         asked_by -> Nullable<Text>,

@@ -124,15 +124,7 @@ impl World {
 }
 
 async fn register(storage: &PgStorage, id: WorkerId) {
-    let info = WorkerInfo {
-        id,
-        host: "here".into(),
-        pid: 1,
-        version: None,
-        slots: Vec::new(),
-        queues: vec![],
-        lease: Duration::from_secs(3600),
-    };
+    let info = WorkerInfo::new(id, Duration::from_secs(3600));
     storage.register(&info).await.unwrap();
 }
 

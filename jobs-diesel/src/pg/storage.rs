@@ -9,8 +9,9 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::storage::{
-    Beat, Claim, CrashedAttempt, DeclaredSchedule, Heartbeat, Loaded, Loading, Notifications, RescanReason, Rescanned,
-    RescuePolicy, Rescued, Schedules, Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
+    Beat, Cancelled, Claim, CrashedAttempt, DeclaredSchedule, Heartbeat, Loaded, Loading, Notifications, RescanReason,
+    Rescanned, RescuePolicy, Rescued, Schedules, Storage, StorageResult, StoredSchedule, Transacted, Transaction,
+    WorkerInfo,
 };
 use diesel_jobs_core::{
     ClaimedJob, DiscardRule, Finish, Installation, JobId, NewJob, ProgressReport, StorageError, WorkerId,
@@ -19,6 +20,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::outage::Outage;
+use super::queries::cancelled::CancelledQuery;
 use super::queries::declare_discard_rules::DeclareDiscardRulesQuery;
 use super::queries::enqueue::CHUNK;
 use super::queries::progress::StoreProgressQuery;
@@ -112,6 +114,12 @@ impl Storage for PgStorage {
     async fn leases(&self, worker: WorkerId, among: Option<&[JobId]>) -> StorageResult<Vec<(JobId, i32)>> {
         let leases = run!(self, "leases", conn => leases::leases(conn, worker, among))?;
         Ok(leases.into_iter().map(|(id, number)| (JobId(id), number)).collect())
+    }
+
+    async fn cancelled(&self, jobs: &[JobId]) -> StorageResult<Vec<Cancelled>> {
+        let query = || CancelledQuery { ids: jobs.iter().map(|job| job.0).collect() };
+        let rows: Vec<(i64, Option<String>)> = run!(self, "cancelled", conn => query().load(conn))?;
+        Ok(rows.into_iter().map(|(job, by)| Cancelled { job: JobId(job), by }).collect())
     }
 
     async fn store_progress(&self, reports: &[ProgressReport]) -> StorageResult<()> {

@@ -295,15 +295,7 @@ async fn a_pooler_that_refuses_the_settings_is_asked_without() {
 async fn a_claim_waits_for_nobody_who_holds_a_row() {
     let (mut admin, name, storage) = database().await;
     let worker = WorkerId::generate();
-    let info = WorkerInfo {
-        id: worker,
-        host: "here".into(),
-        pid: 1,
-        version: None,
-        slots: Vec::new(),
-        queues: vec![],
-        lease: Duration::from_secs(3600),
-    };
+    let info = WorkerInfo::new(worker, Duration::from_secs(3600));
     storage.register(&info).await.unwrap();
     let claim = Claim::new(worker, vec![Wanted::new("default", 2)], ["k".to_owned()]);
     let mut conn = storage.connector.connect().await.unwrap();
@@ -327,15 +319,7 @@ async fn a_claim_waits_for_nobody_who_holds_a_row() {
 async fn four_look_at_once_and_whoever_insists() {
     let (mut admin, name, storage) = database().await;
     let worker = WorkerId::generate();
-    let info = WorkerInfo {
-        id: worker,
-        host: "here".into(),
-        pid: 1,
-        version: None,
-        slots: Vec::new(),
-        queues: vec![],
-        lease: Duration::from_secs(3600),
-    };
+    let info = WorkerInfo::new(worker, Duration::from_secs(3600));
     storage.register(&info).await.unwrap();
     let claim = Claim::new(worker, vec![Wanted::new("default", 1)], ["k".to_owned()]);
     let bypassing = Claim { bypass_limit: true, ..claim.clone() };

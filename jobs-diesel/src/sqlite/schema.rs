@@ -52,6 +52,7 @@ diesel::table! {
         heartbeat_at -> BigInt,
         version -> Nullable<Text>,
         slots -> Nullable<Text>,
+        kinds -> Nullable<Text>,
         asked -> Nullable<Text>,
         asked_at -> Nullable<BigInt>,
         asked_by -> Nullable<Text>,

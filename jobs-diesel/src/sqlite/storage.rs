@@ -9,16 +9,16 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use diesel::SqliteConnection;
 use diesel_jobs_core::storage::{
-    Beat, Claim, DeclaredSchedule, Heartbeat, Loaded, Loading, Notifications, RescanReason, Rescanned, RescuePolicy,
-    Rescued, Schedules, Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
+    Beat, Cancelled, Claim, DeclaredSchedule, Heartbeat, Loaded, Loading, Notifications, RescanReason, Rescanned,
+    RescuePolicy, Rescued, Schedules, Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
 };
 use diesel_jobs_core::{ClaimedJob, DiscardRule, Finish, Installation, JobId, NewJob, ProgressReport, WorkerId};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::sqlite::queries::{
-    claim, finish, heartbeat, installation, leases, next_due, on_discarded, progress, prune, rescue, schedule, tick,
-    worker,
+    claim, failures, finish, heartbeat, installation, leases, next_due, on_discarded, progress, prune, rescue,
+    schedule, tick, worker,
 };
 use crate::sqlite::shared_connection::SharedConnection;
 use crate::sqlite::{listen, load, migrate, transact};
@@ -109,6 +109,11 @@ impl Storage for SqliteStorage {
     /// limit.
     async fn leases(&self, worker: WorkerId, _among: Option<&[JobId]>) -> StorageResult<Vec<(JobId, i32)>> {
         self.reader.read(move |conn| leases::leases(conn, worker)).await
+    }
+
+    async fn cancelled(&self, jobs: &[JobId]) -> StorageResult<Vec<Cancelled>> {
+        let jobs = jobs.to_vec();
+        self.reader.read(move |conn| failures::cancelled(conn, &jobs)).await
     }
 
     async fn store_progress(&self, reports: &[ProgressReport]) -> StorageResult<()> {

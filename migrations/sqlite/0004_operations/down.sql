@@ -46,6 +46,7 @@ alter table jobs_queue drop column paused_reason;
 alter table jobs_queue drop column slots;
 alter table jobs_worker drop column version;
 alter table jobs_worker drop column slots;
+alter table jobs_worker drop column kinds;
 alter table jobs_worker drop column asked;
 alter table jobs_worker drop column asked_at;
 alter table jobs_worker drop column asked_by;

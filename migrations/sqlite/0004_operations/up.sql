@@ -35,10 +35,11 @@ create table jobs_retention (
     primary key (kind, state)
 ) strict, without rowid;
 
--- The version of the worker's program, and its queues with their slots: {"mail": 16}. An operator may ask a worker to claim
+-- The version of the worker's program, its queues with their slots: {"mail": 16}, and the kinds that it knows. An operator may ask a worker to claim
 -- nothing more (quiet), or to stop. It reads this with each heartbeat.
 alter table jobs_worker add column version text;
 alter table jobs_worker add column slots text;
+alter table jobs_worker add column kinds text;
 alter table jobs_worker add column asked text check (asked in ('quiet', 'stop'));
 alter table jobs_worker add column asked_at integer;
 alter table jobs_worker add column asked_by text;

@@ -103,7 +103,7 @@ impl Job {
     }
 
     /// Records a failure of the current attempt with the handler's message.
-    pub(super) fn fail(&mut self, Failure { kind, message }: &Failure) {
+    pub(super) fn fail(&mut self, Failure { kind, message, .. }: &Failure) {
         self.failures.push(Failed { attempt: self.attempt, kind: *kind, message: Some(message.clone()) });
     }
 

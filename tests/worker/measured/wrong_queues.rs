@@ -140,15 +140,7 @@ async fn ours(db: &Db) -> (i64, Duration, usize) {
 async fn register(database: &diesel_jobs::Database) -> WorkerId {
     let id = WorkerId::generate();
     let lease = Duration::from_secs(60);
-    let info = WorkerInfo {
-        id,
-        host: "here".to_owned(),
-        pid: 1,
-        version: None,
-        slots: Vec::new(),
-        queues: vec!["default".to_owned()],
-        lease,
-    };
+    let info = WorkerInfo { queues: vec!["default".to_owned()], ..WorkerInfo::new(id, lease) };
     database.storage.register(&info).await.unwrap();
     id
 }

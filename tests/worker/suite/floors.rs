@@ -53,13 +53,9 @@ async fn jobs_that_came_back_to_their_old_places_are_found_by_a_rescan(db: Db) {
     // A worker claims the jobs, and gives them back much later.
     let first = WorkerId::generate();
     let info = diesel_jobs::storage::WorkerInfo {
-        id: first,
         host: "elsewhere".to_owned(),
-        pid: 1,
-        version: None,
-        slots: Vec::new(),
         queues: vec!["default".to_owned()],
-        lease: Duration::from_secs(3600),
+        ..diesel_jobs::storage::WorkerInfo::new(first, Duration::from_secs(3600))
     };
     db.storage().register(&info).await.unwrap();
     let ids: Vec<_> = db.conn().await.enqueue_all((0..50).map(|_| Tells {})).await;

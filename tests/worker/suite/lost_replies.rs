@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 use diesel_jobs::storage::{
-    Claim, DeclaredSchedule, Heartbeat, Loaded, Loading, Notifications, RescanReason, Rescanned, RescuePolicy, Rescued,
-    Sampling, Schedules, Statistics, Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
+    Cancelled, Claim, DeclaredSchedule, Heartbeat, Loaded, Loading, Notifications, RescanReason, Rescanned,
+    RescuePolicy, Rescued, Sampling, Schedules, Statistics, Storage, StorageResult, StoredSchedule, Transacted,
+    Transaction, WorkerInfo,
 };
 use diesel_jobs::{Installation, JobContext, JobId, JobState, NewJob, State, StorageError, Worker, WorkerId, job};
 use diesel_jobs_core::history::{Fold, HistoryBatch};
@@ -117,6 +118,10 @@ impl Storage for Lossy {
 
     async fn register(&self, worker: &WorkerInfo) -> StorageResult<()> {
         self.inner.register(worker).await
+    }
+
+    async fn cancelled(&self, jobs: &[JobId]) -> StorageResult<Vec<Cancelled>> {
+        self.inner.cancelled(jobs).await
     }
 
     async fn store_progress(&self, reports: &[ProgressReport]) -> StorageResult<()> {

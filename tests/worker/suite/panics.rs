@@ -85,6 +85,15 @@ async fn failure_of(db: &Db, registry: Registry, job: impl Into<diesel_jobs::Job
 fn tells(failure: &AttemptError, message: &str) {
     assert_eq!(failure.kind, FailureKind::Panic, "{failure:?}");
     assert!(failure.message.contains(message) && failure.message.contains("panics.rs:"), "{failure:?}");
+    assert!(failure.place.as_deref().is_some_and(|place| place.contains("panics.rs:")), "{failure:?}");
+    assert!(failure.fingerprint.is_some(), "{failure:?}");
+    // All tests run with RUST_BACKTRACE.
+    assert!(failure.backtrace.as_deref().is_some_and(is_of_the_handler), "{failure:?}");
+}
+
+/// Whether a backtrace begins with the application's functions and contains neither ours nor the runtime's.
+fn is_of_the_handler(backtrace: &str) -> bool {
+    backtrace.contains("panics.rs:") && !backtrace.contains("tokio::runtime") && !backtrace.contains("rust_panic")
 }
 
 async fn an_async_handler(db: Db) {

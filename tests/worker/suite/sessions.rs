@@ -77,18 +77,7 @@ async fn a_users_serializable_enqueue_does_not_fail_because_of_a_worker(db: Db) 
     let storage = db.again().await.storage;
     let worker = WorkerId::generate();
     let lease = Duration::from_secs(60);
-    storage
-        .register(&WorkerInfo {
-            id: worker,
-            host: "here".into(),
-            pid: 1,
-            version: None,
-            slots: Vec::new(),
-            queues: vec![],
-            lease,
-        })
-        .await
-        .unwrap();
+    storage.register(&WorkerInfo::new(worker, lease)).await.unwrap();
     let mut conn = AsyncPgConnection::establish(db.url()).await.unwrap();
     conn.batch_execute("begin").await.unwrap();
     // The enqueue reads whether a worker is idle, and writes what claims read.

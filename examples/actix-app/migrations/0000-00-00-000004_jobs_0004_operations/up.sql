@@ -39,11 +39,12 @@ create table jobs.retention (
     primary key (kind, state)
 );
 
--- The version of the worker's program, and its queues with their slots: {"mail": 16}. An operator may ask a worker to claim
+-- The version of the worker's program, its queues with their slots: {"mail": 16}, and the kinds that it knows. An operator may ask a worker to claim
 -- nothing more (quiet), or to stop. It reads this with each heartbeat.
 alter table jobs.worker
     add column version text,
     add column slots json,
+    add column kinds text[],
     add column asked text check (asked in ('quiet', 'stop')),
     add column asked_at timestamptz,
     add column asked_by text;

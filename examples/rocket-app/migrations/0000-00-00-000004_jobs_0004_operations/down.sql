@@ -87,7 +87,7 @@ begin
         drop column changed_by, drop column changed_at, drop column declared, drop column paused_at, drop column paused_by,
         drop column paused_reason;
     alter table jobs.queue drop column paused_at, drop column paused_by, drop column paused_reason, drop column slots;
-    alter table jobs.worker drop column version, drop column slots, drop column asked, drop column asked_at, drop column asked_by;
+    alter table jobs.worker drop column version, drop column slots, drop column kinds, drop column asked, drop column asked_at, drop column asked_by;
     drop index jobs.job_error_newest;
     alter table jobs.job_error drop column fingerprint, drop column place, drop column backtrace, drop column actor;
     drop index jobs.finished_unsuccessful;

@@ -4,7 +4,7 @@
 pub(super) const CARRIED: &str = "enqueued_at, flags, priority, kind, queue, tags, args, traceparent";
 
 /// The columns that are written for a failed attempt.
-pub(super) const ERROR: &str = "job_id, attempt, started_at, worker, kind, message";
+pub(super) const ERROR: &str = "job_id, attempt, started_at, worker, kind, message, fingerprint";
 
 /// The other columns that are written to `jobs.ready`.
 pub(super) const READY: &str = "id, run_at, lease, attempt, max_attempts, crashes";

@@ -1,5 +1,5 @@
 //! `complete`: `finish` for batches whose jobs all completed in the same way. These are the usual batches while many
-//! jobs run without failures. It sends one column where `finish` sends eight, and has no parts for other transitions.
+//! jobs run without failures. It sends one column where `finish` sends six or more, and has no parts for other transitions.
 //! This saves a third of the server's work.
 //!
 //! It leaves out rows that any session has ever locked (`xmax`), because it would wait for a lock that is still held.

@@ -39,9 +39,28 @@ pub(crate) struct FinishQuery<'a> {
     keeps: Vec<Option<f64>>,
     failure_kinds: Vec<Option<&'a str>>,
     messages: Vec<Option<&'a str>>,
+    fingerprints: Vec<Option<i64>>,
+    places: Vec<Option<&'a str>>,
+    backtraces: Vec<Option<&'a str>>,
+}
+
+/// What the statement does in addition to moving jobs. Each variant has a type of its own, because Diesel keeps one
+/// prepared statement per type.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Adds {
+    /// Nothing. Batches without failures do not pay for the columns of failures.
+    Nothing,
+    /// It records failures.
+    Failures,
+    /// It records failures, and applies the rules for discarded jobs.
+    FailuresAndRules,
 }
 
 const FOR_UPDATE: &str = " for update skip locked";
+
+/// The columns of failures in the statement.
+const NAMED: &str = ", failure_kind, message, fingerprint, place, backtrace";
+const FAILED: &str = ", f.failure_kind, f.message, f.fingerprint, f.place, f.backtrace";
 
 /// The discarded jobs of the batch. `FOLLOWED` comes next.
 const GONE: &str = ", gone as (
@@ -82,44 +101,22 @@ impl<'a> FinishQuery<'a> {
         }));
         self.failure_kinds.push(failure.map(|Failure { kind, .. }| kind.as_str()));
         self.messages.push(failure.map(|Failure { message, .. }| message.as_str()));
+        self.fingerprints.push(failure.map(|failure| failure.fingerprint));
+        self.places.push(failure.and_then(|failure| failure.place.as_deref()));
+        self.backtraces.push(failure.and_then(|failure| failure.backtrace.as_deref()));
     }
 
-    /// Writes the statement. `lock` is the locking clause for the rows that it will delete. It may be empty. With
-    /// `discards` it applies the rules for discarded jobs.
-    fn walk<'b>(&'b self, lock: &str, discards: bool, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        let (gone, followed, and_read) = match discards {
-            true => (GONE, FOLLOWED, " and (select count(*) from followed) >= 0"),
-            false => ("", "", ""),
+    /// Writes the statement. `lock` is the locking clause for the rows that it will delete. It may be empty.
+    fn walk<'b>(&'b self, lock: &str, adds: Adds, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        let (gone, followed, and_read) = match adds {
+            Adds::Nothing | Adds::Failures => ("", "", ""),
+            Adds::FailuresAndRules => (GONE, FOLLOWED, " and (select count(*) from followed) >= 0"),
         };
+        self.write_moved(adds, lock, out.reborrow())?;
+        write_ended(adds, out.reborrow())?;
         sql!(
             out,
-            "with moved as (
-    delete from jobs.running r
-    using (
-        select held.ctid, f.verb, f.delay, f.keep, f.failure_kind, f.message
-        from unnest(" [self.ids => Array<BigInt>] ", " [self.leases => Array<Integer>] ", " [self.workers => Array<SqlUuid>] ", "
-            [self.verbs => Array<SmallInt>] ", " [self.delays => Array<Nullable<Double>>] ", " [self.keeps => Array<Nullable<Double>>] ", "
-            [self.failure_kinds => Array<Nullable<Text>>] ", " [self.messages => Array<Nullable<Text>>] ")
-            as f (id, lease, worker, verb, delay, keep, failure_kind, message)
-        cross join lateral (
-            select r.ctid from jobs.running r where r.id = f.id and r.lease = f.lease and r.worker = f.worker offset 0" lock "
-        ) held
-    ) f
-    where r.ctid = f.ctid
-    returning r.*, f.verb, f.delay, f.keep, f.failure_kind, f.message
-), ended as (
-    insert into jobs.finished (" FINISHED ", " CARRIED ")
-    select id, run_at, claimed_at, now() + make_interval(secs => keep), lease, verb, attempt, max_attempts, crashes, worker, " CARRIED "
-    from moved where verb <= 3 and keep is distinct from -1
-), returned as (
-    insert into jobs.ready (" READY ", " CARRIED ")
-    select id, coalesce(clock_timestamp() + make_interval(secs => delay), run_at), lease,
-           case when verb = 4 then attempt else greatest(attempt - 1, 0) end, max_attempts, case when verb = 5 then 0 else crashes end, " CARRIED "
-    from moved where verb >= 4
-), recorded as (
-    insert into jobs.job_error (" ERROR ")
-    select id, attempt, claimed_at, worker, failure_kind, message from moved where failure_kind is not null and keep is distinct from -1
-), forgotten as (
+            "), forgotten as (
     delete from jobs.job_error e using moved m
     where e.job_id = m.id and (m.keep = -1 or e.attempt <= m.attempt - " [MAX_ERRORS_PER_JOB => Integer] ")
       and (m.keep = -1 or m.attempt > " [MAX_ERRORS_PER_JOB => Integer] ")
@@ -131,30 +128,103 @@ impl<'a> FinishQuery<'a> {
 select coalesce(array_agg(id) filter (where (select count(*) from woken) >= 0" and_read "), '{}') from moved"
         )
     }
+
+    /// Deletes the rows, and writes the common table expression of the deleted ones.
+    fn write_moved<'b>(&'b self, adds: Adds, lock: &str, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        let (named, failed) = if adds == Adds::Nothing { ("", "") } else { (NAMED, FAILED) };
+        let moved: QueryResult<()> = sql!(
+            out,
+            "with moved as (
+    delete from jobs.running r
+    using (
+        select held.ctid, f.verb, f.delay, f.keep" failed "
+        from unnest(" [self.ids => Array<BigInt>] ", " [self.leases => Array<Integer>] ", " [self.workers => Array<SqlUuid>] ", "
+            [self.verbs => Array<SmallInt>] ", " [self.delays => Array<Nullable<Double>>] ", " [self.keeps => Array<Nullable<Double>>]
+        );
+        moved?;
+        if adds != Adds::Nothing {
+            let failures: QueryResult<()> = sql!(
+                out,
+                ", " [self.failure_kinds => Array<Nullable<Text>>] ", " [self.messages => Array<Nullable<Text>>] ", "
+                [self.fingerprints => Array<Nullable<BigInt>>] ", " [self.places => Array<Nullable<Text>>] ", "
+                [self.backtraces => Array<Nullable<Text>>]
+            );
+            failures?;
+        }
+        sql!(
+            out,
+            ")
+            as f (id, lease, worker, verb, delay, keep" named ")
+        cross join lateral (
+            select r.ctid from jobs.running r where r.id = f.id and r.lease = f.lease and r.worker = f.worker offset 0" lock "
+        ) held
+    ) f
+    where r.ctid = f.ctid
+    returning r.*, f.verb, f.delay, f.keep" failed "
+"
+        )
+    }
+}
+
+/// Writes the rows of jobs that have ended or wait again, and the failures.
+fn write_ended(adds: Adds, mut out: AstPass<'_, '_, Pg>) -> QueryResult<()> {
+    let ended: QueryResult<()> = sql!(
+        out,
+        "), ended as (
+    insert into jobs.finished (" FINISHED ", " CARRIED ")
+    select id, run_at, claimed_at, now() + make_interval(secs => keep), lease, verb, attempt, max_attempts, crashes, worker, " CARRIED "
+    from moved where verb <= 3 and keep is distinct from -1
+), returned as (
+    insert into jobs.ready (" READY ", " CARRIED ")
+    select id, coalesce(clock_timestamp() + make_interval(secs => delay), run_at), lease,
+           case when verb = 4 then attempt else greatest(attempt - 1, 0) end, max_attempts, case when verb = 5 then 0 else crashes end, " CARRIED "
+    from moved where verb >= 4
+"
+    );
+    ended?;
+    if adds == Adds::Nothing {
+        return Ok(());
+    }
+    sql!(
+        out,
+        "), recorded as (
+    insert into jobs.job_error (" ERROR ", place, backtrace)
+    select id, attempt, claimed_at, worker, failure_kind, message, fingerprint, place, backtrace
+    from moved where failure_kind is not null and keep is distinct from -1
+"
+    )
 }
 
 impl QueryFragment<Pg> for FinishQuery<'_> {
     fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        self.walk("", false, out)
+        self.walk("", Adds::Failures, out)
     }
 }
 
-/// `finish` of the rows that no other session has locked.
+/// `finish` of the rows that no other session has locked, for batches without failures.
 pub(crate) struct FinishUnlockedQuery<'a>(pub(crate) FinishQuery<'a>);
 
 impl QueryFragment<Pg> for FinishUnlockedQuery<'_> {
     fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        self.0.walk(FOR_UPDATE, false, out)
+        self.0.walk(FOR_UPDATE, Adds::Nothing, out)
     }
 }
 
-/// The same for batches that discard jobs. Other batches do not read the rules for discarded jobs. It is a type of its
-/// own, because Diesel keeps one prepared statement per type.
+/// The same for batches with failures, or with reasons of cancelled jobs.
+pub(crate) struct RecordUnlockedQuery<'a>(pub(crate) FinishQuery<'a>);
+
+impl QueryFragment<Pg> for RecordUnlockedQuery<'_> {
+    fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        self.0.walk(FOR_UPDATE, Adds::Failures, out)
+    }
+}
+
+/// The same for batches that discard jobs. Other batches do not read the rules for discarded jobs.
 pub(crate) struct DiscardUnlockedQuery<'a>(pub(crate) FinishQuery<'a>);
 
 impl QueryFragment<Pg> for DiscardUnlockedQuery<'_> {
     fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        self.0.walk(FOR_UPDATE, true, out)
+        self.0.walk(FOR_UPDATE, Adds::FailuresAndRules, out)
     }
 }
 
@@ -165,10 +235,12 @@ pub(crate) async fn finish(conn: &mut AsyncPgConnection, batch: &[Finish]) -> Qu
     if moved.len() < batch.len() {
         let rest: Vec<Finish> = batch.iter().filter(|one| !moved.contains(&one.lease.job.0)).cloned().collect();
         let discards = rest.iter().any(|one| matches!(one.transition, Transition::Discard { .. }));
+        let fails = rest.iter().any(|one| one.transition.failure().is_some());
         let query = FinishQuery::new(&rest);
         // There is only one row, but `get_result` would return it before the statement is committed.
         let rest: Vec<Vec<i64>> = match discards {
             true => DiscardUnlockedQuery(query).load(conn).await?,
+            false if fails => RecordUnlockedQuery(query).load(conn).await?,
             false => FinishUnlockedQuery(query).load(conn).await?,
         };
         moved.extend(rest.into_iter().flatten());
@@ -198,4 +270,5 @@ async fn complete(conn: &mut AsyncPgConnection, batch: &[Finish]) -> QueryResult
 // The ids come as one array in one row. Five hundred rows would cost more than the other work on these finishes.
 native_query!(FinishQuery<'a> -> Array<BigInt>);
 native_query!(FinishUnlockedQuery<'a> -> Array<BigInt>);
+native_query!(RecordUnlockedQuery<'a> -> Array<BigInt>);
 native_query!(DiscardUnlockedQuery<'a> -> Array<BigInt>);

@@ -86,6 +86,10 @@ struct ErrorRow {
     worker: Option<Uuid>,
     started_at: Option<DateTime<Utc>>,
     at: DateTime<Utc>,
+    fingerprint: Option<i64>,
+    place: Option<String>,
+    backtrace: Option<String>,
+    actor: Option<String>,
 }
 
 impl From<ErrorRow> for AttemptError {
@@ -97,6 +101,10 @@ impl From<ErrorRow> for AttemptError {
             worker: row.worker.map(WorkerId),
             started_at: row.started_at,
             at: row.at,
+            fingerprint: row.fingerprint,
+            place: row.place,
+            backtrace: row.backtrace,
+            actor: row.actor,
         }
     }
 }

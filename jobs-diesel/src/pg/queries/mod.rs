@@ -8,6 +8,7 @@ pub(crate) mod blocked;
 pub(crate) mod bring_forward;
 pub(crate) mod by_id;
 pub(crate) mod cancel_many;
+pub(crate) mod cancelled;
 pub(crate) mod change_schedule;
 pub(crate) mod claim;
 pub(crate) mod claim_few;

@@ -5,7 +5,7 @@ use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, BigInt, Double};
-use diesel_jobs_core::storage::CANCELLED;
+use diesel_jobs_core::storage::{CANCELLED, cancel_fingerprint};
 
 use super::columns::{CARRIED, ERROR, FINISHED, READY};
 use super::wake::SOMEBODY_SLEEPS;
@@ -55,7 +55,7 @@ pub(crate) struct CancelQuery {
 
 impl CancelQuery {
     pub(crate) fn new(ids: Vec<i64>, keep_seconds: f64) -> Self {
-        Self { ids, into_cancelled: IntoCancelled { keep_seconds, why: CANCELLED } }
+        Self { ids, into_cancelled: IntoCancelled::new(keep_seconds, CANCELLED) }
     }
 }
 
@@ -84,8 +84,15 @@ native_query!(CancelQuery -> BigInt);
 /// The part after the deletes of `waiting` and `running` by an operator. It inserts the finished rows (`ended`) and the
 /// reason.
 pub(super) struct IntoCancelled {
-    pub(super) keep_seconds: f64,
-    pub(super) why: &'static str,
+    keep_seconds: f64,
+    why: &'static str,
+    fingerprint: i64,
+}
+
+impl IntoCancelled {
+    pub(super) fn new(keep_seconds: f64, why: &'static str) -> Self {
+        Self { keep_seconds, why, fingerprint: cancel_fingerprint(why) }
+    }
 }
 
 impl QueryFragment<Pg> for IntoCancelled {
@@ -99,7 +106,7 @@ impl QueryFragment<Pg> for IntoCancelled {
     returning id, attempt, claimed_at, worker
 ), recorded as (
     insert into jobs.job_error (" ERROR ")
-    select id, attempt, claimed_at, worker, 'cancelled', '" (self.why) "' from ended
+    select id, attempt, claimed_at, worker, 'cancelled', '" (self.why) "', " [self.fingerprint => BigInt] " from ended
 )"
         )
     }

@@ -19,7 +19,7 @@ use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{BigInt, Bool, Double, Integer, Nullable, Text, Timestamptz, Uuid as SqlUuid};
-use diesel_jobs_core::storage::{CRASHED_TOO_OFTEN, NO_ATTEMPT_LEFT, RUNS_ALONE};
+use diesel_jobs_core::storage::{CRASH_FINGERPRINT, CRASHED_TOO_OFTEN, NO_ATTEMPT_LEFT, RUNS_ALONE};
 use uuid::Uuid;
 
 use super::columns::{CARRIED, ERROR, FINISHED, READY};
@@ -94,7 +94,7 @@ impl QueryFragment<Pg> for RescueQuery {
     from decided where discard_reason is not null
 ), recorded as (
     insert into jobs.job_error (" ERROR ")
-    select id, attempt, claimed_at, worker, failure_kind, message from decided
+    select id, attempt, claimed_at, worker, failure_kind, message, " [CRASH_FINGERPRINT => BigInt] " from decided
 ), gone as (
     select * from decided where discard_reason is not null
 ), " FOLLOWED ", woken as (

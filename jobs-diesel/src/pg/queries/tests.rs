@@ -12,6 +12,7 @@ use diesel_jobs_core::storage::{Claim, Wanted};
 use diesel_jobs_core::{Failure, FailureKind, Finish, JobId, Keep, Lease, NewJob, Transition, WorkerId};
 
 use super::cancel_many::CancelManyQuery;
+use super::cancelled::CancelledQuery;
 use super::claim::{ClaimQuery, ClaimedRow};
 use super::claim_few::ClaimFewQuery;
 use super::claim_quarantined::ClaimQuarantinedQuery;
@@ -21,7 +22,7 @@ use super::delete::DeleteQuery;
 use super::discover::DiscoverQuery;
 use super::enqueue::{EnqueueManyQuery, EnqueueQuery};
 use super::enqueue_alike::EnqueueAlikeQuery;
-use super::finish::{DiscardUnlockedQuery, FinishQuery, FinishUnlockedQuery};
+use super::finish::{DiscardUnlockedQuery, FinishQuery, FinishUnlockedQuery, RecordUnlockedQuery};
 use super::live_queues::LiveQueuesQuery;
 use super::next_due::{NextDueQuery, NextDueRow};
 use super::operate::{CancelQuery, RetryQuery};
@@ -77,6 +78,8 @@ fn the_native_statements_are_the_reviewed_ones() {
     insta::assert_snapshot!("rescan", text(&RescanQuery::new(&claim, &plan)));
     insta::assert_snapshot!("finish", text(&FinishQuery::new(&finish)));
     insta::assert_snapshot!("finish_unlocked", text(&FinishUnlockedQuery(FinishQuery::new(&finish))));
+    insta::assert_snapshot!("record_unlocked", text(&RecordUnlockedQuery(FinishQuery::new(&finish))));
+    insta::assert_snapshot!("cancelled", text(&CancelledQuery { ids: vec![1] }));
     insta::assert_snapshot!("discard_unlocked", text(&DiscardUnlockedQuery(FinishQuery::new(&finish))));
     let complete = CompleteQuery::new(&completion(1, Keep::Forever)).unwrap();
     insta::assert_snapshot!("complete", text(&complete));

@@ -26,6 +26,7 @@ pub(crate) async fn register(conn: &mut AsyncPgConnection, info: &WorkerInfo) ->
         worker::host.eq(info.host.replace('\0', "")),
         worker::pid.eq(info.pid.cast_signed()),
         worker::queues.eq(&info.queues),
+        worker::kinds.eq(&info.kinds),
         worker::lease.eq(interval(info.lease.min(LONGEST_LEASE))),
         worker::version.eq(info.version.as_ref().map(|version| version.replace('\0', ""))),
         worker::slots.eq(RawJson(serde_json::to_vec(&slots).unwrap_or_else(|_| b"{}".to_vec()))),

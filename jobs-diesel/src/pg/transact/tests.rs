@@ -32,15 +32,7 @@ async fn transact(storage: &PgStorage, lease: Lease, keep: Keep) -> Transacted {
 async fn claimed(storage: &PgStorage, conn: &mut AsyncPgConnection) -> Lease {
     crate::enqueue_all(conn, vec![NewJob::raw("k", "{}")]).await.unwrap();
     let lease = Duration::from_secs(3600);
-    let info = WorkerInfo {
-        id: WorkerId::generate(),
-        host: "here".into(),
-        pid: 1,
-        version: None,
-        slots: Vec::new(),
-        queues: vec![],
-        lease,
-    };
+    let info = WorkerInfo::new(WorkerId::generate(), lease);
     storage.register(&info).await.unwrap();
     let claim = Claim::new(info.id, vec![Wanted::new("default", 1)], ["k".to_owned()]);
     storage.claim(&claim).await.unwrap().remove(0).lease

@@ -2,11 +2,13 @@
 //! failures per job is limited.
 
 use diesel::SqliteConnection;
+use diesel::dsl::exists;
 use diesel::prelude::*;
-use diesel::sql_types::Text;
-use diesel_jobs_core::storage::MAX_ERRORS_PER_JOB;
-use diesel_jobs_core::{AttemptError, Failure, FailureKind, JobId};
+use diesel::sql_types::{BigInt, Nullable, Text};
+use diesel_jobs_core::storage::{Cancelled, MAX_ERRORS_PER_JOB};
+use diesel_jobs_core::{AttemptError, Failure, FailureKind, JobId, JobState};
 
+use crate::sqlite::literal::literal;
 use crate::sqlite::schema::{jobs_job, jobs_job_error};
 use crate::sqlite::time::Now;
 use crate::sqlite::types::{Instant, Worker, count};
@@ -22,6 +24,9 @@ pub(crate) fn record(conn: &mut SqliteConnection, job: JobId, failure: &Failure)
         jobs_job::claimed_at,
         jobs_job::worker,
         Now,
+        Some(failure.fingerprint).into_sql::<Nullable<BigInt>>(),
+        failure.place.as_deref().into_sql::<Nullable<Text>>(),
+        failure.backtrace.as_deref().into_sql::<Nullable<Text>>(),
     ));
     diesel::insert_into(jobs_job_error::table)
         .values(attempt)
@@ -33,6 +38,9 @@ pub(crate) fn record(conn: &mut SqliteConnection, job: JobId, failure: &Failure)
             jobs_job_error::started_at,
             jobs_job_error::worker,
             jobs_job_error::at,
+            jobs_job_error::fingerprint,
+            jobs_job_error::place,
+            jobs_job_error::backtrace,
         ))
         .execute(conn)?;
     make_room(conn, job)
@@ -63,6 +71,26 @@ pub(crate) fn of(conn: &mut SqliteConnection, job: JobId) -> QueryResult<Vec<Att
     Ok(rows.into_iter().map(Row::into_error).collect())
 }
 
+/// Returns those of these jobs that are cancelled, and who has cancelled each.
+pub(crate) fn cancelled(conn: &mut SqliteConnection, jobs: &[JobId]) -> QueryResult<Vec<Cancelled>> {
+    let mut found = Vec::new();
+    for &job in jobs {
+        let is_cancelled = jobs_job::table.find(job.0).filter(jobs_job::state.eq(literal(JobState::Cancelled)));
+        if !diesel::select(exists(is_cancelled)).get_result::<bool>(conn)? {
+            continue;
+        }
+        let by = jobs_job_error::table
+            .filter(jobs_job_error::job_id.eq(job.0))
+            .filter(jobs_job_error::kind.eq(FailureKind::Cancelled.as_str()))
+            .order(jobs_job_error::id.desc())
+            .select(jobs_job_error::actor)
+            .first::<Option<String>>(conn)
+            .optional()?;
+        found.push(Cancelled { job, by: by.flatten() });
+    }
+    Ok(found)
+}
+
 #[derive(Queryable, Selectable)]
 #[diesel(table_name = jobs_job_error, check_for_backend(diesel::sqlite::Sqlite))]
 struct Row {
@@ -72,6 +100,10 @@ struct Row {
     worker: Option<Worker>,
     started_at: Option<Instant>,
     at: Instant,
+    fingerprint: Option<i64>,
+    place: Option<String>,
+    backtrace: Option<String>,
+    actor: Option<String>,
 }
 
 impl Row {
@@ -83,6 +115,10 @@ impl Row {
             worker: self.worker.map(|worker| worker.0),
             started_at: self.started_at.map(|at| at.0),
             at: self.at.0,
+            fingerprint: self.fingerprint,
+            place: self.place,
+            backtrace: self.backtrace,
+            actor: self.actor,
         }
     }
 }

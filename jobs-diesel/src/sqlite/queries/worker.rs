@@ -21,6 +21,7 @@ pub(crate) fn register(conn: &mut SqliteConnection, worker: &WorkerInfo) -> Quer
             jobs_worker::host.eq(&worker.host),
             jobs_worker::pid.eq(i32::try_from(worker.pid).unwrap_or(i32::MAX)),
             jobs_worker::queues.eq(Names(worker.queues.clone())),
+            jobs_worker::kinds.eq(Names(worker.kinds.clone())),
             jobs_worker::lease_micros.eq(micros(worker.lease)),
             jobs_worker::version.eq(&worker.version),
             jobs_worker::slots.eq(serde_json::to_string(&slots).unwrap_or_else(|_| "{}".to_owned())),

@@ -79,15 +79,7 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     step!("check_schema", storage.check_schema());
 
     let id = WorkerId::generate();
-    let info = WorkerInfo {
-        id,
-        host: "h".into(),
-        pid: 1,
-        version: None,
-        slots: Vec::new(),
-        queues: vec!["default".into()],
-        lease: HOUR,
-    };
+    let info = WorkerInfo { queues: vec!["default".into()], ..WorkerInfo::new(id, HOUR) };
     step!("register", storage.register(&info));
     step!("register again", storage.register(&info));
     let mut heartbeat = step!("open_heartbeat", storage.open_heartbeat(id));

@@ -138,15 +138,7 @@ pub(super) async fn statements(conn: &mut AsyncPgConnection, statements: &[&str]
 pub(super) async fn operations(db: &Database) {
     let (storage, operator) = (&db.storage, &db.operator);
     let id = WorkerId::generate();
-    let info = WorkerInfo {
-        id,
-        host: "h".into(),
-        pid: 1,
-        version: None,
-        slots: Vec::new(),
-        queues: vec!["default".into()],
-        lease: HOUR,
-    };
+    let info = WorkerInfo { queues: vec!["default".into()], ..WorkerInfo::new(id, HOUR) };
     let lease = Lease { job: JobId(1), number: 1, worker: id };
     let wanted = wants(id, &[("default", 1)]);
     refused("check_schema", storage.check_schema().await);
