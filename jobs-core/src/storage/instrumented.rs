@@ -137,7 +137,7 @@ impl Storage for Instrumented {
     }
 
     async fn cancelled(&self, jobs: &[JobId]) -> StorageResult<Vec<Cancelled>> {
-        timed("cancelled", self.0.cancelled(jobs)).await
+        timed(&self.recorders, "cancelled", self.storage.cancelled(jobs)).await
     }
 
     async fn store_progress(&self, reports: &[ProgressReport]) -> StorageResult<()> {
