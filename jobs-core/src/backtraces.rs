@@ -48,15 +48,15 @@ const INNER: [&str; 14] = [
     "alloc::boxed::",
 ];
 
-/// The function that calls a handler.
-const OUTER: &str = "diesel_jobs_core::panics::caught";
+/// Parts of the names of the functions that call a handler. They catch its panics.
+const OUTER: [&str; 4] = ["AssertUnwindSafe", "CatchUnwind", "catch_unwind", "diesel_jobs_core::panics::caught"];
 
 /// Leaves out the functions before and after those of the application.
 fn trimmed(text: &str) -> Option<String> {
     let frames = frames(text);
     let is_inner =
         |frame: &&Vec<&str>| name(frame).is_some_and(|name| INNER.iter().any(|inner| name.starts_with(inner)));
-    let is_outer = |frame: &Vec<&str>| name(frame).is_some_and(|name| name.contains(OUTER));
+    let is_outer = |frame: &Vec<&str>| name(frame).is_some_and(|name| OUTER.iter().any(|outer| name.contains(outer)));
     let outer = frames.iter().position(is_outer).unwrap_or(frames.len());
     let own = &frames[..outer];
     let first = own.iter().take_while(is_inner).count();
@@ -102,7 +102,7 @@ mod tests {
              at ./src/mail.rs:12:5
    4: <app::Mail as diesel_jobs_core::handler::Handle>::handle::{{closure}}
              at ./src/mail.rs:4:1
-   5: diesel_jobs_core::panics::caught_future::{{closure}}
+   5: <core::panic::unwind_safe::AssertUnwindSafe<F> as core::future::future::Future>::poll
    6: tokio::runtime::task::core::poll
 ";
 
