@@ -9,6 +9,8 @@ use super::args::RunArgs;
 #[cfg(feature = "bench")]
 use super::bench::args::{BenchArgs, WorkArgs};
 use super::command_args::{EnvironmentAction, FreezeArgs, IdArgs, ListArgs, ThawArgs};
+#[cfg(feature = "dashboard")]
+use super::dashboard::args::DashboardArgs;
 use super::exit::{self, CliError};
 use super::parse::id;
 
@@ -64,6 +66,21 @@ pub(super) enum Command {
     Environment {
         #[command(subcommand)]
         action: Option<EnvironmentAction>,
+    },
+    /// Serve the dashboard: pages that show what happens to jobs, and act on them
+    ///
+    /// It listens on this machine only, and whoever can connect may do everything. At another address it needs `--allow-remote` and a
+    /// token in the variable JOBS_DASHBOARD_TOKEN, which the browser asks for as a password.
+    #[cfg(feature = "dashboard")]
+    #[command(after_help = exit::HELP)]
+    Dashboard(DashboardArgs),
+    /// Explains why `dashboard` is missing in this program
+    #[cfg(not(feature = "dashboard"))]
+    #[command(hide = true)]
+    Dashboard {
+        /// The options of `dashboard`, which are ignored
+        #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<String>,
     },
     /// Load-test this database: the job rate, how late jobs start, and what limits the rate
     ///
@@ -160,6 +177,8 @@ impl Command {
         match self {
             #[cfg(not(feature = "bench"))]
             Self::Bench { .. } => false,
+            #[cfg(not(feature = "dashboard"))]
+            Self::Dashboard { .. } => false,
             Self::Migrations { action: MigrationsAction::Copy { .. } } => false,
             Self::Migrate { action } => !matches!(action, Some(MigrateAction::Sql(_) | MigrateAction::Roles)),
             _ => true,

@@ -25,6 +25,8 @@ mod cancel;
 mod check;
 mod command;
 mod command_args;
+#[cfg(feature = "dashboard")]
+mod dashboard;
 mod database;
 mod dotenv;
 mod duration;
@@ -187,6 +189,12 @@ async fn execute(command: Command, app: App<'_>) -> Result<Exit, CliError> {
         Command::Environment { action } => {
             environment::environment(&app, &action.unwrap_or(EnvironmentAction::Show)).await
         }
+        #[cfg(feature = "dashboard")]
+        Command::Dashboard(args) => dashboard::dashboard(&app, args).await,
+        #[cfg(not(feature = "dashboard"))]
+        Command::Dashboard { .. } => Err(CliError::usage(
+            "this program was built without the dashboard: add the feature `dashboard` of `diesel-jobs` to its Cargo.toml",
+        )),
         #[cfg(feature = "bench")]
         Command::Bench(args) => bench::bench(&app, &args).await,
         #[cfg(feature = "bench")]

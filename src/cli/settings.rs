@@ -63,7 +63,11 @@ pub(super) fn run(args: &RunArgs, env: Environment<'_>) -> Result<RunArgs, CliEr
 
 /// Returns who runs the command: the option, else the user's name. Under `sudo` that is the user who called it.
 pub(super) fn actor(args: &FreezeArgs, env: Environment<'_>) -> Result<String, CliError> {
-    let mut actor = args.actor.clone();
+    actor_or_user(args.actor.clone(), env)
+}
+
+/// The same, for the option of any command.
+pub(super) fn actor_or_user(mut actor: Option<String>, env: Environment<'_>) -> Result<String, CliError> {
     for name in ["SUDO_USER", "USER", "LOGNAME", "USERNAME"] {
         actor = pick(actor, env, name, |user| Ok(user.to_owned()))?;
     }

@@ -16,6 +16,8 @@ const COMBINATIONS: &[&str] = &[
     "cli,sqlite",
     "bench,postgres",
     "listen,postgres",
+    "dashboard,postgres",
+    "dashboard,sqlite",
     "postgres,sqlite",
     "testing",
     "testing,postgres",

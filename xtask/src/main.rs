@@ -5,12 +5,14 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to a terminal")]
 
 mod bench;
+mod browser;
 mod ci;
 mod doc;
 mod features;
 mod lint;
 mod package;
 mod pg;
+mod screenshots;
 mod test;
 mod tidy;
 mod torture;
@@ -48,6 +50,8 @@ enum Verb {
     Ci,
     /// Measure everything beside hand-written SQL, and write PERFORMANCE.md's tables and charts
     Bench(bench::Options),
+    /// Take the pictures of the dashboard for the guide and the README
+    Screenshots,
     /// Kill, stop, cut and crash everything around real workers, and see what holds
     Torture(torture::Options),
     /// Run the tests' PostgreSQL by hand
@@ -69,6 +73,7 @@ fn main() -> ExitCode {
         Verb::Package => package::run(&root),
         Verb::Ci => ci::run(&root),
         Verb::Bench(options) => bench::run(&root, &options),
+        Verb::Screenshots => screenshots::run(&root),
         Verb::Torture(options) => torture::run(&root, &options),
         Verb::Pg { verb } => pg::run(&root, &verb),
     };

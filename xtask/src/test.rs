@@ -2,7 +2,8 @@
 //!
 //! The tests find their PostgreSQL through three variables:
 //! `JOBS_TEST_DATABASE_URL` (superuser, database `postgres`), `JOBS_TEST_CA` (the certificate authority that signed the
-//! server's certificate, PEM) and `JOBS_TEST_PG_BIN` (the directory with `postgres`, `pg_ctl`, `psql`).
+//! server's certificate, PEM) and `JOBS_TEST_PG_BIN` (the directory with `postgres`, `pg_ctl`, `psql`). The tests of the dashboard find a
+//! browser and axe-core through three more, see `browser.rs`.
 
 use std::{path::Path, process::Command};
 
@@ -10,7 +11,10 @@ use anyhow::{Result, bail};
 use clap::Args;
 use cluster::Session;
 
-use crate::run::{cargo, run as execute};
+use crate::{
+    browser,
+    run::{cargo, run as execute},
+};
 
 #[derive(Args, Default)]
 pub(crate) struct Options {
@@ -22,8 +26,10 @@ pub(crate) struct Options {
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let postgres = cluster::ensure()?;
     let session = Session::begin(root.join(cluster::TESTS), &postgres)?;
+    let browser = if browser::is_needed(&options.arguments) { Some(browser::variables(root)?) } else { None };
     let step = |arguments: &[&str]| {
         let mut command = cargo(root);
+        command.envs(browser.iter().flatten().map(|(name, value)| (*name, value)));
         command
             .args(arguments)
             // The tests must not use the developer's own database.

@@ -22,7 +22,7 @@ pub use order::{NewOrder, OrderError, place_order};
 pub use pool::{Conn, Pool, connect};
 pub use settings::{Settings, SettingsError, database_url};
 pub use setup::setup_worker;
-pub use web::{App, router};
+pub use web::{ADMIN_JOBS, App, Operators, admin_jobs, router};
 
 /// The shop's migrations, and those of its jobs, which `worker migrations copy` copied to the same directory.
 pub const MIGRATIONS: EmbeddedMigrations = embed_migrations!("migrations");

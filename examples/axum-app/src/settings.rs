@@ -3,6 +3,8 @@
 use std::env;
 use std::time::Duration;
 
+use crate::web::Operators;
+
 /// The settings of the web server.
 #[derive(Clone)]
 #[expect(missing_debug_implementations, reason = "the URL may hold a password")]
@@ -13,6 +15,8 @@ pub struct Settings {
     pub bind: String,
     /// `REVIEW_AFTER_SECONDS`: how long after an order its customer is asked for a review. Default: a week.
     pub review_after: Duration,
+    /// `PROXY_SECRET` and `ADMINS` (names, separated by commas): who may use the dashboard. Without a secret nobody may.
+    pub operators: Option<Operators>,
 }
 
 /// A variable that is missing or invalid.
@@ -37,7 +41,11 @@ impl Settings {
             Err(_) => Self::REVIEW_AFTER,
         };
         let bind = env::var("BIND").unwrap_or_else(|_| Self::BIND.to_owned());
-        Ok(Self { database_url: database_url()?, bind, review_after })
+        let operators = env::var("PROXY_SECRET").ok().filter(|secret| !secret.is_empty()).map(|proxy_secret| {
+            let admins = env::var("ADMINS").unwrap_or_default();
+            Operators { proxy_secret, admins: admins.split(',').map(|name| name.trim().to_owned()).collect() }
+        });
+        Ok(Self { database_url: database_url()?, bind, review_after, operators })
     }
 }
 

@@ -2,6 +2,7 @@
 //! tests with `cargo xtask test`.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expects by panicking")]
 
+mod admin_jobs;
 mod database;
 mod end_to_end;
 mod migrations;

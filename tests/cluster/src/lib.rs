@@ -6,6 +6,7 @@
 
 #![allow(clippy::print_stderr, reason = "it says on a terminal what it runs")]
 
+pub mod browser;
 mod certificate;
 mod cluster;
 mod find;

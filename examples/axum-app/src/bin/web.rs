@@ -6,7 +6,8 @@ use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use axum_app::{App, Settings, connect, router};
+use axum_app::{ADMIN_JOBS, App, Settings, admin_jobs, connect, router};
+use diesel_jobs::Database;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tracing_subscriber::EnvFilter;
@@ -26,7 +27,9 @@ async fn main() -> anyhow::Result<()> {
         .with_writer(std::io::stderr)
         .init();
 
-    let Settings { database_url, bind, review_after } = Settings::from_env()?;
+    let Settings { database_url, bind, review_after, operators } = Settings::from_env()?;
+    // The dashboard has a connection of its own.
+    let jobs = admin_jobs(Database::open(&database_url, 0).await?, operators);
     let app = App { pool: connect(&database_url, CONNECTIONS)?, review_after };
     // Before anything that takes time, so that no signal during the start is lost.
     let stop = shutdown_signal()?;
@@ -34,7 +37,7 @@ async fn main() -> anyhow::Result<()> {
     tracing::info!("listening on http://{}", listener.local_addr()?);
 
     let (stopping, stopped) = oneshot::channel();
-    let serve = axum::serve(listener, router(app)).with_graceful_shutdown(async move {
+    let serve = axum::serve(listener, router(app).nest(ADMIN_JOBS, jobs)).with_graceful_shutdown(async move {
         tracing::info!("{} received: answering what is under way", stop.await);
         let _ = stopping.send(());
     });

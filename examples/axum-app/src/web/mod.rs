@@ -1,5 +1,6 @@
 //! The routes: one file each.
 
+mod admin_jobs;
 mod error;
 mod health;
 mod place_order;
@@ -11,6 +12,8 @@ use axum::Router;
 use axum::routing::{get, post};
 
 use crate::pool::Pool;
+
+pub use admin_jobs::{ADMIN_JOBS, Operators, admin_jobs};
 
 /// The state that the routes share.
 #[derive(Clone)]

@@ -1,0 +1,161 @@
+// The dashboard's only script. Every page works without it. It shows changes while a page is open, adds the reader's time zone to
+// times, selects rows, and handles a few keys.
+"use strict";
+
+(() => {
+  const POLL_MS = 5000;
+  const live = document.getElementById("live");
+  const state = document.getElementById("live-state");
+
+  // Adds the local time to the title, which has the time in UTC.
+  function localTimes(within) {
+    const format = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
+    for (const time of within.querySelectorAll("time[datetime][title]")) {
+      time.title = `${time.title}\n${format.format(new Date(time.dateTime))}`;
+    }
+  }
+
+  function say(text) {
+    if (state && state.textContent !== text) state.textContent = text;
+  }
+
+  function clock() {
+    return new Date().toLocaleTimeString();
+  }
+
+  // While the reader uses a part of the page, it must not be replaced.
+  function inUse() {
+    if (live.querySelector("input[type=checkbox]:checked")) return "while rows are selected";
+    const selection = document.getSelection();
+    if (selection && !selection.isCollapsed && live.contains(selection.anchorNode)) return "while text is selected";
+    const focused = document.activeElement;
+    if (focused && live.contains(focused) && focused.matches("input:not([type=checkbox]), select, textarea")) return "while you write";
+    return "";
+  }
+
+  // Replaces what has changed. Keeps the focus, and what is opened.
+  function show(html) {
+    const reason = inUse();
+    if (reason) {
+      say(`Updates are paused ${reason}.`);
+      return;
+    }
+    const fresh = new DOMParser().parseFromString(html, "text/html");
+    const focused = document.activeElement;
+    const key = (element) => element.id || element.getAttribute("href") || element.value;
+    const wanted = focused && live.contains(focused) ? [focused.tagName, key(focused)] : null;
+    const opened = new Set([...live.querySelectorAll("details[open][id]")].map((element) => element.id));
+    live.replaceChildren(...fresh.body.childNodes);
+    for (const element of live.querySelectorAll("details[id]")) {
+      if (opened.has(element.id)) element.open = true;
+    }
+    if (wanted) {
+      const again = [...live.querySelectorAll(wanted[0])].find((element) => key(element) === wanted[1]);
+      if (again) again.focus({ preventScroll: true });
+    }
+    localTimes(live);
+    say(`Live, as of ${clock()}.`);
+    document.dispatchEvent(new Event("dashboard:shown"));
+  }
+
+  let source = null;
+  let poll = 0;
+
+  async function fetchPage() {
+    try {
+      const response = await fetch(location.href, { headers: { accept: "text/html" } });
+      const text = await response.text();
+      const part = new DOMParser().parseFromString(text, "text/html").getElementById("live");
+      if (part) show(part.innerHTML);
+      else say(`The page cannot be updated (status ${response.status}). It shows what was seen last.`);
+    } catch {
+      say("The server cannot be reached. The page shows what was seen last.");
+    }
+  }
+
+  // Polling stands in where event streams do not arrive.
+  function startPolling() {
+    if (!poll) poll = setInterval(fetchPage, POLL_MS);
+  }
+
+  function stop() {
+    if (source) source.close();
+    source = null;
+    clearInterval(poll);
+    poll = 0;
+  }
+
+  function start() {
+    if (source || poll) return;
+    if (!window.EventSource) {
+      startPolling();
+      return;
+    }
+    source = new EventSource(state.dataset.events);
+    source.addEventListener("page", (event) => {
+      clearInterval(poll);
+      poll = 0;
+      show(event.data);
+    });
+    source.onerror = startPolling;
+  }
+
+  if (live && state) {
+    // A hidden page needs no updates, and browsers allow few connections to a server.
+    document.addEventListener("visibilitychange", () => (document.hidden ? stop() : start()));
+    addEventListener("pagehide", stop);
+    if (!document.hidden) start();
+  }
+
+  function boxes() {
+    return [...document.querySelectorAll("form[data-select] input[name=id][type=checkbox]")];
+  }
+
+  function selectAll() {
+    const all = boxes();
+    const check = all.some((box) => !box.checked);
+    for (const box of all) box.checked = check;
+    count();
+  }
+
+  // Says how many rows are selected.
+  function count() {
+    const label = document.querySelector("form[data-select] .actions .label");
+    if (!label) return;
+    const number = boxes().filter((box) => box.checked).length;
+    label.textContent = number ? `${number} selected:` : "Selected jobs:";
+  }
+  document.addEventListener("change", count);
+  document.addEventListener("dashboard:shown", count);
+
+  let prefix = false;
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, textarea")) return;
+    if (prefix) {
+      prefix = false;
+      const link = document.querySelector(`nav.side a[data-key="${CSS.escape(event.key)}"]`);
+      if (link) {
+        event.preventDefault();
+        location.assign(link.href);
+      }
+      return;
+    }
+    if (event.key === "g") {
+      prefix = true;
+      setTimeout(() => (prefix = false), 1500);
+    } else if (event.key === "/") {
+      const first = document.querySelector("form.filters input:not([type=hidden])");
+      if (first) {
+        event.preventDefault();
+        first.focus();
+      }
+    } else if (event.key === "a" && boxes().length) {
+      selectAll();
+    } else if (event.key === "?") {
+      const help = document.querySelector('nav.side a[data-key="?"]');
+      if (help) location.assign(help.href);
+    }
+  });
+
+  localTimes(document);
+})();

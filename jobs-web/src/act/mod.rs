@@ -1,0 +1,145 @@
+//! What can be done: read from a form, previewed on a page, and done.
+
+mod jobs;
+mod kind;
+mod queue;
+mod schedule;
+mod worker;
+
+use async_trait::async_trait;
+
+pub(crate) use self::jobs::Verb;
+use crate::failure::Failure;
+use crate::rights::Action;
+use crate::site::Site;
+
+/// What would be changed, for the page that asks for confirmation.
+#[derive(Debug, Default)]
+pub(crate) struct Preview {
+    /// The question: `Cancel 3 jobs?`
+    pub(crate) question: String,
+    /// What the action does, in a sentence.
+    pub(crate) effect: String,
+    /// Some of what would be changed: address, name and a description.
+    pub(crate) sample: Vec<(String, String, String)>,
+    /// How many more there are.
+    pub(crate) more: String,
+    /// What must be known before: jobs that are left out, and why.
+    pub(crate) notes: Vec<String>,
+    /// The text on the button. Empty: there is nothing to do.
+    pub(crate) button: String,
+    /// Whether the action destroys.
+    pub(crate) destroys: bool,
+    /// The name that must be typed.
+    pub(crate) name: Option<String>,
+    /// What can be said in addition.
+    pub(crate) fields: Vec<Field>,
+    /// Where `Back` leads.
+    pub(crate) back: String,
+}
+
+/// A field of the page that asks for confirmation.
+#[derive(Debug)]
+pub(crate) struct Field {
+    pub(crate) name: &'static str,
+    pub(crate) label: &'static str,
+    pub(crate) value: String,
+    pub(crate) required: bool,
+    pub(crate) hint: &'static str,
+}
+
+impl Field {
+    /// Why it is done, in one line.
+    pub(crate) fn reason() -> Self {
+        Self {
+            name: "reason",
+            label: "Reason",
+            value: String::new(),
+            required: false,
+            hint: "Pages and commands show it with your name.",
+        }
+    }
+}
+
+/// What was done.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    pub(crate) title: String,
+    /// Whether all was done that was asked for.
+    pub(crate) whole: bool,
+    pub(crate) lines: Vec<String>,
+    /// Links to what was changed: address and name.
+    pub(crate) links: Vec<(String, String)>,
+}
+
+/// What is shown after an action.
+#[derive(Debug)]
+pub(crate) enum Done {
+    /// What was done.
+    Report(Report),
+    /// The page at this path, which shows it.
+    Page(String),
+}
+
+/// An action on something, as a form asks for it.
+#[async_trait]
+pub(crate) trait Act: Send + Sync {
+    /// The right that it needs.
+    fn right(&self) -> Action;
+
+    /// Looks at what would be changed. Changes nothing.
+    async fn preview(&self, site: &Site) -> Result<Preview, Failure>;
+
+    /// Does it.
+    async fn perform(&self, site: &Site, actor: &str) -> Result<Done, Failure>;
+}
+
+/// The values of a form.
+pub(crate) struct Form(pub(crate) Vec<(String, String)>);
+
+impl Form {
+    /// The first value of this name. Empty if there is none.
+    pub(crate) fn get(&self, name: &str) -> &str {
+        self.0.iter().find(|(field, _)| field == name).map_or("", |(_, value)| value.as_str())
+    }
+
+    /// The first value of this name, without white space around it. `None` if it is empty.
+    pub(crate) fn given(&self, name: &str) -> Option<String> {
+        let value = self.get(name).trim();
+        (!value.is_empty()).then(|| value.to_owned())
+    }
+
+    /// All values of this name.
+    pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(field, _)| field == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The name of what is acted on. It must not be empty.
+    pub(crate) fn name(&self, of: &str) -> Result<String, Failure> {
+        match self.get("name") {
+            "" => Err(Failure::Malformed(format!("The form names no {of}. Choose one on a page of this dashboard."))),
+            name => Ok(name.to_owned()),
+        }
+    }
+}
+
+/// Reads which action a form asks for.
+pub(crate) fn read(form: &Form) -> Result<Box<dyn Act>, Failure> {
+    let action = form.get("action");
+    if let Some(verb) = Verb::named(action) {
+        return Ok(Box::new(jobs::OnJobs::read(verb, form)?));
+    }
+    if let Some(verb) = queue::Verb::named(action) {
+        return Ok(Box::new(queue::OnQueue::read(verb, form)?));
+    }
+    if let Some(verb) = kind::Verb::named(action) {
+        return Ok(Box::new(kind::OnKind::read(verb, form)?));
+    }
+    if let Some(verb) = worker::Verb::named(action) {
+        return Ok(Box::new(worker::OnWorker::read(verb, form)?));
+    }
+    if let Some(verb) = schedule::Verb::named(action) {
+        return Ok(Box::new(schedule::OnSchedule::read(verb, form)?));
+    }
+    Err(Failure::Malformed(format!("There is no action {action:?}. Choose one on a page of this dashboard.")))
+}

@@ -1,0 +1,207 @@
+//! Actions on a schedule.
+
+use async_trait::async_trait;
+use chrono::{DateTime, NaiveDateTime, Utc};
+use diesel_jobs_core::storage::{ScheduleRecord, Scheduled};
+use diesel_jobs_core::{NewJob, RunAt, Schedule};
+
+use super::{Act, Done, Field, Form, Preview, Report};
+use crate::failure::Failure;
+use crate::format::counted;
+use crate::rights::Action;
+use crate::site::Site;
+
+/// What can be done with a schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Trigger,
+    Pause,
+    Resume,
+    Backfill,
+}
+
+impl Verb {
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        match name {
+            "schedule-trigger" => Some(Self::Trigger),
+            "schedule-pause" => Some(Self::Pause),
+            "schedule-resume" => Some(Self::Resume),
+            "schedule-backfill" => Some(Self::Backfill),
+            _ => None,
+        }
+    }
+}
+
+/// The most jobs of one backfill.
+const MOST_TICKS: usize = 1000;
+
+/// An action on this schedule.
+#[derive(Debug)]
+pub(crate) struct OnSchedule {
+    verb: Verb,
+    name: String,
+    reason: Option<String>,
+    from: Option<DateTime<Utc>>,
+    until: Option<DateTime<Utc>>,
+}
+
+/// A time as the form has it: `2026-01-31 08:00`, in UTC.
+fn time(form: &Form, name: &str) -> Result<Option<DateTime<Utc>>, Failure> {
+    let Some(text) = form.given(name) else { return Ok(None) };
+    let plain = text.replace('T', " ");
+    let plain = plain.trim_end_matches('Z').trim_end_matches(" UTC");
+    let read = |format| NaiveDateTime::parse_from_str(plain, format).ok();
+    match read("%Y-%m-%d %H:%M:%S").or_else(|| read("%Y-%m-%d %H:%M")) {
+        Some(time) => Ok(Some(time.and_utc())),
+        None => Err(Failure::Malformed(format!("{text:?} is not a time: write 2026-01-31 08:00, in UTC."))),
+    }
+}
+
+impl OnSchedule {
+    pub(super) fn read(verb: Verb, form: &Form) -> Result<Self, Failure> {
+        let (from, until) = (time(form, "from")?, time(form, "until")?);
+        Ok(Self { verb, name: form.name("schedule")?, reason: form.given("reason"), from, until })
+    }
+
+    async fn record(&self, site: &Site) -> Result<(ScheduleRecord, DateTime<Utc>), Failure> {
+        let (schedules, now) = site.operator().list_schedules().await?;
+        let found = schedules.into_iter().find(|schedule| schedule.name == self.name);
+        Ok((found.ok_or_else(|| Failure::NotFound(format!("There is no schedule {:?}.", self.name)))?, now))
+    }
+
+    /// The ticks of the given time, at most one more than is allowed.
+    fn ticks(&self, record: &ScheduleRecord, now: DateTime<Utc>) -> Result<Vec<DateTime<Utc>>, Failure> {
+        let (Some(from), Some(until)) = (self.from, self.until.or(Some(now))) else {
+            return Err(Failure::Malformed("Write from when on ticks are to be made up.".to_owned()));
+        };
+        let malformed = |problem: diesel_jobs_core::StorageError| Failure::Malformed(problem.to_string());
+        if from >= until || until > now {
+            return Err(Failure::Malformed("The time must begin before it ends, and must have passed.".to_owned()));
+        }
+        let schedule = Schedule::parse(&record.expression, &record.timezone)
+            .map_err(|problem| malformed(diesel_jobs_core::StorageError::Config(problem.to_string())))?;
+        let start = from - chrono::TimeDelta::seconds(1);
+        let ticks = std::iter::successors(schedule.next_after(start), |tick| schedule.next_after(*tick));
+        let ticks: Vec<_> = ticks.take_while(|tick| *tick <= until).take(MOST_TICKS + 1).collect();
+        match ticks.len() {
+            0 => Err(Failure::Malformed("The schedule has no tick in this time.".to_owned())),
+            number if number > MOST_TICKS => Err(Failure::Malformed(format!(
+                "The schedule has more than {MOST_TICKS} ticks in this time. Choose a shorter one."
+            ))),
+            _ => Ok(ticks),
+        }
+    }
+
+    fn job(&self, site: &Site, record: &ScheduleRecord, at: RunAt) -> NewJob {
+        let options = site.redactor.options(&record.kind).unwrap_or_default();
+        record.job.at(&record.kind, &options, at)
+    }
+
+    async fn done(&self, site: &Site, scheduled: Scheduled, title: String) -> Result<Done, Failure> {
+        let problem = match scheduled {
+            Scheduled::Done if title.is_empty() => return Ok(Done::Page("/schedules".to_owned())),
+            Scheduled::Done => None,
+            // Another operator was faster, and the page shows it.
+            Scheduled::Unchanged => return Ok(Done::Page("/schedules".to_owned())),
+            Scheduled::NotFound => Some("There is no such schedule any more."),
+            Scheduled::Newer => {
+                Some("The schedule uses a feature of a later version. Only that version's program can change it.")
+            }
+            Scheduled::Exists => Some("Another schedule has this name."),
+            Scheduled::Declared => Some("Code declares the schedule, so it can only be paused."),
+        };
+        let jobs = self.record(site).await.map(|(record, _)| site.base.with("/jobs", [("kind", record.kind.as_str())]));
+        Ok(Done::Report(Report {
+            title: if problem.is_none() { title } else { "Nothing was changed".to_owned() },
+            whole: problem.is_none(),
+            lines: problem.map(str::to_owned).into_iter().collect(),
+            links: jobs
+                .into_iter()
+                .map(|url| (url, "its jobs".to_owned()))
+                .chain([(site.base.to("/schedules"), "all schedules".to_owned())])
+                .collect(),
+        }))
+    }
+}
+
+#[async_trait]
+impl Act for OnSchedule {
+    fn right(&self) -> Action {
+        Action::Schedules
+    }
+
+    async fn preview(&self, site: &Site) -> Result<Preview, Failure> {
+        let (record, now) = self.record(site).await?;
+        let name = &self.name;
+        let notes: Vec<_> = record.paused.iter().map(|pause| format!("It is {pause}.")).collect();
+        let preview = Preview { notes, back: site.base.to("/schedules"), ..Preview::default() };
+        Ok(match self.verb {
+            Verb::Trigger => Preview {
+                question: format!("Enqueue a job of {name} now?"),
+                effect: "It is enqueued outside the schedule, whose next ticks stay as they are.".to_owned(),
+                button: "Trigger".to_owned(),
+                ..preview
+            },
+            Verb::Pause => Preview {
+                question: format!("Pause the schedule {name}?"),
+                effect: "It does not tick until it is resumed.".to_owned(),
+                button: if record.paused.is_none() { "Pause".to_owned() } else { String::new() },
+                fields: vec![Field::reason()],
+                ..preview
+            },
+            Verb::Resume => Preview {
+                question: format!("Resume the schedule {name}?"),
+                effect: format!(
+                    "Ticks that were missed meanwhile are treated as its catch_up says: {}.",
+                    record.catch_up.as_str()
+                ),
+                button: if record.paused.is_some() { "Resume".to_owned() } else { String::new() },
+                ..preview
+            },
+            Verb::Backfill => {
+                let day_ago = now - chrono::TimeDelta::days(1);
+                let field = |name, label, at: DateTime<Utc>, hint| Field {
+                    name,
+                    label,
+                    value: at.format("%Y-%m-%d %H:%M").to_string(),
+                    required: true,
+                    hint,
+                };
+                Preview {
+                    question: format!("Make up ticks of {name}?"),
+                    effect: format!(
+                        "A job is enqueued for each tick of the time, at most {MOST_TICKS}. Ticks that had a job get another one."
+                    ),
+                    button: "Backfill".to_owned(),
+                    fields: vec![
+                        field("from", "From", day_ago, "In UTC, such as 2026-01-31 08:00."),
+                        field("until", "Until", now, "In UTC."),
+                    ],
+                    ..preview
+                }
+            }
+        })
+    }
+
+    async fn perform(&self, site: &Site, actor: &str) -> Result<Done, Failure> {
+        let operator = site.operator();
+        let (record, now) = self.record(site).await?;
+        let (scheduled, title) = match self.verb {
+            Verb::Pause => (operator.pause_schedule(&self.name, actor, self.reason.as_deref()).await?, String::new()),
+            Verb::Resume => (operator.resume_schedule(&self.name, actor).await?, String::new()),
+            Verb::Trigger => {
+                let job = self.job(site, &record, RunAt::Now);
+                let scheduled = operator.enqueue_for_schedule(&self.name, &[job], "trigger", actor).await?;
+                (scheduled, format!("A job of {} is enqueued", self.name))
+            }
+            Verb::Backfill => {
+                let ticks = self.ticks(&record, now)?;
+                let jobs: Vec<_> = ticks.iter().map(|tick| self.job(site, &record, RunAt::Exactly(*tick))).collect();
+                let scheduled = operator.enqueue_for_schedule(&self.name, &jobs, "backfill", actor).await?;
+                let number = i64::try_from(jobs.len()).unwrap_or(i64::MAX);
+                (scheduled, format!("{} of {} enqueued", counted(number, "job", "jobs"), self.name))
+            }
+        };
+        self.done(site, scheduled, title).await
+    }
+}

@@ -1,0 +1,140 @@
+//! How numbers, durations and times are written.
+
+use std::borrow::Borrow;
+use std::fmt;
+
+use askama::filters::HtmlSafe;
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+use diesel_jobs_core::Depth;
+
+/// A time: relative, with the exact one in the title. The script adds the reader's own zone to the title.
+pub(crate) struct When {
+    at: DateTime<Utc>,
+    now: DateTime<Utc>,
+}
+
+/// It contains only digits and our own words.
+impl HtmlSafe for When {}
+
+/// Shows a time as seen from `now`.
+pub(crate) fn ago(at: &DateTime<Utc>, now: &DateTime<Utc>) -> When {
+    When { at: *at, now: *now }
+}
+
+impl fmt::Display for When {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { at, now } = self;
+        let exact = at.to_rfc3339_opts(SecondsFormat::Millis, true);
+        let title = at.format("%Y-%m-%d %H:%M:%S UTC");
+        write!(f, "<time datetime=\"{exact}\" title=\"{title}\">{}</time>", relative(*at, *now))
+    }
+}
+
+/// `3 min ago`, `in 2 h`, `now`.
+pub(crate) fn relative(at: DateTime<Utc>, now: DateTime<Utc>) -> String {
+    let passed = now - at;
+    match passed.num_seconds() {
+        0 => "now".to_owned(),
+        1.. => format!("{} ago", span(passed)),
+        _ => format!("in {}", span(-passed)),
+    }
+}
+
+/// The largest unit that fits: `45 s`, `3 min`, `2 h`, `5 d`.
+pub(crate) fn span(span: TimeDelta) -> String {
+    seconds(span.as_seconds_f64())
+}
+
+/// A duration in the unit that suits it, with at most three digits before the unit.
+pub(crate) fn seconds(seconds: f64) -> String {
+    const MINUTE: f64 = 60.0;
+    const HOUR: f64 = 60.0 * MINUTE;
+    const DAY: f64 = 24.0 * HOUR;
+    match seconds.max(0.0) {
+        s if s < 0.001 => "<1 ms".to_owned(),
+        s if s < 0.9995 => format!("{:.0} ms", s * 1000.0),
+        s if s < 9.95 => format!("{s:.1} s"),
+        s if s < 2.0 * MINUTE => format!("{s:.0} s"),
+        s if s < 2.0 * HOUR => format!("{:.0} min", s / MINUTE),
+        s if s < 2.0 * DAY => format!("{:.0} h", s / HOUR),
+        s => format!("{:.0} d", s / DAY),
+    }
+}
+
+/// A number with a comma between groups of three digits.
+pub(crate) fn count(number: impl Borrow<i64>) -> String {
+    let number = *number.borrow();
+    let digits = number.unsigned_abs().to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3 + 1);
+    if number < 0 {
+        text.push('-');
+    }
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A number of jobs, with a plus if there may be more.
+pub(crate) fn depth(depth: Depth) -> String {
+    format!("{}{}", count(depth.jobs), if depth.is_exact { "" } else { "+" })
+}
+
+/// `1 job`, `2 jobs`.
+pub(crate) fn counted(number: impl Borrow<i64>, one: &str, many: &str) -> String {
+    let number = *number.borrow();
+    format!("{} {}", count(number), if number == 1 { one } else { many })
+}
+
+/// Indents JSON. A text that is none stays as it is.
+pub(crate) fn pretty(json: &str) -> String {
+    let value: Result<serde_json::Value, _> = serde_json::from_str(json);
+    value.and_then(|value| serde_json::to_string_pretty(&value)).unwrap_or_else(|_| json.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_groups() {
+        for (number, expected) in [(0, "0"), (999, "999"), (1000, "1,000"), (-1_234_567, "-1,234,567")] {
+            assert_eq!(count(number), expected);
+        }
+        assert_eq!((counted(1, "job", "jobs"), counted(1000, "job", "jobs")), ("1 job".into(), "1,000 jobs".into()));
+    }
+
+    #[test]
+    fn durations_have_one_unit() {
+        let expected = [
+            (0.0, "<1 ms"),
+            (-5.0, "<1 ms"),
+            (0.25, "250 ms"),
+            (0.9999, "1.0 s"),
+            (45.0, "45 s"),
+            (119.0, "119 s"),
+            (180.0, "3 min"),
+            (7200.0, "2 h"),
+            (172_800.0, "2 d"),
+        ];
+        for (input, text) in expected {
+            assert_eq!(seconds(input), text);
+        }
+    }
+
+    #[test]
+    fn times_are_relative_and_exact() {
+        let now = DateTime::from_timestamp(1_800_000_000, 0).unwrap();
+        assert_eq!(relative(now - TimeDelta::minutes(5), now), "5 min ago");
+        assert_eq!(relative(now + TimeDelta::hours(3), now), "in 3 h");
+        assert_eq!(relative(now, now), "now");
+        let html = ago(&(now - TimeDelta::days(3)), &now).to_string();
+        assert_eq!(
+            html,
+            "<time datetime=\"2027-01-12T08:00:00.000Z\" title=\"2027-01-12 08:00:00 UTC\">3 d ago</time>"
+        );
+    }
+}

@@ -1,0 +1,110 @@
+//! The event stream: while a page is open, its changes are sent to the script.
+//!
+//! The stream renders the page again and again, as its reader would see it, and sends the part between two marks if it differs from the
+//! last one. The rights are checked each time, so a stream ends when they do.
+
+use std::convert::Infallible;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream;
+use tower::ServiceExt as _;
+
+use crate::link;
+
+/// All pages, behind the guard.
+#[derive(Clone)]
+pub(crate) struct Pages(pub(crate) Router);
+
+/// How often a page is rendered.
+const EVERY: Duration = Duration::from_secs(2);
+/// So many renderings end a stream. The browser opens a new one by itself.
+const ROUNDS: u32 = 300;
+/// A page that is larger is an error.
+const MOST_BYTES: usize = 16 << 20;
+const BEGIN: &str = "<!--live-->";
+const END: &str = "<!--/live-->";
+
+struct Stream {
+    pages: Router,
+    request: Request<()>,
+    rounds: u32,
+    last: Option<u64>,
+}
+
+/// `GET /events?page=/jobs`.
+pub(crate) async fn events(State(Pages(pages)): State<Pages>, request: Request) -> Response {
+    let query = link::decode(request.uri().query().unwrap_or_default());
+    let page = query.into_iter().find(|(name, _)| name == "page").map(|(_, page)| page).unwrap_or_default();
+    // A path of ours, and not another site.
+    let is_path = page.starts_with('/') && !page.starts_with("//");
+    let Some(uri) = is_path.then(|| page.parse::<Uri>().ok()).flatten().filter(|uri| uri.host().is_none()) else {
+        return (StatusCode::BAD_REQUEST, "write ?page=/jobs, with the path of a page\n").into_response();
+    };
+    let (parts, _) = request.into_parts();
+    let mut request = Request::new(());
+    *request.method_mut() = Method::GET;
+    *request.uri_mut() = uri;
+    *request.headers_mut() = parts.headers;
+    *request.extensions_mut() = parts.extensions;
+    let stream = Stream { pages, request, rounds: 0, last: None };
+    let body = Body::from_stream(stream::unfold(stream, |stream| async move { stream.next().await }));
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
+        // Proxies that collect answers would hold the events back.
+        (header::HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
+    ];
+    (headers, body).into_response()
+}
+
+impl Stream {
+    /// The next piece of the stream: a change, or a comment that keeps the connection open.
+    async fn next(mut self) -> Option<(Result<String, Infallible>, Self)> {
+        if self.rounds >= ROUNDS {
+            return None;
+        }
+        if self.rounds > 0 {
+            tokio::time::sleep(EVERY).await;
+        }
+        self.rounds += 1;
+        let (head, ()) = self.request.clone().into_parts();
+        // A router never fails.
+        let Ok(response) = self.pages.clone().oneshot(Request::from_parts(head, Body::empty())).await;
+        if response.status() == StatusCode::FORBIDDEN || response.status() == StatusCode::UNAUTHORIZED {
+            return None;
+        }
+        let page = to_bytes(response.into_body(), MOST_BYTES).await.ok()?;
+        let page = String::from_utf8_lossy(&page);
+        let Some(part) = live_part(&page) else { return Some((Ok(": nothing to show\n\n".to_owned()), self)) };
+        let mut hasher = DefaultHasher::new();
+        part.hash(&mut hasher);
+        let hash = hasher.finish();
+        if self.last.replace(hash) == Some(hash) {
+            return Some((Ok(": unchanged\n\n".to_owned()), self));
+        }
+        let lines: String = part.lines().map(|line| format!("data: {line}\n")).collect();
+        Some((Ok(format!("event: page\n{lines}\n")), self))
+    }
+}
+
+/// The part of a page that changes. Texts of jobs cannot contain the marks, because `<` is escaped.
+fn live_part(page: &str) -> Option<&str> {
+    let (_, rest) = page.split_once(BEGIN)?;
+    rest.rsplit_once(END).map(|(part, _)| part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::live_part;
+
+    #[test]
+    fn the_part_between_the_marks_is_sent() {
+        assert_eq!(live_part("<p>a</p><!--live--><b>1</b><!--/live--><p>"), Some("<b>1</b>"));
+        assert_eq!(live_part("<p>a page that does not change</p>"), None);
+    }
+}

@@ -1,0 +1,112 @@
+//! The overview: how much waits and since when, what was done, and who works.
+
+use std::time::Duration;
+
+use askama::Template;
+use chrono::TimeDelta;
+use diesel_jobs_core::DeadLetters;
+use diesel_jobs_core::history::{Point, Quantiles, Summary, WorkFilter};
+
+use super::{Visit, render};
+use crate::chart::{Chart, Data, Form, Series, Unit};
+use crate::failure::{Failure, Page};
+use crate::format;
+use crate::sample::Sample;
+use crate::shell::{Place, Shell};
+
+/// A time that charts show: its name in the address and on the page, its length and the length of a step.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Range {
+    name: &'static str,
+    range: Duration,
+    step: Duration,
+}
+
+const RANGES: [Range; 3] = [
+    Range { name: "1h", range: Duration::from_secs(3600), step: Duration::from_secs(60) },
+    Range { name: "24h", range: Duration::from_secs(24 * 3600), step: Duration::from_secs(15 * 60) },
+    Range { name: "7d", range: Duration::from_secs(7 * 24 * 3600), step: Duration::from_secs(3600) },
+];
+
+/// Reads the range of the address.
+fn range(pairs: &[(String, String)]) -> Result<Range, Failure> {
+    let mut range = RANGES[0];
+    for (name, value) in pairs {
+        let known = RANGES.into_iter().find(|range| range.name == value).filter(|_| name == "range");
+        range = known.ok_or_else(|| Failure::Malformed("Write ?range=1h, ?range=24h or ?range=7d.".to_owned()))?;
+    }
+    Ok(range)
+}
+
+#[derive(Template)]
+#[template(path = "overview.html")]
+struct OverviewPage {
+    shell: Shell,
+    sample: Sample,
+    dead: DeadLetters,
+    ranges: Vec<(&'static str, String, bool)>,
+    charts: Vec<Chart>,
+}
+
+/// The charts of what was done.
+fn charts(points: &[Point], step: Duration) -> Vec<Chart> {
+    let times: Vec<_> = points.iter().map(|point| point.at).collect();
+    let step = TimeDelta::from_std(step).unwrap_or(TimeDelta::minutes(1));
+    let a_minute = |point: &Point, number: u64| {
+        // A step that has just begun is shorter.
+        #[expect(clippy::cast_precision_loss, reason = "a chart shows no more than three digits")]
+        let number = number as f64;
+        Some(if point.seconds > 0.0 { number * 60.0 / point.seconds } else { 0.0 })
+    };
+    let series = |name, class, value: &dyn Fn(&Point) -> Option<f64>| Series {
+        name,
+        class,
+        values: points.iter().map(value).collect(),
+    };
+    let quantiles = |title, part: fn(&Summary) -> Option<Quantiles>| Data {
+        title,
+        unit: Unit::Seconds,
+        form: Form::Lines,
+        times: &times,
+        step,
+        series: vec![
+            series("median", "c1", &|point| part(&point.work).map(|times| times.p50)),
+            series("95 %", "c2", &|point| part(&point.work).map(|times| times.p95)),
+        ],
+    };
+    let done = Data {
+        title: "Attempts a minute",
+        unit: Unit::Jobs,
+        form: Form::Bars,
+        times: &times,
+        step,
+        series: vec![
+            series("completed", "c1", &|point| a_minute(point, point.work.completed)),
+            series("failed", "c3", &|point| a_minute(point, point.work.retried + point.work.discarded)),
+        ],
+    };
+    let failed = Data {
+        title: "Failed attempts",
+        unit: Unit::Percent,
+        form: Form::Lines,
+        times: &times,
+        step,
+        series: vec![series("failed", "c3", &|point| point.work.failed_share().map(|share| share * 100.0))],
+    };
+    [done, failed, quantiles("Wait until the start", |work| work.wait), quantiles("Time of a run", |work| work.run)]
+        .iter()
+        .map(Chart::new)
+        .collect()
+}
+
+pub(crate) async fn overview(visit: Visit) -> Page {
+    let range = range(&visit.pairs())?;
+    let shell = visit.shell(Place::Overview, "Overview").await?.live("/", &visit.query);
+    let operator = visit.site.operator();
+    let (stats, workers, dead) = (operator.stats().await?, operator.workers().await?, operator.dead_letters().await?);
+    let points = operator.series(range.range, range.step, &WorkFilter::default()).await?;
+    let sample = Sample::new(stats, &workers);
+    visit.site.remember(&sample);
+    let ranges = RANGES.map(|other| (other.name, shell.one("/", "range", other.name), other == range)).into();
+    render(&OverviewPage { shell, sample, dead, ranges, charts: charts(&points, range.step) })
+}

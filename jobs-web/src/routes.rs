@@ -1,0 +1,91 @@
+//! The routes, in one table, so that a test can visit each of them.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, get, post};
+
+use crate::failure::{Failure, Page};
+use crate::guard::Guard;
+use crate::live::{self, Pages};
+use crate::pages::{self, Visit};
+use crate::site::Site;
+use crate::{assets, confirm};
+
+/// A route of the dashboard.
+struct Route {
+    /// `GET` or `POST`.
+    method: &'static str,
+    /// The path below the dashboard's own, as axum writes it.
+    path: &'static str,
+    handler: fn() -> MethodRouter<Arc<Site>>,
+}
+
+/// All routes but the event stream, which renders these.
+const PAGES: &[Route] = &[
+    Route { method: "GET", path: "/", handler: || page(pages::overview::overview) },
+    Route { method: "GET", path: "/jobs", handler: || page(pages::jobs::jobs) },
+    Route { method: "GET", path: "/jobs/{id}", handler: || page(pages::job::job) },
+    Route { method: "GET", path: "/queues", handler: || page(pages::queues::queues) },
+    Route { method: "GET", path: "/kinds", handler: || page(pages::kinds::kinds) },
+    Route { method: "GET", path: "/workers", handler: || page(pages::workers::workers) },
+    Route { method: "GET", path: "/schedules", handler: || page(pages::schedules::schedules) },
+    Route { method: "GET", path: "/confirm", handler: || page(confirm::ask) },
+    Route { method: "POST", path: "/confirm", handler: || form(confirm::perform) },
+    Route { method: "GET", path: "/help", handler: || page(pages::help::help) },
+    Route { method: "GET", path: "/assets/{name}", handler: || get(assets::asset) },
+];
+
+/// The event stream.
+const EVENTS: &str = "/events";
+
+/// All routes, as pairs of method and path. For tests.
+pub fn routes() -> Vec<(&'static str, &'static str)> {
+    PAGES.iter().map(|route| (route.method, route.path)).chain([("GET", EVENTS)]).collect()
+}
+
+/// All routes, behind the guard.
+pub(crate) fn router(site: Arc<Site>, guard: Guard) -> Router {
+    let mut router = Router::new();
+    for Route { path, handler, .. } in PAGES {
+        router = router.route(path, handler());
+    }
+    let pages = guard.before(router.fallback(missing).with_state(site));
+    let events = guard.before(Router::new().route(EVENTS, get(live::events)).with_state(Pages(pages.clone())));
+    pages.merge(events)
+}
+
+/// A page of which only GET exists.
+fn page<F, R>(render: F) -> MethodRouter<Arc<Site>>
+where
+    F: Fn(Visit) -> R + Clone + Send + Sync + 'static,
+    R: Future<Output = Page> + Send + 'static,
+{
+    get(async move |visit: Visit| {
+        let (site, rights) = (Arc::clone(&visit.site), visit.rights.clone());
+        match render(visit).await {
+            Ok(page) => page.into_response(),
+            Err(failure) => failure.answer(&site, &rights),
+        }
+    })
+}
+
+/// The target of a form.
+fn form<F, R>(act: F) -> MethodRouter<Arc<Site>>
+where
+    F: Fn(Visit, Bytes) -> R + Clone + Send + Sync + 'static,
+    R: Future<Output = Result<Response, Failure>> + Send + 'static,
+{
+    post(async move |visit: Visit, body: Bytes| {
+        let (site, rights) = (Arc::clone(&visit.site), visit.rights.clone());
+        act(visit, body).await.unwrap_or_else(|failure| failure.answer(&site, &rights))
+    })
+}
+
+async fn missing(State(site): State<Arc<Site>>, visit: Visit) -> Response {
+    Failure::NotFound("There is no such page in this dashboard.".to_owned()).answer(&site, &visit.rights)
+}

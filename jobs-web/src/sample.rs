@@ -1,0 +1,67 @@
+//! What the overview shows of the database. The last sample is kept for when the database cannot be reached.
+
+use diesel_jobs_core::{QueueStats, Stats, WorkerRecord};
+
+use crate::format::{self, depth};
+
+/// What the overview shows of the database. The last one is kept for when the database cannot be reached.
+#[derive(Clone, Debug)]
+pub(crate) struct Sample {
+    pub(crate) stats: Stats,
+    pub(crate) alive: usize,
+    pub(crate) gone: usize,
+}
+
+impl Sample {
+    pub(crate) fn new(stats: Stats, workers: &[WorkerRecord]) -> Self {
+        let alive = workers.iter().filter(|worker| worker.alive).count();
+        Self { stats, alive, gone: workers.len() - alive }
+    }
+
+    pub(crate) fn due(&self) -> String {
+        let due = self.stats.queues.iter().map(|queue| queue.available).reduce(|one, other| one + other);
+        due.map_or_else(|| "0".to_owned(), depth)
+    }
+
+    pub(crate) fn later(&self) -> String {
+        let later = self.stats.queues.iter().map(|queue| queue.later).reduce(|one, other| one + other);
+        later.map_or_else(|| "0".to_owned(), depth)
+    }
+
+    pub(crate) fn running(&self) -> String {
+        format::count(self.stats.queues.iter().map(|queue| queue.running).sum::<i64>())
+    }
+
+    fn oldest(&self) -> Option<f64> {
+        self.stats.queues.iter().filter_map(|queue| queue.oldest_wait_seconds).reduce(f64::max)
+    }
+
+    pub(crate) fn oldest_text(&self) -> String {
+        self.oldest().map_or_else(|| "–".to_owned(), format::seconds)
+    }
+
+    pub(crate) fn discarded(&self) -> String {
+        format::count(self.stats.kinds.iter().map(|kind| kind.discarded).sum::<i64>())
+    }
+
+    /// When the jobs were counted by kind.
+    pub(crate) fn counted(&self) -> String {
+        let counted = &self.stats.counted;
+        let mut text = match (counted.now, counted.age_seconds) {
+            (true, _) => "Jobs were counted now.".to_owned(),
+            (false, Some(age)) => format!("Ended jobs and kinds were counted {} ago.", format::seconds(age)),
+            (false, None) => {
+                "Ended jobs and kinds were not counted yet: a worker does it from time to time.".to_owned()
+            }
+        };
+        if let Some(resting) = &counted.resting {
+            text.push_str(&format!(" No newer count is made: {resting}."));
+        }
+        text
+    }
+}
+
+/// How long the oldest due job of a queue has waited.
+pub(crate) fn oldest_text(queue: &QueueStats) -> String {
+    queue.oldest_wait_seconds.map_or_else(|| "–".to_owned(), format::seconds)
+}

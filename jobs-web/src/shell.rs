@@ -1,0 +1,105 @@
+//! The frame of each page: its head, the navigation and the notices.
+
+use chrono::{DateTime, Utc};
+use diesel_jobs_core::{Freeze, Installation};
+
+use crate::link::Base;
+use crate::rights::{Action, Rights};
+use crate::site::Site;
+
+/// The entries of the navigation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Overview,
+    Jobs,
+    Queues,
+    Kinds,
+    Workers,
+    Schedules,
+    Nowhere,
+}
+
+/// Place, path, name, and the key that leads there after a `g`.
+const PLACES: [(Place, &str, &str, &str); 6] = [
+    (Place::Overview, "/", "Overview", "o"),
+    (Place::Jobs, "/jobs", "Jobs", "j"),
+    (Place::Queues, "/queues", "Queues", "q"),
+    (Place::Kinds, "/kinds", "Kinds", "k"),
+    (Place::Workers, "/workers", "Workers", "w"),
+    (Place::Schedules, "/schedules", "Schedules", "s"),
+];
+
+/// One link of the navigation.
+pub(crate) struct Entry {
+    pub(crate) url: String,
+    pub(crate) name: &'static str,
+    /// With `g` before it, the key that leads there.
+    pub(crate) key: &'static str,
+    pub(crate) here: bool,
+}
+
+/// What the frame of a page needs.
+pub(crate) struct Shell {
+    pub(crate) base: Base,
+    pub(crate) site: String,
+    pub(crate) title: String,
+    pub(crate) assets: [String; 3],
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) now: DateTime<Utc>,
+    pub(crate) environment: Option<String>,
+    pub(crate) frozen: Option<Freeze>,
+    pub(crate) standby: bool,
+    /// The address of the event stream of this page. `None`: the page does not change by itself.
+    pub(crate) events: Option<String>,
+    rights: Rights,
+}
+
+impl Shell {
+    pub(crate) fn new(site: &Site, rights: &Rights, installation: Installation, place: Place, title: &str) -> Self {
+        let entries =
+            PLACES.map(|(entry, path, name, key)| Entry { url: site.base.to(path), name, key, here: entry == place });
+        let Installation { environment, frozen, standby } = installation;
+        Self {
+            base: site.base.clone(),
+            site: site.title.clone(),
+            title: title.to_owned(),
+            assets: site.assets.clone(),
+            entries: entries.into(),
+            now: Utc::now(),
+            environment,
+            frozen,
+            standby,
+            events: None,
+            rights: rights.clone(),
+        }
+    }
+
+    /// Has the page updated while it is open. `query` is the page's own.
+    pub(crate) fn live(mut self, path: &str, query: &str) -> Self {
+        let page = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
+        self.events = Some(self.base.with("/events", [("page", page.as_str())]));
+        self
+    }
+
+    pub(crate) fn actor(&self) -> &str {
+        self.rights.actor()
+    }
+
+    /// Whether the page offers this action. A standby takes no writes.
+    pub(crate) fn may(&self, action: Action) -> bool {
+        !self.standby && self.rights.may(action)
+    }
+
+    pub(crate) fn link(&self, path: &str) -> String {
+        self.base.to(path)
+    }
+
+    /// The address of a page with one pair as its query.
+    pub(crate) fn one(&self, path: &str, name: &str, value: &str) -> String {
+        self.base.with(path, [(name, value)])
+    }
+
+    pub(crate) fn asset(&self, at: usize) -> String {
+        self.base.to(&format!("/assets/{}", self.assets[at]))
+    }
+}

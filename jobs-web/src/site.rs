@@ -1,0 +1,57 @@
+//! What all pages share.
+
+use std::sync::{Mutex, PoisonError};
+
+use chrono::{DateTime, Utc};
+use diesel_jobs_core::storage::{Operator, StorageResult};
+use diesel_jobs_core::{Installation, JobRecord};
+use diesel_jobs_storage::Database;
+
+use crate::assets;
+use crate::link::Base;
+use crate::redact::{Part, Redactor, Subject};
+use crate::sample::Sample;
+
+pub(crate) struct Site {
+    database: Database,
+    pub(crate) base: Base,
+    pub(crate) title: String,
+    pub(crate) redactor: Redactor,
+    /// The names of style sheet, script and icon.
+    pub(crate) assets: [String; 3],
+    /// The newest sample that was shown, for when the database cannot be reached.
+    last: Mutex<Option<(DateTime<Utc>, Sample)>>,
+}
+
+impl Site {
+    pub(crate) fn new(database: Database, base: Base, title: String, redactor: Redactor) -> Self {
+        Self { database, base, title, redactor, assets: assets::names(), last: Mutex::new(None) }
+    }
+
+    pub(crate) fn operator(&self) -> &dyn Operator {
+        &*self.database.operator
+    }
+
+    /// Fails if the database cannot be reached, or if its schema is another one.
+    pub(crate) async fn installation(&self) -> StorageResult<Installation> {
+        self.database.storage.check_schema().await
+    }
+
+    /// What may be shown of a job's data.
+    pub(crate) fn shown(&self, job: &JobRecord, part: Part, text: &str) -> String {
+        self.redactor.shown(Subject { id: job.id, kind: &job.kind, queue: &job.queue }, part, text)
+    }
+
+    /// Leaves of the newest failure only what may be shown.
+    pub(crate) fn redact_failure(&self, job: &mut JobRecord) {
+        job.last_error = job.last_error.as_deref().map(|text| self.shown(job, Part::Failure, text));
+    }
+
+    pub(crate) fn remember(&self, sample: &Sample) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((Utc::now(), sample.clone()));
+    }
+
+    pub(crate) fn remembered(&self) -> Option<(DateTime<Utc>, Sample)> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

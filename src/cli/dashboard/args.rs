@@ -1,0 +1,26 @@
+//! The options of `dashboard`.
+
+use std::net::SocketAddr;
+
+use clap::Args;
+
+#[derive(Debug, Args)]
+pub(in super::super) struct DashboardArgs {
+    /// The address to listen at; with port 0 the system chooses one
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8080")]
+    pub(super) listen: SocketAddr,
+    /// Only show pages, and change nothing
+    #[arg(long)]
+    pub(super) read_only: bool,
+    /// Listen at an address that other machines can reach. Needs a token in JOBS_DASHBOARD_TOKEN, and should have a proxy with TLS
+    /// before it
+    #[arg(long)]
+    pub(super) allow_remote: bool,
+    /// The path of the dashboard as browsers see it, if a proxy serves it below one, such as /admin/jobs
+    #[arg(long, value_name = "PATH", default_value = "/")]
+    pub(super) base: String,
+    /// The name with which actions are recorded. With a token, it is the user name that the browser sends [default: the user of this
+    /// machine]
+    #[arg(long, value_name = "NAME")]
+    pub(super) actor: Option<String>,
+}

@@ -1,0 +1,95 @@
+//! `dashboard`: serves the dashboard's pages.
+
+mod admission;
+pub(super) mod args;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use diesel_jobs_web::{Dashboard, Rights};
+use tokio::net::TcpListener;
+
+use self::admission::{Admission, admit};
+use self::args::DashboardArgs;
+use super::app::App;
+use super::exit::{CliError, Exit};
+use super::signals::Signals;
+use super::{database, output, settings};
+
+/// The variable with the token.
+const TOKEN: &str = "JOBS_DASHBOARD_TOKEN";
+/// A shorter token could be guessed.
+const SHORTEST_TOKEN: usize = 16;
+
+pub(super) async fn dashboard(app: &App<'_>, args: DashboardArgs) -> Result<Exit, CliError> {
+    let token = token(app)?;
+    if !args.listen.ip().is_loopback() {
+        match (args.allow_remote, &token) {
+            (true, Some(_)) => {}
+            (false, _) => {
+                return Err(CliError::usage(format!(
+                    "--listen {}: other machines may reach this address; add --allow-remote and set {TOKEN}, or listen at 127.0.0.1",
+                    args.listen
+                )));
+            }
+            (true, None) => {
+                return Err(CliError::usage(format!(
+                    "--allow-remote: set {TOKEN} to a secret of at least {SHORTEST_TOKEN} characters; without it, everybody who reaches \
+                     {} could delete jobs",
+                    args.listen
+                )));
+            }
+        }
+    }
+    let actor = settings::actor_or_user(args.actor.clone(), app.env)?;
+    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
+    // A schema that this program cannot serve is an error at once. An unreachable database is not: the pages say so.
+    match database.storage.check_schema().await {
+        Err(error) if !error.is_transient() => return Err(error.into()),
+        _ => {}
+    }
+    let rights = move |actor: String| if args.read_only { Rights::read_only(actor) } else { Rights::everything(actor) };
+    let dashboard = Dashboard::new(database).at(&args.base).rights(move |request| {
+        // The admission has put the actor there.
+        let actor = request.extensions.get::<admission::Actor>().map(|actor| actor.0.clone());
+        std::future::ready(actor.map_or_else(Rights::none, rights))
+    });
+    serve(args.listen, &args.base, dashboard.router(), Admission::new(token, actor)).await
+}
+
+/// Reads the token.
+fn token(app: &App<'_>) -> Result<Option<String>, CliError> {
+    let Some(token) = (app.env)(TOKEN).filter(|token| !token.is_empty()) else { return Ok(None) };
+    let token = token.into_string().map_err(|_| CliError::usage(format!("{TOKEN} is not UTF-8")))?;
+    if token.chars().count() < SHORTEST_TOKEN {
+        return Err(CliError::usage(format!("{TOKEN} is too short: use at least {SHORTEST_TOKEN} random characters")));
+    }
+    Ok(Some(token))
+}
+
+/// Serves until a signal. Requests in progress are not awaited, because event streams never end.
+async fn serve(listen: SocketAddr, base: &str, pages: Router, admission: Admission) -> Result<Exit, CliError> {
+    let mut signals = Signals::install()?;
+    let listener = TcpListener::bind(listen).await.map_err(|error| unable(listen, &error))?;
+    let at = listener.local_addr().map_err(|error| unable(listen, &error))?;
+    // Through a proxy the path arrives with or without the prefix.
+    let path = format!("/{}", base.trim_matches('/'));
+    let router = if path == "/" { pages } else { Router::new().nest(&path, pages.clone()).fallback_service(pages) };
+    let router = router.layer(from_fn_with_state(Arc::new(admission), admit));
+    output::complain(&format!(
+        "the dashboard is at http://{at}{}; Ctrl-C ends it",
+        if path == "/" { "/" } else { &path }
+    ));
+    tokio::select! {
+        served = axum::serve(listener, router) => served.map_err(|error| CliError::failed(format!("serving: {error}")))?,
+        signal = signals.next() => output::complain(&format!("{signal} received: the dashboard ends")),
+    }
+    Ok(Exit::Fine)
+}
+
+fn unable(listen: SocketAddr, error: &io::Error) -> CliError {
+    CliError::failed(format!("--listen {listen}: {error}; choose another port, or 0 for any free one"))
+}

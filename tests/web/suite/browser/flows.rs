@@ -1,0 +1,100 @@
+//! What an operator does, step by step.
+
+use diesel_jobs::{JobId, JobState};
+use support::Db;
+
+use super::driver::Browser;
+use super::serve;
+use crate::client::PREFIX;
+use crate::jobs::SendMail;
+use crate::seed::seed;
+
+/// Selects a job in the list, and retries it.
+async fn retry_from_the_list(browser: &mut Browser, at: &str, id: JobId) {
+    browser.open(&format!("{at}/jobs?state=discarded")).await;
+    browser.click(&format!("input[name=id][value='{id}']")).await;
+    browser.click("button[value=retry]").await;
+    browser.shows("h1", "Retry 1 job?").await;
+    browser.shows("main", "charge in billing, discarded").await;
+    browser.click("form.confirm button").await;
+    browser.shows("h1", "1 job: available now").await;
+}
+
+async fn a_selection_is_retried_with_scripts_and_without(db: Db) {
+    let jobs = seed(&db).await;
+    let at = serve(&db).await;
+    let mut browser = Browser::start().await;
+    retry_from_the_list(&mut browser, &at, jobs.discarded).await;
+    assert_eq!(db.record(jobs.discarded).await.state, JobState::Available);
+
+    browser.scripts(false).await;
+    browser.open(&format!("{at}/jobs/{}", jobs.available)).await;
+    browser.click("button[value=cancel]").await;
+    browser.shows("h1", "Cancel 1 job?").await;
+    assert_eq!(db.record(jobs.available).await.state, JobState::Available, "asking changes nothing");
+    browser.click("form.confirm button").await;
+    browser.shows("h1", "1 job: cancelled").await;
+    assert_eq!(db.record(jobs.available).await.state, JobState::Cancelled);
+    assert_eq!(browser.complaints().await, [""; 0]);
+}
+
+async fn a_page_shows_changes_while_it_is_open(db: Db) {
+    seed(&db).await;
+    let at = serve(&db).await;
+    let mut browser = Browser::start().await;
+    browser.open(&format!("{at}/jobs?kind=send_mail&state=available")).await;
+    browser.shows("#live", "No job matches").await;
+    browser.shows("#live-state", "Live, as of").await;
+    let id = db.enqueue(SendMail { to: "new".to_owned() }).await;
+    browser.shows("#live tbody", &id.to_string()).await;
+    // While rows are selected, they stay where they are.
+    browser.click(&format!("input[name=id][value='{id}']")).await;
+    db.enqueue(SendMail { to: "newer".to_owned() }).await;
+    browser.shows("#live-state", "Updates are paused while rows are selected").await;
+    browser.shows("form[data-select] .label", "1 selected").await;
+    assert_eq!(browser.complaints().await, [""; 0]);
+}
+
+async fn filters_stand_in_the_address_and_keys_lead_around(db: Db) {
+    seed(&db).await;
+    let at = serve(&db).await;
+    let mut browser = Browser::start().await;
+    browser.open(&at).await;
+    browser.key("g").await;
+    browser.key("j").await;
+    browser.shows("h1", "Jobs").await;
+    browser.key("/").await;
+    assert_eq!(browser.run("return document.activeElement.name").await, "kind");
+    browser.write("input[name=kind]", "charge").await;
+    browser.click("form.filters button").await;
+    browser.shows("#live tbody", "charge").await;
+    let path = browser.path().await;
+    assert!(path.starts_with(&format!("{PREFIX}/jobs?")) && path.contains("kind=charge"), "{path}");
+    assert!(!browser.text("#live tbody").await.contains("send_mail"));
+    browser.key("?").await;
+    browser.shows("h1", "Help").await;
+    // Times have the reader's own zone in their titles.
+    browser.open(&format!("{at}/jobs")).await;
+    let title = browser.run("return document.querySelector('td time').title").await;
+    assert!(title.as_str().unwrap().lines().count() == 2, "{title}");
+    // The first key of a reader without a mouse leads to the content.
+    browser.key("\u{e004}").await;
+    assert_eq!(browser.run("return document.activeElement.className").await, "skip");
+    assert_eq!(browser.complaints().await, [""; 0]);
+}
+
+support::on_postgres! {
+    a_selection_is_retried_with_scripts_and_without,
+    a_page_shows_changes_while_it_is_open,
+    filters_stand_in_the_address_and_keys_lead_around,
+}
+
+mod sqlite {
+    use super::*;
+
+    support::on_sqlite! { a_selection_is_retried_with_scripts_and_without_on_a_file }
+
+    async fn a_selection_is_retried_with_scripts_and_without_on_a_file(db: Db) {
+        a_selection_is_retried_with_scripts_and_without(db).await;
+    }
+}

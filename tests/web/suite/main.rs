@@ -1,0 +1,16 @@
+//! The dashboard, tested on both databases: every page under a prefix, who may do what, hostile texts, and a real browser.
+//! Run these tests with `cargo xtask test`.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expects by panicking")]
+
+mod browser;
+mod client;
+mod errors;
+mod hostile;
+mod html;
+mod jobs;
+mod live;
+mod pages;
+mod pictures;
+mod rights;
+mod seed;
+mod settings;

@@ -1,0 +1,152 @@
+//! Each page, under a prefix, on both databases.
+
+use axum::http::StatusCode;
+use diesel_jobs::JobState;
+use diesel_jobs_web::Part;
+use support::Db;
+
+use crate::client::{Client, PREFIX, dashboard};
+use crate::jobs::registry;
+use crate::seed::{CARD, seed};
+
+async fn the_overview_counts_the_jobs_of_each_queue(db: Db) {
+    seed(&db).await;
+    let page = Client::of(db.database()).page("").await;
+    for text in ["Overview", "billing", "mail", "reports", "Due", "No worker is alive"] {
+        page.shows(text);
+    }
+    assert!(page.values("a", "href").any(|href| href == "/admin/jobs/jobs?queue=billing"));
+}
+
+async fn the_list_has_tabs_and_filters(db: Db) {
+    let jobs = seed(&db).await;
+    let client = Client::of(db.database());
+    let page = client.page("/jobs").await;
+    for (id, state) in [
+        (jobs.completed, "completed"),
+        (jobs.discarded, "discarded"),
+        (jobs.retrying, "retrying"),
+        (jobs.scheduled, "scheduled"),
+        (jobs.available, "available"),
+        (jobs.cancelled, "cancelled"),
+    ] {
+        page.shows(&id.to_string());
+        let tab = client.page(&format!("/jobs?state={state}")).await;
+        let listed: Vec<_> =
+            tab.values("input", "aria-label").filter(|label| label.starts_with("Select job ")).collect();
+        assert_eq!(listed, [format!("Select job {id}")], "{state}");
+    }
+    let page = client.page("/jobs?queue=mail&kind=send_mail&state=scheduled").await;
+    page.shows("newsletter");
+    // The filters are in the form again, and in the tabs.
+    assert!(page.values("input", "value").any(|value| value == "send_mail"));
+    assert!(page.values("a", "href").any(|href| href.contains("kind=send_mail") && href.contains("state=running")));
+}
+
+async fn the_page_of_a_job_tells_its_story(db: Db) {
+    let jobs = seed(&db).await;
+    let client = Client::of(db.database());
+    let page = client.page(&format!("/jobs/{}", jobs.completed)).await;
+    for text in ["Enqueued", "Completed", "sent to ada", "\"to\": \"ada\"", "1 of 2: connected"] {
+        page.shows(text);
+    }
+    let page = client.page(&format!("/jobs/{}", jobs.retrying)).await;
+    for text in ["Attempt 1 failed", "there are no figures of monday", "Next attempt"] {
+        page.shows(text);
+    }
+}
+
+async fn secret_arguments_stand_on_no_page(db: Db) {
+    let jobs = seed(&db).await;
+    let client = Client::of(db.database());
+    let page = client.page(&format!("/jobs/{}", jobs.discarded)).await;
+    page.shows("[redacted]");
+    page.shows("the bank refused order 7");
+    for path in [format!("/jobs/{}", jobs.discarded), format!("/jobs/{}", jobs.available), "/jobs".into(), "".into()] {
+        let answer = client.get(&path).await;
+        assert!(!answer.body.contains(CARD), "{path}");
+    }
+    let answer = client.get(&format!("/confirm?action=retry&id={}", jobs.discarded)).await;
+    assert!(answer.status == StatusCode::OK && !answer.body.contains(CARD));
+}
+
+async fn the_application_says_what_is_shown(db: Db) {
+    let jobs = seed(&db).await;
+    let client = Client::on(dashboard(db.database().clone(), registry()).redact(|job, part, text| match part {
+        Part::Output => format!("\"hidden {}\"", job.kind),
+        Part::Failure => "no details".to_owned(),
+        _ => text.replace("ada", "***"),
+    }));
+    let page = client.page(&format!("/jobs/{}", jobs.completed)).await;
+    page.shows("hidden send_mail");
+    page.hides("ada\"");
+    for path in ["/jobs".to_owned(), format!("/jobs/{}", jobs.retrying)] {
+        let page = client.page(&path).await;
+        page.shows("no details");
+        page.hides("figures of monday");
+    }
+}
+
+async fn assets_are_found_by_the_names_on_the_page_and_kept(db: Db) {
+    let client = Client::of(db.database());
+    let page = client.page("").await;
+    let found: Vec<String> = page
+        .values("link", "href")
+        .chain(page.values("script", "src"))
+        .map(|path| path.strip_prefix(PREFIX).unwrap().to_owned())
+        .collect();
+    assert_eq!(found.len(), 3, "{found:?}");
+    for path in found {
+        let answer = client.get(&path).await;
+        assert_eq!(answer.status, StatusCode::OK, "{path}");
+        assert_eq!(answer.headers["cache-control"], "private, max-age=31536000, immutable");
+    }
+    assert_eq!(client.get("/assets/dashboard-0000000000000000.css").await.status, StatusCode::NOT_FOUND);
+}
+
+async fn an_action_is_asked_for_and_then_done(db: Db) {
+    let jobs = seed(&db).await;
+    let client = Client::of(db.database());
+    let form = format!("action=retry&id={}&id={}", jobs.discarded, jobs.cancelled);
+    let page = client.page(&format!("/confirm?{form}")).await;
+    page.shows("Retry 2 jobs?");
+    assert_eq!(page.values("form", "method").collect::<Vec<_>>(), ["post"]);
+    // Asking changes nothing.
+    assert_eq!(db.record(jobs.discarded).await.state, JobState::Discarded);
+
+    let answer = client.post("/confirm", &form).await;
+    assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
+    answer.page().shows("2 jobs");
+    for id in [jobs.discarded, jobs.cancelled] {
+        assert_eq!(db.record(id).await.state, JobState::Available);
+    }
+}
+
+async fn what_moved_meanwhile_is_said(db: Db) {
+    let jobs = seed(&db).await;
+    let client = Client::of(db.database());
+    let form = format!("action=cancel&id={}&id={}", jobs.available, jobs.scheduled);
+    client.page(&format!("/confirm?{form}")).await.shows("Cancel 2 jobs?");
+    // Another operator is faster.
+    assert_eq!(client.post("/confirm", &format!("action=cancel&id={}", jobs.available)).await.status, StatusCode::OK);
+    let answer = client.post("/confirm", &form).await;
+    assert_eq!(answer.status, StatusCode::OK);
+    let page = answer.page();
+    page.shows("1 job");
+    page.shows(&format!("Job {} is cancelled meanwhile", jobs.available));
+    // Asked again, the page says that there is nothing left to do.
+    let page = client.page(&format!("/confirm?{form}")).await;
+    page.shows("There is nothing to do.");
+    assert_eq!(page.all("form").count(), 0);
+}
+
+support::on_each_database! {
+    the_overview_counts_the_jobs_of_each_queue,
+    the_list_has_tabs_and_filters,
+    the_page_of_a_job_tells_its_story,
+    secret_arguments_stand_on_no_page,
+    the_application_says_what_is_shown,
+    assets_are_found_by_the_names_on_the_page_and_kept,
+    an_action_is_asked_for_and_then_done,
+    what_moved_meanwhile_is_said,
+}

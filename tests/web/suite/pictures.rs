@@ -1,0 +1,108 @@
+//! Pictures of the pages, with a database that looks like one in use. `cargo xtask screenshots` puts those of the guide into the
+//! documentation; every run leaves all of them under `target/screenshots`.
+
+use std::fs;
+use std::path::PathBuf;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use diesel_jobs::NewJob;
+use support::{Db, Running};
+
+use crate::browser::driver::Browser;
+use crate::browser::serve;
+use crate::jobs::registry;
+use crate::seed::seed;
+
+/// Where pictures go.
+fn directory() -> PathBuf {
+    std::env::var_os("JOBS_SCREENSHOTS")
+        .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/screenshots")), PathBuf::from)
+}
+
+/// A week of history, with a night in it in which no worker ran, and waiting jobs of several kinds.
+async fn look_used(db: &Db) {
+    let mut conn = db.conn().await;
+    for (queue, kind, rate, wait, run) in [
+        ("mail", "send_mail", 420, 0.04, 0.12),
+        ("billing", "charge", 60, 0.2, 0.8),
+        ("reports", "report", 6, 1.5, 9.0),
+        ("search", "index_page", 900, 0.02, 0.03),
+    ] {
+        // Bins as the workers write them: most times around the middle, some much longer.
+        let bins = |middle: f64| {
+            format!(
+                "(select array_agg(greatest(0, round(n * {rate} * 0.09 * exp(-power(bin - {at}, 2) / 8.0) + \
+                 case when bin between {at} + 5 and {at} + 8 then n * {rate} * 0.01 else 0 end))::int order by bin) \
+                 from generate_series(0, 40) bin)",
+                at = (2.0 * (middle / 0.001_f64).log2()).round(),
+            )
+        };
+        conn.execute(&format!(
+            "insert into jobs.history (at, minutes, queue, kind, completed, retried, discarded, waits, runs, wait_seconds, run_seconds)
+             select at, 1, '{queue}', '{kind}', round({rate} * n), round({rate} * n * bad), round({rate} * n * bad / 10),
+                    {waits}, {runs}, {rate} * n * {wait}, {rate} * n * {run}
+             from (select at, 0.55 + 0.35 * sin(extract(epoch from at) / 13751.0) + 0.1 * random() as n,
+                          case when extract(epoch from at)::bigint / 60 % 190 < 17 then 0.09 else 0.006 end as bad
+                   from generate_series(date_trunc('minute', now()) - interval '7 days', date_trunc('minute', now()) - interval '1 minute',
+                                        interval '1 minute') at
+                   where at not between now() - interval '27 minutes' and now() - interval '23 minutes') shape
+             where extract(epoch from at)::bigint / 60 % 3 = 0 or at > now() - interval '1 day'",
+            waits = bins(wait),
+            runs = bins(run),
+        ))
+        .await;
+    }
+    let more = (0..340).map(|number| {
+        let mut job = match number % 4 {
+            0 => NewJob::raw("index_page", format!(r#"{{"page":{number}}}"#)),
+            1 => NewJob::raw("send_mail", format!(r#"{{"to":"user{number}@example.org"}}"#)),
+            2 => NewJob::raw("charge", format!(r#"{{"order":{number},"card":"x"}}"#)),
+            _ => NewJob::raw("resize_image", format!(r#"{{"image":{number},"width":640}}"#)),
+        };
+        job.queue = ["search", "mail", "billing", "images"][number % 4].into();
+        job.priority = if number % 9 == 0 { 5 } else { 0 };
+        job
+    });
+    conn.enqueue_all(more).await;
+}
+
+async fn pictures(db: Db) {
+    let jobs = seed(&db).await;
+    look_used(&db).await;
+    let operator = &db.database().operator;
+    operator.pause_queue("billing", "ada", Some("the bank is down until noon")).await.unwrap();
+    let worker = Running::start(db.worker(registry()).queue("mail", 16).queue("reports", 4));
+    let at = serve(&db).await;
+    let directory = directory();
+    fs::create_dir_all(&directory).unwrap();
+    let mut browser = Browser::start().await;
+    let id = jobs.retrying;
+    let pages = [
+        ("overview", String::new()),
+        ("overview-24h", "?range=24h".to_owned()),
+        ("jobs", "/jobs".to_owned()),
+        ("job", format!("/jobs/{id}")),
+        ("queues", "/queues".to_owned()),
+        ("kinds", "/kinds".to_owned()),
+        ("workers", "/workers".to_owned()),
+        ("schedules", "/schedules".to_owned()),
+        ("confirm", format!("/confirm?action=retry&id={id}&id={}", jobs.discarded)),
+        ("help", "/help".to_owned()),
+        ("failures", "/failures".to_owned()),
+        ("operations", "/operations".to_owned()),
+    ];
+    for (scheme, width) in [("light", 1280), ("dark", 1280), ("phone", 320)] {
+        browser.scheme(if scheme == "dark" { "dark" } else { "light" }).await;
+        browser.size(width, if width == 320 { 720 } else { 800 }).await;
+        for (name, path) in &pages {
+            browser.open(&format!("{at}{path}")).await;
+            let picture = BASE64_STANDARD.decode(browser.picture(width == 320).await).unwrap();
+            assert!(picture.len() > 1000, "{name}");
+            fs::write(directory.join(format!("{name}-{scheme}.png")), picture).unwrap();
+        }
+    }
+    worker.stop().await;
+}
+
+support::on_postgres! { pictures }

@@ -1,0 +1,116 @@
+//! No page, action, asset or event stream answers without the right, and none to another site.
+
+use axum::http::{Method, StatusCode};
+use diesel_jobs::JobState;
+use support::Db;
+
+use crate::client::Client;
+use crate::seed::seed;
+
+/// All routes, with something in the place of each parameter, and some addresses that are no routes.
+fn addresses() -> Vec<(Method, String)> {
+    let routes = diesel_jobs_web::routes();
+    assert!(routes.len() > 5);
+    let fill = |path: &str| path.replace("{id}", "1").replace("{name}", "dashboard.css").replace("{key}", "1");
+    let mut addresses: Vec<_> =
+        routes.into_iter().map(|(method, path)| (method.parse().unwrap(), fill(path))).collect();
+    addresses[0].1 = String::new();
+    // Everything else that a client may send.
+    for path in ["/nothing", "/jobs/x/y", "/assets/", "/events?page=/jobs"] {
+        addresses.push((Method::GET, path.to_owned()));
+    }
+    for method in [Method::HEAD, Method::PUT, Method::DELETE, Method::OPTIONS, Method::PATCH] {
+        addresses.extend([(method.clone(), "/jobs".to_owned()), (method, "/confirm".to_owned())]);
+    }
+    addresses
+}
+
+async fn nothing_is_answered_without_the_right_to_read(db: Db) {
+    let jobs = seed(&db).await;
+    let client = Client::of(db.database()).with_rights("none");
+    let form = format!("action=cancel&id={}", jobs.available);
+    let page = Client::of(db.database()).page("").await;
+    let assets =
+        page.values("link", "href").map(|path| (Method::GET, path.trim_start_matches("/admin/jobs").to_owned()));
+    for (method, path) in addresses().into_iter().chain(assets) {
+        let answer = client.send(method.clone(), &path, &form, &[("sec-fetch-site", "same-origin")]).await;
+        assert_eq!(answer.status, StatusCode::FORBIDDEN, "{method} {path}: {}", answer.body);
+        assert!(answer.body.len() < 60, "{method} {path}: {}", answer.body);
+        assert!(answer.headers["content-security-policy"].to_str().unwrap().starts_with("default-src 'none'"));
+    }
+    assert_eq!(db.record(jobs.available).await.state, JobState::Available);
+}
+
+async fn every_answer_has_the_headers_that_protect_it(db: Db) {
+    seed(&db).await;
+    let client = Client::of(db.database());
+    for (method, path) in addresses().into_iter().filter(|(_, path)| !path.starts_with("/events")) {
+        let answer = client.send(method.clone(), &path, "", &[("sec-fetch-site", "same-origin")]).await;
+        let policy = answer.headers["content-security-policy"].to_str().unwrap();
+        assert!(!policy.contains("unsafe") && policy.contains("frame-ancestors 'none'"), "{method} {path}");
+        assert_eq!(answer.headers["x-content-type-options"], "nosniff", "{method} {path}");
+        assert!(answer.headers.contains_key("cache-control"), "{method} {path}");
+    }
+}
+
+async fn readers_may_change_nothing(db: Db) {
+    let jobs = seed(&db).await;
+    let client = Client::of(db.database()).with_rights("read");
+    for (action, id) in [("cancel", jobs.available), ("retry", jobs.discarded)] {
+        let form = format!("action={action}&id={id}");
+        assert_eq!(client.get(&format!("/confirm?{form}")).await.status, StatusCode::FORBIDDEN);
+        let answer = client.post("/confirm", &form).await;
+        assert_eq!(answer.status, StatusCode::FORBIDDEN);
+        answer.page().shows(&format!("“{action}”"));
+        // The pages do not offer it.
+        let page = client.page(&format!("/jobs/{id}")).await;
+        assert_eq!(page.all("button").count(), 0);
+    }
+    let page = client.page("/jobs").await;
+    assert!(!page.values("input", "type").any(|kind| kind == "checkbox"));
+    assert_eq!(db.record(jobs.available).await.state, JobState::Available);
+    assert_eq!(db.record(jobs.discarded).await.state, JobState::Discarded);
+}
+
+async fn one_right_does_not_include_another(db: Db) {
+    let jobs = seed(&db).await;
+    let client = Client::of(db.database()).with_rights("retry");
+    let answer = client.post("/confirm", &format!("action=cancel&id={}", jobs.available)).await;
+    assert_eq!(answer.status, StatusCode::FORBIDDEN);
+    let answer = client.post("/confirm", &format!("action=retry&id={}", jobs.discarded)).await;
+    assert_eq!(answer.status, StatusCode::OK);
+    assert_eq!(db.record(jobs.available).await.state, JobState::Available);
+    assert_eq!(db.record(jobs.discarded).await.state, JobState::Available);
+}
+
+async fn a_form_from_another_site_is_refused(db: Db) {
+    let jobs = seed(&db).await;
+    let client = Client::of(db.database());
+    let form = format!("action=cancel&id={}", jobs.available);
+    let foreign: [&[(&str, &str)]; 7] = [
+        &[("sec-fetch-site", "cross-site")],
+        &[("sec-fetch-site", "same-site")],
+        &[("sec-fetch-site", "cross-site"), ("origin", "https://jobs.example")],
+        &[("origin", "https://evil.example")],
+        &[("origin", "https://jobs.example.evil.example")],
+        &[("origin", "https://jobs.example:444")],
+        &[("origin", "null")],
+    ];
+    for headers in foreign {
+        let answer = client.send(Method::POST, "/confirm", &form, headers).await;
+        assert_eq!(answer.status, StatusCode::FORBIDDEN, "{headers:?}");
+        assert_eq!(db.record(jobs.available).await.state, JobState::Available, "{headers:?}");
+    }
+    // A browser without fetch metadata sends the origin.
+    let own = [("origin", "https://jobs.example")];
+    assert_eq!(client.send(Method::POST, "/confirm", &form, &own).await.status, StatusCode::OK);
+    assert_eq!(db.record(jobs.available).await.state, JobState::Cancelled);
+}
+
+support::on_each_database! {
+    nothing_is_answered_without_the_right_to_read,
+    every_answer_has_the_headers_that_protect_it,
+    readers_may_change_nothing,
+    one_right_does_not_include_another,
+    a_form_from_another_site_is_refused,
+}
