@@ -18,9 +18,8 @@ struct Line {
 }
 
 pub(crate) async fn print(database: &Database, stats: WorkerStats) -> Result<(), StorageError> {
-    let everything = JobFilter { limit: 10_000, ..JobFilter::default() };
     let mut lines: BTreeMap<String, Line> = BTreeMap::new();
-    for job in database.operator.list(&everything).await? {
+    for job in database.operator.list_all(&JobFilter::default(), 10_000).await? {
         let line = lines.entry(job.kind).or_default();
         line.enqueued += 1;
         line.completed += u32::from(job.state == JobState::Completed);

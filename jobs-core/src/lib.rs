@@ -4,6 +4,7 @@
 mod argument;
 mod argument_traits;
 mod asked;
+mod attempts;
 mod backtraces;
 mod context;
 mod crash_point;
@@ -55,6 +56,7 @@ mod wait;
 mod worker;
 
 pub use asked::Asked;
+pub use attempts::{AttemptEnd, AttemptRecord};
 pub use context::{JobContext, State, States, TypeKey};
 pub use discarded::{DiscardRule, Discarded, InvalidDiscardRule, OnDiscarded};
 pub use error::{IntoJobError, JobError, NoRuntime, ResultExt};

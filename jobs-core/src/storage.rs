@@ -1,18 +1,26 @@
 //! The storage interface: the operations that the worker needs from a database. Each runs in a span with its name and
 //! its duration.
 
+mod action;
+mod audit;
 mod cancelled;
 mod claim;
+mod failures;
+mod filter;
+mod filter_text;
 mod history;
 pub(crate) mod instrumented;
 mod loading;
 mod notifications;
+mod operations;
 mod operator;
+mod page;
 mod rescue;
 mod runtime_settings;
 mod schedule_settings;
 mod schedules;
 mod transaction;
+mod when;
 
 use std::any::TypeId;
 use std::time::Duration;
@@ -34,12 +42,20 @@ pub use crate::new_job::{Column, NewJob};
 pub use crate::outcome::{Finish, Keep, Retention, Transition};
 pub use crate::progress::{Progress, ProgressReport};
 pub use crate::record::MAX_ERRORS_PER_JOB;
+pub use action::{Action, Operated};
+pub use audit::{AuditEntry, AuditRecord, DISCARDED, SOMEBODY};
 pub use cancelled::Cancelled;
 pub use claim::{Claim, Wanted};
+pub use failures::{FAILURES_EXAMINED, FailureGroup, FailureRow, Failures, Grouped, MESSAGE_PREFIX, group_failures};
+pub use filter::{ArgIs, JobFilter, MAX_FILTER_IDS, Span, index};
 pub use history::{History, Sampling, Statistics, rest_after};
 pub use loading::{Loaded, Loading, LoadingBody};
 pub use notifications::Notifications;
-pub use operator::{CANCELLED, CANCELLED_WITH_ALL, JobFilter, Operated, Operator};
+pub use operations::{
+    BETWEEN_STEPS, EXAMINED_PER_STEP, OperationId, OperationRecord, Operations, PATIENCE, Preview, STEP, filter_for,
+};
+pub use operator::{CANCELLED, CANCELLED_WITH_ALL, Operator};
+pub use page::{COUNTED, Count, EXAMINED, EXAMINED_AT_COST, MAX_PAGE, Page, Paging};
 pub use rescue::{
     CRASHED_TOO_OFTEN, Crashed, CrashedAttempt, NO_ATTEMPT_LEFT, QUARANTINED_COUNTS, RUNS_ALONE, RescueDecision,
     RescuePolicy, Rescued, Rescuer, WORKERS_FOR_A_QUARANTINED_JOB, quarantined_at_once,
@@ -51,6 +67,7 @@ pub use runtime_settings::{
 pub use schedule_settings::{NewSchedule, ScheduleChange, ScheduleRecord, ScheduleSettings, Scheduled};
 pub use schedules::{DeclaredSchedule, ScheduledJob, Schedules, StoredSchedule};
 pub use transaction::{AsyncBody, BlockingBody, Body, Transacted, Transaction};
+pub use when::When;
 
 /// The result of an operation of the storage.
 pub type StorageResult<T> = Result<T, StorageError>;
@@ -126,7 +143,7 @@ pub trait Heartbeat: Send {
 
 /// What the worker needs from a database.
 #[async_trait]
-pub trait Storage: Schedules + Notifications + Statistics + 'static {
+pub trait Storage: Schedules + Notifications + Statistics + Operations {
     /// The name of the database, for messages.
     fn name(&self) -> &'static str;
 

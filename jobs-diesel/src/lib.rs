@@ -4,6 +4,8 @@ mod backend;
 #[doc(hidden)]
 pub mod bench;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod bounded;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod changed_schedule;
 #[cfg(any(feature = "sqlite", feature = "postgres-sync"))]
 mod commit_decision;
@@ -22,6 +24,8 @@ mod kind_stats;
 mod ledger;
 pub mod migrations;
 mod open;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod operation;
 mod output;
 #[cfg(feature = "postgres")]
 pub mod pg;

@@ -53,10 +53,15 @@ impl<'a> From<&'a JobRecord> for Row<'a> {
 }
 
 pub(super) async fn list(app: &App<'_>, args: ListArgs) -> Result<Exit, CliError> {
-    let filter = JobFilter { state: args.state, queue: args.queue, kind: args.kind, limit: args.limit };
-    let jobs = database::open(app.url()?, database::NO_HANDLERS).await?.operator.list(&filter).await?;
+    let filter = JobFilter {
+        states: args.state.into_iter().collect(),
+        queues: args.queue.into_iter().collect(),
+        kinds: args.kind.into_iter().collect(),
+        ..JobFilter::default()
+    };
+    let jobs = database::open(app.url()?, database::NO_HANDLERS).await?.operator.list_all(&filter, args.limit).await?;
     let rows: Vec<Row<'_>> = jobs.iter().map(Row::from).collect();
-    output::print(app.json, &rows, || human(&jobs, filter.limit))?;
+    output::print(app.json, &rows, || human(&jobs, args.limit))?;
     Ok(Exit::Fine)
 }
 

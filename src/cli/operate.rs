@@ -25,6 +25,7 @@ impl Answer {
     pub(super) fn new(id: i64, operated: Operated, done: &str, refused: &str) -> Self {
         let (result, state, text) = match operated {
             Operated::Done => ("done", None, format!("job {id}: {done}")),
+            Operated::Enqueued(new) => ("done", None, format!("job {id}: {done} as job {new}")),
             Operated::NotFound => ("not_found", None, format!("job {id}: there is no such job")),
             Operated::Newer => (
                 "refused",

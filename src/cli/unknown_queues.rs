@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use diesel_jobs_core::storage::{JobFilter, Operator};
+use diesel_jobs_core::storage::{JobFilter, Operator, Paging};
 use diesel_jobs_core::{JobState, UnknownQueue, Worker};
 
 /// How many waiting jobs of a queue are read. The newest ones show what the queue is used for.
@@ -19,15 +19,10 @@ pub(super) async fn say(worker: &mut Worker, operator: &dyn Operator) {
     let ours: BTreeSet<String> = worker.registry().kinds().into_iter().collect();
     let deadline = tokio::time::Instant::now() + PATIENCE;
     for queue in &unknown {
-        let filter = JobFilter {
-            state: Some(JobState::Available),
-            queue: Some(queue.name.clone()),
-            limit: SAMPLE,
-            ..JobFilter::default()
-        };
-        let jobs = tokio::time::timeout_at(deadline, operator.list(&filter)).await;
+        let filter = JobFilter { states: vec![JobState::Available], ..JobFilter::of_queue(queue.name.clone()) };
+        let page = tokio::time::timeout_at(deadline, operator.list(&filter, Paging::newest(SAMPLE))).await;
         // A queue that cannot be read is reported as empty.
-        let jobs = jobs.ok().and_then(Result::ok).unwrap_or_default();
+        let jobs = page.ok().and_then(Result::ok).unwrap_or_default().jobs;
         let kinds: BTreeSet<String> = jobs.into_iter().map(|job| job.kind).collect();
         match note(queue, &kinds, &ours) {
             Note::Meant(text) => tracing::info!(target: "diesel_jobs", { worker.queue = queue.name }, "{text}"),

@@ -9,7 +9,7 @@ use crate::bench::*;
 use crate::fixture::Fixture;
 
 async fn count<F: Fixture>(f: &F) -> usize {
-    f.database().operator.list(&JobFilter { limit: 1_000_000, ..JobFilter::default() }).await.unwrap().len()
+    f.database().operator.list_all(&JobFilter::default(), 1_000_000).await.unwrap().len()
 }
 
 /// A job alone, jobs that differ only in their arguments, and jobs that differ otherwise are enqueued by three

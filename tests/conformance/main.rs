@@ -4,6 +4,7 @@
 //! The tests for PostgreSQL need a server of their own: run them with `cargo xtask test`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, missing_docs)]
 
+mod acting;
 mod bench;
 mod client;
 mod fixture;
@@ -14,6 +15,7 @@ mod discarding;
 mod enqueueing;
 mod failing;
 mod fencing;
+mod filtering;
 mod finishing;
 mod freezing;
 mod history;
@@ -172,6 +174,26 @@ conformance! {
     pruning {
         only_expired_jobs_are_deleted,
         a_prune_deletes_no_more_than_its_limit_and_failures_go_too,
+    }
+    filtering {
+        a_filter_finds_the_jobs_that_meet_all_its_conditions,
+        arguments_of_any_size_and_content_are_searched,
+        pages_follow_each_other,
+        a_search_ends_after_a_bounded_number_of_rows,
+        a_filter_that_no_database_can_look_for_is_refused,
+    }
+    acting {
+        every_action_in_every_state,
+        a_changed_job_is_claimed_as_it_is_now,
+        large_arguments_outlive_every_action,
+        each_action_writes_one_entry_to_the_audit,
+        an_operation_acts_on_all_that_match_and_exist_at_its_start,
+        steps_of_several_sessions_change_each_job_once,
+        a_cancelled_operation_ends,
+        an_operation_that_cannot_be_read_ends_and_changes_nothing,
+        failures_are_grouped,
+        every_attempt_is_told,
+        an_import_enqueues_all_jobs_or_none,
     }
     operating {
         show_knows_every_job_in_every_state,

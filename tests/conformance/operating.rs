@@ -47,18 +47,18 @@ pub(crate) async fn list_filters_and_is_newest_first<F: Fixture>(f: F) {
     let db = f.database();
     let jobs = every_state(&f).await;
     let mail = enqueue(&f, with(|job| (job.queue, job.kind) = ("mail".into(), "b".into()))).await;
-    let list = async |filter: JobFilter| -> Vec<JobId> {
-        db.operator.list(&filter).await.unwrap().iter().map(|job| job.id).collect()
+    let list = async |filter: JobFilter, limit: usize| -> Vec<JobId> {
+        db.operator.list_all(&filter, limit).await.unwrap().iter().map(|job| job.id).collect()
     };
-    let all = JobFilter { limit: 100, ..JobFilter::default() };
+    let all = JobFilter::default();
     let mut expected: Vec<JobId> = jobs.iter().map(|job| job.1).chain([mail]).collect();
     expected.reverse();
-    assert_eq!(list(all.clone()).await, expected);
-    assert_eq!(list(JobFilter { limit: 3, ..all.clone() }).await, expected[..3]);
-    assert_eq!(list(JobFilter { limit: 0, ..all.clone() }).await, []);
-    assert_eq!(list(JobFilter { queue: Some("mail".into()), ..all.clone() }).await, [mail]);
-    assert_eq!(list(JobFilter { kind: Some("b".into()), ..all.clone() }).await, [mail]);
-    assert_eq!(list(JobFilter { kind: Some("b".into()), queue: Some("default".into()), ..all.clone() }).await, []);
+    assert_eq!(list(all.clone(), 100).await, expected);
+    assert_eq!(list(all.clone(), 3).await, expected[..3]);
+    assert_eq!(list(all.clone(), 0).await, []);
+    assert_eq!(list(JobFilter::of_queue("mail"), 100).await, [mail]);
+    assert_eq!(list(JobFilter::of_kind("b"), 100).await, [mail]);
+    assert_eq!(list(JobFilter { kinds: vec!["b".into()], ..JobFilter::of_queue("default") }, 100).await, []);
     for state in JobState::ALL {
         let expected: Vec<JobId> = expected
             .iter()
@@ -67,7 +67,7 @@ pub(crate) async fn list_filters_and_is_newest_first<F: Fixture>(f: F) {
                 *id == mail && state == JobState::Available || jobs.iter().any(|job| job.1 == *id && job.2 == state)
             })
             .collect();
-        assert_eq!(list(JobFilter { state: Some(state), ..all.clone() }).await, expected, "{state}");
+        assert_eq!(list(JobFilter::of_state(state), 100).await, expected, "{state}");
     }
 }
 

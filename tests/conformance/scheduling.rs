@@ -90,7 +90,7 @@ pub(crate) async fn concurrent_tickers_enqueue_a_tick_once<F: Fixture>(f: F) {
         }
         assert_eq!(winners, 1);
         assert_eq!(stored(db, "a").await.unwrap().last_tick, tick);
-        let jobs = db.operator.list(&JobFilter { limit: 100, ..JobFilter::default() }).await.unwrap();
+        let jobs = db.operator.list_all(&JobFilter::default(), 100).await.unwrap();
         assert_eq!(jobs.len(), 2 * (round + 1));
     }
 }
@@ -103,7 +103,7 @@ pub(crate) async fn a_paused_schedule_does_not_tick<F: Fixture>(f: F) {
     assert!(!db.storage.tick(&schedule, schedule.last_tick + TimeDelta::seconds(1), &[job()]).await.unwrap());
     let stored = stored(db, "a").await.unwrap();
     assert_eq!((stored.paused, stored.last_tick), (true, schedule.last_tick));
-    assert_eq!(db.operator.list(&JobFilter { limit: 100, ..JobFilter::default() }).await.unwrap().len(), 0);
+    assert_eq!(db.operator.list_all(&JobFilter::default(), 100).await.unwrap().len(), 0);
     // A deploy does not resume a schedule that an operator has paused.
     declare(db, &[declared("a")]).await;
     assert!(crate::scheduling::stored(db, "a").await.unwrap().paused);

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use diesel_jobs::storage::{
-    Cancelled, Claim, DeclaredSchedule, Heartbeat, Loaded, Loading, Notifications, RescanReason, Rescanned,
-    RescuePolicy, Rescued, Sampling, Schedules, Statistics, Storage, StorageResult, StoredSchedule, Transacted,
-    Transaction, WorkerInfo,
+    Cancelled, Claim, DeclaredSchedule, Heartbeat, Loaded, Loading, Notifications, OperationId, OperationRecord,
+    Operations, RescanReason, Rescanned, RescuePolicy, Rescued, Sampling, Schedules, Statistics, Storage,
+    StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
 };
 use diesel_jobs::{Installation, JobId, NewJob, WorkerId};
 use diesel_jobs_core::history::{Fold, HistoryBatch};
@@ -115,6 +115,13 @@ impl Statistics for Timed {
 
     async fn sample_jobs(&self) -> StorageResult<(Sampling, Duration)> {
         self.0.sample_jobs().await
+    }
+}
+
+#[async_trait]
+impl Operations for Timed {
+    async fn step_operation(&self, only: Option<OperationId>, limit: usize) -> StorageResult<Option<OperationRecord>> {
+        self.0.step_operation(only, limit).await
     }
 }
 

@@ -10,6 +10,7 @@
 //! | long attempts | 10 s | logs attempts that take far longer than their kind's usually do |
 //! | progress writer | 1 s, while handlers report progress | stores the newest report of each job |
 //! | freeze watcher | each heartbeat | logs that the database was frozen or thawed |
+//! | operations | 5 s; without a pause while there is one | does batches of actions on all jobs that match a filter |
 //! | pruner | 60 s, the first time 5 s after the start | deletes finished jobs whose retention is over |
 //! | history writer | the end of each minute, and the shutdown | stores what this worker did |
 //! | history pruner | 60 to 90 s | joins and deletes old rows of the history |
@@ -19,6 +20,7 @@ mod freeze_watcher;
 mod history_pruner;
 mod history_writer;
 mod long_attempts;
+mod operations;
 mod pause;
 mod progress_writer;
 mod pruner;
@@ -57,6 +59,7 @@ pub(crate) fn start(shared: &Arc<Shared>, frozen: Option<Freeze>) -> Maintenance
     services.spawn(long_attempts::run(shared.clone(), stop.clone()));
     services.spawn(progress_writer::run(shared.clone(), stop.clone()));
     services.spawn(freeze_watcher::run(shared.clone(), frozen, stop.clone()));
+    services.spawn(operations::run(shared.clone(), stop.clone()));
     services.spawn(pruner::run(shared.clone(), stop.clone()));
     services.spawn(history_writer::run(shared.clone(), stop.clone()));
     services.spawn(history_pruner::run(shared.clone(), stop.clone()));

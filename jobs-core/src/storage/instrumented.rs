@@ -12,9 +12,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use super::{
-    Beat, Cancelled, Claim, DeclaredSchedule, Heartbeat, Loaded, Loading, Notifications, RescanReason, Rescanned,
-    RescuePolicy, Rescued, Sampling, Schedules, Statistics, Storage, StorageResult, StoredSchedule, Transacted,
-    Transaction, WorkerInfo,
+    Beat, Cancelled, Claim, DeclaredSchedule, Heartbeat, Loaded, Loading, Notifications, OperationId, OperationRecord,
+    Operations, RescanReason, Rescanned, RescuePolicy, Rescued, Sampling, Schedules, Statistics, Storage,
+    StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
 };
 use crate::discarded::DiscardRule;
 use crate::history::{Fold, HistoryBatch};
@@ -158,6 +158,13 @@ impl Storage for Instrumented {
 
     async fn prune(&self, limit: usize) -> StorageResult<usize> {
         timed(&self.recorders, "prune", self.storage.prune(limit)).await
+    }
+}
+
+#[async_trait]
+impl Operations for Instrumented {
+    async fn step_operation(&self, only: Option<OperationId>, limit: usize) -> StorageResult<Option<OperationRecord>> {
+        timed(&self.recorders, "step_operation", self.storage.step_operation(only, limit)).await
     }
 }
 

@@ -5,51 +5,89 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
+use super::action::{Action, Operated};
+use super::audit::{AuditRecord, SOMEBODY};
+use super::failures::Failures;
+use super::filter::JobFilter;
 use super::history::History;
+use super::operations::{OperationId, OperationRecord, Operations, Preview, filter_for};
+use super::page::{Count, MAX_PAGE, Page, Paging};
 use super::{RuntimeSettings, StorageResult};
+use crate::attempts::{AttemptRecord, attempts};
 use crate::job_id::JobId;
 use crate::lease::WorkerId;
+use crate::new_job::NewJob;
 use crate::progress::Progress;
 use crate::record::{AttemptError, DeadLetters, JobEnd, JobRecord, WorkerRecord};
-use crate::state::JobState;
 use crate::storage_error::StorageError;
 
-/// Which jobs an operator asks for.
-#[derive(Clone, Debug, Default)]
-pub struct JobFilter {
-    /// Only this state.
-    pub state: Option<JobState>,
-    /// Only this queue.
-    pub queue: Option<String>,
-    /// Only this kind.
-    pub kind: Option<String>,
-    /// At most this many, newest first.
-    pub limit: usize,
-}
-
-/// What an operator's command did to a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operated {
-    /// The job was moved.
-    Done,
-    /// No such job.
-    NotFound,
-    /// The job is in a state to which the command does not apply.
-    Refused(JobState),
-    /// The job uses a feature of a later version. The command must be given to that version's program.
-    Newer,
-}
-
-/// Why a job was cancelled by its id.
+/// Why a job was cancelled by an operator who gave no name. All cancelled jobs have its fingerprint.
 pub const CANCELLED: &str = "cancelled by an operator";
 /// Why a job was cancelled together with all others.
 pub const CANCELLED_WITH_ALL: &str = "cancelled by an operator, with all others";
 
 /// What people and the command line need from a database, in addition to what the worker needs.
 #[async_trait]
-pub trait Operator: RuntimeSettings + History {
-    /// Jobs that match, newest first.
-    async fn list(&self, filter: &JobFilter) -> StorageResult<Vec<JobRecord>>;
+pub trait Operator: RuntimeSettings + History + Operations {
+    /// Jobs that match, newest first. It looks at a bounded number of rows, so a page may be short or empty although there are
+    /// more. Then [`Page::searched_to`] is set.
+    async fn list(&self, filter: &JobFilter, paging: Paging) -> StorageResult<Page>;
+
+    /// The newest jobs that match, at most `limit`. It reads as many pages as that takes.
+    async fn list_all(&self, filter: &JobFilter, limit: usize) -> StorageResult<Vec<JobRecord>> {
+        let mut jobs = Vec::new();
+        let mut paging = Paging::newest(limit.min(MAX_PAGE));
+        loop {
+            let page = self.list(filter, paging).await?;
+            jobs.extend(page.jobs);
+            match page.searched_to {
+                Some(id) if jobs.len() < limit => paging = Paging::before(id, (limit - jobs.len()).min(MAX_PAGE)),
+                _ => return Ok(jobs),
+            }
+        }
+    }
+
+    /// How many jobs match. It looks at a bounded number of rows.
+    async fn count(&self, filter: &JobFilter) -> StorageResult<Count>;
+
+    /// Does something to these jobs. Returns a result for each id, in this order. An id that is given twice gets the same
+    /// result twice. What was changed is written to the audit in the same transaction, at most a thousand jobs in each.
+    async fn act(&self, action: &Action, ids: &[JobId], actor: &str) -> StorageResult<Vec<Operated>>;
+
+    /// What an action on all jobs that match would do now.
+    async fn preview(&self, action: &Action, filter: &JobFilter) -> StorageResult<Preview> {
+        let filter = filter_for(action, filter).map_err(StorageError::Config)?;
+        let count = self.count(&filter).await?;
+        Ok(Preview { count, sample: self.list(&filter, Paging::newest(10)).await?.jobs })
+    }
+
+    /// Starts an action on all jobs that match and exist now. Workers do it in batches, and so does whoever calls
+    /// [`step_operation`](Operations::step_operation).
+    async fn start_operation(&self, action: &Action, filter: &JobFilter, actor: &str) -> StorageResult<OperationId>;
+
+    /// The newest operations before this one.
+    async fn operations(&self, before: Option<OperationId>, limit: usize) -> StorageResult<Vec<OperationRecord>>;
+
+    /// One operation.
+    async fn operation(&self, id: OperationId) -> StorageResult<Option<OperationRecord>>;
+
+    /// Ends an operation before it is done. Jobs that it has changed stay changed. Returns `false` if it has ended, or if there
+    /// is no such operation.
+    async fn cancel_operation(&self, id: OperationId, actor: &str) -> StorageResult<bool>;
+
+    /// The newest failures in groups, the largest groups first.
+    async fn failures(&self, limit: usize) -> StorageResult<Failures>;
+
+    /// What operators did, newest first, before this entry.
+    async fn audit(&self, before: Option<i64>, limit: usize) -> StorageResult<Vec<AuditRecord>>;
+
+    /// Enqueues all of these jobs in one transaction, or none. Writes one entry to the audit.
+    async fn import(&self, jobs: &[NewJob], actor: &str) -> StorageResult<Vec<JobId>>;
+
+    /// The attempts of a job, oldest first. `None` if there is no such job.
+    async fn attempts(&self, id: JobId) -> StorageResult<Option<Vec<AttemptRecord>>> {
+        Ok(self.show(id).await?.map(|(job, errors)| attempts(&job, &errors)))
+    }
 
     /// Those of these jobs that exist, each once and in this order. Each comes with its failures, oldest first.
     async fn show_many(&self, ids: &[JobId]) -> StorageResult<Vec<(JobRecord, Vec<AttemptError>)>>;
@@ -60,14 +98,15 @@ pub trait Operator: RuntimeSettings + History {
     /// What the handler of a job has reported last, in any of its attempts. `None` if it has reported nothing.
     async fn progress(&self, id: JobId) -> StorageResult<Option<Progress>>;
 
-    /// Makes cancelled, discarded, scheduled or retrying jobs available now, with at least one attempt left. Refuses
-    /// running and completed jobs. Returns a result for each id, in this order. An id that is given twice gets the same
-    /// result twice.
-    async fn retry_many(&self, ids: &[JobId]) -> StorageResult<Vec<Operated>>;
+    /// [Retries](Action::Retry) these jobs.
+    async fn retry_many(&self, ids: &[JobId]) -> StorageResult<Vec<Operated>> {
+        self.act(&Action::Retry, ids, SOMEBODY).await
+    }
 
-    /// Cancels waiting or running jobs. The attempt of a running job loses its lease. Returns a result for each id, in
-    /// this order. An id that is given twice gets the same result twice.
-    async fn cancel_many(&self, ids: &[JobId]) -> StorageResult<Vec<Operated>>;
+    /// [Cancels](Action::Cancel) these jobs.
+    async fn cancel_many(&self, ids: &[JobId]) -> StorageResult<Vec<Operated>> {
+        self.act(&Action::Cancel, ids, SOMEBODY).await
+    }
 
     /// [`show_many`](Self::show_many) for one job.
     async fn show(&self, id: JobId) -> StorageResult<Option<(JobRecord, Vec<AttemptError>)>> {

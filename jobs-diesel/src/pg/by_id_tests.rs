@@ -8,6 +8,7 @@ use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl as _, Si
 use diesel_jobs_core::JobId;
 use diesel_jobs_core::storage::{Operated, Operator as _};
 
+use super::queries::audited::Actor;
 use super::queries::by_id::by_id;
 use super::queries::operate::{CancelQuery, RetryQuery};
 use super::tests::{ANALYZE, buffers, database, plan, touched, url};
@@ -20,6 +21,8 @@ const FEW: u64 = 40;
 
 /// The same limit for each job that is moved, including the writes to the other table.
 const FEW_FOR_A_MOVE: u64 = 40;
+
+const ACTOR: Actor<'static> = Actor { name: "ann", is_audited: true };
 
 #[derive(diesel::QueryableByName)]
 struct Line {
@@ -94,9 +97,9 @@ impl World {
         let ids: Vec<i64> = self.ids().await.iter().flat_map(|id| (id - 9..=*id).collect::<Vec<_>>()).collect();
         assert_eq!(ids.len(), 200);
         let most = FEW_FOR_A_MOVE * 200;
-        let cancel = buffers(&mut self.own, CancelQuery::new(ids.clone(), 60.0)).await;
+        let cancel = buffers(&mut self.own, CancelQuery::new(ids.clone(), 60.0, ACTOR)).await;
         assert!(cancel <= most, "{when}: {cancel} buffers to cancel");
-        let retry = buffers(&mut self.own, RetryQuery { ids: ids.clone() }).await;
+        let retry = buffers(&mut self.own, RetryQuery::new(ids.clone(), ACTOR)).await;
         assert!(retry <= most, "{when}: {retry} buffers to retry");
 
         let jobs: Vec<JobId> = ids.into_iter().map(JobId).collect();
@@ -166,8 +169,8 @@ async fn wrong_statistics_spoil_no_look_by_id() {
         for lines in [
             plan(&mut own, "costs off", by_id(&ids, inspect::one())).await,
             plan(&mut own, "costs off", by_id(&ids[..1], inspect::one())).await,
-            plan(&mut own, "costs off", CancelQuery::new(ids.clone(), 60.0)).await,
-            plan(&mut own, "costs off", RetryQuery { ids: ids.clone() }).await,
+            plan(&mut own, "costs off", CancelQuery::new(ids.clone(), 60.0, ACTOR)).await,
+            plan(&mut own, "costs off", RetryQuery::new(ids.clone(), ACTOR)).await,
         ] {
             let is_by_id = lines.iter().any(|line| line.contains("Index Scan using ready_id on ready"));
             assert!(is_by_id, "after {statistics}: {lines:#?}");

@@ -1,5 +1,6 @@
 //! PostgreSQL: the production store.
 
+mod act;
 mod advisory;
 pub(crate) mod bench;
 #[cfg(test)]
@@ -23,6 +24,7 @@ pub(crate) mod many_queues;
 mod migrate;
 mod native;
 mod notify;
+mod operation;
 mod operator;
 mod outage;
 mod pipelined;

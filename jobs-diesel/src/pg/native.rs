@@ -11,7 +11,7 @@ use diesel::sql_types::Json;
 
 /// Writes a native statement: string literals are SQL, `[value => SqlType]` is a bind, `{part}` another fragment.
 macro_rules! sql {
-    ($out:ident, $($piece:tt)*) => {{ $( $crate::pg::native::sql_piece!($out, $piece); )* Ok(()) }};
+    ($out:ident, $($piece:tt)*) => {{ $( $crate::pg::native::sql_piece!($out, $piece); )* diesel::QueryResult::<()>::Ok(()) }};
 }
 
 macro_rules! sql_piece {

@@ -1,96 +1,115 @@
 //! The queries and commands of people.
 
-use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use diesel_async::RunQueryDsl;
-use diesel_jobs_core::storage::{JobFilter, Operated, Operator, StorageResult};
-use diesel_jobs_core::{
-    AttemptError, DeadLetters, JobEnd, JobId, JobRecord, JobState, Progress, Retention, WorkerRecord, flags,
+use diesel::QueryResult;
+use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl};
+use diesel_jobs_core::installation::check_words;
+use diesel_jobs_core::storage::{
+    Action, AuditEntry, AuditRecord, Count, Failures, JobFilter, Operated, OperationId, OperationRecord, Operations,
+    Operator, Page, Paging, StorageResult, filter_for,
 };
+use diesel_jobs_core::{
+    AttemptError, DeadLetters, JobEnd, JobId, JobRecord, NewJob, Progress, Retention, StorageError, WorkerRecord,
+};
+use serde_json::json;
 
+use super::act::{CHUNK, distinct};
+use super::enqueue_connection::insert_many;
 use super::queries::bring_forward::BringForwardQuery;
 use super::queries::cancel_many::CancelManyQuery;
-use super::queries::operate::{CancelQuery, RetryQuery};
+use super::queries::find::FindQuery;
 use super::queries::output::{EndRow, end, one_end};
 use super::queries::progress::one_progress;
 use super::queries::thaw::ThawQuery;
-use super::queries::{dead_letter, inspect, installation};
+use super::queries::{audited, dead_letter, failures, inspect, installation, operation};
 use super::{PgStorage, native, run};
+use crate::bounded::{FoundRow, Range};
 use crate::stored_progress::{Columns, stored};
 
-/// How many times a command is tried. A job may move after a command did nothing, and before the query that asks why.
-const TRIES: usize = 3;
-
-/// Jobs per statement.
-const CHUNK: usize = 1000;
-
-#[derive(Clone, Copy)]
-enum Command {
-    Retry,
-    Cancel,
+/// The number as a limit of a statement.
+fn most(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-impl Command {
-    fn refuses(self, state: JobState) -> bool {
-        match self {
-            Self::Retry => matches!(state, JobState::Running | JobState::Completed),
-            Self::Cancel => state.is_finished(),
-        }
-    }
+fn checked(filter: &JobFilter) -> StorageResult<()> {
+    filter.validate().map_err(StorageError::Config)
 }
 
-/// Each id once, so that no two statements are asked about the same job.
-fn distinct(ids: &[JobId]) -> Vec<JobId> {
-    let mut seen = HashSet::with_capacity(ids.len());
-    ids.iter().copied().filter(|id| seen.insert(*id)).collect()
-}
-
-impl PgStorage {
-    async fn operate(&self, ids: &[JobId], command: Command) -> StorageResult<Vec<Operated>> {
-        let mut answers: HashMap<i64, Operated> = HashMap::with_capacity(ids.len());
-        for ids in distinct(ids).chunks(CHUNK) {
-            let mut open: Vec<i64> = ids.iter().map(|id| id.0).collect();
-            for _ in 0..TRIES {
-                // Reads all rows, because the first row comes before the statement is committed.
-                let moved: Vec<i64> = match command {
-                    Command::Retry => run!(self, "retry", conn => RetryQuery { ids: open.clone() }.load(conn)),
-                    Command::Cancel => {
-                        let keep_seconds = native::seconds(Retention::default().failed);
-                        run!(self, "cancel", conn => CancelQuery::new(open.clone(), keep_seconds).load(conn))
-                    }
-                }?;
-                answers.extend(moved.iter().map(|id| (*id, Operated::Done)));
-                open.retain(|id| answers.get(id) != Some(&Operated::Done));
-                if open.is_empty() {
-                    break;
-                }
-                // A job that is not found keeps this answer, unless it has just moved: then the next try finds it.
-                answers.extend(open.iter().map(|id| (*id, Operated::NotFound)));
-                let standing = run!(self, "standing", conn => inspect::standing(conn, &open))?;
-                open.clear();
-                for (id, state, flags) in standing {
-                    let is_known = flags::are_known(flags);
-                    answers.insert(id, if is_known { Operated::Refused(state) } else { Operated::Newer });
-                    if is_known && !command.refuses(state) {
-                        open.push(id);
-                    }
-                }
-                if open.is_empty() {
-                    break;
-                }
-            }
-        }
-        Ok(ids.iter().map(|id| answers.get(&id.0).copied().unwrap_or(Operated::NotFound)).collect())
+#[async_trait]
+impl Operations for PgStorage {
+    async fn step_operation(&self, only: Option<OperationId>, limit: usize) -> StorageResult<Option<OperationRecord>> {
+        self.step(only, limit).await
     }
 }
 
 #[async_trait]
 impl Operator for PgStorage {
-    async fn list(&self, filter: &JobFilter) -> StorageResult<Vec<JobRecord>> {
-        run!(self, "list", conn => inspect::list(conn, filter))
+    async fn list(&self, filter: &JobFilter, paging: Paging) -> StorageResult<Page> {
+        checked(filter)?;
+        let range = Range::page(filter, paging);
+        let Some(query) = FindQuery::new(filter, range, false).filter(|_| paging.limit > 0) else {
+            return Ok(Page::default());
+        };
+        let rows: Vec<FoundRow> = run!(self, "find", conn => query.load(conn))?;
+        let found = range.merge(rows);
+        let searched_to = found.searched_to;
+        let ids = found.newest_first();
+        let mut jobs = run!(self, "list", conn => inspect::list(conn, &ids))?;
+        // A job may have moved after its id was found.
+        jobs.retain(|job| filter.takes(job.state));
+        Ok(Page { jobs, searched_to: searched_to.map(JobId) })
+    }
+
+    async fn count(&self, filter: &JobFilter) -> StorageResult<Count> {
+        checked(filter)?;
+        let Some(query) = FindQuery::new(filter, Range::count(filter), false) else {
+            return Ok(Count { jobs: 0, is_exact: true });
+        };
+        let rows: Vec<FoundRow> = run!(self, "count", conn => query.load(conn))?;
+        Ok(Range::number(&rows))
+    }
+
+    async fn act(&self, action: &Action, ids: &[JobId], actor: &str) -> StorageResult<Vec<Operated>> {
+        check_words("the actor", actor).and_then(|()| action.validate()).map_err(StorageError::Config)?;
+        self.act_on(action, ids, actor).await
+    }
+
+    async fn start_operation(&self, action: &Action, filter: &JobFilter, actor: &str) -> StorageResult<OperationId> {
+        let filter = check_words("the actor", actor).and_then(|()| filter_for(action, filter));
+        let filter = filter.map_err(StorageError::Config)?;
+        run!(self, "start_operation", conn => operation::start(conn, action, &filter, actor))
+    }
+
+    async fn operations(&self, before: Option<OperationId>, limit: usize) -> StorageResult<Vec<OperationRecord>> {
+        run!(self, "operations", conn => operation::operations(conn, before, most(limit)))
+    }
+
+    async fn operation(&self, id: OperationId) -> StorageResult<Option<OperationRecord>> {
+        run!(self, "operation", conn => operation::operation(conn, id))
+    }
+
+    async fn cancel_operation(&self, id: OperationId, actor: &str) -> StorageResult<bool> {
+        check_words("the actor", actor).map_err(StorageError::Config)?;
+        run!(self, "cancel_operation", conn => operation::cancel(conn, id, actor))
+    }
+
+    async fn failures(&self, limit: usize) -> StorageResult<Failures> {
+        run!(self, "failures", conn => failures::failures(conn, limit))
+    }
+
+    async fn audit(&self, before: Option<i64>, limit: usize) -> StorageResult<Vec<AuditRecord>> {
+        run!(self, "audit", conn => audited::audit(conn, before, most(limit)))
+    }
+
+    async fn import(&self, jobs: &[NewJob], actor: &str) -> StorageResult<Vec<JobId>> {
+        check_words("the actor", actor).map_err(StorageError::Config)?;
+        for job in jobs {
+            job.validate().map_err(|problem| StorageError::Config(problem.to_string()))?;
+        }
+        run!(self, "import", conn => import(conn, jobs, actor))
     }
 
     async fn show_many(&self, ids: &[JobId]) -> StorageResult<Vec<(JobRecord, Vec<AttemptError>)>> {
@@ -109,14 +128,6 @@ impl Operator for PgStorage {
     async fn progress(&self, id: JobId) -> StorageResult<Option<Progress>> {
         let rows: Vec<Columns<DateTime<Utc>>> = run!(self, "progress", conn => one_progress(id).load(conn))?;
         Ok(rows.into_iter().next().and_then(stored))
-    }
-
-    async fn retry_many(&self, ids: &[JobId]) -> StorageResult<Vec<Operated>> {
-        self.operate(ids, Command::Retry).await
-    }
-
-    async fn cancel_many(&self, ids: &[JobId]) -> StorageResult<Vec<Operated>> {
-        self.operate(ids, Command::Cancel).await
     }
 
     async fn dead_letters(&self) -> StorageResult<DeadLetters> {
@@ -157,4 +168,17 @@ impl Operator for PgStorage {
     async fn forget_missed_ticks(&self) -> StorageResult<()> {
         run!(self, "forget_missed_ticks", conn => installation::forget_missed_ticks(conn))
     }
+}
+
+/// Enqueues all of these jobs in one transaction.
+async fn import(conn: &mut AsyncPgConnection, jobs: &[NewJob], actor: &str) -> QueryResult<Vec<JobId>> {
+    let (jobs, actor) = (jobs.to_vec(), actor.to_owned());
+    conn.transaction(async move |conn| {
+        let ids = insert_many::<AsyncPgConnection>(conn, jobs).await?;
+        let ends = json!({ "first": ids.as_slice().first(), "last": ids.as_slice().last() });
+        let target = if ids.len() == 1 { "1 job".to_owned() } else { format!("{} jobs", ids.len()) };
+        audited::record(conn, &AuditEntry { actor, action: "import", target, detail: ends }).await?;
+        Ok(ids)
+    })
+    .await
 }

@@ -1,14 +1,28 @@
 //! The operations of operators on SQLite.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use diesel_jobs_core::storage::{JobFilter, Operated, Operator, StorageResult};
-use diesel_jobs_core::{AttemptError, DeadLetters, JobEnd, JobId, JobRecord, Progress, WorkerRecord};
+use diesel::prelude::*;
+use diesel::{QueryResult, SqliteConnection};
+use diesel_jobs_core::installation::check_words;
+use diesel_jobs_core::storage::{
+    Action, AuditEntry, AuditRecord, Count, Failures, JobFilter, Operated, OperationId, OperationRecord, Operations,
+    Operator, Page, Paging, StorageResult, filter_for,
+};
+use diesel_jobs_core::{
+    AttemptError, DeadLetters, JobEnd, JobId, JobRecord, NewJob, Progress, StorageError, WorkerRecord,
+};
+use serde_json::json;
 
-use crate::sqlite::queries::{inspect, installation, operate, output, progress, worker};
+use crate::bounded::Range;
+use crate::sqlite::queries::enqueue::Insert;
+use crate::sqlite::queries::{
+    act, audited, failure_groups, find, inspect, installation, operate, operation, output, progress, worker,
+};
 use crate::sqlite::shared_connection::SharedConnection;
 
 /// The connections for the operations of operators.
@@ -17,11 +31,118 @@ pub(super) struct SqliteOperator {
     pub(super) reader: Arc<SharedConnection>,
 }
 
+/// Jobs per transaction of an action.
+const CHUNK: usize = 1000;
+
+/// The number as a limit of a statement.
+fn most(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+/// One step of an operation. While there is none, this takes no write lock.
+pub(super) async fn step(
+    reader: &Arc<SharedConnection>,
+    writer: &Arc<SharedConnection>,
+    only: Option<OperationId>,
+    limit: usize,
+) -> StorageResult<Option<OperationRecord>> {
+    if !reader.read(move |conn| operation::is_open(conn, only)).await? {
+        return Ok(None);
+    }
+    writer.write(move |conn| operation::step(conn, only, limit)).await
+}
+
+/// Enqueues all of these jobs in one transaction.
+fn import(conn: &mut SqliteConnection, jobs: &[NewJob], actor: String) -> QueryResult<Vec<JobId>> {
+    let mut ids = Vec::with_capacity(jobs.len());
+    for insert in Insert::all(jobs) {
+        ids.extend(Insert::in_order(insert.load(conn)?));
+    }
+    let detail = json!({ "first": ids.as_slice().first(), "last": ids.as_slice().last() });
+    let target = if ids.len() == 1 { "1 job".to_owned() } else { format!("{} jobs", ids.len()) };
+    audited::record(conn, &AuditEntry { actor, action: "import", target, detail })?;
+    Ok(ids)
+}
+
+#[async_trait]
+impl Operations for SqliteOperator {
+    async fn step_operation(&self, only: Option<OperationId>, limit: usize) -> StorageResult<Option<OperationRecord>> {
+        step(&self.reader, &self.writer, only, limit).await
+    }
+}
+
 #[async_trait]
 impl Operator for SqliteOperator {
-    async fn list(&self, filter: &JobFilter) -> StorageResult<Vec<JobRecord>> {
-        let filter = filter.clone();
-        self.reader.read(move |conn| inspect::list(conn, &filter)).await
+    async fn list(&self, filter: &JobFilter, paging: Paging) -> StorageResult<Page> {
+        filter.validate().map_err(StorageError::Config)?;
+        if paging.limit == 0 {
+            return Ok(Page::default());
+        }
+        let (filter, range) = (filter.clone(), Range::page(filter, paging));
+        let page = move |conn: &mut SqliteConnection| {
+            let found = range.merge(find::find(conn, &filter, range, false)?);
+            let searched_to = found.searched_to;
+            Ok(Page { jobs: inspect::list(conn, &found.newest_first())?, searched_to: searched_to.map(JobId) })
+        };
+        self.reader.read(page).await
+    }
+
+    async fn count(&self, filter: &JobFilter) -> StorageResult<Count> {
+        filter.validate().map_err(StorageError::Config)?;
+        let (filter, range) = (filter.clone(), Range::count(filter));
+        let count = move |conn: &mut SqliteConnection| Ok(Range::number(&find::find(conn, &filter, range, false)?));
+        self.reader.read(count).await
+    }
+
+    async fn act(&self, action: &Action, ids: &[JobId], actor: &str) -> StorageResult<Vec<Operated>> {
+        check_words("the actor", actor).and_then(|()| action.validate()).map_err(StorageError::Config)?;
+        let mut answers: HashMap<JobId, Operated> = HashMap::with_capacity(ids.len());
+        let mut open: Vec<JobId> = ids.to_vec();
+        open.sort_unstable();
+        open.dedup();
+        for chunk in open.chunks(CHUNK) {
+            let (action, some, actor) = (action.clone(), chunk.to_vec(), actor.to_owned());
+            let of_chunk = self.writer.write(move |conn| act::act(conn, &action, &some, &actor)).await?;
+            answers.extend(chunk.iter().copied().zip(of_chunk));
+        }
+        Ok(ids.iter().map(|id| answers.get(id).copied().unwrap_or(Operated::NotFound)).collect())
+    }
+
+    async fn start_operation(&self, action: &Action, filter: &JobFilter, actor: &str) -> StorageResult<OperationId> {
+        let filter = check_words("the actor", actor).and_then(|()| filter_for(action, filter));
+        let (filter, action, actor) = (filter.map_err(StorageError::Config)?, action.clone(), actor.to_owned());
+        self.writer.write(move |conn| operation::start(conn, &action, &filter, &actor)).await
+    }
+
+    async fn operations(&self, before: Option<OperationId>, limit: usize) -> StorageResult<Vec<OperationRecord>> {
+        self.reader.read(move |conn| operation::operations(conn, before, most(limit))).await
+    }
+
+    async fn operation(&self, id: OperationId) -> StorageResult<Option<OperationRecord>> {
+        self.reader.read(move |conn| operation::operation(conn, id)).await
+    }
+
+    async fn cancel_operation(&self, id: OperationId, actor: &str) -> StorageResult<bool> {
+        check_words("the actor", actor).map_err(StorageError::Config)?;
+        let actor = actor.to_owned();
+        self.writer.write(move |conn| operation::cancel(conn, id, &actor)).await
+    }
+
+    async fn failures(&self, limit: usize) -> StorageResult<Failures> {
+        self.reader.read(move |conn| failure_groups::failures(conn, limit)).await
+    }
+
+    async fn audit(&self, before: Option<i64>, limit: usize) -> StorageResult<Vec<AuditRecord>> {
+        self.reader.read(move |conn| audited::audit(conn, before, most(limit))).await
+    }
+
+    async fn import(&self, jobs: &[NewJob], actor: &str) -> StorageResult<Vec<JobId>> {
+        check_words("the actor", actor).map_err(StorageError::Config)?;
+        for job in jobs {
+            job.validate().map_err(|problem| StorageError::Config(problem.to_string()))?;
+        }
+        let (jobs, actor) = (jobs.to_vec(), actor.to_owned());
+        self.writer.write(move |conn| import(conn, &jobs, actor)).await
     }
 
     async fn show_many(&self, ids: &[JobId]) -> StorageResult<Vec<(JobRecord, Vec<AttemptError>)>> {
@@ -35,16 +156,6 @@ impl Operator for SqliteOperator {
 
     async fn progress(&self, id: JobId) -> StorageResult<Option<Progress>> {
         self.reader.read(move |conn| progress::progress(conn, id)).await
-    }
-
-    async fn retry_many(&self, ids: &[JobId]) -> StorageResult<Vec<Operated>> {
-        let ids = ids.to_vec();
-        self.writer.write(move |conn| operate::each(&ids, |id| operate::retry(conn, id))).await
-    }
-
-    async fn cancel_many(&self, ids: &[JobId]) -> StorageResult<Vec<Operated>> {
-        let ids = ids.to_vec();
-        self.writer.write(move |conn| operate::each(&ids, |id| operate::cancel(conn, id))).await
     }
 
     async fn dead_letters(&self) -> StorageResult<DeadLetters> {

@@ -9,8 +9,9 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use diesel::SqliteConnection;
 use diesel_jobs_core::storage::{
-    Beat, Cancelled, Claim, DeclaredSchedule, Heartbeat, Loaded, Loading, Notifications, RescanReason, Rescanned,
-    RescuePolicy, Rescued, Schedules, Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
+    Beat, Cancelled, Claim, DeclaredSchedule, Heartbeat, Loaded, Loading, Notifications, OperationId, OperationRecord,
+    Operations, RescanReason, Rescanned, RescuePolicy, Rescued, Schedules, Storage, StorageResult, StoredSchedule,
+    Transacted, Transaction, WorkerInfo,
 };
 use diesel_jobs_core::{ClaimedJob, DiscardRule, Finish, Installation, JobId, NewJob, ProgressReport, WorkerId};
 use tokio::sync::Notify;
@@ -21,7 +22,7 @@ use crate::sqlite::queries::{
     schedule, tick, worker,
 };
 use crate::sqlite::shared_connection::SharedConnection;
-use crate::sqlite::{listen, load, migrate, transact};
+use crate::sqlite::{listen, load, migrate, operator, transact};
 
 /// How many times in a row a rescuer must find the write lock free before it declares a worker dead.
 const FREE_CHECKS: usize = 3;
@@ -166,6 +167,13 @@ impl Storage for SqliteStorage {
     // Claims see all jobs, so there are no stragglers.
     async fn rescan(&self, _: &Claim, _: RescanReason) -> StorageResult<Rescanned> {
         Ok(Rescanned::Nothing)
+    }
+}
+
+#[async_trait]
+impl Operations for SqliteStorage {
+    async fn step_operation(&self, only: Option<OperationId>, limit: usize) -> StorageResult<Option<OperationRecord>> {
+        operator::step(&self.reader, &self.writer, only, limit).await
     }
 }
 

@@ -19,14 +19,13 @@ fn is_about(one: DateTime<Utc>, other: DateTime<Utc>) -> bool {
 
 impl<F: Fixture> World<'_, F> {
     /// Returns all jobs that match the filter.
-    pub(super) async fn listed(&self, filter: &JobFilter) -> Result<Vec<JobRecord>, Divergence> {
-        let limit = if filter.limit == 0 { 10_000 } else { filter.limit };
-        answered("list", self.db.operator.list(&JobFilter { limit, ..filter.clone() }).await)
+    pub(super) async fn listed(&self, filter: &JobFilter, limit: usize) -> Result<Vec<JobRecord>, Divergence> {
+        answered("list", self.db.operator.list_all(filter, limit).await)
     }
 
     /// Compares every job, except its failures. The model takes over times that the storage has newly set.
     pub(super) async fn compare_jobs(&mut self) -> Result<(), Divergence> {
-        let records = self.listed(&JobFilter::default()).await?;
+        let records = self.listed(&JobFilter::default(), 10_000).await?;
         let ids: Vec<JobId> = records.iter().map(|record| record.id).collect();
         agree("the jobs", &self.model.jobs.keys().rev().copied().collect::<Vec<_>>(), &ids)?;
         for record in &records {
@@ -69,25 +68,22 @@ impl<F: Fixture> World<'_, F> {
     }
 
     async fn compare_lists(&self) -> Result<(), Divergence> {
-        let filters =
-            JobState::ALL.map(|state| JobFilter { state: Some(state), ..JobFilter::default() }).into_iter().chain([
-                JobFilter { queue: Some("mail".to_owned()), ..JobFilter::default() },
-                JobFilter { kind: Some("a".to_owned()), limit: 2, ..JobFilter::default() },
-            ]);
+        let all = 10_000;
+        let of_states = JobState::ALL.map(|state| (JobFilter::of_state(state), all));
+        let filters = of_states.into_iter().chain([(JobFilter::of_queue("mail"), all), (JobFilter::of_kind("a"), 2)]);
         let now = Utc::now();
         // Due at about this moment: it may be due or not.
         let is_open = |job: &Job| job.waits() && is_about(job.run_at, now);
-        for filter in filters {
+        for (filter, limit) in filters {
             let fits = |job: &Job| {
-                filter.state.is_none_or(|state| job.state_at(now) == state && !is_open(job))
-                    && filter.queue.as_ref().is_none_or(|queue| job.queue == queue)
-                    && filter.kind.as_ref().is_none_or(|kind| job.kind == kind)
+                filter.states.iter().all(|state| job.state_at(now) == *state && !is_open(job))
+                    && filter.queues.iter().all(|queue| job.queue == queue)
+                    && filter.kinds.iter().all(|kind| job.kind == kind)
             };
             let fitting = self.model.jobs.iter().rev().filter(|(_, job)| fits(job)).map(|(id, _)| *id);
-            let expected: Vec<JobId> =
-                fitting.take(if filter.limit == 0 { usize::MAX } else { filter.limit }).collect();
-            let mut listed: Vec<JobId> = self.listed(&filter).await?.iter().map(|record| record.id).collect();
-            listed.retain(|id| filter.state.is_none() || self.model.jobs.get(id).is_none_or(|job| !is_open(job)));
+            let expected: Vec<JobId> = fitting.take(limit).collect();
+            let mut listed: Vec<JobId> = self.listed(&filter, limit).await?.iter().map(|record| record.id).collect();
+            listed.retain(|id| filter.states.is_empty() || self.model.jobs.get(id).is_none_or(|job| !is_open(job)));
             agree(&format!("the list of {filter:?}"), &expected, &listed)?;
         }
         Ok(())

@@ -90,8 +90,7 @@ fn several_processes_share_a_file_and_none_finds_it_locked() {
             let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
             assert!(output.status.success() && text.contains("1 passed"), "{text}");
         }
-        let all = JobFilter { limit: 100_000, ..JobFilter::default() };
-        let jobs = f.database().operator.list(&all).await.unwrap();
+        let jobs = f.database().operator.list_all(&JobFilter::default(), 100_000).await.unwrap();
         assert_eq!(jobs.len(), PROCESSES * JOBS_EACH);
         let mut client = f.client().await;
         let mut starts = BTreeMap::new();

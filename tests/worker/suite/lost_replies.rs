@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 use diesel_jobs::storage::{
-    Cancelled, Claim, DeclaredSchedule, Heartbeat, Loaded, Loading, Notifications, RescanReason, Rescanned,
-    RescuePolicy, Rescued, Sampling, Schedules, Statistics, Storage, StorageResult, StoredSchedule, Transacted,
-    Transaction, WorkerInfo,
+    Cancelled, Claim, DeclaredSchedule, Heartbeat, Loaded, Loading, Notifications, OperationId, OperationRecord,
+    Operations, RescanReason, Rescanned, RescuePolicy, Rescued, Sampling, Schedules, Statistics, Storage,
+    StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
 };
 use diesel_jobs::{Installation, JobContext, JobId, JobState, NewJob, State, StorageError, Worker, WorkerId, job};
 use diesel_jobs_core::history::{Fold, HistoryBatch};
@@ -185,6 +185,13 @@ impl Statistics for Lossy {
 
     async fn sample_jobs(&self) -> StorageResult<(Sampling, Duration)> {
         self.inner.sample_jobs().await
+    }
+}
+
+#[async_trait::async_trait]
+impl Operations for Lossy {
+    async fn step_operation(&self, only: Option<OperationId>, limit: usize) -> StorageResult<Option<OperationRecord>> {
+        self.inner.step_operation(only, limit).await
     }
 }
 

@@ -99,8 +99,7 @@ async fn a_timeout_that_discards_counts_too(db: Db) {
 async fn a_worker_that_does_not_know_the_other_job_enqueues_it(db: Db) {
     db.enqueue(GivesUp).await;
     db.work(registry![GivesUp]).await;
-    let of_pages = JobFilter { kind: Some("page".into()), limit: 10, ..JobFilter::default() };
-    let waiting = db.database().operator.list(&of_pages).await.unwrap();
+    let waiting = db.database().operator.list_all(&JobFilter::of_kind("page"), 10).await.unwrap();
     let [page] = &waiting[..] else { panic!("{} jobs", waiting.len()) };
     let page: Page = serde_json::from_str(&page.args).unwrap();
     assert_eq!((&*page.about.kind, page.about.failure), ("gives_up", FailureKind::Error));

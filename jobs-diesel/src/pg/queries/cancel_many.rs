@@ -21,7 +21,7 @@ pub(crate) struct CancelManyQuery {
 
 impl CancelManyQuery {
     pub(crate) fn new(before: DateTime<Utc>, limit: i64, keep_seconds: f64) -> Self {
-        Self { before, limit, into_cancelled: IntoCancelled::new(keep_seconds, CANCELLED_WITH_ALL) }
+        Self { before, limit, into_cancelled: IntoCancelled::new(keep_seconds, CANCELLED_WITH_ALL.to_owned(), None) }
     }
 }
 

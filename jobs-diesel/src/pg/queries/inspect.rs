@@ -9,7 +9,6 @@ use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Bool, Double, Nullable, Text};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
-use diesel_jobs_core::storage::JobFilter;
 use diesel_jobs_core::{
     AttemptError, FailureKind, JobId, JobRecord, JobState, KindStats, LeasedJob, WorkerId, WorkerRecord,
 };
@@ -126,19 +125,11 @@ macro_rules! waiting {
 #[cfg(feature = "testing")]
 pub(crate) use waiting;
 
-pub(crate) async fn list(conn: &mut AsyncPgConnection, filter: &JobFilter) -> QueryResult<Vec<JobRecord>> {
-    let mut query = job::table.select(JobRow::as_select()).order(job::id.desc()).into_boxed();
-    if let Some(state) = filter.state {
-        query = query.filter(job::state.eq(state.as_str()));
-    }
-    if let Some(queue) = &filter.queue {
-        query = query.filter(job::queue.eq(queue));
-    }
-    if let Some(kind) = &filter.kind {
-        query = query.filter(job::kind.eq(kind));
-    }
-    let rows = query.limit(i64::try_from(filter.limit).unwrap_or(i64::MAX)).load(conn).await?;
-    Ok(rows.into_iter().map(JobRow::into).collect())
+/// Returns those of these jobs that exist, in this order.
+pub(crate) async fn list(conn: &mut AsyncPgConnection, ids: &[i64]) -> QueryResult<Vec<JobRecord>> {
+    let rows: Vec<JobRow> = by_id(ids, one()).load(conn).await?;
+    let mut rows: HashMap<i64, JobRow> = rows.into_iter().map(|row| (row.id, row)).collect();
+    Ok(ids.iter().filter_map(|id| rows.remove(id)).map(JobRow::into).collect())
 }
 
 /// The query for one job, for [`by_id`].

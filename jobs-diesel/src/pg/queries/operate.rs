@@ -4,9 +4,10 @@
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
-use diesel::sql_types::{Array, BigInt, Double};
-use diesel_jobs_core::storage::{CANCELLED, cancel_fingerprint};
+use diesel::sql_types::{Array, BigInt, Double, Nullable, Text};
+use diesel_jobs_core::storage::{Action, CANCELLED, cancel_fingerprint};
 
+use super::audited::{Actor, Audited};
 use super::columns::{CARRIED, ERROR, FINISHED, READY};
 use super::wake::SOMEBODY_SLEEPS;
 use crate::flags::FlagsKnown;
@@ -15,7 +16,14 @@ use crate::pg::native::{native_query, sql};
 /// Makes cancelled, discarded and waiting jobs available now. Their crashes become 0, because an operator has looked at
 /// them. Their lease number becomes at least 1, because they may have failures: see `delete`.
 pub(crate) struct RetryQuery {
-    pub(crate) ids: Vec<i64>,
+    ids: Vec<i64>,
+    audited: Audited,
+}
+
+impl RetryQuery {
+    pub(crate) fn new(ids: Vec<i64>, actor: Actor<'_>) -> Self {
+        Self { ids, audited: Audited::new("returned", &Action::Retry, actor) }
+    }
 }
 
 impl QueryFragment<Pg> for RetryQuery {
@@ -39,7 +47,7 @@ impl QueryFragment<Pg> for RetryQuery {
     returning id, queue
 ), woken as (
     select pg_notify('jobs', queue) from (select distinct queue from returned) returned where " SOMEBODY_SLEEPS "
-)
+)" {self.audited} "
 select id from returned where (select count(*) from woken) >= 0"
         )
     }
@@ -51,11 +59,17 @@ native_query!(RetryQuery -> BigInt);
 pub(crate) struct CancelQuery {
     ids: Vec<i64>,
     into_cancelled: IntoCancelled,
+    audited: Audited,
 }
 
 impl CancelQuery {
-    pub(crate) fn new(ids: Vec<i64>, keep_seconds: f64) -> Self {
-        Self { ids, into_cancelled: IntoCancelled::new(keep_seconds, CANCELLED) }
+    pub(crate) fn new(ids: Vec<i64>, keep_seconds: f64, actor: Actor<'_>) -> Self {
+        let why = format!("cancelled by {}", actor.name);
+        Self {
+            ids,
+            into_cancelled: IntoCancelled::new(keep_seconds, why, actor.named()),
+            audited: Audited::new("ended", &Action::Cancel, actor),
+        }
     }
 }
 
@@ -73,7 +87,7 @@ impl QueryFragment<Pg> for CancelQuery {
 ), running as (
     delete from jobs.running where id = any(" [self.ids => Array<BigInt>] ") and " {FlagsKnown("running")} "
     returning " READY ", claimed_at, worker, " CARRIED "
-" {self.into_cancelled} "
+" {self.into_cancelled} {self.audited} "
 select id from ended"
         )
     }
@@ -85,13 +99,15 @@ native_query!(CancelQuery -> BigInt);
 /// reason.
 pub(super) struct IntoCancelled {
     keep_seconds: f64,
-    why: &'static str,
+    why: String,
+    /// Who has cancelled them.
+    actor: Option<String>,
     fingerprint: i64,
 }
 
 impl IntoCancelled {
-    pub(super) fn new(keep_seconds: f64, why: &'static str) -> Self {
-        Self { keep_seconds, why, fingerprint: cancel_fingerprint(why) }
+    pub(super) fn new(keep_seconds: f64, why: String, actor: Option<String>) -> Self {
+        Self { keep_seconds, why, actor, fingerprint: cancel_fingerprint(CANCELLED) }
     }
 }
 
@@ -105,8 +121,9 @@ impl QueryFragment<Pg> for IntoCancelled {
     from (select * from waiting union all select * from running) job
     returning id, attempt, claimed_at, worker
 ), recorded as (
-    insert into jobs.job_error (" ERROR ")
-    select id, attempt, claimed_at, worker, 'cancelled', '" (self.why) "', " [self.fingerprint => BigInt] " from ended
+    insert into jobs.job_error (" ERROR ", actor)
+    select id, attempt, claimed_at, worker, 'cancelled', " [self.why => Text] ", " [self.fingerprint => BigInt] ", " [self.actor => Nullable<Text>] "
+    from ended
 )"
         )
     }

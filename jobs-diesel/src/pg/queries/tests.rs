@@ -11,6 +11,7 @@ use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl as _};
 use diesel_jobs_core::storage::{Claim, Wanted};
 use diesel_jobs_core::{Failure, FailureKind, Finish, JobId, Keep, Lease, NewJob, Transition, WorkerId};
 
+use super::audited::Actor;
 use super::cancel_many::CancelManyQuery;
 use super::cancelled::CancelledQuery;
 use super::claim::{ClaimQuery, ClaimedRow};
@@ -33,6 +34,8 @@ use super::set_apart::{SetFinishedApart, SetQuarantinedApart, SetRunningApart, S
 use super::store_outputs::StoreOutputsQuery;
 use super::thaw::ThawQuery;
 use crate::pg::levels::{Plan, Scan};
+
+const ACTOR: Actor<'static> = Actor { name: "ann", is_audited: true };
 
 fn claim() -> Claim {
     Claim::new(WorkerId::generate(), vec![Wanted::new("q", 3)], ["k".to_owned()])
@@ -105,8 +108,8 @@ fn the_native_statements_are_the_reviewed_ones() {
     );
     insta::assert_snapshot!("store_outputs", text(&StoreOutputsQuery::default()));
     insta::assert_snapshot!("prune", text(&PruneQuery { limit: 1, after: 1 }));
-    insta::assert_snapshot!("retry", text(&RetryQuery { ids: vec![1] }));
-    insta::assert_snapshot!("cancel", text(&CancelQuery::new(vec![1], 1.0)));
+    insta::assert_snapshot!("retry", text(&RetryQuery::new(vec![1], ACTOR)));
+    insta::assert_snapshot!("cancel", text(&CancelQuery::new(vec![1], 1.0, ACTOR)));
     insta::assert_snapshot!("set_waiting_apart", text(&SetWaitingApart::new(&claim, &plan)));
     insta::assert_snapshot!("set_quarantined_apart", text(&SetQuarantinedApart::new(&claim)));
     insta::assert_snapshot!("set_running_apart", text(&SetRunningApart));

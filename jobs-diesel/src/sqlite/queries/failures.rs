@@ -16,6 +16,16 @@ use crate::sqlite::types::{Instant, Worker, count};
 /// Records a failure of the job's current attempt. Call it before the job is moved, because a move may clear the worker
 /// and the time of the claim.
 pub(crate) fn record(conn: &mut SqliteConnection, job: JobId, failure: &Failure) -> QueryResult<()> {
+    record_by(conn, job, failure, None)
+}
+
+/// [`record`], and the operator who has ended the job.
+pub(crate) fn record_by(
+    conn: &mut SqliteConnection,
+    job: JobId,
+    failure: &Failure,
+    actor: Option<&str>,
+) -> QueryResult<()> {
     let attempt = jobs_job::table.filter(jobs_job::id.eq(job.0)).select((
         jobs_job::id,
         jobs_job::attempt,
@@ -27,6 +37,7 @@ pub(crate) fn record(conn: &mut SqliteConnection, job: JobId, failure: &Failure)
         Some(failure.fingerprint).into_sql::<Nullable<BigInt>>(),
         failure.place.as_deref().into_sql::<Nullable<Text>>(),
         failure.backtrace.as_deref().into_sql::<Nullable<Text>>(),
+        actor.into_sql::<Nullable<Text>>(),
     ));
     diesel::insert_into(jobs_job_error::table)
         .values(attempt)
@@ -41,6 +52,7 @@ pub(crate) fn record(conn: &mut SqliteConnection, job: JobId, failure: &Failure)
             jobs_job_error::fingerprint,
             jobs_job_error::place,
             jobs_job_error::backtrace,
+            jobs_job_error::actor,
         ))
         .execute(conn)?;
     make_room(conn, job)

@@ -8,10 +8,8 @@ use diesel::SqliteConnection;
 use diesel::prelude::*;
 #[cfg(feature = "testing")]
 use diesel_jobs_core::JobState;
-use diesel_jobs_core::storage::JobFilter;
 use diesel_jobs_core::{AttemptError, JobId, JobRecord};
 
-use crate::sqlite::literal::literal;
 use crate::sqlite::queries::failures;
 use crate::sqlite::schema::job;
 #[cfg(feature = "testing")]
@@ -20,21 +18,14 @@ use crate::sqlite::types::{Instant, Names, State, Worker, count};
 #[cfg(feature = "testing")]
 use crate::testing::Among;
 
-/// Returns the jobs that match the filter, newest first.
-pub(crate) fn list(conn: &mut SqliteConnection, filter: &JobFilter) -> QueryResult<Vec<JobRecord>> {
-    let mut jobs = job::table.select(Row::as_select()).into_boxed();
-    if let Some(state) = filter.state {
-        jobs = jobs.filter(job::state.eq(literal(state)));
+/// Returns those of these jobs that exist, in this order.
+pub(crate) fn list(conn: &mut SqliteConnection, ids: &[i64]) -> QueryResult<Vec<JobRecord>> {
+    let mut jobs = Vec::with_capacity(ids.len());
+    for id in ids {
+        let row: Option<Row> = job::table.find(id).select(Row::as_select()).first(conn).optional()?;
+        jobs.extend(row.map(Row::into_record));
     }
-    if let Some(queue) = &filter.queue {
-        jobs = jobs.filter(job::queue.eq(queue));
-    }
-    if let Some(kind) = &filter.kind {
-        jobs = jobs.filter(job::kind.eq(kind));
-    }
-    let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
-    let rows = jobs.order(job::id.desc()).limit(limit).load(conn)?;
-    Ok(rows.into_iter().map(Row::into_record).collect())
+    Ok(jobs)
 }
 
 /// Returns the waiting jobs in the order of a claim, and the time.

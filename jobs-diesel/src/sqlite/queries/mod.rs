@@ -1,7 +1,9 @@
 //! One statement or one operation per file. The caller has begun the transaction.
 
+pub(crate) mod act;
 pub(super) mod ask_worker;
 pub(super) mod audit;
+pub(crate) mod audited;
 pub(super) mod bench;
 pub(super) mod change_schedule;
 pub(crate) mod claim;
@@ -10,7 +12,9 @@ pub(super) mod complete_in;
 pub(super) mod data_version;
 pub(crate) mod enqueue;
 pub(super) mod enqueue_each;
+pub(super) mod failure_groups;
 pub(super) mod failures;
+pub(crate) mod find;
 pub(crate) mod finish;
 pub(super) mod heartbeat;
 pub(super) mod history;
@@ -20,9 +24,11 @@ pub(super) mod leases;
 pub(super) mod ledger;
 pub(super) mod levels;
 pub(super) mod list_schedules;
+mod matching;
 pub(super) mod next_due;
 pub(super) mod on_discarded;
 pub(super) mod operate;
+pub(crate) mod operation;
 pub(super) mod output;
 pub(super) mod pause;
 pub(crate) mod progress;

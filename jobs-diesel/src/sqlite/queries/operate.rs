@@ -1,8 +1,6 @@
-//! `retry` and `cancel`: the commands of operators, job by job in one transaction. The caller's transaction holds the
+//! The parts of the commands of operators, job by job in one transaction. The caller's transaction holds the
 //! write lock, so the state cannot change between the read and the write.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -10,45 +8,22 @@ use diesel::SqliteConnection;
 use diesel::dsl::{min, sql};
 use diesel::prelude::*;
 use diesel::sql_types::BigInt;
-use diesel_jobs_core::storage::{CANCELLED, CANCELLED_WITH_ALL, Operated};
-use diesel_jobs_core::{Failure, FailureKind, JobId, JobState, Retention, flags};
+use diesel_jobs_core::storage::{CANCELLED, CANCELLED_WITH_ALL, cancel_fingerprint};
+use diesel_jobs_core::{Failure, FailureKind, JobId, JobState, Retention};
 
 use crate::flags::FlagsKnown;
 use crate::sqlite::literal::{AVAILABLE, RUNNING, literal};
 use crate::sqlite::queries::failures;
 use crate::sqlite::schema::jobs_job;
 use crate::sqlite::time::{NOW, Now, after};
-use crate::sqlite::types::{Instant, State, Worker};
-
-/// Calls `operate` once for each job. Returns one answer per id, also if an id occurs twice.
-pub(crate) fn each(
-    ids: &[JobId],
-    mut operate: impl FnMut(JobId) -> QueryResult<Operated>,
-) -> QueryResult<Vec<Operated>> {
-    let mut answers = HashMap::with_capacity(ids.len());
-    for &id in ids {
-        if let Entry::Vacant(answer) = answers.entry(id) {
-            answer.insert(operate(id)?);
-        }
-    }
-    Ok(ids.iter().filter_map(|id| answers.get(id).copied()).collect())
-}
+use crate::sqlite::types::{Instant, Worker};
 
 /// Makes a job available now, with at least one attempt left. Its crashes become 0, because an operator has looked at
 /// the job. Its lease number becomes at least 1, because the job may have failures: see `complete`.
-pub(crate) fn retry(conn: &mut SqliteConnection, id: JobId) -> QueryResult<Operated> {
+pub(crate) fn retry(conn: &mut SqliteConnection, id: JobId) -> QueryResult<()> {
     let job = jobs_job::table.find(id.0);
-    let found = job
-        .select((jobs_job::state, jobs_job::flags, jobs_job::attempt, jobs_job::max_attempts, jobs_job::lease))
-        .first::<(State, i32, i32, i32, i32)>(conn)
-        .optional()?;
-    let Some((State(state), flags, attempt, max_attempts, lease)) = found else { return Ok(Operated::NotFound) };
-    if !flags::are_known(flags) {
-        return Ok(Operated::Newer);
-    }
-    if matches!(state, JobState::Running | JobState::Completed) {
-        return Ok(Operated::Refused(state));
-    }
+    let (attempt, max_attempts, lease): (i32, i32, i32) =
+        job.select((jobs_job::attempt, jobs_job::max_attempts, jobs_job::lease)).first(conn)?;
     diesel::update(job)
         .set((
             jobs_job::state.eq(AVAILABLE),
@@ -61,23 +36,8 @@ pub(crate) fn retry(conn: &mut SqliteConnection, id: JobId) -> QueryResult<Opera
             jobs_job::finished_at.eq(None::<i64>),
             jobs_job::expires_at.eq(None::<i64>),
         ))
-        .execute(conn)?;
-    Ok(Operated::Done)
-}
-
-/// Cancels a waiting or running job. The lease of a running job is then lost, and the worker needs no other message.
-pub(crate) fn cancel(conn: &mut SqliteConnection, id: JobId) -> QueryResult<Operated> {
-    let job = jobs_job::table.find(id.0);
-    let found = job.select((jobs_job::state, jobs_job::flags)).first(conn).optional()?;
-    let Some((State(state), flags)) = found else { return Ok(Operated::NotFound) };
-    if !flags::are_known(flags) {
-        return Ok(Operated::Newer);
-    }
-    if state.is_finished() {
-        return Ok(Operated::Refused(state));
-    }
-    end_as_cancelled(conn, id, CANCELLED)?;
-    Ok(Operated::Done)
+        .execute(conn)
+        .map(drop)
 }
 
 /// Moves the waiting jobs of these queues and kinds to an earlier time by the same span, so that the first of them is due now.
@@ -112,13 +72,21 @@ pub(crate) fn cancel_enqueued_before(
         .select(jobs_job::id)
         .load(conn)?;
     for id in &ids {
-        end_as_cancelled(conn, JobId(*id), CANCELLED_WITH_ALL)?;
+        end_as_cancelled(conn, JobId(*id), CANCELLED_WITH_ALL, None)?;
     }
     Ok(ids.len())
 }
 
-fn end_as_cancelled(conn: &mut SqliteConnection, id: JobId, why: &str) -> QueryResult<()> {
-    failures::record(conn, id, &Failure::new(FailureKind::Cancelled, why))?;
+/// Ends a waiting or running job as cancelled. The lease of a running job is then lost, and the worker needs no other message.
+pub(crate) fn end_as_cancelled(
+    conn: &mut SqliteConnection,
+    id: JobId,
+    why: &str,
+    actor: Option<&str>,
+) -> QueryResult<()> {
+    let mut failure = Failure::new(FailureKind::Cancelled, why);
+    failure.fingerprint = cancel_fingerprint(CANCELLED);
+    failures::record_by(conn, id, &failure, actor)?;
     diesel::update(jobs_job::table.find(id.0))
         .set((
             jobs_job::state.eq(literal(JobState::Cancelled)),

@@ -173,7 +173,7 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     let (schedules, now) = step!("schedules", storage.schedules());
     assert!(step!("tick", storage.tick(&schedules[0], now, &[crate::bench::job(), large()])));
 
-    step!("list", operator.list(&diesel_jobs_core::storage::JobFilter { limit: 10, ..Default::default() }));
+    step!("list", operator.list_all(&diesel_jobs_core::storage::JobFilter::default(), 10));
     let waiting = enqueue(f, later(HOUR)).await;
     step!("show", operator.show(waiting));
     step!("retry", operator.retry(waiting));

@@ -157,7 +157,7 @@ pub(super) async fn operations(db: &Database) {
     refused("schedules", storage.schedules().await);
     refused("prune", storage.prune(1).await);
     refused("set_idle", storage.set_idle(id, true).await);
-    refused("list", operator.list(&JobFilter { limit: 1, ..JobFilter::default() }).await);
+    refused("list", operator.list_all(&JobFilter::default(), 1).await);
     refused("show", operator.show(JobId(1)).await);
     refused("retry", operator.retry(JobId(1)).await);
     refused("cancel", operator.cancel(JobId(1)).await);

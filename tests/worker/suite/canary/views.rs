@@ -46,8 +46,7 @@ async fn no_debug_view_and_no_error_tells_a_secret(db: Db) {
         }
         Conn::Sqlite(conn) => {
             diesel_jobs::Enqueue::enqueue(refused, &mut **conn).unwrap();
-            let listed =
-                open.operator.list(&diesel_jobs::storage::JobFilter { limit: 9, ..Default::default() }).await.unwrap();
+            let listed = open.operator.list_all(&diesel_jobs::storage::JobFilter::default(), 9).await.unwrap();
             assert_eq!(listed.len(), 1);
         }
     }

@@ -1,0 +1,158 @@
+//! Failures in groups: those of one kind of job with the same text, apart from numbers and ids.
+
+use std::collections::{HashMap, HashSet};
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+
+use crate::job_id::JobId;
+use crate::state::JobState;
+
+/// How many failures are looked at: the newest.
+pub const FAILURES_EXAMINED: usize = 10_000;
+/// How many characters of a message without a fingerprint decide its group.
+pub const MESSAGE_PREFIX: usize = 300;
+
+/// The groups of the newest failures.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Failures {
+    /// The groups, the largest first.
+    pub groups: Vec<FailureGroup>,
+    /// How many failures were looked at.
+    pub examined: usize,
+    /// Whether these are all failures that are stored.
+    pub is_complete: bool,
+}
+
+/// Failures of one kind of job with the same text, apart from numbers and ids.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FailureGroup {
+    /// The kind of the jobs.
+    pub kind: String,
+    /// The fingerprint, for the filter `fingerprint:`. `None` if an earlier version has stored the failures.
+    pub fingerprint: Option<i64>,
+    /// How many failed attempts.
+    pub failures: u64,
+    /// How many jobs.
+    pub jobs: u64,
+    /// How many of these jobs are discarded now.
+    pub discarded: u64,
+    /// How many of these jobs wait for another attempt now.
+    pub retrying: u64,
+    /// The oldest of the failures.
+    pub first_at: DateTime<Utc>,
+    /// The newest of the failures.
+    pub last_at: DateTime<Utc>,
+    /// The text of the newest one.
+    pub message: String,
+    /// The job of the newest one.
+    pub sample: JobId,
+}
+
+/// A failure as a storage reads it.
+#[derive(Clone, Debug)]
+pub struct FailureRow {
+    /// The id of the failure.
+    pub id: i64,
+    /// Its job.
+    pub job: JobId,
+    /// The kind and the state of the job. `None` if the job does not exist any more.
+    pub of: Option<(String, JobState)>,
+    /// Its fingerprint.
+    pub fingerprint: Option<i64>,
+    /// The beginning of its message, if it has no fingerprint.
+    pub message: Option<String>,
+    /// When.
+    pub at: DateTime<Utc>,
+}
+
+/// A group, and the id of its newest failure, whose message is still to be read.
+pub type Grouped = (FailureGroup, i64);
+
+/// Groups failures, which come newest first. Returns the largest groups. Failures of jobs that do not exist any more are left out.
+pub fn group_failures(rows: Vec<FailureRow>, limit: usize) -> Vec<Grouped> {
+    let mut places: HashMap<(String, Option<i64>, String), usize> = HashMap::new();
+    let mut groups: Vec<(Grouped, HashSet<JobId>)> = Vec::new();
+    for row in rows {
+        let Some((kind, state)) = row.of else { continue };
+        let text = row.message.as_deref().map(normalised).unwrap_or_default();
+        let place = *places.entry((kind.clone(), row.fingerprint, text)).or_insert_with(|| {
+            let group = FailureGroup {
+                kind,
+                fingerprint: row.fingerprint,
+                failures: 0,
+                jobs: 0,
+                discarded: 0,
+                retrying: 0,
+                first_at: row.at,
+                last_at: row.at,
+                message: String::new(),
+                sample: row.job,
+            };
+            groups.push(((group, row.id), HashSet::new()));
+            groups.len() - 1
+        });
+        let ((group, _), jobs) = &mut groups[place];
+        group.failures += 1;
+        group.first_at = group.first_at.min(row.at);
+        group.last_at = group.last_at.max(row.at);
+        if jobs.insert(row.job) {
+            group.jobs += 1;
+            group.discarded += u64::from(state == JobState::Discarded);
+            group.retrying += u64::from(state.is_waiting());
+        }
+    }
+    let mut groups: Vec<Grouped> = groups.into_iter().map(|(group, _)| group).collect();
+    groups.sort_by_key(|(group, newest)| (std::cmp::Reverse(group.failures), std::cmp::Reverse(*newest)));
+    groups.truncate(limit);
+    groups
+}
+
+/// The text without numbers and ids: each word with a digit becomes `#`.
+fn normalised(text: &str) -> String {
+    let mut normal = String::with_capacity(text.len());
+    for piece in text.split_inclusive(|c: char| !c.is_alphanumeric()) {
+        let word = piece.trim_end_matches(|c: char| !c.is_alphanumeric());
+        if word.contains(|c: char| c.is_ascii_digit()) {
+            normal.push('#');
+            normal.push_str(&piece[word.len()..]);
+        } else {
+            normal.push_str(piece);
+        }
+    }
+    normal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_with_the_same_text_apart_from_numbers_are_one_group() {
+        let row = |id: i64, job: i64, kind: &str, message: &str| FailureRow {
+            id,
+            job: JobId(job),
+            of: Some((kind.to_owned(), if job == 1 { JobState::Discarded } else { JobState::Retrying })),
+            fingerprint: None,
+            message: Some(message.to_owned()),
+            at: DateTime::from_timestamp(id, 0).unwrap(),
+        };
+        let rows = vec![
+            row(5, 2, "a", "user 8 of 0af3-77: gone"),
+            row(4, 1, "a", "user 7 of 1b-9: gone"),
+            row(3, 1, "a", "user 7 of 1b-9: gone"),
+            row(2, 3, "b", "user 7 of 1b-9: gone"),
+            row(1, 3, "a", "other"),
+            FailureRow { of: None, ..row(0, 9, "a", "other") },
+        ];
+        let groups = group_failures(rows, 2);
+        let ((group, newest), second) = (&groups[0], &groups[1].0);
+        assert_eq!(
+            (group.kind.as_str(), group.failures, group.jobs, group.discarded, group.retrying),
+            ("a", 3, 2, 1, 1)
+        );
+        assert_eq!((*newest, group.sample, group.first_at.timestamp(), group.last_at.timestamp()), (5, JobId(2), 3, 5));
+        assert_eq!((second.kind.as_str(), second.failures), ("b", 1));
+        assert_eq!(groups.len(), 2);
+    }
+}

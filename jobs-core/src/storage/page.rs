@@ -1,0 +1,92 @@
+//! Pages of a list of jobs, and counts. Both look at a bounded number of rows, so they answer fast however many jobs there are.
+
+use serde::Serialize;
+
+use crate::job_id::JobId;
+use crate::record::JobRecord;
+
+/// The most jobs of one page.
+pub const MAX_PAGE: usize = 1000;
+/// How many jobs a list or a count looks at, per table.
+pub const EXAMINED: usize = 20_000;
+/// The same for a filter that [needs more than the row of a job](super::JobFilter::is_costly).
+pub const EXAMINED_AT_COST: usize = 5_000;
+/// Up to this number a count is exact.
+pub const COUNTED: u64 = 10_000;
+
+/// Which page of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Paging {
+    /// Only jobs with a lower id. For the next page, set it to [`Page::searched_to`].
+    pub before: Option<JobId>,
+    /// Only jobs with a higher id. Without `before`, the page has those that come next after this id.
+    pub after: Option<JobId>,
+    /// At most this many, and at most [`MAX_PAGE`].
+    pub limit: usize,
+}
+
+impl Paging {
+    /// The first page: the newest jobs.
+    pub fn newest(limit: usize) -> Self {
+        Self { before: None, after: None, limit }
+    }
+
+    /// The page of the jobs before this one.
+    pub fn before(id: JobId, limit: usize) -> Self {
+        Self { before: Some(id), ..Self::newest(limit) }
+    }
+
+    /// The page of the jobs that come next after this one.
+    pub fn after(id: JobId, limit: usize) -> Self {
+        Self { after: Some(id), ..Self::newest(limit) }
+    }
+
+    /// Whether the search goes from lower to higher ids.
+    pub fn ascends(&self) -> bool {
+        self.after.is_some() && self.before.is_none()
+    }
+}
+
+/// One page of a list of jobs.
+#[derive(Clone, Default, Serialize)]
+pub struct Page {
+    /// The jobs, newest first. It may be empty although there are more.
+    pub jobs: Vec<JobRecord>,
+    /// The id to which the list has searched, if there may be more jobs behind it. Go on with `before` this id, or `after` it
+    /// if the page was asked for with `after` only.
+    pub searched_to: Option<JobId>,
+}
+
+/// How many jobs match.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Count {
+    /// At least this many.
+    pub jobs: u64,
+    /// Whether it is exactly this many.
+    pub is_exact: bool,
+}
+
+impl std::fmt::Display for Count {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let digits = self.jobs.to_string();
+        for (place, digit) in digits.chars().enumerate() {
+            if place > 0 && (digits.len() - place).is_multiple_of(3) {
+                f.write_str(",")?;
+            }
+            write!(f, "{digit}")?;
+        }
+        f.write_str(if self.is_exact { "" } else { "+" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Count;
+
+    #[test]
+    fn a_count_says_whether_there_are_more() {
+        assert_eq!(Count { jobs: 1_234_567, is_exact: true }.to_string(), "1,234,567");
+        assert_eq!(Count { jobs: 10_000, is_exact: false }.to_string(), "10,000+");
+        assert_eq!(Count { jobs: 37, is_exact: true }.to_string(), "37");
+    }
+}

@@ -1,0 +1,141 @@
+//! A bounded search for jobs: what a storage looks at, and what the answer says.
+
+use std::collections::HashMap;
+
+use diesel_jobs_core::JobId;
+use diesel_jobs_core::storage::{COUNTED, Count, EXAMINED, EXAMINED_AT_COST, JobFilter, MAX_PAGE, Paging};
+
+/// Which ids are searched, in which direction, and how far.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Range {
+    pub(crate) lowest: i64,
+    pub(crate) highest: i64,
+    pub(crate) ascends: bool,
+    /// At most this many jobs are found.
+    pub(crate) limit: usize,
+    /// At most this many rows of each source are looked at.
+    pub(crate) examined: usize,
+}
+
+/// What a search has found.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// In the direction of the search.
+    pub(crate) ids: Vec<i64>,
+    /// The last id that was looked at, if there may be more behind it.
+    pub(crate) searched_to: Option<i64>,
+}
+
+/// The number of a source, and the id of a job in it. If the last is true, it is the last id that was looked at. It is null if
+/// all were looked at.
+pub(crate) type FoundRow = (i32, Option<i64>, bool);
+
+fn examined(filter: &JobFilter) -> usize {
+    if filter.is_costly() { EXAMINED_AT_COST } else { EXAMINED }
+}
+
+impl Range {
+    /// For a page of a list.
+    pub(crate) fn page(filter: &JobFilter, paging: Paging) -> Self {
+        Self {
+            lowest: paging.after.map_or(i64::MIN, |id| id.0.saturating_add(1)),
+            highest: paging.before.map_or(i64::MAX, |id| id.0.saturating_sub(1)),
+            ascends: paging.ascends(),
+            limit: paging.limit.clamp(1, MAX_PAGE),
+            examined: examined(filter),
+        }
+    }
+
+    /// For a count.
+    pub(crate) fn count(filter: &JobFilter) -> Self {
+        let limit = usize::try_from(COUNTED).unwrap_or(usize::MAX).saturating_add(1);
+        Self { lowest: i64::MIN, highest: i64::MAX, ascends: false, limit, examined: examined(filter) }
+    }
+
+    pub(crate) fn direction(&self) -> &'static str {
+        if self.ascends { "asc" } else { "desc" }
+    }
+
+    /// Merges what was found in each source. Beyond the id to which some source was searched, jobs may be missing. These are
+    /// left out.
+    pub(crate) fn merge(&self, rows: Vec<FoundRow>) -> Found {
+        // A search to lower ids is one to higher ids among the numbers with the other sign.
+        let turned = |id: i64| if self.ascends { i128::from(id) } else { -i128::from(id) };
+        let mut of_source: HashMap<i32, Vec<i64>> = HashMap::new();
+        let mut edges = Vec::new();
+        for (source, id, is_edge) in rows {
+            match (id, is_edge) {
+                (Some(id), true) => edges.push(id),
+                (Some(id), false) => of_source.entry(source).or_default().push(id),
+                (None, _) => {}
+            }
+        }
+        for ids in of_source.values().filter(|ids| ids.len() >= self.limit) {
+            edges.extend(ids.iter().copied().max_by_key(|id| turned(*id)));
+        }
+        let edge = edges.into_iter().min_by_key(|id| turned(*id));
+        let mut ids: Vec<i64> = of_source.into_values().flatten().collect();
+        ids.retain(|id| edge.is_none_or(|edge| turned(*id) <= turned(edge)));
+        ids.sort_unstable_by_key(|id| turned(*id));
+        // A job that is moved during the search on its way is found once.
+        ids.dedup();
+        let is_cut = ids.len() > self.limit;
+        ids.truncate(self.limit);
+        let searched_to = if is_cut { ids.last().copied() } else { edge };
+        Found { ids, searched_to }
+    }
+
+    /// How many jobs were found.
+    pub(crate) fn number(rows: &[FoundRow]) -> Count {
+        let jobs = rows.iter().filter(|(_, id, is_edge)| id.is_some() && !is_edge).count() as u64;
+        let is_open = rows.iter().any(|(_, id, is_edge)| id.is_some() && *is_edge);
+        Count { jobs: jobs.min(COUNTED), is_exact: jobs <= COUNTED && !is_open }
+    }
+}
+
+impl Found {
+    /// The ids of a page, the newest first.
+    pub(crate) fn newest_first(mut self) -> Vec<i64> {
+        self.ids.sort_unstable_by_key(|id| std::cmp::Reverse(*id));
+        self.ids
+    }
+}
+
+/// The ids as those of jobs.
+pub(crate) fn jobs(ids: &[i64]) -> Vec<JobId> {
+    ids.iter().copied().map(JobId).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(ascends: bool) -> Range {
+        Range { lowest: i64::MIN, highest: i64::MAX, ascends, limit: 3, examined: 10 }
+    }
+
+    #[test]
+    fn a_page_ends_where_a_source_was_not_searched_further() {
+        let rows =
+            vec![(1, Some(9), false), (1, Some(2), false), (2, Some(7), false), (2, Some(5), true), (1, None, true)];
+        assert_eq!(range(false).merge(rows), Found { ids: vec![9, 7], searched_to: Some(5) });
+        let rows = vec![(1, Some(2), false), (2, Some(7), false), (1, Some(5), true)];
+        assert_eq!(range(true).merge(rows), Found { ids: vec![2], searched_to: Some(5) });
+    }
+
+    #[test]
+    fn a_page_that_is_full_goes_on_behind_its_last_job() {
+        let rows = vec![(1, Some(9), false), (1, Some(8), false), (1, Some(3), false), (2, Some(7), false)];
+        assert_eq!(range(false).merge(rows.clone()), Found { ids: vec![9, 8, 7], searched_to: Some(7) });
+        let rows = vec![(1, Some(3), false), (2, Some(7), false), (1, None, true), (2, None, true)];
+        assert_eq!(range(false).merge(rows), Found { ids: vec![7, 3], searched_to: None });
+    }
+
+    #[test]
+    fn a_count_is_exact_if_all_was_looked_at() {
+        assert_eq!(Range::number(&[(1, Some(3), false), (1, None, true)]), Count { jobs: 1, is_exact: true });
+        assert_eq!(Range::number(&[(1, Some(3), false), (1, Some(2), true)]), Count { jobs: 1, is_exact: false });
+        let many: Vec<FoundRow> = (0..10_001).map(|id| (1, Some(id), false)).collect();
+        assert_eq!(Range::number(&many), Count { jobs: 10_000, is_exact: false });
+    }
+}

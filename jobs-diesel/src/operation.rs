@@ -1,0 +1,24 @@
+//! What the operations of both databases share: an operation as it is stored, and what a step makes of it.
+
+pub(crate) mod record;
+
+use diesel_jobs_core::storage::{Action, JobFilter, OperationRecord, filter_for};
+
+/// An operation, and its filter as it is stored.
+#[derive(Clone, Debug)]
+pub(crate) struct StoredOperation {
+    pub(crate) record: OperationRecord,
+    pub(crate) filter: String,
+}
+
+impl StoredOperation {
+    /// The action and the filter. The text says why this version cannot do the operation: a row may come from a later version, or
+    /// from a person.
+    pub(crate) fn read(&self) -> Result<(Action, JobFilter), String> {
+        let action = Action::parse(&self.record.action, self.record.argument.as_deref())?;
+        let filter: JobFilter =
+            JobFilter::from_json(&self.filter).map_err(|problem| format!("its filter cannot be read: {problem}"))?;
+        let filter = filter_for(&action, &filter)?;
+        Ok((action, filter))
+    }
+}

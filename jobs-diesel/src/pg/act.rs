@@ -1,0 +1,86 @@
+//! What operators do to jobs. Each action is one statement, which also writes the audit.
+
+use std::collections::{HashMap, HashSet};
+
+use diesel::QueryResult;
+use diesel_async::{AsyncPgConnection, RunQueryDsl};
+use diesel_jobs_core::storage::{Action, Operated, StorageResult};
+use diesel_jobs_core::{JobId, Retention, flags};
+
+use super::queries::audited::Actor;
+use super::queries::change::ChangeQuery;
+use super::queries::delete_jobs::DeleteJobsQuery;
+use super::queries::discard::DiscardQuery;
+use super::queries::inspect;
+use super::queries::operate::{CancelQuery, RetryQuery};
+use super::queries::rerun::RerunQuery;
+use super::{PgStorage, native, run};
+
+/// How many times a command is tried. A job may move after a command did nothing, and before the query that asks why.
+const TRIES: usize = 3;
+
+/// Jobs per statement.
+pub(super) const CHUNK: usize = 1000;
+
+/// Each id once, so that no two statements are asked about the same job.
+pub(super) fn distinct(ids: &[JobId]) -> Vec<JobId> {
+    let mut seen = HashSet::with_capacity(ids.len());
+    ids.iter().copied().filter(|id| seen.insert(*id)).collect()
+}
+
+/// Runs the statement of an action. Returns the jobs that it has changed. All rows are read, because the first one comes before
+/// the statement is committed.
+pub(super) async fn change(
+    conn: &mut AsyncPgConnection,
+    action: &Action,
+    ids: Vec<i64>,
+    actor: Actor<'_>,
+) -> QueryResult<Vec<(i64, Operated)>> {
+    let keep_seconds = native::seconds(Retention::default().failed);
+    let changed: Vec<i64> = match action {
+        Action::Retry => RetryQuery::new(ids, actor).load(conn).await?,
+        Action::Cancel => CancelQuery::new(ids, keep_seconds, actor).load(conn).await?,
+        Action::Discard => DiscardQuery::new(ids, keep_seconds, actor).load(conn).await?,
+        Action::Delete => DeleteJobsQuery::new(ids, actor).load(conn).await?,
+        Action::Rerun => {
+            let new: Vec<(i64, i64)> = RerunQuery::new(ids, actor).load(conn).await?;
+            return Ok(new.into_iter().map(|(id, new)| (id, Operated::Enqueued(JobId(new)))).collect());
+        }
+        other => ChangeQuery::new(ids, other, actor).load(conn).await?,
+    };
+    Ok(changed.into_iter().map(|id| (id, Operated::Done)).collect())
+}
+
+impl PgStorage {
+    pub(super) async fn act_on(&self, action: &Action, ids: &[JobId], actor: &str) -> StorageResult<Vec<Operated>> {
+        let actor = Actor { name: actor, is_audited: true };
+        let mut answers: HashMap<i64, Operated> = HashMap::with_capacity(ids.len());
+        for ids in distinct(ids).chunks(CHUNK) {
+            let mut open: Vec<i64> = ids.iter().map(|id| id.0).collect();
+            for _ in 0..TRIES {
+                let changed = run!(self, "act", conn => change(conn, action, open.clone(), actor))?;
+                let done: HashSet<i64> = changed.iter().map(|(id, _)| *id).collect();
+                answers.extend(changed);
+                open.retain(|id| !done.contains(id));
+                if open.is_empty() {
+                    break;
+                }
+                // A job that is not found keeps this answer, unless it has just moved: then the next try finds it.
+                answers.extend(open.iter().map(|id| (*id, Operated::NotFound)));
+                let standing = run!(self, "standing", conn => inspect::standing(conn, &open))?;
+                open.clear();
+                for (id, state, flags) in standing {
+                    let is_known = flags::are_known(flags);
+                    answers.insert(id, if is_known { Operated::Refused(state) } else { Operated::Newer });
+                    if is_known && action.applies_to(state) {
+                        open.push(id);
+                    }
+                }
+                if open.is_empty() {
+                    break;
+                }
+            }
+        }
+        Ok(ids.iter().map(|id| answers.get(&id.0).copied().unwrap_or(Operated::NotFound)).collect())
+    }
+}

@@ -1,0 +1,156 @@
+//! A step of an operation: the next jobs, the action on them, and the note how far the operation is, in one transaction.
+//!
+//! A job that another transaction has locked is waited for, for [`PATIENCE`]. Then the operation goes on and says which jobs it
+//! has left out.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use diesel::QueryResult;
+use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl};
+use diesel_jobs_core::storage::{
+    Action, EXAMINED_PER_STEP, JobFilter, OperationId, OperationRecord, PATIENCE, StorageResult,
+};
+use diesel_jobs_core::{JobId, StorageError};
+
+use super::act::change;
+use super::queries::audited::Actor;
+use super::queries::find::FindQuery;
+use super::queries::lock_jobs::{LockJobsQuery, tables};
+use super::queries::operation::{lock, store};
+use super::queries::passed::PassedQuery;
+use super::{PgStorage, run};
+use crate::bounded::{Found, FoundRow, Range};
+use crate::operation::record::left_out;
+
+/// The pause between two tries to lock the jobs that are left.
+const AGAIN: Duration = Duration::from_millis(100);
+
+impl PgStorage {
+    /// One step. If the database refuses the batch because of one of its jobs, the jobs are done one by one, and that one is left
+    /// out.
+    pub(super) async fn step(&self, only: Option<OperationId>, limit: usize) -> StorageResult<Option<OperationRecord>> {
+        let refused = |answer: &StorageResult<_>| matches!(answer, Err(StorageError::Refused(_)));
+        let mut answer = run!(self, "step_operation", conn => step(conn, only, limit));
+        if refused(&answer) && limit > 1 {
+            answer = run!(self, "step_operation", conn => step(conn, only, 1));
+        }
+        match answer {
+            Err(StorageError::Refused(problem)) => {
+                let why = format!("the database refused: {problem}");
+                run!(self, "step_operation", conn => leave_out_next(conn, only, &why))
+            }
+            answer => answer,
+        }
+    }
+}
+
+fn range(record: &OperationRecord, limit: usize) -> Range {
+    Range {
+        lowest: record.next_id.0,
+        highest: record.last_id.0,
+        ascends: true,
+        limit: limit.max(1),
+        examined: EXAMINED_PER_STEP,
+    }
+}
+
+async fn find(conn: &mut AsyncPgConnection, filter: &JobFilter, range: Range) -> QueryResult<Found> {
+    let rows: Vec<FoundRow> = match FindQuery::new(filter, range, true) {
+        Some(query) => query.load(conn).await?,
+        None => Vec::new(),
+    };
+    Ok(range.merge(rows))
+}
+
+async fn step(
+    conn: &mut AsyncPgConnection,
+    only: Option<OperationId>,
+    limit: usize,
+) -> QueryResult<Option<OperationRecord>> {
+    conn.transaction(async move |conn| {
+        let Some(stored) = lock(conn, only).await? else { return Ok(None) };
+        let (action, filter) = match stored.read() {
+            Ok(read) => read,
+            Err(problem) => {
+                let record = OperationRecord { problem: Some(problem), ..stored.record };
+                return store(conn, &record, true).await.map(Some);
+            }
+        };
+        let mut record = stored.record;
+        let range = range(&record, limit);
+        let found = find(conn, &filter, range).await?;
+        let (changed, locked) = act_on(conn, &action, &filter, found.ids, &record.actor).await?;
+        if !locked.is_empty() {
+            left_out(&mut record, &locked, "other transactions have held them locked");
+        }
+        let searched_to = found.searched_to.unwrap_or(record.last_id.0);
+        let examined: Vec<i64> = PassedQuery { lowest: range.lowest, highest: searched_to }.load(conn).await?;
+        record.examined = record.examined.saturating_add(examined.iter().sum());
+        record.changed = record.changed.saturating_add(i64::try_from(changed).unwrap_or(i64::MAX));
+        let is_done = searched_to >= record.last_id.0;
+        record.next_id = JobId(searched_to.saturating_add(1));
+        store(conn, &record, is_done).await.map(Some)
+    })
+    .await
+}
+
+/// Acts on these jobs. Returns how many it has changed, and those that others hold locked.
+async fn act_on(
+    conn: &mut AsyncPgConnection,
+    action: &Action,
+    filter: &JobFilter,
+    mut left: Vec<i64>,
+    actor: &str,
+) -> QueryResult<(usize, Vec<i64>)> {
+    let actor = Actor { name: actor, is_audited: false };
+    let (begun, mut changed) = (Instant::now(), 0);
+    loop {
+        let mut free: HashSet<i64> = HashSet::new();
+        for table in tables(action) {
+            free.extend(LockJobsQuery { table, ids: left.clone() }.load::<i64>(conn).await?);
+        }
+        // A `rerun` only reads.
+        let (ours, others): (Vec<i64>, Vec<i64>) =
+            left.into_iter().partition(|id| free.contains(id) || *action == Action::Rerun);
+        if !ours.is_empty() {
+            changed += change(conn, action, ours, actor).await?.len();
+        }
+        left = others;
+        if left.is_empty() {
+            return Ok((changed, left));
+        }
+        // A job that has moved meanwhile and does not match any more is not waited for.
+        let mut still = filter.clone();
+        still.ids = left.iter().copied().map(JobId).collect();
+        let range =
+            Range { lowest: i64::MIN, highest: i64::MAX, ascends: true, limit: left.len(), examined: left.len() };
+        left = find(conn, &still, range).await?.ids;
+        if left.is_empty() || begun.elapsed() >= PATIENCE {
+            return Ok((changed, left));
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+/// Passes over the next job, which the database refuses to change.
+async fn leave_out_next(
+    conn: &mut AsyncPgConnection,
+    only: Option<OperationId>,
+    why: &str,
+) -> QueryResult<Option<OperationRecord>> {
+    conn.transaction(async move |conn| {
+        let Some(stored) = lock(conn, only).await? else { return Ok(None) };
+        let mut record = stored.record.clone();
+        let Ok((_, filter)) = stored.read() else { return Ok(Some(record)) };
+        let found = find(conn, &filter, range(&record, 1)).await?;
+        if !found.ids.is_empty() {
+            left_out(&mut record, &found.ids, why);
+        }
+        let to = found.ids.last().copied().or(found.searched_to).unwrap_or(record.last_id.0);
+        record.next_id = JobId(to.saturating_add(1));
+        let is_done = to >= record.last_id.0;
+        store(conn, &record, is_done).await.map(Some)
+    })
+    .await
+}

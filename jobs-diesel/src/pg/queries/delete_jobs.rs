@@ -1,0 +1,52 @@
+//! `delete` of an operator: deletes jobs that wait or have ended, with their failures, large arguments and outputs.
+
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use diesel::query_builder::{AstPass, QueryFragment};
+use diesel::sql_types::{Array, BigInt};
+use diesel_jobs_core::storage::Action;
+
+use super::audited::{Actor, Audited};
+use crate::flags::FlagsKnown;
+use crate::pg::native::{native_query, sql};
+
+pub(crate) struct DeleteJobsQuery {
+    ids: Vec<i64>,
+    audited: Audited,
+}
+
+impl DeleteJobsQuery {
+    pub(crate) fn new(ids: Vec<i64>, actor: Actor<'_>) -> Self {
+        Self { ids, audited: Audited::new("gone", &Action::Delete, actor) }
+    }
+}
+
+impl QueryFragment<Pg> for DeleteJobsQuery {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        sql!(
+            out,
+            "with waiting as (
+    delete from jobs.ready where ctid = any(array(
+        select found.ctid from unnest(" [self.ids => Array<BigInt>] ") as wanted(id) cross join lateral (
+            select ctid from jobs.ready where id = wanted.id and " {FlagsKnown("ready")} " for update skip locked
+        ) found
+    ))
+    returning id
+), ended as (
+    delete from jobs.finished where id = any(" [self.ids => Array<BigInt>] ") and " {FlagsKnown("finished")} "
+    returning id
+), gone as (
+    select id from waiting union all select id from ended
+), errors as (
+    delete from jobs.job_error where job_id = any(array(select id from gone))
+), payloads as (
+    delete from jobs.payload where job_id = any(array(select id from gone))
+), outputs as (
+    delete from jobs.output where job_id = any(array(select id from gone))
+)" {self.audited} "
+select id from gone"
+        )
+    }
+}
+
+native_query!(DeleteJobsQuery -> BigInt);

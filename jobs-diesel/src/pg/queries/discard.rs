@@ -1,0 +1,66 @@
+//! `discard`: ends waiting jobs as discarded. What `on_discarded` says about their kinds is enqueued in the same statement.
+
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use diesel::query_builder::{AstPass, QueryFragment};
+use diesel::sql_types::{Array, BigInt, Double, Nullable, Text};
+use diesel_jobs_core::storage::{Action, DISCARDED, cancel_fingerprint};
+
+use super::audited::{Actor, Audited};
+use super::columns::{CARRIED, ERROR, FINISHED, READY};
+use super::on_discarded::FOLLOWED;
+use crate::flags::FlagsKnown;
+use crate::pg::native::{native_query, sql};
+
+pub(crate) struct DiscardQuery {
+    ids: Vec<i64>,
+    keep_seconds: f64,
+    actor: Option<String>,
+    fingerprint: i64,
+    why: String,
+    audited: Audited,
+}
+
+impl DiscardQuery {
+    pub(crate) fn new(ids: Vec<i64>, keep_seconds: f64, actor: Actor<'_>) -> Self {
+        Self {
+            ids,
+            keep_seconds,
+            actor: actor.named(),
+            fingerprint: cancel_fingerprint(DISCARDED),
+            why: format!("discarded by {}", actor.name),
+            audited: Audited::new("ended", &Action::Discard, actor),
+        }
+    }
+}
+
+impl QueryFragment<Pg> for DiscardQuery {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        sql!(
+            out,
+            "with waiting as (
+    delete from jobs.ready where ctid = any(array(
+        select found.ctid from unnest(" [self.ids => Array<BigInt>] ") as wanted(id) cross join lateral (
+            select ctid from jobs.ready where id = wanted.id and " {FlagsKnown("ready")} " for update skip locked
+        ) found
+    ))
+    returning " READY ", " CARRIED "
+), ended as (
+    insert into jobs.finished (" FINISHED ", " CARRIED ")
+    select id, run_at, null::timestamptz, now() + make_interval(secs => " [self.keep_seconds => Double] "), lease, 3, attempt, max_attempts,
+           crashes, null::uuid, " CARRIED "
+    from waiting
+    returning id, kind, queue, attempt, max_attempts
+), recorded as (
+    insert into jobs.job_error (" ERROR ", actor)
+    select id, attempt, null::timestamptz, null::uuid, 'cancelled', " [self.why => Text] ", " [self.fingerprint => BigInt] ",
+           " [self.actor => Nullable<Text>] " from ended
+), gone as (
+    select id, kind, queue, attempt, max_attempts, 'cancelled' as failure_kind, " [self.why => Text] "::text as message from ended
+), " FOLLOWED {self.audited} "
+select id from ended where (select count(*) from followed) >= 0"
+        )
+    }
+}
+
+native_query!(DiscardQuery -> BigInt);

@@ -1,0 +1,50 @@
+//! `rerun`: enqueues ended jobs anew. The new jobs have new ids, all attempts, and no trace context of the old ones. The ended
+//! jobs are only read.
+
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use diesel::query_builder::{AstPass, QueryFragment};
+use diesel::sql_types::{Array, BigInt};
+use diesel_jobs_core::storage::Action;
+
+use super::audited::{Actor, Audited};
+use super::wake::SOMEBODY_SLEEPS;
+use crate::flags::FlagsKnown;
+use crate::pg::native::{native_query, sql};
+
+/// Returns the old and the new id of each job.
+pub(crate) struct RerunQuery {
+    ids: Vec<i64>,
+    audited: Audited,
+}
+
+impl RerunQuery {
+    pub(crate) fn new(ids: Vec<i64>, actor: Actor<'_>) -> Self {
+        Self { ids, audited: Audited::new("ended", &Action::Rerun, actor) }
+    }
+}
+
+impl QueryFragment<Pg> for RerunQuery {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        // The order of the rows gives the new jobs the order of the old ones.
+        sql!(
+            out,
+            "with ended as materialized (
+    select nextval('jobs.job_id') as new_id, job.* from (
+        select id, flags, priority, max_attempts, kind, queue, tags,
+               coalesce(args, (select payload.args from jobs.payload where payload.job_id = finished.id), 'null') as args
+        from jobs.finished where id = any(" [self.ids => Array<BigInt>] ") and " {FlagsKnown("finished")} " order by id
+    ) job
+), returned as (
+    insert into jobs.ready (id, flags, priority, max_attempts, kind, queue, tags, args)
+    select new_id, flags, priority, max_attempts, kind, queue, tags, args from ended
+    returning queue
+), woken as (
+    select pg_notify('jobs', queue) from (select distinct queue from returned) returned where " SOMEBODY_SLEEPS "
+)" {self.audited} "
+select id, new_id from ended where (select count(*) from returned) + (select count(*) from woken) >= 0"
+        )
+    }
+}
+
+native_query!(RerunQuery -> (BigInt, BigInt));

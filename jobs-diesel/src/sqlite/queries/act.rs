@@ -1,0 +1,112 @@
+//! What operators do to jobs, job by job in one transaction. The caller's transaction holds the write lock, so the state cannot
+//! change between the read and the write.
+
+use diesel::SqliteConnection;
+use diesel::dsl::{insert_into, sql};
+use diesel::prelude::*;
+use diesel::sql_types::BigInt;
+use diesel_jobs_core::storage::{Action, DISCARDED, Operated, SOMEBODY, cancel_fingerprint};
+use diesel_jobs_core::{Failure, FailureKind, JobId, JobState, Retention, flags};
+
+use crate::sqlite::literal::literal;
+use crate::sqlite::queries::operate::{end_as_cancelled, retry};
+use crate::sqlite::queries::{audited, failures, on_discarded};
+use crate::sqlite::schema::{job, jobs_job, jobs_job_error};
+use crate::sqlite::time::{Now, after};
+use crate::sqlite::types::State;
+
+/// Does something to these jobs, of which each is given once, and writes it to the audit.
+pub(crate) fn act(
+    conn: &mut SqliteConnection,
+    action: &Action,
+    ids: &[JobId],
+    actor: &str,
+) -> QueryResult<Vec<Operated>> {
+    let mut changed = Vec::new();
+    let mut answers = Vec::with_capacity(ids.len());
+    for &id in ids {
+        let answer = one(conn, action, id, actor)?;
+        changed.extend(matches!(answer, Operated::Done | Operated::Enqueued(_)).then_some(id.0));
+        answers.push(answer);
+    }
+    audited::record_action(conn, action, changed, actor)?;
+    Ok(answers)
+}
+
+/// Does something to one job.
+pub(crate) fn one(conn: &mut SqliteConnection, action: &Action, id: JobId, actor: &str) -> QueryResult<Operated> {
+    let row = jobs_job::table.find(id.0);
+    // The view tells waiting jobs apart.
+    let found = job::table.find(id.0).select((job::state, job::flags)).first(conn).optional()?;
+    let Some((State(state), flags)) = found else { return Ok(Operated::NotFound) };
+    if !flags::are_known(flags) {
+        return Ok(Operated::Newer);
+    }
+    if !action.applies_to(state) {
+        return Ok(Operated::Refused(state));
+    }
+    match action {
+        Action::Retry => retry(conn, id)?,
+        Action::RunNow => drop(diesel::update(row).set(jobs_job::run_at.eq(Now)).execute(conn)?),
+        Action::Cancel => end_as_cancelled(conn, id, &format!("cancelled by {actor}"), named(actor))?,
+        Action::Delete => delete(conn, id)?,
+        Action::Discard => discard(conn, id, actor)?,
+        Action::Reprioritise(priority) => drop(diesel::update(row).set(jobs_job::priority.eq(priority)).execute(conn)?),
+        Action::Move(queue) => drop(diesel::update(row).set(jobs_job::queue.eq(queue)).execute(conn)?),
+        Action::Rerun => return rerun(conn, id).map(Operated::Enqueued),
+        // A later version of the core may have more actions.
+        _ => return Ok(Operated::Newer),
+    }
+    Ok(Operated::Done)
+}
+
+/// The name, unless the caller gave none.
+fn named(actor: &str) -> Option<&str> {
+    Some(actor).filter(|name| *name != SOMEBODY)
+}
+
+fn delete(conn: &mut SqliteConnection, id: JobId) -> QueryResult<()> {
+    diesel::delete(jobs_job::table.find(id.0)).execute(conn)?;
+    diesel::delete(jobs_job_error::table.filter(jobs_job_error::job_id.eq(id.0))).execute(conn).map(drop)
+}
+
+fn discard(conn: &mut SqliteConnection, id: JobId, actor: &str) -> QueryResult<()> {
+    let mut failure = Failure::new(FailureKind::Cancelled, &format!("discarded by {actor}"));
+    failure.fingerprint = cancel_fingerprint(DISCARDED);
+    on_discarded::apply(conn, id, &failure)?;
+    failures::record_by(conn, id, &failure, named(actor))?;
+    diesel::update(jobs_job::table.find(id.0))
+        .set((
+            jobs_job::state.eq(literal(JobState::Discarded)),
+            jobs_job::finished_at.eq(Now.nullable()),
+            jobs_job::expires_at.eq(after(Retention::default().failed).nullable()),
+        ))
+        .execute(conn)
+        .map(drop)
+}
+
+/// Enqueues an ended job anew, with all its attempts. Returns the new id.
+fn rerun(conn: &mut SqliteConnection, id: JobId) -> QueryResult<JobId> {
+    let again = jobs_job::table.filter(jobs_job::id.eq(id.0)).select((
+        jobs_job::kind,
+        jobs_job::queue,
+        jobs_job::priority,
+        jobs_job::max_attempts,
+        jobs_job::flags,
+        jobs_job::tags,
+        jobs_job::args,
+    ));
+    insert_into(jobs_job::table)
+        .values(again)
+        .into_columns((
+            jobs_job::kind,
+            jobs_job::queue,
+            jobs_job::priority,
+            jobs_job::max_attempts,
+            jobs_job::flags,
+            jobs_job::tags,
+            jobs_job::args,
+        ))
+        .execute(conn)?;
+    diesel::select(sql::<BigInt>("last_insert_rowid()")).get_result(conn).map(JobId)
+}

@@ -1,0 +1,49 @@
+//! `failures`: the newest failures, and the jobs that they are of.
+
+use std::collections::HashMap;
+
+use diesel::SqliteConnection;
+use diesel::dsl::sql;
+use diesel::prelude::*;
+use diesel::sql_types::{Nullable, Text};
+use diesel_jobs_core::JobId;
+use diesel_jobs_core::storage::{FAILURES_EXAMINED, FailureRow, Failures, MESSAGE_PREFIX, group_failures};
+
+use crate::sqlite::schema::{job, jobs_job_error};
+use crate::sqlite::types::{Instant, State};
+
+type ErrorRow = (i64, i64, Option<i64>, Option<String>, Instant);
+
+pub(crate) fn failures(conn: &mut SqliteConnection, limit: usize) -> QueryResult<Failures> {
+    let most = i64::try_from(FAILURES_EXAMINED).unwrap_or(i64::MAX);
+    let beginning = format!("case when fingerprint is null then substr(message, 1, {MESSAGE_PREFIX}) end");
+    let errors: Vec<ErrorRow> = jobs_job_error::table
+        .order(jobs_job_error::id.desc())
+        .limit(most.saturating_add(1))
+        .select((
+            jobs_job_error::id,
+            jobs_job_error::job_id,
+            jobs_job_error::fingerprint,
+            sql::<Nullable<Text>>(&beginning),
+            jobs_job_error::at,
+        ))
+        .load(conn)?;
+    let is_complete = errors.len() <= FAILURES_EXAMINED;
+    let mut of = HashMap::new();
+    let mut rows = Vec::with_capacity(errors.len());
+    for (id, of_job, fingerprint, message, at) in errors.into_iter().take(FAILURES_EXAMINED) {
+        if !of.contains_key(&of_job) {
+            let found = job::table.find(of_job).select((job::kind, job::state)).first::<(String, State)>(conn);
+            of.insert(of_job, found.optional()?.map(|(kind, state)| (kind, state.0)));
+        }
+        let of = of.get(&of_job).cloned().flatten();
+        rows.push(FailureRow { id, job: JobId(of_job), of, fingerprint, message, at: at.0 });
+    }
+    let examined = rows.len();
+    let mut groups = Vec::new();
+    for (mut group, newest) in group_failures(rows, limit) {
+        group.message = jobs_job_error::table.find(newest).select(jobs_job_error::message).first(conn)?;
+        groups.push(group);
+    }
+    Ok(Failures { groups, examined, is_complete })
+}
