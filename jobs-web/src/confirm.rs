@@ -39,7 +39,7 @@ fn admit(visit: &Visit, shell: &Shell, act: &dyn Act) -> Result<(), Failure> {
 /// `GET /confirm`: what would be changed.
 pub(crate) async fn ask(visit: Visit) -> Page {
     let form = Form(visit.pairs());
-    let act = act::read(&form)?;
+    let act = act::read(&form, true)?;
     let shell = visit.shell(Place::Nowhere, "Confirm").await?;
     admit(&visit, &shell, &*act)?;
     let preview = act.preview(&visit.site).await?;
@@ -51,7 +51,7 @@ pub(crate) async fn ask(visit: Visit) -> Page {
 /// `POST /confirm`: changes it.
 pub(crate) async fn perform(visit: Visit, body: Bytes) -> Result<Response, Failure> {
     let form = Form(link::decode(&String::from_utf8_lossy(&body)));
-    let act = act::read(&form)?;
+    let act = act::read(&form, false)?;
     let shell = visit.shell(Place::Nowhere, "Done").await?;
     admit(&visit, &shell, &*act)?;
     match act.perform(&visit.site, visit.rights.actor()).await? {

@@ -1,13 +1,15 @@
 //! Which jobs a page shows: read from the address, and written into it.
+//!
+//! The fields of the form are single conditions. `q` has all others in their textual form, which the command line shares.
 
-use diesel_jobs_core::storage::JobFilter;
+use diesel_jobs_core::storage::{JobFilter, MAX_PAGE, Paging};
 use diesel_jobs_core::{JobId, JobState};
 
 use crate::failure::Failure;
 use crate::link::encode;
 
-/// How many jobs stand on a page.
-pub(crate) const PAGE: usize = 50;
+/// How many jobs stand on a page, unless the address says more.
+const PAGE: usize = 50;
 
 /// The filters of the list of jobs, as they stand in the address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,6 +17,18 @@ pub(crate) struct Filter {
     pub(crate) state: Option<JobState>,
     pub(crate) kind: String,
     pub(crate) queue: String,
+    pub(crate) tag: String,
+    pub(crate) error: String,
+    pub(crate) q: String,
+    limit: Option<usize>,
+    before: Option<JobId>,
+    after: Option<JobId>,
+}
+
+const ALLOWED: &str = "The filters are: state, kind, queue, tag, error, q, limit, before, after.";
+
+fn malformed(problem: impl ToString) -> Failure {
+    Failure::Malformed(problem.to_string())
 }
 
 /// The id in an address.
@@ -24,7 +38,10 @@ pub(crate) fn read_id(text: &str) -> Result<JobId, Failure> {
     Ok(JobId(id))
 }
 
-const ALLOWED: &str = "The filters are: state, kind, queue.";
+fn id(value: &str) -> Result<Option<JobId>, Failure> {
+    let read = |_| malformed(format!("{value:?} is not the id of a job: ids are numbers."));
+    Ok(Some(JobId(value.parse().map_err(read)?)))
+}
 
 impl Filter {
     /// Reads the filters. Refuses what it does not know, so that a mistyped filter does not show, or change, all jobs.
@@ -35,19 +52,36 @@ impl Filter {
                 "state" => filter.state = Some(value.parse().map_err(malformed)?),
                 "kind" => filter.kind.clone_from(value),
                 "queue" => filter.queue.clone_from(value),
-                other => return Err(Failure::Malformed(format!("There is no filter {other:?}. {ALLOWED}"))),
+                "tag" => filter.tag.clone_from(value),
+                "error" => filter.error.clone_from(value),
+                "q" => filter.q.clone_from(value),
+                "before" => filter.before = id(value)?,
+                "after" => filter.after = id(value)?,
+                "limit" => {
+                    let limit = value.parse().ok().filter(|limit| (1..=MAX_PAGE).contains(limit));
+                    filter.limit =
+                        Some(limit.ok_or_else(|| malformed(format!("limit: write a number from 1 to {MAX_PAGE}.")))?);
+                }
+                other => return Err(malformed(format!("There is no filter {other:?}. {ALLOWED}"))),
             }
         }
-        Ok(filter)
+        filter.to_storage().map(|_| filter)
     }
 
-    /// The pairs of the address.
+    /// The pairs of the address, without the place in the list.
     pub(crate) fn pairs(&self) -> Vec<(&'static str, String)> {
         let state = self.state.map(|state| state.to_string()).unwrap_or_default();
-        [("state", state), ("kind", self.kind.clone()), ("queue", self.queue.clone())]
-            .into_iter()
-            .filter(|(_, value)| !value.is_empty())
-            .collect()
+        let limit = self.limit.map(|limit| limit.to_string()).unwrap_or_default();
+        let pairs = [
+            ("state", state),
+            ("kind", self.kind.clone()),
+            ("queue", self.queue.clone()),
+            ("tag", self.tag.clone()),
+            ("error", self.error.clone()),
+            ("q", self.q.clone()),
+            ("limit", limit),
+        ];
+        pairs.into_iter().filter(|(_, value)| !value.is_empty()).collect()
     }
 
     /// The query of the address.
@@ -55,18 +89,67 @@ impl Filter {
         encode(self.pairs().iter().map(|(name, value)| (*name, value.as_str())))
     }
 
+    /// The query of another page of the list.
+    pub(crate) fn query_of(&self, name: &str, id: JobId) -> String {
+        let place = id.to_string();
+        encode(self.pairs().iter().map(|(name, value)| (*name, value.as_str())).chain([(name, place.as_str())]))
+    }
+
     /// The same with another state.
     pub(crate) fn with_state(&self, state: Option<JobState>) -> Self {
         Self { state, ..self.clone() }
     }
 
+    /// Whether this is not the first page of the list.
+    pub(crate) fn is_within(&self) -> bool {
+        self.before.is_some() || self.after.is_some()
+    }
+
+    pub(crate) fn paging(&self) -> Paging {
+        Paging { before: self.before, after: self.after, limit: self.limit.unwrap_or(PAGE) }
+    }
+
     /// What the storage is asked for.
-    pub(crate) fn to_storage(&self, limit: usize) -> JobFilter {
-        let set = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        JobFilter { state: self.state, queue: set(&self.queue), kind: set(&self.kind), limit }
+    pub(crate) fn to_storage(&self) -> Result<JobFilter, Failure> {
+        let mut filter: JobFilter = self.q.parse().map_err(|problem| malformed(format!("q: {problem}")))?;
+        filter.states.extend(self.state);
+        for (value, into) in
+            [(&self.kind, &mut filter.kinds), (&self.queue, &mut filter.queues), (&self.tag, &mut filter.tags)]
+        {
+            if !value.is_empty() {
+                into.push(value.clone());
+            }
+        }
+        if !self.error.is_empty() {
+            filter.error = Some(self.error.clone());
+        }
+        filter.validate().map_err(malformed)?;
+        Ok(filter)
     }
 }
 
-fn malformed(problem: impl ToString) -> Failure {
-    Failure::Malformed(problem.to_string())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pairs(query: &str) -> Vec<(String, String)> {
+        crate::link::decode(query)
+    }
+
+    #[test]
+    fn what_is_read_is_written() {
+        let query = "state=running&kind=a%26b&queue=q&tag=t&error=no+figures&q=args.user%3A7&limit=10";
+        let filter = Filter::read(&pairs(query)).unwrap();
+        assert_eq!(filter.query(), query);
+        assert_eq!(filter.query_of("before", JobId(9)), format!("{query}&before=9"));
+        let stored = filter.to_storage().unwrap();
+        assert_eq!((stored.kinds, stored.args.len()), (vec!["a&b".to_owned()], 1));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        for wrong in ["stat=x", "state=gone", "before=x", "limit=0", "limit=1001", "q=colour%3Ared", "kind=%00"] {
+            assert!(matches!(Filter::read(&pairs(wrong)), Err(Failure::Malformed(_))), "{wrong}");
+        }
+    }
 }

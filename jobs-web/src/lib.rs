@@ -40,6 +40,7 @@ mod routes;
 mod sample;
 mod shell;
 mod site;
+mod why;
 
 pub use dashboard::Dashboard;
 pub use redact::{Part, Subject};

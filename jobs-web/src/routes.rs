@@ -34,6 +34,8 @@ const PAGES: &[Route] = &[
     Route { method: "GET", path: "/kinds", handler: || page(pages::kinds::kinds) },
     Route { method: "GET", path: "/workers", handler: || page(pages::workers::workers) },
     Route { method: "GET", path: "/schedules", handler: || page(pages::schedules::schedules) },
+    Route { method: "GET", path: "/failures", handler: || page(pages::failures::failures) },
+    Route { method: "GET", path: "/operations", handler: || page(pages::operations::operations) },
     Route { method: "GET", path: "/confirm", handler: || page(confirm::ask) },
     Route { method: "POST", path: "/confirm", handler: || form(confirm::perform) },
     Route { method: "GET", path: "/help", handler: || page(pages::help::help) },

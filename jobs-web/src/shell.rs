@@ -16,17 +16,21 @@ pub(crate) enum Place {
     Kinds,
     Workers,
     Schedules,
+    Failures,
+    Operations,
     Nowhere,
 }
 
 /// Place, path, name, and the key that leads there after a `g`.
-const PLACES: [(Place, &str, &str, &str); 6] = [
+const PLACES: [(Place, &str, &str, &str); 8] = [
     (Place::Overview, "/", "Overview", "o"),
     (Place::Jobs, "/jobs", "Jobs", "j"),
     (Place::Queues, "/queues", "Queues", "q"),
     (Place::Kinds, "/kinds", "Kinds", "k"),
     (Place::Workers, "/workers", "Workers", "w"),
     (Place::Schedules, "/schedules", "Schedules", "s"),
+    (Place::Failures, "/failures", "Failures", "f"),
+    (Place::Operations, "/operations", "Operations", "p"),
 ];
 
 /// One link of the navigation.

@@ -11,7 +11,7 @@ use crate::browser;
 use crate::run::{cargo, run as execute};
 
 /// The pictures of the documentation.
-const SHOWN: [&str; 4] = ["overview-light", "overview-dark", "job-light", "queues-light"];
+const SHOWN: [&str; 5] = ["overview-light", "overview-dark", "job-light", "queues-light", "failures-light"];
 /// A picture is downloaded with each visit of the README.
 const MOST_BYTES: u64 = 100 * 1024;
 

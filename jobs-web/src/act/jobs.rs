@@ -1,9 +1,10 @@
 //! Actions on jobs that are named by their ids.
 
 use async_trait::async_trait;
-use diesel_jobs_core::storage::Operated;
-use diesel_jobs_core::{JobId, JobState};
+use diesel_jobs_core::JobId;
+use diesel_jobs_core::storage::{Action as Change, Operated};
 
+use super::verb::Verb;
 use super::{Act, Done, Form, Preview, Report};
 use crate::failure::Failure;
 use crate::filter::read_id;
@@ -11,78 +12,11 @@ use crate::format::counted;
 use crate::rights::Action;
 use crate::site::Site;
 
-/// What can be done with jobs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verb {
-    Retry,
-    Cancel,
-}
-
-impl Verb {
-    pub(crate) const ALL: [Self; 2] = [Self::Retry, Self::Cancel];
-
-    /// The verb of a form.
-    pub(crate) fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|verb| verb.name() == name)
-    }
-
-    /// The name in a form.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Retry => "retry",
-            Self::Cancel => "cancel",
-        }
-    }
-
-    /// The text on a button.
-    pub(crate) const fn label(self) -> &'static str {
-        match self {
-            Self::Retry => "Retry",
-            Self::Cancel => "Cancel",
-        }
-    }
-
-    /// What has happened to a job.
-    const fn done(self) -> &'static str {
-        match self {
-            Self::Retry => "available now",
-            Self::Cancel => "cancelled",
-        }
-    }
-
-    const fn effect(self) -> &'static str {
-        match self {
-            Self::Retry => "They become available now, with at least one attempt left.",
-            Self::Cancel => "Waiting jobs will not run. A running handler is asked to stop, and its result is refused.",
-        }
-    }
-
-    pub(crate) const fn destroys(self) -> bool {
-        matches!(self, Self::Cancel)
-    }
-
-    pub(crate) const fn right(self) -> Action {
-        match self {
-            Self::Retry => Action::Retry,
-            Self::Cancel => Action::Cancel,
-        }
-    }
-
-    /// Whether jobs in this state can be changed so.
-    pub(crate) const fn applies_to(self, state: JobState) -> bool {
-        match self {
-            Self::Retry => {
-                matches!(state, JobState::Cancelled | JobState::Discarded | JobState::Scheduled | JobState::Retrying)
-            }
-            Self::Cancel => !state.is_finished(),
-        }
-    }
-}
-
 /// An action on these jobs.
 #[derive(Debug)]
 pub(crate) struct OnJobs {
     verb: Verb,
+    change: Change,
     ids: Vec<JobId>,
 }
 
@@ -92,7 +26,7 @@ const MOST_IDS: usize = 1000;
 const SAMPLE: usize = 10;
 
 impl OnJobs {
-    pub(super) fn read(verb: Verb, form: &Form) -> Result<Self, Failure> {
+    pub(super) fn read(verb: Verb, form: &Form, is_asked: bool) -> Result<Self, Failure> {
         let mut ids = form.all("id").map(read_id).collect::<Result<Vec<_>, _>>()?;
         ids.sort_unstable();
         ids.dedup();
@@ -102,7 +36,11 @@ impl OnJobs {
         if ids.len() > MOST_IDS {
             return Err(Failure::Malformed(format!("At most {MOST_IDS} jobs can be selected one by one.")));
         }
-        Ok(Self { verb, ids })
+        Ok(Self { verb, change: verb.change(form, is_asked)?, ids })
+    }
+
+    fn link(site: &Site, id: JobId) -> String {
+        site.base.to(&format!("/jobs/{id}"))
     }
 }
 
@@ -126,14 +64,10 @@ impl Act for OnJobs {
         let number = i64::try_from(fit.len()).unwrap_or(i64::MAX);
         let what = counted(number, "job", "jobs");
         let sample = fit.iter().take(SAMPLE).map(|job| {
-            (
-                site.base.to(&format!("/jobs/{}", job.id)),
-                format!("{}", job.id),
-                format!("{} in {}, {}", job.kind, job.queue, job.state),
-            )
+            (Self::link(site, job.id), job.id.to_string(), format!("{} in {}, {}", job.kind, job.queue, job.state))
         });
         Ok(Preview {
-            question: format!("{} {what}?", verb.label()),
+            question: verb.question(&what),
             effect: verb.effect().to_owned(),
             sample: sample.collect(),
             more: fit
@@ -145,24 +79,26 @@ impl Act for OnJobs {
             notes,
             button: if fit.is_empty() { String::new() } else { format!("{} {what}", verb.label()) },
             destroys: verb.destroys(),
+            fields: verb.fields(),
             back: match self.ids.as_slice() {
-                [id] => site.base.to(&format!("/jobs/{id}")),
+                [id] => Self::link(site, *id),
                 _ => site.base.to("/jobs"),
             },
             ..Preview::default()
         })
     }
 
-    async fn perform(&self, site: &Site, _actor: &str) -> Result<Done, Failure> {
-        let verb = self.verb;
-        let operated = match verb {
-            Verb::Retry => site.operator().retry_many(&self.ids).await?,
-            Verb::Cancel => site.operator().cancel_many(&self.ids).await?,
-        };
-        let (mut done, mut lines) = (0, Vec::new());
+    async fn perform(&self, site: &Site, actor: &str) -> Result<Done, Failure> {
+        let operated = site.operator().act(&self.change, &self.ids, actor).await?;
+        let (mut done, mut lines, mut links) = (0, Vec::new(), Vec::new());
         for (id, operated) in self.ids.iter().zip(operated) {
+            let mut shown = *id;
             match operated {
                 Operated::Done => done += 1,
+                Operated::Enqueued(new) => {
+                    done += 1;
+                    shown = new;
+                }
                 Operated::NotFound => lines.push(format!("Job {id} does not exist any more.")),
                 Operated::Refused(state) => {
                     lines.push(format!("Job {id} is {state} meanwhile, and was left as it is."))
@@ -171,13 +107,16 @@ impl Act for OnJobs {
                     "Job {id} was enqueued by a later version of the program. Only that version can change it."
                 )),
             }
+            if links.len() < SAMPLE && self.verb != Verb::Delete {
+                links.push((Self::link(site, shown), format!("job {shown}")));
+            }
         }
-        let links = self.ids.iter().take(SAMPLE).map(|id| (site.base.to(&format!("/jobs/{id}")), format!("job {id}")));
+        links.push((site.base.to("/jobs"), "all jobs".to_owned()));
         Ok(Done::Report(Report {
-            title: format!("{}: {}", counted(done, "job", "jobs"), verb.done()),
+            title: format!("{}: {}", counted(done, "job", "jobs"), self.verb.done()),
             whole: lines.is_empty(),
             lines,
-            links: links.collect(),
+            links,
         }))
     }
 }

@@ -2,13 +2,15 @@
 
 mod jobs;
 mod kind;
+mod matching;
 mod queue;
 mod schedule;
+mod verb;
 mod worker;
 
 use async_trait::async_trait;
 
-pub(crate) use self::jobs::Verb;
+pub(crate) use self::verb::Verb;
 use crate::failure::Failure;
 use crate::rights::Action;
 use crate::site::Site;
@@ -123,11 +125,20 @@ impl Form {
     }
 }
 
-/// Reads which action a form asks for.
-pub(crate) fn read(form: &Form) -> Result<Box<dyn Act>, Failure> {
+/// Reads which action a form asks for. `is_asked`: the page that asks for confirmation is shown, and its fields are not filled in yet.
+pub(crate) fn read(form: &Form, is_asked: bool) -> Result<Box<dyn Act>, Failure> {
     let action = form.get("action");
     if let Some(verb) = Verb::named(action) {
-        return Ok(Box::new(jobs::OnJobs::read(verb, form)?));
+        return Ok(match form.get("all") {
+            "" => Box::new(jobs::OnJobs::read(verb, form, is_asked)?),
+            _ => Box::new(matching::OnMatching::read(verb, form, is_asked)?),
+        });
+    }
+    if action == "queue-purge" {
+        return Ok(Box::new(matching::OnMatching::purge(&form.name("queue")?, form)?));
+    }
+    if action == "operation-cancel" {
+        return Ok(Box::new(matching::CancelOperation::read(form)?));
     }
     if let Some(verb) = queue::Verb::named(action) {
         return Ok(Box::new(queue::OnQueue::read(verb, form)?));

@@ -11,6 +11,7 @@ use crate::filter::read_id;
 use crate::format::{self, pretty, span};
 use crate::redact::Part;
 use crate::shell::{Place, Shell};
+use crate::why;
 
 /// An entry of the timeline.
 struct Event {
@@ -34,6 +35,7 @@ struct JobPage {
     progress: Option<Progress>,
     events: Vec<Event>,
     verbs: Vec<Verb>,
+    why: Vec<String>,
 }
 
 pub(crate) async fn job(visit: Visit) -> Page {
@@ -56,8 +58,15 @@ pub(crate) async fn job(visit: Visit) -> Page {
     let output = output.as_ref().and_then(Output::json).map(|json| pretty(&site.shown(&job, Part::Output, json)));
     let events = timeline(&job, &errors, |text| site.shown(&job, Part::Failure, text));
     let verbs = Verb::ALL.into_iter().filter(|verb| verb.applies_to(job.state) && shell.may(verb.right())).collect();
+    let why = if job.state.is_waiting() {
+        let operator = site.operator();
+        let (queues, kinds, workers) = (operator.queues().await?, operator.kinds().await?, operator.workers().await?);
+        why::reasons(&job, shell.frozen.as_ref(), &queues, &kinds, &workers)
+    } else {
+        Vec::new()
+    };
     let known = site.redactor.knows(&job.kind);
-    render(&JobPage { shell, known, args, output, output_note, progress, events, verbs, job })
+    render(&JobPage { shell, known, args, output, output_note, progress, events, verbs, why, job })
 }
 
 /// What happened to the job, newest first.

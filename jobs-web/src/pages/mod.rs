@@ -1,9 +1,11 @@
 //! The pages: one file each.
 
+pub(crate) mod failures;
 pub(crate) mod help;
 pub(crate) mod job;
 pub(crate) mod jobs;
 pub(crate) mod kinds;
+pub(crate) mod operations;
 pub(crate) mod overview;
 pub(crate) mod queues;
 pub(crate) mod schedules;

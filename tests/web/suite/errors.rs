@@ -26,6 +26,11 @@ async fn a_malformed_request_is_told_what_is_allowed(db: Db) {
     for (path, text) in [
         ("/jobs?state=gone", "available, scheduled, retrying, running, completed, cancelled, discarded"),
         ("/jobs?stat=running", "There is no filter \"stat\""),
+        ("/jobs?limit=0", "from 1 to 1000"),
+        ("/jobs?q=colour%3Ared", "is not a condition of a filter"),
+        ("/jobs?before=x", "is not the id of a job"),
+        ("/operations?before=x", "is not the id of an entry"),
+        ("?range=1y", "range=24h"),
         ("/confirm", "There is no action"),
         ("/confirm?action=explode&id=1", "There is no action \"explode\""),
         ("/confirm?action=retry", "No job is selected"),

@@ -140,7 +140,131 @@ async fn what_moved_meanwhile_is_said(db: Db) {
     assert_eq!(page.all("form").count(), 0);
 }
 
+async fn the_page_of_a_waiting_job_says_why_it_does_not_run(db: Db) {
+    let jobs = seed(&db).await;
+    let client = Client::of(db.database());
+    let at = format!("/jobs/{}", jobs.available);
+    client.page(&at).await.shows("No worker is alive.");
+    let operator = &db.database().operator;
+    operator.pause_queue("billing", "eve", Some("the bank is down")).await.unwrap();
+    operator.pause_kind("charge", "bob", None).await.unwrap();
+    operator.freeze("zoe", "a move").await.unwrap();
+    let page = client.page(&at).await;
+    for text in ["Its queue is paused", "the bank is down", "Its kind is paused", "by bob", "The database is frozen"] {
+        page.shows(text);
+    }
+    // A job that has ended needs no reason.
+    client.page(&format!("/jobs/{}", jobs.completed)).await.hides("Its queue is paused");
+}
+
+async fn all_that_match_are_changed_by_an_operation(db: Db) {
+    let jobs = seed(&db).await;
+    let client = Client::of(db.database());
+    let form = "action=cancel&all=yes&filter=kind%3Acharge";
+    let page = client.page(&format!("/confirm?{form}")).await;
+    page.shows("Cancel 1 job?");
+    page.shows("Jobs that are enqueued from now on are left alone.");
+    assert_eq!(db.record(jobs.available).await.state, JobState::Available, "asking changes nothing");
+    let answer = client.post("/confirm", form).await;
+    assert_eq!(
+        (answer.status, &answer.headers["location"]),
+        (StatusCode::SEE_OTHER, &"/admin/jobs/operations".parse().unwrap())
+    );
+    client.page("/operations").await.shows("kind:charge");
+    while db.database().operator.step_operation(None, 100).await.unwrap().is_some() {}
+    assert_eq!(db.record(jobs.available).await.state, JobState::Cancelled);
+    assert_eq!(db.record(jobs.scheduled).await.state, JobState::Scheduled);
+    let page = client.page("/operations").await;
+    page.shows("done");
+    page.shows("ada");
+    client.page("/confirm?action=operation-cancel&name=1").await.shows("There is nothing to do.");
+    assert_eq!(client.get("/confirm?action=operation-cancel&name=99").await.status, StatusCode::NOT_FOUND);
+}
+
+async fn jobs_are_only_deleted_if_the_name_is_typed(db: Db) {
+    let jobs = seed(&db).await;
+    let client = Client::of(db.database());
+    let page = client.page("/confirm?action=queue-purge&name=billing").await;
+    page.shows("Delete 1 job?");
+    page.shows("Type billing to confirm");
+    for typed in ["", "&name_typed=mail"] {
+        let answer = client.post("/confirm", &format!("action=queue-purge&name=billing{typed}")).await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST);
+        answer.page().shows("Nothing was deleted");
+    }
+    assert_eq!(db.number("select count(*) as number from jobs.operation").await, 0);
+    let answer = client.post("/confirm", "action=queue-purge&name=billing&name_typed=billing").await;
+    assert_eq!(answer.status, StatusCode::SEE_OTHER);
+    while db.database().operator.step_operation(None, 100).await.unwrap().is_some() {}
+    assert!(db.database().operator.show(jobs.available).await.unwrap().is_none());
+    // Ended jobs of the queue stay.
+    assert_eq!(db.record(jobs.discarded).await.state, JobState::Discarded);
+    let everything = client.page("/confirm?action=delete&all=yes&filter=").await;
+    everything.shows("Type delete to confirm");
+}
+
+async fn failures_are_grouped_and_a_group_is_retried(db: Db) {
+    let jobs = seed(&db).await;
+    let client = Client::of(db.database());
+    let page = client.page("/failures").await;
+    page.shows("there are no figures of monday");
+    let filter = page.values("input", "value").find(|value| value.contains("kind:charge")).unwrap().to_owned();
+    let query: String = filter.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    client.page(&format!("/jobs?q={query}")).await.shows(&jobs.discarded.to_string());
+    let form = format!("action=retry&all=yes&filter={query}");
+    client.page(&format!("/confirm?{form}")).await.shows("Retry 1 job?");
+    assert_eq!(client.post("/confirm", &form).await.status, StatusCode::SEE_OTHER);
+    while db.database().operator.step_operation(None, 100).await.unwrap().is_some() {}
+    assert_eq!(db.record(jobs.discarded).await.state, JobState::Available);
+}
+
+async fn jobs_are_moved_reprioritised_copied_and_deleted(db: Db) {
+    let jobs = seed(&db).await;
+    let client = Client::of(db.database());
+    let id = jobs.scheduled;
+    client.post("/confirm", &format!("action=move&id={id}&queue=slow")).await.page().shows("1 job: moved");
+    client.post("/confirm", &format!("action=reprioritise&id={id}&priority=7")).await.page().shows("another priority");
+    let record = db.record(id).await;
+    assert_eq!((record.queue.as_str(), record.priority), ("slow", 7));
+    for wrong in ["action=reprioritise&priority=x", "action=move&queue="] {
+        assert_eq!(
+            client.post("/confirm", &format!("{wrong}&id={id}")).await.status,
+            StatusCode::BAD_REQUEST,
+            "{wrong}"
+        );
+    }
+    let answer = client.post("/confirm", &format!("action=copy&id={}", jobs.completed)).await;
+    let copy =
+        answer.page().values("a", "href").find_map(|href| href.strip_prefix("/admin/jobs/jobs/").map(str::to_owned));
+    assert_ne!(copy.unwrap(), jobs.completed.to_string());
+    client.post("/confirm", &format!("action=delete&id={}", jobs.cancelled)).await.page().shows("1 job: deleted");
+    assert_eq!(client.get(&format!("/jobs/{}", jobs.cancelled)).await.status, StatusCode::NOT_FOUND);
+    client.page("/operations").await.shows("ada");
+}
+
+async fn the_list_is_read_page_by_page(db: Db) {
+    seed(&db).await;
+    let client = Client::of(db.database());
+    let (mut path, mut seen) = (Some("/jobs?limit=2".to_owned()), Vec::new());
+    while let Some(at) = path {
+        let page = client.page(&at).await;
+        seen.extend(
+            page.values("input", "aria-label").filter(|label| label.starts_with("Select job ")).map(str::to_owned),
+        );
+        let next = page.all("a").find(|link| link.attributes.get("rel").is_some_and(|rel| rel == "next"));
+        path = next.map(|link| link.attributes["href"].strip_prefix(PREFIX).unwrap().to_owned());
+        assert!(seen.len() <= 6);
+    }
+    assert_eq!(seen, [6, 5, 4, 3, 2, 1].map(|id| format!("Select job {id}")));
+}
+
 support::on_each_database! {
+    the_page_of_a_waiting_job_says_why_it_does_not_run,
+    all_that_match_are_changed_by_an_operation,
+    jobs_are_only_deleted_if_the_name_is_typed,
+    failures_are_grouped_and_a_group_is_retried,
+    jobs_are_moved_reprioritised_copied_and_deleted,
+    the_list_is_read_page_by_page,
     the_overview_counts_the_jobs_of_each_queue,
     the_list_has_tabs_and_filters,
     the_page_of_a_job_tells_its_story,

@@ -72,6 +72,40 @@ async fn readers_may_change_nothing(db: Db) {
     assert_eq!(db.record(jobs.discarded).await.state, JobState::Discarded);
 }
 
+/// Every action that a page can ask for needs a right, and readers have none.
+async fn each_action_needs_its_right(db: Db) {
+    seed(&db).await;
+    let client = Client::of(db.database());
+    let forms = [
+        ("retry", "action=retry&id=1"),
+        ("run now", "action=run-now&id=1"),
+        ("cancel", "action=cancel&id=1"),
+        ("discard", "action=discard&id=1"),
+        ("delete", "action=delete&id=1"),
+        ("reprioritise", "action=reprioritise&id=1&priority=1"),
+        ("move", "action=move&id=1&queue=q"),
+        ("copy", "action=copy&id=1"),
+        ("retry", "action=retry&all=yes&filter=kind%3Acharge"),
+        ("delete", "action=queue-purge&name=mail&name_typed=mail"),
+        ("pause", "action=queue-pause&name=mail"),
+        ("pause", "action=queue-resume&name=mail"),
+        ("slots", "action=queue-slots&name=mail&slots=3"),
+        ("pause", "action=kind-pause&name=charge"),
+        ("pause", "action=kind-resume&name=charge"),
+        ("workers", "action=worker-stop&name=018f4c1e-0000-7000-8000-000000000001"),
+        ("schedules", "action=schedule-trigger&name=x"),
+        ("operations", "action=operation-cancel&name=1"),
+    ];
+    for (right, form) in forms {
+        for other in ["read", if right == "retry" { "cancel" } else { "retry" }] {
+            let reader = client.with_rights(other);
+            assert_eq!(reader.get(&format!("/confirm?{form}")).await.status, StatusCode::FORBIDDEN, "{form}");
+            assert_eq!(reader.post("/confirm", form).await.status, StatusCode::FORBIDDEN, "{form}");
+        }
+        assert_ne!(client.with_rights(right).post("/confirm", form).await.status, StatusCode::FORBIDDEN, "{form}");
+    }
+}
+
 async fn one_right_does_not_include_another(db: Db) {
     let jobs = seed(&db).await;
     let client = Client::of(db.database()).with_rights("retry");
@@ -111,6 +145,7 @@ support::on_each_database! {
     nothing_is_answered_without_the_right_to_read,
     every_answer_has_the_headers_that_protect_it,
     readers_may_change_nothing,
+    each_action_needs_its_right,
     one_right_does_not_include_another,
     a_form_from_another_site_is_refused,
 }

@@ -106,7 +106,7 @@ async fn a_schedule_is_triggered_paused_and_made_up(db: Db) {
 
     let days = "action=schedule-backfill&name=nightly&from=2026-01-01+00%3A00&until=2026-01-04+00%3A00";
     client.post("/confirm", days).await.page().shows("3 jobs of nightly enqueued");
-    let jobs = db.database().operator.list(&JobFilter { limit: 10, ..JobFilter::default() }).await.unwrap();
+    let jobs = db.database().operator.list_all(&JobFilter::default(), 10).await.unwrap();
     assert_eq!(jobs.len(), 4);
     assert!(jobs.iter().all(|job| job.kind == "report" && job.queue == "reports" && job.state == JobState::Available));
     for (from, until, text) in [

@@ -6,6 +6,7 @@ use support::Db;
 use super::driver::Browser;
 use super::serve;
 use crate::client::PREFIX;
+use crate::hostile;
 use crate::jobs::SendMail;
 use crate::seed::seed;
 
@@ -83,7 +84,35 @@ async fn filters_stand_in_the_address_and_keys_lead_around(db: Db) {
     assert_eq!(browser.complaints().await, [""; 0]);
 }
 
+/// Every hostile string stands on a page that the browser shows. A string that ran would set a mark, open a dialog, or violate the policy.
+async fn hostile_strings_never_run(db: Db) {
+    hostile::plant(&db).await;
+    let at = serve(&db).await;
+    let mut browser = Browser::start().await;
+    browser.open(&at).await;
+    browser.shows("#live-state", "Live, as of").await;
+    let mut next = Some(format!("{at}/jobs?limit=500"));
+    let mut seen = 0;
+    while let Some(url) = next {
+        browser.open(&url).await;
+        seen += browser.run("return document.querySelectorAll('#live tbody td.check').length").await.as_u64().unwrap();
+        let link = browser.run("const a = document.querySelector('a[rel=next]'); return a && a.href").await;
+        next = link.as_str().map(str::to_owned);
+    }
+    assert_eq!(usize::try_from(seen).unwrap(), hostile::COUNT / 5);
+    for id in (1..=hostile::COUNT / 5).step_by(41) {
+        browser.open(&format!("{at}/jobs/{id}")).await;
+        browser.shows("h1", &format!("Job {id}")).await;
+    }
+    for page in ["", "/queues", "/kinds", "/failures"] {
+        browser.open(&format!("{at}{page}")).await;
+    }
+    // A dialog would have made the commands fail.
+    assert_eq!(browser.complaints().await, [""; 0]);
+}
+
 support::on_postgres! {
+    hostile_strings_never_run,
     a_selection_is_retried_with_scripts_and_without,
     a_page_shows_changes_while_it_is_open,
     filters_stand_in_the_address_and_keys_lead_around,

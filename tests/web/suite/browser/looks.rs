@@ -11,10 +11,21 @@ use crate::seed::{Seeded, seed};
 
 /// All pages with something to show.
 fn pages(jobs: &Seeded) -> Vec<String> {
-    let mut pages: Vec<String> =
-        ["", "/jobs", "/queues", "/kinds", "/workers", "/schedules", "/help", "/jobs?state=discarded", "/nothing"]
-            .map(str::to_owned)
-            .into();
+    let mut pages: Vec<String> = [
+        "",
+        "/jobs",
+        "/queues",
+        "/kinds",
+        "/workers",
+        "/schedules",
+        "/failures",
+        "/operations",
+        "/help",
+        "/jobs?state=discarded",
+        "/nothing",
+    ]
+    .map(str::to_owned)
+    .into();
     pages.extend([jobs.completed, jobs.discarded, jobs.scheduled].map(|id| format!("/jobs/{id}")));
     pages.push(format!("/confirm?action=cancel&id={}&id={}", jobs.available, jobs.scheduled));
     pages.push("/confirm?action=queue-pause&name=mail".to_owned());

@@ -1,0 +1,156 @@
+//! Actions on all jobs that match a filter. They are stored, and workers do them in batches.
+
+use async_trait::async_trait;
+use diesel_jobs_core::storage::{Action as Change, JobFilter, OperationId, filter_for};
+
+use super::verb::Verb;
+use super::{Act, Done, Form, Preview, Report};
+use crate::failure::Failure;
+use crate::rights::Action;
+use crate::site::Site;
+
+/// An action on all jobs that match.
+#[derive(Debug)]
+pub(crate) struct OnMatching {
+    verb: Verb,
+    change: Change,
+    filter: JobFilter,
+    typed: String,
+}
+
+fn malformed(problem: String) -> Failure {
+    Failure::Malformed(format!("{problem}."))
+}
+
+impl OnMatching {
+    pub(super) fn read(verb: Verb, form: &Form, is_asked: bool) -> Result<Self, Failure> {
+        let change = verb.change(form, is_asked)?;
+        let filter: JobFilter = form.get("filter").parse().map_err(malformed)?;
+        let filter = filter_for(&change, &filter).map_err(malformed)?;
+        Ok(Self { verb, change, filter, typed: form.get("name_typed").trim().to_owned() })
+    }
+
+    /// All waiting jobs of a queue.
+    pub(super) fn purge(queue: &str, form: &Form) -> Result<Self, Failure> {
+        let mut filter = JobFilter { queues: vec![queue.to_owned()], ..JobFilter::default() };
+        filter.states = diesel_jobs_core::JobState::ALL.into_iter().filter(|state| state.is_waiting()).collect();
+        let typed = form.get("name_typed").trim().to_owned();
+        Ok(Self { verb: Verb::Delete, change: Change::Delete, filter, typed })
+    }
+
+    /// What must be typed before jobs are deleted: the only queue or kind of the filter, or a word.
+    fn name(&self) -> Option<String> {
+        if self.verb != Verb::Delete {
+            return None;
+        }
+        Some(match (self.filter.queues.as_slice(), self.filter.kinds.as_slice()) {
+            ([queue], _) if !queue.trim().is_empty() => queue.trim().to_owned(),
+            (_, [kind]) if !kind.trim().is_empty() => kind.trim().to_owned(),
+            _ => "delete".to_owned(),
+        })
+    }
+}
+
+#[async_trait]
+impl Act for OnMatching {
+    fn right(&self) -> Action {
+        self.verb.right()
+    }
+
+    async fn preview(&self, site: &Site) -> Result<Preview, Failure> {
+        let found = site.operator().preview(&self.change, &self.filter).await?;
+        let verb = self.verb;
+        let what = format!("{} {}", found.count, if found.count.jobs == 1 { "job" } else { "jobs" });
+        let sample: Vec<_> = found
+            .sample
+            .iter()
+            .map(|job| {
+                let url = site.base.to(&format!("/jobs/{}", job.id));
+                (url, job.id.to_string(), format!("{} in {}, {}", job.kind, job.queue, job.state))
+            })
+            .collect();
+        let filter = self.filter.to_string();
+        let is_none = found.count.jobs == 0 && found.count.is_exact;
+        Ok(Preview {
+            question: verb.question(&what),
+            effect: verb.effect().to_owned(),
+            more: if found.count.jobs > sample.len() as u64 || !found.count.is_exact {
+                "and others".to_owned()
+            } else {
+                String::new()
+            },
+            sample,
+            notes: vec![
+                format!("All jobs that match: {filter}"),
+                "Workers do this in batches. Jobs that are enqueued from now on are left alone.".to_owned(),
+            ],
+            button: if is_none { String::new() } else { format!("{} {what}", verb.label()) },
+            destroys: verb.destroys(),
+            name: self.name(),
+            fields: verb.fields(),
+            back: site.base.with("/jobs", [("q", filter.as_str())]),
+        })
+    }
+
+    async fn perform(&self, site: &Site, actor: &str) -> Result<Done, Failure> {
+        if let Some(name) = self.name().filter(|name| *name != self.typed) {
+            return Err(Failure::Malformed(format!(
+                "Nothing was deleted: {:?} was typed, and not {name:?}.",
+                self.typed
+            )));
+        }
+        site.operator().start_operation(&self.change, &self.filter, actor).await?;
+        Ok(Done::Page("/operations".to_owned()))
+    }
+}
+
+/// The end of an operation before it is done.
+#[derive(Debug)]
+pub(crate) struct CancelOperation {
+    id: OperationId,
+}
+
+impl CancelOperation {
+    pub(super) fn read(form: &Form) -> Result<Self, Failure> {
+        let name = form.name("operation")?;
+        let id = name.parse().map_err(|_| Failure::Malformed(format!("{name:?} is not the id of an operation.")))?;
+        Ok(Self { id: OperationId(id) })
+    }
+}
+
+#[async_trait]
+impl Act for CancelOperation {
+    fn right(&self) -> Action {
+        Action::Operations
+    }
+
+    async fn preview(&self, site: &Site) -> Result<Preview, Failure> {
+        let Some(operation) = site.operator().operation(self.id).await? else {
+            return Err(Failure::NotFound(format!("There is no operation {}.", self.id)));
+        };
+        Ok(Preview {
+            question: format!("Cancel operation {}?", self.id),
+            effect: "Jobs that it has changed stay changed. The others are left as they are.".to_owned(),
+            notes: vec![format!(
+                "It is to {} {}, and has changed {} jobs so far.",
+                operation.action, operation.filter, operation.changed
+            )],
+            button: if operation.finished_at.is_none() { "Cancel the operation".to_owned() } else { String::new() },
+            destroys: true,
+            back: site.base.to("/operations"),
+            ..Preview::default()
+        })
+    }
+
+    async fn perform(&self, site: &Site, actor: &str) -> Result<Done, Failure> {
+        if site.operator().cancel_operation(self.id, actor).await? {
+            return Ok(Done::Page("/operations".to_owned()));
+        }
+        Ok(Done::Report(Report {
+            title: "Nothing was changed".to_owned(),
+            lines: vec![format!("Operation {} has ended already.", self.id)],
+            links: vec![(site.base.to("/operations"), "all operations".to_owned())],
+            ..Report::default()
+        }))
+    }
+}

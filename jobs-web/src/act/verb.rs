@@ -1,0 +1,171 @@
+//! What can be done with jobs.
+
+use diesel_jobs_core::JobState;
+use diesel_jobs_core::storage::Action as Change;
+
+use super::{Field, Form};
+use crate::failure::Failure;
+use crate::rights::Action;
+
+/// What can be done with jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Retry,
+    RunNow,
+    Cancel,
+    Discard,
+    Delete,
+    Reprioritise,
+    Move,
+    Copy,
+}
+
+impl Verb {
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Retry,
+        Self::RunNow,
+        Self::Reprioritise,
+        Self::Move,
+        Self::Copy,
+        Self::Cancel,
+        Self::Discard,
+        Self::Delete,
+    ];
+
+    /// The verb of a form.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|verb| verb.name() == name)
+    }
+
+    /// The name in a form.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Retry => "retry",
+            Self::RunNow => "run-now",
+            Self::Cancel => "cancel",
+            Self::Discard => "discard",
+            Self::Delete => "delete",
+            Self::Reprioritise => "reprioritise",
+            Self::Move => "move",
+            Self::Copy => "copy",
+        }
+    }
+
+    /// The text on a button.
+    pub(crate) const fn label(self) -> &'static str {
+        match self {
+            Self::Retry => "Retry",
+            Self::RunNow => "Run now",
+            Self::Cancel => "Cancel",
+            Self::Discard => "Discard",
+            Self::Delete => "Delete",
+            Self::Reprioritise => "Reprioritise",
+            Self::Move => "Move",
+            Self::Copy => "Enqueue a copy",
+        }
+    }
+
+    /// The question: what is done, with the number of jobs in the place of `{}`.
+    pub(super) fn question(self, jobs: &str) -> String {
+        match self {
+            Self::RunNow => format!("Run {jobs} now?"),
+            Self::Reprioritise => format!("Change the priority of {jobs}?"),
+            Self::Move => format!("Move {jobs} to another queue?"),
+            Self::Copy => format!("Enqueue {jobs} anew?"),
+            verb => format!("{} {jobs}?", verb.label()),
+        }
+    }
+
+    /// What has happened to jobs.
+    pub(super) const fn done(self) -> &'static str {
+        match self {
+            Self::Retry | Self::RunNow => "available now",
+            Self::Cancel => "cancelled",
+            Self::Discard => "discarded",
+            Self::Delete => "deleted",
+            Self::Reprioritise => "given another priority",
+            Self::Move => "moved",
+            Self::Copy => "enqueued anew",
+        }
+    }
+
+    pub(super) const fn effect(self) -> &'static str {
+        match self {
+            Self::Retry => "They become available now, with at least one attempt left.",
+            Self::RunNow => "They become available now. Nothing else of them changes.",
+            Self::Cancel => "Waiting jobs will not run. A running handler is asked to stop, and its result is refused.",
+            Self::Discard => "They end as discarded, as if no attempt was left.",
+            Self::Delete => "They are deleted with their failures and outputs. This cannot be undone.",
+            Self::Reprioritise => "Jobs with a higher priority are claimed first.",
+            Self::Move => "Workers of the new queue will run them.",
+            Self::Copy => "Each is enqueued under a new id, with all its attempts. The ended jobs stay as they are.",
+        }
+    }
+
+    pub(crate) const fn destroys(self) -> bool {
+        matches!(self, Self::Cancel | Self::Discard | Self::Delete)
+    }
+
+    pub(crate) const fn right(self) -> Action {
+        match self {
+            Self::Retry => Action::Retry,
+            Self::RunNow => Action::RunNow,
+            Self::Cancel => Action::Cancel,
+            Self::Discard => Action::Discard,
+            Self::Delete => Action::Delete,
+            Self::Reprioritise => Action::Reprioritise,
+            Self::Move => Action::Move,
+            Self::Copy => Action::Copy,
+        }
+    }
+
+    /// Whether a job in this state can be changed so, and the page of the job offers it.
+    pub(crate) fn applies_to(self, state: JobState) -> bool {
+        match self {
+            // A job that is due needs neither.
+            Self::Retry => {
+                matches!(state, JobState::Cancelled | JobState::Discarded | JobState::Scheduled | JobState::Retrying)
+            }
+            Self::RunNow => matches!(state, JobState::Scheduled | JobState::Retrying),
+            Self::Cancel => !state.is_finished(),
+            Self::Discard | Self::Reprioritise | Self::Move => state.is_waiting(),
+            Self::Delete => state != JobState::Running,
+            Self::Copy => state.is_finished(),
+        }
+    }
+
+    /// What must be said in addition.
+    pub(super) fn fields(self) -> Vec<Field> {
+        let field = |name, label, hint| Field { name, label, value: String::new(), required: true, hint };
+        match self {
+            Self::Reprioritise => vec![field("priority", "Priority", "From -32768 to 32767. Higher runs first.")],
+            Self::Move => vec![field("queue", "Queue", "A queue that a worker serves.")],
+            _ => Vec::new(),
+        }
+    }
+
+    /// The change, with what the form says in addition. `is_asked`: the form is not filled in yet.
+    pub(super) fn change(self, form: &Form, is_asked: bool) -> Result<Change, Failure> {
+        let change = match self {
+            Self::Retry => Change::Retry,
+            Self::RunNow => Change::RunNow,
+            Self::Cancel => Change::Cancel,
+            Self::Discard => Change::Discard,
+            Self::Delete => Change::Delete,
+            Self::Copy => Change::Rerun,
+            Self::Reprioritise | Self::Move if is_asked => match self {
+                Self::Move => Change::Move("default".to_owned()),
+                _ => Change::Reprioritise(0),
+            },
+            Self::Reprioritise => {
+                let text = form.get("priority").trim();
+                Change::Reprioritise(text.parse().map_err(|_| {
+                    Failure::Malformed(format!("{text:?} is not a priority: write a number from -32768 to 32767."))
+                })?)
+            }
+            Self::Move => Change::Move(form.get("queue").to_owned()),
+        };
+        change.validate().map_err(|problem| Failure::Malformed(format!("{problem}.")))?;
+        Ok(change)
+    }
+}

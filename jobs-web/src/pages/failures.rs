@@ -1,0 +1,58 @@
+//! Failures in groups: those of one kind with the same text, apart from numbers and ids.
+
+use askama::Template;
+use diesel_jobs_core::JobState;
+use diesel_jobs_core::storage::{FailureGroup, JobFilter};
+
+use super::jobs::first_line;
+use super::{Visit, render};
+use crate::failure::Page;
+use crate::format;
+use crate::redact::{Part, Subject};
+use crate::rights::Action;
+use crate::shell::{Place, Shell};
+
+/// So many groups are shown.
+const SHOWN: usize = 100;
+
+/// A group, and the filter that its jobs match.
+struct Group {
+    group: FailureGroup,
+    message: String,
+    /// The filter of its jobs, in its textual form. Empty if an earlier version has stored the failures.
+    filter: String,
+}
+
+impl Group {
+    fn count(number: u64) -> String {
+        format::count(i64::try_from(number).unwrap_or(i64::MAX))
+    }
+}
+
+#[derive(Template)]
+#[template(path = "failures.html")]
+struct FailuresPage {
+    shell: Shell,
+    groups: Vec<Group>,
+    examined: usize,
+    complete: bool,
+}
+
+/// The jobs of a group in one of these states.
+pub(crate) fn filter_of(group: &FailureGroup, states: &[JobState]) -> Option<JobFilter> {
+    let fingerprint = Some(group.fingerprint?);
+    Some(JobFilter { kinds: vec![group.kind.clone()], fingerprint, states: states.to_vec(), ..JobFilter::default() })
+}
+
+pub(crate) async fn failures(visit: Visit) -> Page {
+    let shell = visit.shell(Place::Failures, "Failures").await?.live("/failures", &visit.query);
+    let found = visit.site.operator().failures(SHOWN).await?;
+    let shown = |group: FailureGroup| {
+        let subject = Subject { id: group.sample, kind: &group.kind, queue: "" };
+        let message = first_line(&visit.site.redactor.shown(subject, Part::Failure, &group.message));
+        let filter = filter_of(&group, &[]).map(|filter| filter.to_string()).unwrap_or_default();
+        Group { message, filter, group }
+    };
+    let groups = found.groups.into_iter().map(shown).collect();
+    render(&FailuresPage { shell, groups, examined: found.examined, complete: found.is_complete })
+}
