@@ -1,5 +1,7 @@
 //! A job that can be stored, and the builder that makes one from typed arguments.
 
+mod invalid;
+
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -8,6 +10,7 @@ use serde::Serialize;
 
 use crate::instant::IntoInstant;
 use crate::job_options::JobOptions;
+pub use invalid::InvalidJob;
 
 /// The largest encoded arguments accepted, in bytes: 256 KiB.
 pub const MAX_ARGS_BYTES: usize = 256 * 1024;
@@ -78,66 +81,6 @@ impl std::fmt::Debug for NewJob {
             .finish()
     }
 }
-
-/// Why a job was refused before anything was sent to the database. The caller's transaction is unchanged.
-#[derive(thiserror::Error)]
-#[non_exhaustive]
-pub enum InvalidJob {
-    /// The arguments cannot be encoded as JSON.
-    #[error("job `{kind}`: its arguments cannot be written as JSON: {source}")]
-    Encode {
-        /// The kind of the job.
-        kind: String,
-        /// The error of serde.
-        source: serde_json::Error,
-    },
-    /// The encoded arguments are too large.
-    #[error(
-        "job `{kind}`: its arguments take {bytes} bytes, the limit is {MAX_ARGS_BYTES}; store the data elsewhere and enqueue its key"
-    )]
-    TooLarge {
-        /// The kind of the job.
-        kind: String,
-        /// The size of the encoded arguments.
-        bytes: usize,
-    },
-    /// A name cannot be stored.
-    #[error("job `{kind}`: the {what} {value:?} {problem}")]
-    Name {
-        /// The kind of the job.
-        kind: String,
-        /// Which name: `kind`, `queue` or `tag`.
-        what: &'static str,
-        /// The name as given.
-        value: String,
-        /// What is wrong with it.
-        problem: &'static str,
-    },
-    /// `max_attempts` is 0 or too large. A job with 0 attempts would never run.
-    #[error("job `{kind}`: max_attempts must be from 1 to {}, not {given}", i16::MAX)]
-    MaxAttempts {
-        /// The kind of the job.
-        kind: String,
-        /// The value given.
-        given: u16,
-    },
-    /// Too many tags.
-    #[error("job `{kind}`: {given} tags, the limit is {MAX_TAGS}")]
-    Tags {
-        /// The kind of the job.
-        kind: String,
-        /// How many were given.
-        given: usize,
-    },
-    /// The job would be due too far in the future.
-    #[error("job `{kind}`: it would start more than a hundred years from now")]
-    TooFarAhead {
-        /// The kind of the job.
-        kind: String,
-    },
-}
-
-crate::debug_as_display!(InvalidJob);
 
 impl NewJob {
     /// How many [`columns`](Self::columns) there are.
@@ -242,12 +185,12 @@ impl IntoNewJob for NewJob {
 #[must_use = "a job does nothing until it is enqueued"]
 pub struct JobBuilder {
     job: NewJob,
-    encoding: Option<serde_json::Error>,
+    encode_error: Option<serde_json::Error>,
 }
 
 impl JobBuilder {
     pub(crate) fn of(kind: &'static str, options: JobOptions, args: &impl Serialize) -> Self {
-        let (args, encoding) = match serde_json::to_string(args) {
+        let (args, encode_error) = match serde_json::to_string(args) {
             Ok(args) => (args, None),
             Err(error) => (String::new(), Some(error)),
         };
@@ -260,7 +203,7 @@ impl JobBuilder {
             args,
             tags: Vec::new(),
         };
-        Self { job, encoding }
+        Self { job, encode_error }
     }
 
     /// See [`Job::delay`](crate::Job::delay).
@@ -302,7 +245,7 @@ impl JobBuilder {
 
 impl IntoNewJob for JobBuilder {
     fn into_new_job(self) -> Result<NewJob, InvalidJob> {
-        match self.encoding {
+        match self.encode_error {
             Some(source) => Err(InvalidJob::Encode { kind: self.job.kind.into_owned(), source }),
             None => self.job.into_new_job(),
         }
