@@ -49,21 +49,21 @@ use proc_macro::TokenStream;
 /// |---|---|
 /// | `State(x): State<T>` | the `T` given to the worker with `.state(..)`, or added by a layer, cloned |
 /// | `ctx: &JobContext` or `ctx: JobContext` | the context of the running job |
-/// | `conn: &mut C` | the connection, inside the transaction that finishes the job: what is written through it and the completion commit together. At most one; `AsyncPgConnection` in an `async fn`, `PgConnection` or `SqliteConnection` in a plain `fn` |
+/// | `conn: &mut C` | the connection, inside the transaction that finishes the job, so the handler's writes and the completion commit together. At most one; `AsyncPgConnection` in an `async fn`, `PgConnection` or `SqliteConnection` in a plain `fn` |
 /// | `x: &str`, `x: &[T]` | an argument, stored as `String`, `Vec<T>` |
 /// | `x: Ref<T>`, `x: Option<Ref<T>>` | a row: the job stores its primary key, and the worker loads the row before it calls the handler; `T` derives Diesel's `Identifiable`, `Queryable` and `Selectable` |
 /// | `x: Take<T>` | a row that no other attempt has, locked for the handler's transaction; `#[arg(from = path)]` names a function that returns the query of the free rows, otherwise any row of the table is free |
 /// | `x: T` | an argument; `T` needs `Serialize` and `Deserialize` and owns its data |
 ///
-/// `#[arg(secret)]` before an argument keeps its value out of logs, errors, `worker show` and the struct's `Debug`: `[redacted]` stands
-/// there. It is stored as it is.
+/// `#[arg(secret)]` before an argument hides its value: logs, errors, `worker show` and the struct's `Debug` contain `[redacted]`
+/// instead. The value is stored unchanged.
 ///
-/// `#[arg(gone = "..")]` before a `Ref<T>` says what becomes of the job if the row no longer exists: `"cancel"` (the default),
-/// `"discard"` or `"retry"`. An `Option<Ref<T>>` is `None` then. `#[arg(lock)]` locks the row `FOR NO KEY UPDATE`, until the
-/// end of the transaction of a handler that takes a connection.
+/// `#[arg(gone = "..")]` before a `Ref<T>` says what happens to the job if the row no longer exists: `"cancel"` (the default),
+/// `"discard"` or `"retry"`. An `Option<Ref<T>>` is then `None`. In a handler that takes a connection, `#[arg(lock)]` locks the row
+/// `FOR NO KEY UPDATE` until the end of the transaction.
 ///
-/// `#[arg(lock = "..")]` before a `Take<T>` says what happens if the first free row is locked: `"skip"` takes another one (the default),
-/// `"wait"` waits, `"nowait"` ends the attempt with a conflict. If there is no free row, the job snoozes for 5 s.
+/// `#[arg(lock = "..")]` before a `Take<T>` says what happens if the first free row is locked. `"skip"`, the default, takes another one.
+/// `"wait"` waits for the lock. `"nowait"` ends the run with a conflict. If there is no free row, the job snoozes for 5 s.
 ///
 /// An `async fn` runs on the runtime, and its future must be `Send`. A plain `fn` runs on the blocking pool.
 ///
@@ -80,8 +80,8 @@ use proc_macro::TokenStream;
 /// let report: Option<Report> = BuildReport::output(&mut conn, id).await?;
 /// ```
 ///
-/// `output(..)` needs `Deserialize` for the type, where it is called. It is left out if the return type borrows from an argument.
-/// Then `diesel_jobs::output` reads the output with a type that you name.
+/// To call `output(..)`, the type must implement `Deserialize`. If the return type borrows from an argument, the struct has no
+/// function `output`: use `diesel_jobs::output` and name the type.
 ///
 /// # Options
 ///
@@ -107,9 +107,9 @@ use proc_macro::TokenStream;
 ///
 /// # Errors
 ///
-/// The macro reports at compile time, at the place of the mistake, everything that could only fail later: unknown or
-/// repeated options, bad durations, cron expressions that do not parse or never fire, unknown time zones, generics,
-/// patterns, `self`, borrowed arguments, arguments that serde cannot store, futures that are not `Send`.
+/// The macro reports mistakes at compile time, at their place in the code. Examples are unknown or repeated options, bad
+/// durations, cron expressions that never fire, unknown time zones, generics, patterns, `self`, borrowed arguments,
+/// arguments that serde cannot store, and futures that are not `Send`.
 #[proc_macro_attribute]
 pub fn job(options: TokenStream, item: TokenStream) -> TokenStream {
     expand::job(options.into(), item.into()).into()
