@@ -2,7 +2,8 @@
 
 use tokio_postgres::error::SqlState;
 
-/// tokio-postgres says only "error connecting to server". The reason is in the error's source, and there is no advice.
+/// tokio-postgres says only "error connecting to server". This adds the reasons from the error's sources, and for some
+/// errors what to do.
 pub(super) fn with_cause(error: &tokio_postgres::Error) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);

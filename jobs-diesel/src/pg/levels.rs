@@ -13,9 +13,9 @@
 //! them. Without rescans, stragglers would never be found. Without the lag, no job would be lost, but jobs would start
 //! late.
 //!
-//! A claim that got all it wanted stops in the middle of a level. For 50 ms the next claims begin at its last job and
-//! not at the floor. While a backlog is drained, the floor stays behind by the lag. So the entries of all jobs that
-//! were claimed within the lag are between the floor and that last job, and these claims do not read them again.
+//! A *full* claim, which found as many jobs as it wanted, stops in the middle of a level. For 50 ms the next claims
+//! resume at its last job instead of the floor. The floor is behind the clock by the lag. So the entries of all jobs that
+//! were claimed within the lag lie between the floor and that last job. The next claims do not read them again.
 //!
 //! Priorities that this worker does not know lie in the *gaps* between its levels. A claim reads the gaps, too, while
 //! that is cheap. The [discovery](super::queries::discover) of each rescan measures whether it is.
@@ -51,6 +51,7 @@ pub(crate) const ALL_QUEUES: &str = "";
 
 /// One more than the highest priority.
 const ABOVE: i32 = i16::MAX as i32 + 1;
+/// One less than the lowest priority.
 const BELOW: i32 = i16::MIN as i32 - 1;
 
 /// The queue, the priority and the `run_at` of one claimed job.
@@ -85,7 +86,7 @@ pub(crate) struct Levels {
     begun: bool,
     /// Whether claims read the gaps, too.
     read_gaps: bool,
-    /// Whether the last claim brought nothing. The next one will then not bring many jobs.
+    /// Whether the last claim found nothing. Then the next claim is expected to find few jobs.
     pub(crate) expects_few: bool,
     /// The last rescan, if it found nothing.
     unchanged: Option<Unchanged>,
@@ -115,8 +116,8 @@ impl Levels {
         now.duration_since(self.used) < FORGET_AFTER
     }
 
-    /// Whether a first rescan must be made. Returns `true` once, and once more each time after the database's clock was
-    /// set back.
+    /// Whether a first rescan must be made. Returns `true` at the first call, and at the first call after each time that
+    /// the database's clock was set back.
     pub(crate) fn begin(&mut self) -> bool {
         !std::mem::replace(&mut self.begun, true)
     }
@@ -153,7 +154,7 @@ impl Levels {
         plan
     }
 
-    fn plan_with(&self, claim: &Claim, most: usize, gaps: bool, goes_on: Option<Instant>) -> Plan {
+    fn plan_with(&self, claim: &Claim, most: usize, gaps: bool, resume_at: Option<Instant>) -> Plan {
         let mut plan = Plan { lag: self.lag.get(), ..Plan::default() };
         for (queue, wanted) in claim.wanted.iter().enumerate() {
             let begin = plan.scans.len();
@@ -163,8 +164,8 @@ impl Levels {
             let mut scan = |hi, lo, level: Option<&Level>| {
                 let (floor, try_all_rows) =
                     (level.map(|level| level.floor), level.is_some_and(|level| level.try_all_rows));
-                let go_on = goes_on.and_then(|at| level?.goes_on(at));
-                plan.scans.push(Scan { queue, hi, lo, floor, go_on, try_all_rows });
+                let resume_at = resume_at.and_then(|at| level?.resume_at(at));
+                plan.scans.push(Scan { queue, hi, lo, floor, resume_at, try_all_rows });
             };
             for (priority, level) in known.into_iter().flatten().rev() {
                 if lowest.is_some_and(|lowest| level.rank(*priority) < lowest) {

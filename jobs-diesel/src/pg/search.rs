@@ -59,7 +59,7 @@ impl PgStorage {
             }
         }
         let jobs = self.claim_with(&plan, claim).await?;
-        if !jobs.is_empty() || !plan.goes_on() {
+        if !jobs.is_empty() || !plan.resumes() {
             return Ok(jobs);
         }
         // A rescued or released job may be between the floor and the place where this claim began.

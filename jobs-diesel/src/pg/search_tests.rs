@@ -53,7 +53,8 @@ impl World {
 
     /// How many buffers a claim that begins at the bottom would touch.
     async fn buffers_from_the_bottom(&mut self) -> u64 {
-        let scan = Scan { queue: 0, hi: 0, lo: 0, floor: Some(DateTime::UNIX_EPOCH), go_on: None, try_all_rows: true };
+        let scan =
+            Scan { queue: 0, hi: 0, lo: 0, floor: Some(DateTime::UNIX_EPOCH), resume_at: None, try_all_rows: true };
         let plan = Plan { scans: vec![scan], of_queue: std::iter::once(0..1).collect(), lag: Duration::ZERO };
         buffers(&mut self.conn, ClaimQuery::new(&self.claim, &plan)).await
     }

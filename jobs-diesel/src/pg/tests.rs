@@ -134,7 +134,7 @@ async fn wrong_statistics_spoil_no_plan() {
             hi: 0,
             lo: 0,
             floor: Some(DateTime::UNIX_EPOCH),
-            go_on: None,
+            resume_at: None,
             try_all_rows: false,
         }],
         of_queue: std::iter::once(0..1).collect(),

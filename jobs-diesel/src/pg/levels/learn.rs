@@ -27,7 +27,7 @@ impl Levels {
             let levels = self.queues.entry(wanted.queue.to_string()).or_default();
             for job in &ours {
                 let new = Level::new(job.run_at, at);
-                levels.entry(job.priority).or_insert(new).use_at(at);
+                levels.entry(job.priority).or_insert(new).note_job(at);
             }
             // The claim went on to the next level only when a level was empty up to the claim's own time. If it stopped
             // because it had enough jobs, its last level is empty only up to the last job that it took there. The same
@@ -51,7 +51,7 @@ impl Levels {
                     let last = ours.iter().filter(|job| job.priority == *priority).map(|job| job.run_at).max();
                     match priority.cmp(&lowest) {
                         std::cmp::Ordering::Equal if stopped_early => {
-                            level.leave_off(scan, last.unwrap_or(highest_floor), highest_floor, at)
+                            level.note_full_claim(scan, last.unwrap_or(highest_floor), highest_floor, at)
                         }
                         std::cmp::Ordering::Less if stopped_early => {}
                         // A scan without a floor has not read older entries.
@@ -114,14 +114,14 @@ impl Levels {
             let queue = claim.wanted[scan.queue].queue.as_ref();
             let level = self.queues.get_mut(queue).and_then(|levels| levels.get_mut(&priority));
             let Some(level) = level else { continue };
-            level.left_off = None;
+            level.stopped_at = None;
             match found.iter().find(|found| found.priority == priority && found.queue == queue) {
                 Some(found) => {
                     let this = Some((found.run_at, found.id));
                     level.try_all_rows = level.straggler == this;
                     level.floor = level.floor.min(found.run_at);
                     level.straggler = this;
-                    level.use_at(at);
+                    level.note_job(at);
                 }
                 None => {
                     level.straggler.take_if(|(run_at, _)| *run_at < floor);

@@ -16,15 +16,15 @@ pub(crate) struct Scan {
     pub(crate) lo: i32,
     /// `None`: nothing is known, so only entries younger than the lag are read.
     pub(crate) floor: Option<DateTime<Utc>>,
-    /// Where to begin instead of the floor. The entries in between were read a moment ago.
-    pub(crate) go_on: Option<DateTime<Utc>>,
+    /// Begin here instead of at the floor. Earlier claims have just read the entries in between.
+    pub(crate) resume_at: Option<DateTime<Utc>>,
     /// Try every row, also rows that another transaction seems to hold.
     pub(crate) try_all_rows: bool,
 }
 
 impl Scan {
     pub(crate) fn begin(&self) -> Option<DateTime<Utc>> {
-        self.go_on.or(self.floor)
+        self.resume_at.or(self.floor)
     }
 
     pub(super) fn level(&self) -> Option<i16> {
@@ -51,16 +51,16 @@ pub(crate) struct OnlyLevel {
 }
 
 impl Plan {
-    /// Whether some entries above a floor are left out.
-    pub(crate) fn goes_on(&self) -> bool {
-        self.scans.iter().any(|scan| scan.go_on.is_some())
+    /// Whether a scan begins above its floor.
+    pub(crate) fn resumes(&self) -> bool {
+        self.scans.iter().any(|scan| scan.resume_at.is_some())
     }
 
     /// The level, if there is only one and it needs no special treatment.
     pub(crate) fn only_level(&self) -> Option<OnlyLevel> {
         let mut levels = self.scans.iter().filter_map(|scan| Some((scan, scan.level()?)));
         let (Some((scan, priority)), None) = (levels.next(), levels.next()) else { return None };
-        let floor = scan.floor.filter(|_| scan.go_on.is_none() && !scan.try_all_rows)?;
+        let floor = scan.floor.filter(|_| scan.resume_at.is_none() && !scan.try_all_rows)?;
         let gap_above = self.scans.first().is_some_and(|scan| scan.level().is_none());
         Some(OnlyLevel { priority, floor, gap_above })
     }

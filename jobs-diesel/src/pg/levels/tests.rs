@@ -1,7 +1,7 @@
 use diesel_jobs_core::WorkerId;
 use diesel_jobs_core::storage::Wanted;
 
-use super::level::GO_ON;
+use super::level::RESUME_WITHIN;
 use super::*;
 
 const QUICK: Duration = Duration::ZERO;
@@ -90,7 +90,7 @@ fn a_claim_that_got_enough_has_emptied_its_last_level_up_to_its_last_job() {
 }
 
 #[test]
-fn claims_go_on_where_a_full_one_left_off_until_one_is_not_full_or_time_is_up() {
+fn claims_resume_where_a_full_one_stopped_until_one_is_not_full_or_time_is_up() {
     let mut levels = discovered(&[0]);
     let began = Instant::now();
     let begin = |levels: &Levels, at| levels.plan(&claim(2), at).scans[1].begin();
@@ -102,10 +102,10 @@ fn claims_go_on_where_a_full_one_left_off_until_one_is_not_full_or_time_is_up() 
     learn(&mut levels, &[position(0, 98), position(0, 99)], began);
     assert_eq!(begin(&levels, began), Some(at(99)));
     assert_eq!(floor(&levels, 0), Some(at(98)), "the floor stays behind");
-    let later = began + GO_ON - Duration::from_millis(1);
+    let later = began + RESUME_WITHIN - Duration::from_millis(1);
     learn(&mut levels, &[position(0, 99), position(0, 100)], later);
     assert_eq!(begin(&levels, later), Some(at(100)));
-    assert_eq!(begin(&levels, began + GO_ON), Some(at(98)), "it is time to begin at the floor");
+    assert_eq!(begin(&levels, began + RESUME_WITHIN), Some(at(98)), "it is time to begin at the floor");
     learn(&mut levels, &[position(0, 100)], later);
     assert_eq!(begin(&levels, later), Some(at(98)), "there was no more, and what came meanwhile may be older");
     learn(&mut levels, &[position(0, 99), position(0, 99)], later);

@@ -3,8 +3,8 @@
 //! if it was in a crash before, or if its next attempt is its last one.
 //!
 //! - It reads level by level (a level is one priority of one queue). So jobs that are scheduled for later in a high
-//!   level cost one index entry, and not one entry each. It stops at the wanted number of rows. At most one row more is
-//!   locked, because the window function reads one row ahead.
+//!   level cost one index entry, and not one entry each. It stops at the wanted number of rows. At most one additional
+//!   row is locked, because the window function reads one row ahead.
 //! - It starts each level at its scan floor ([`levels`](crate::pg::levels)), so that entries of jobs that were deleted
 //!   long ago cost nothing. Shortly after a full claim it starts at the last job of that claim.
 //! - `= any(array(..))` and not `in (..)`: the subselect then runs once under every plan, so its limit holds.
@@ -12,10 +12,10 @@
 //!   `for no key update` would be too weak: it is compatible with a `for key share`, and the delete would then wait for
 //!   that lock. No foreign key can take such a lock here.
 //! - Before that, rows are passed over whose `xmax` is a transaction that has not ended in this statement's snapshot.
-//!   `skip locked` asks the lock manager about each such row, and many claims contend for the lock manager. If a lock
-//!   was released, this is seen at once. In two cases `xmax` cannot tell: it may be a MultiXact, and it lacks the epoch
-//!   of an `xid8`. Such rows are tried by a claim that bypasses the claim limit, and by the claim after a
-//!   [`rescan`](super::rescan) that found the same job for the second time.
+//!   `skip locked` asks the lock manager about each such row, and many claims contend for the lock manager. A claim sees
+//!   at once that a lock was released. In two cases `xmax` cannot tell: it may be a MultiXact, and it lacks the epoch
+//!   of an `xid8`. Two kinds of claims try such rows nevertheless: a claim that bypasses the claim limit, and a claim
+//!   after a [`rescan`](super::rescan) that found the same job twice in a row.
 //! - Beyond the free slots it claims only up to the first job at risk, which must not be prefetched
 //!   ([`Wanted::prefetch`]).
 //! - The commit does not wait for the disk (`synchronous_commit`). If a crash of the database loses a claim, its job is

@@ -42,13 +42,13 @@ fn claim() -> Claim {
 }
 
 fn plan() -> Plan {
-    let scan = Scan { queue: 0, hi: 40_000, lo: -40_000, floor: None, go_on: None, try_all_rows: false };
+    let scan = Scan { queue: 0, hi: 40_000, lo: -40_000, floor: None, resume_at: None, try_all_rows: false };
     Plan { scans: vec![scan], of_queue: vec![0..1, 0..1], lag: Duration::from_secs(1) }
 }
 
 /// A plan of one level and the gap above it.
 fn plan_for_few() -> Plan {
-    let scan = |hi, floor| Scan { queue: 0, hi, lo: 0, floor, go_on: None, try_all_rows: false };
+    let scan = |hi, floor| Scan { queue: 0, hi, lo: 0, floor, resume_at: None, try_all_rows: false };
     let scans = vec![scan(40_000, None), scan(0, Some(DateTime::UNIX_EPOCH))];
     Plan { scans, of_queue: std::iter::once(0..2).collect(), lag: Duration::from_secs(1) }
 }
