@@ -2,7 +2,7 @@
 #![cfg_attr(all(feature = "postgres", feature = "sqlite", feature = "cli"), doc = include_str!("../README.md"))]
 #![cfg_attr(not(all(feature = "postgres", feature = "sqlite", feature = "cli")), doc = "Background jobs for Diesel.")]
 
-// Their examples are compiled with the others.
+// Compiles the examples in the guide and in RELIABILITY.md as doc tests.
 #[cfg(all(doctest, feature = "postgres", feature = "sqlite", feature = "cli"))]
 mod guide {
     #[doc = include_str!("../docs/guide/changing.md")]

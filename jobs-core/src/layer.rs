@@ -16,11 +16,11 @@ use crate::telemetry;
 /// Code that is called before and after each attempt of a worker, whatever its job is. `WorkerBuilder::layer` adds it.
 ///
 /// [`before`](Self::before) is called in the order in which the layers were added. [`after`](Self::after) and
-/// [`error`](Self::error) are called in the reverse order, and only for layers whose `before` went on. An attempt that
-/// is released or has lost its lease calls neither of them.
+/// [`error`](Self::error) are called in the reverse order, and only for layers whose `before` returned `Continue`. If
+/// the job is released or its lease is lost, neither of them is called.
 ///
-/// All three run on the runtime, so they must not block. They are called once per attempt, outside of the transaction
-/// of a transactional handler, also if the handler runs again because of a conflict.
+/// All three run on the runtime, so they must not block. They are called once per attempt, even if a conflict makes the
+/// handler run again. They are called outside the transaction of a transactional handler.
 ///
 /// ```
 /// use std::ops::ControlFlow;
@@ -58,15 +58,15 @@ use crate::telemetry;
 /// ```
 pub trait Layer: Send + Sync + 'static {
     /// The types of the values that [`before`](Self::before) adds in every attempt. Handlers may take them as
-    /// `State<T>`. If `before` goes on without one of them, the attempt fails.
+    /// `State<T>`. If `before` returns `Continue` without one of them, the attempt fails.
     fn provides(&self) -> Vec<TypeKey> {
         Vec::new()
     }
 
-    /// Called before the handler. The values in `states` are added to this attempt; they hide values of the same types
-    /// of earlier layers and of the worker. `ctx.state` returns the values of earlier layers.
+    /// Called before the handler. The values that it adds to `states` are for this attempt. They replace values of the
+    /// same types from the worker and from earlier layers. `ctx.state` returns the values of earlier layers.
     ///
-    /// `Ok(ControlFlow::Continue(()))` goes on. `Ok(ControlFlow::Break(outcome))` and an error end the attempt as if
+    /// After `Ok(ControlFlow::Continue(()))`, the next layer or the handler is called. `Ok(ControlFlow::Break(outcome))` and an error end the attempt as if
     /// the handler had returned them, and the handler is not called. A panic is an error. The attempt's time limit
     /// includes this call.
     fn before(
@@ -80,14 +80,14 @@ pub trait Layer: Send + Sync + 'static {
 
     /// Called when the attempt did not fail, before its end is written. If the handler is transactional, this is called
     /// after the commit; without the output if the job is not kept. The call cannot change the outcome. A panic is
-    /// logged. After 10 s, or at the end of the grace period, the call is given up.
+    /// logged. After 10 s, or at the end of the grace period, the call is cancelled.
     fn after(&self, ctx: &JobContext, outcome: &Outcome) -> impl Future<Output = ()> + Send {
         let _ = (ctx, outcome);
         std::future::ready(())
     }
 
-    /// Called when the attempt failed: with an error, a panic, a timeout or arguments that cannot be decoded. As for
-    /// `after`. Values of secret arguments are removed from the error.
+    /// Called when the attempt failed: with an error, a panic, a timeout or arguments that cannot be decoded. It is called
+    /// at the same point as `after`, with the same limits. Values of secret arguments are removed from the error.
     fn error(&self, ctx: &JobContext, error: &JobError) -> impl Future<Output = ()> + Send {
         let _ = (ctx, error);
         std::future::ready(())
@@ -144,17 +144,17 @@ impl fmt::Debug for Layers {
 }
 
 impl Layers {
-    /// Adds a layer inside the others.
+    /// Adds a layer. Its `before` is called after that of the others, its `after` and `error` before theirs.
     pub fn add(&mut self, layer: impl Layer) {
         self.0.push(Arc::new(layer));
     }
 
-    /// Whether there is none.
+    /// Whether there are no layers.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The types of these states and of those that the layers add, for [`Registry::check`](crate::Registry::check).
+    /// Adds the types that the layers provide to the types of the worker's states, for [`Registry::check`](crate::Registry::check).
     pub fn known(&self, states: &States) -> States {
         let mut known = states.clone();
         self.0.iter().flat_map(|layer| layer.provides()).for_each(|key| known.declare(key));
@@ -186,7 +186,8 @@ impl Layers {
         ControlFlow::Continue(())
     }
 
-    /// Calls `after` or `error` of the layers whose `before` went on, the last one first, each for at most this time.
+    /// Calls `after` or `error` of the layers whose `before` returned `Continue`, the last one first. `limit` is for each
+    /// call.
     pub async fn observe(&self, ctx: &JobContext, handled: &Handled, limit: Option<Duration>) {
         let hook = if handled.is_ok() { "after" } else { "error" };
         for layer in self.0.iter().take(ctx.layers_passed()).rev() {
@@ -196,7 +197,7 @@ impl Layers {
                 match limit {
                     Some(limit) => tokio::time::timeout(limit, called)
                         .await
-                        .unwrap_or_else(|_| Err(JobError::msg(format!("was given up after {limit:?}")))),
+                        .unwrap_or_else(|_| Err(JobError::msg(format!("was cancelled after {limit:?}")))),
                     None => called.await,
                 }
             };

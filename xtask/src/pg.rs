@@ -8,11 +8,11 @@ use cluster::{Cluster, Server};
 
 #[derive(Subcommand)]
 pub(crate) enum Verb {
-    /// Start it, if it does not run, and leave it running; prints its URL
+    /// Start the tests' PostgreSQL if it does not run, leave it running, and print its URL
     Start,
-    /// Stop it
+    /// Stop the tests' PostgreSQL
     Stop,
-    /// Print the URL of the running one
+    /// Print the URL of the tests' PostgreSQL, if it runs
     Url,
 }
 

@@ -14,12 +14,12 @@ pub struct RescuePolicy {
     /// A job is discarded at this many counted crashes, if it was its worker's only job at the last one. A crash with
     /// other jobs present is not counted beyond [`quarantined_at`](Self::quarantined_at).
     pub max_crashes: u16,
-    /// How long a job stays readable that the rescue discards.
+    /// How long a job that the rescue discards stays readable.
     pub retention: Retention,
-    /// Whether to rescue also running jobs whose worker has no row (orphans). A job becomes an orphan if a claim runs
-    /// at the same time as the rescue of its worker, if a rescue passes over its locked row, or if its worker
-    /// deregisters before it has finished the job. On PostgreSQL this reads every running job. SQLite rescues orphans
-    /// in every rescue.
+    /// Whether to rescue also orphans: running jobs whose worker has no row. There are three causes. A claim ran at the
+    /// same time as the rescue of its worker. A rescue passed over the locked row of the job. Or the worker
+    /// deregistered before it finished the job. On PostgreSQL this reads every running job. SQLite rescues orphans in
+    /// every rescue.
     pub orphans: bool,
     /// The worker that rescues. `None` for a caller that has no heartbeat.
     pub rescuer: Option<Rescuer>,
@@ -67,9 +67,9 @@ impl RescuePolicy {
     }
 }
 
-/// Why a job is discarded that has `max_crashes` counted crashes and was alone in its process at the last one.
+/// The reason for a job that has `max_crashes` counted crashes and was alone in its process at the last one.
 pub const CRASHED_TOO_OFTEN: &str = "it crashed its worker as often as allowed";
-/// Why a job is discarded whose last attempt ended in a crash.
+/// The reason for a job whose last attempt ended in a crash.
 pub const NO_ATTEMPT_LEFT: &str = "no attempt is left";
 /// A part of the failure's text if the job is quarantined now.
 pub const RUNS_ALONE: &str = "; next time it runs alone";

@@ -1,9 +1,8 @@
-//! Jobs whose future stops making progress after a number of polls, so that it must be dropped there. Jobs on a thread
-//! take too long instead.
+//! Jobs that exceed their time limit. The future of an async job stops making progress after a number of polls, so the
+//! worker must drop it there. A job on a thread sleeps too long.
 //!
-//! The time limit includes the wait for a connection, and connections are few. On a busy machine attempts that should
-//! succeed may end in that wait. So each job waits longer before its next attempt, and not all jobs come again at the
-//! same time.
+//! The time limit includes the wait for a connection, and there are few connections. On a busy machine, attempts that
+//! should succeed may time out in that wait. So the backoff grows with each attempt and is random.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -22,7 +21,7 @@ use crate::history::{Recorder, What};
 /// Longer than the time limit of jobs on a thread, and shorter than the time for which the worker waits for them.
 const TOO_LONG: Duration = Duration::from_millis(450);
 
-/// Polls a future so many times, and then no more.
+/// Polls a future `polls` times, and then stays pending.
 struct Stalled<F> {
     polls: u32,
     future: Pin<Box<F>>,
@@ -129,7 +128,7 @@ pub async fn endless(work: Work, ctx: &JobContext, State(recorder): State<Record
     std::future::pending().await
 }
 
-/// The same, with its effect written and a statement in progress.
+/// Has no time limit either. It writes its effect, and then runs a statement that does not end by itself.
 #[job(backoff = "fixed(20ms)")]
 pub async fn endless_transactional(
     conn: &mut AsyncPgConnection,

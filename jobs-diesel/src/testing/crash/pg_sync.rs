@@ -1,4 +1,4 @@
-//! The same on Diesel's own connections to PostgreSQL.
+//! `CrashConnection` for Diesel's own connections to PostgreSQL.
 
 use async_trait::async_trait;
 use diesel::connection::{AnsiTransactionManager, TransactionManager as _};
