@@ -1,7 +1,7 @@
-//! `claim_few`: does the same as [`claim`](super::claim) in a common case: a worker that has little to do, serves one
-//! queue and knows one level of it. It claims at most as many jobs as slots are free. In a claim of one job, most of
-//! the time is the start of the plan. The plan of this statement has a third of the nodes. It returns no rows while a
-//! job waits above the level. Then the caller makes the other claim.
+//! `claim_few`: a shorter [`claim`](super::claim) for a common case. The worker has little to do, serves one queue and
+//! knows one level of it. The statement claims at most as many jobs as slots are free. In a claim of one job, most of
+//! the time is the start of the plan, and this plan has a third of the nodes. The statement returns no rows while a job
+//! waits above the level. Then the caller makes the other claim.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;

@@ -4,8 +4,8 @@
 //!
 //! No worker waits. A worker that finds all places taken tries again later. A place is an advisory lock of the
 //! transaction. The transaction is one statement, so the place is released with the connection, whatever happens to the
-//! worker. There are two exceptions: a worker that is stopped between two packets of a long answer keeps its place, and
-//! a session of another application may take our keys. Then [`Claim::bypass_limit`] bypasses the limit.
+//! worker. There are two exceptions. A worker that is stopped between two packets of a long answer keeps its place. And
+//! a session of another application may hold locks with our keys. Then [`Claim::bypass_limit`] bypasses the limit.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;

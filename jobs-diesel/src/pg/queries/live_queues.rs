@@ -1,6 +1,6 @@
 //! `live_queues`: the queues in which any job waits. It reads one index entry per queue. A worker that serves a
-//! thousand queues runs this first, because each queue in a claim costs some microseconds and most of these queues are
-//! empty. It locks no rows.
+//! thousand queues runs this first: each queue in a claim costs some microseconds, and most of these queues are empty.
+//! It locks no rows.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;

@@ -1,11 +1,10 @@
 //! `prune`: deletes finished jobs whose retention is over, with their failures, payloads and outputs, at most
 //! `limit`. While the database is frozen it deletes none, because operators may want to see them.
 //!
-//! It also deletes outputs whose job no longer exists (`forgotten`). A job can end in other ways after an attempt has
-//! stored an output: an older program prunes it, or the row is set apart, or a person deletes it. The statement looks at the
-//! next outputs in the order of their ids, so that its cost does not depend on how many there are. It leaves the output of
-//! a job that waits: a worker may claim the job meanwhile and replace the output, and the delete would then take the new
-//! one.
+//! It also deletes outputs whose job no longer exists (`forgotten`). Such outputs remain if an older program prunes the job, if the row
+//! is set apart, or if a person deletes it. The statement reads the next outputs in the order of their ids, so that its
+//! cost does not depend on their number. It does not delete the output of a waiting job. A worker may claim this job at
+//! the same time and replace the output, and the new output would be deleted.
 //!
 //! It uses `finished_expiry` for the jobs, and primary keys and `ready_id` for the outputs. Without `offset 0` the planner
 //! would make joins of the three conditions, and read all of `ready_claim` if it takes `ready` for empty. With 1,000,000

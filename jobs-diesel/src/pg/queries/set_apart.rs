@@ -1,10 +1,10 @@
 //! `set_apart`: moves rows that block a statement of the worker into `jobs.dead_letter`, with the reason. It runs only
 //! after the database has refused such a statement.
 //!
-//! A row can block a statement for two reasons. Its id was given twice, because a sequence was set back after a logical
+//! A row can block a statement for two reasons. Its id was assigned twice, because a sequence was set back after a logical
 //! failover or a restore. Or it was written by hand, with numbers that cannot be increased or values that cannot be put
 //! back into `jobs.ready`. Of two waiting rows with one id, the later one is set apart. A waiting row with the id of a
-//! running job is set apart, so that the lease stands. A finished row with the id of a running job is set apart, so
+//! running job is set apart, so that the running job keeps its lease. A finished row with the id of a running job is set apart, so
 //! that this job can end.
 //!
 //! `jobs.ready` may hold millions of rows. So only those waiting rows are checked that the refused claim read, by the
@@ -24,11 +24,11 @@ use crate::pg::native::{native_query, sql};
 
 /// The part after the rows of `jobs.ready` that a claim read (`looked`). It sets apart those that no claim can move to
 /// `jobs.running`.
-const WAITING_GO: &str = "), culprit as materialized (
+const SET_UNCLAIMABLE_APART: &str = "), culprit as materialized (
     select looked.ctid as place, case
-        when attempt = 32767 or lease = 2147483647 then 'its attempts or leases cannot be counted up any more'
-        when exists (select from jobs.running where running.id = looked.id) then 'its id is that of a running job'
-        when row_number() over (partition by id order by enqueued_at) > 1 then 'its id is that of another waiting job'
+        when attempt = 32767 or lease = 2147483647 then 'its attempt or its lease number is the largest possible'
+        when exists (select from jobs.running where running.id = looked.id) then 'a running job has the same id'
+        when row_number() over (partition by id order by enqueued_at) > 1 then 'another waiting job has the same id'
         end as reason
     from looked
 ), gone as (
@@ -80,14 +80,14 @@ impl QueryFragment<Pg> for SetWaitingApart<'_> {
         ) job
         limit wanted.total
     ) pick
-" WAITING_GO
+" SET_UNCLAIMABLE_APART
         )
     }
 }
 
 native_query!(SetWaitingApart<'a> -> (BigInt, Text, Text));
 
-/// The same for the rows that [`claim_quarantined`](super::claim_quarantined) reads.
+/// Sets apart quarantined rows that no claim can move, among those that [`claim_quarantined`](super::claim_quarantined) reads.
 pub(crate) struct SetQuarantinedApart {
     quarantined_at: i32,
 }
@@ -106,7 +106,7 @@ impl QueryFragment<Pg> for SetQuarantinedApart {
     select r.ctid, r.id, r.attempt, r.lease, r.enqueued_at from jobs.ready r
     where r.crashes > 0 and r.crashes >= " [self.quarantined_at => Integer] " and r.run_at <= now() and " {FlagsKnown("r")} "
     for update skip locked
-" WAITING_GO
+" SET_UNCLAIMABLE_APART
         )
     }
 }
@@ -146,17 +146,17 @@ impl QueryFragment<Pg> for SetRunningApart {
             "with culprit as materialized (
     select id as culprit, case
         when run_at not between '0001-01-01' and '9999-12-31' or enqueued_at not between '0001-01-01' and '9999-12-31'
-            then 'its dates are none that a waiting job can have'
-        when max_attempts < 1 or attempt < 0 or crashes < 0 or lease < 0 then 'its numbers are none that a waiting job can have'
-        when array_ndims(tags) <> 1 or array_position(tags, null) is not null then 'its tags are none that a waiting job can have'
-        when octet_length(queue) >= 8000 then 'its queue has a name that is too long for a notification'
+            then 'no waiting job can have its dates'
+        when max_attempts < 1 or attempt < 0 or crashes < 0 or lease < 0 then 'no waiting job can have its numbers'
+        when array_ndims(tags) <> 1 or array_position(tags, null) is not null then 'no waiting job can have its tags'
+        when octet_length(queue) >= 8000 then 'the name of its queue is too long for a notification'
         when octet_length(args::text) > 262144
             or pg_column_size(args) > 2000 and exists (select from jobs.payload where job_id = running.id)
             or args is null and lease = 0 and not exists (select from jobs.payload where job_id = running.id)
             then 'its arguments are too large, or missing'
         when exists (select from jobs.ready r where r.queue = running.queue and r.priority = running.priority
                      and r.run_at = running.run_at and r.id = running.id)
-            then 'its id and its place are those of a waiting job'
+            then 'a waiting job has the same id, queue, priority and time'
         end as reason
     from jobs.running where " {FlagsKnown("running")} "
 ), gone as (
