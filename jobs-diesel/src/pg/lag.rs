@@ -5,12 +5,13 @@
 
 use std::time::{Duration, Instant};
 
-const MOST: Duration = Duration::from_secs(2);
-const LEAST: Duration = Duration::from_millis(100);
-/// A claim that brings no jobs is slow if it takes longer than this.
-const QUICK: Duration = Duration::from_millis(2);
-/// Each job that a claim brings allows this much more time.
-const EACH: Duration = Duration::from_micros(25);
+/// The longest and the shortest lag.
+const LONGEST_LAG: Duration = Duration::from_secs(2);
+const SHORTEST_LAG: Duration = Duration::from_millis(100);
+/// A claim that returns no jobs is slow if it takes longer than this.
+const QUICK_CLAIM: Duration = Duration::from_millis(2);
+/// A claim may take this much longer for each job that it returns.
+const PER_JOB: Duration = Duration::from_micros(25);
 /// This many slow claims in a row shorten the lag. Fewer may be a coincidence.
 const IN_A_ROW: u32 = 3;
 /// After this long without a change, the lag grows by a tenth.
@@ -25,21 +26,21 @@ pub(crate) struct Lag {
 
 impl Lag {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { lag: MOST, slow: 0, changed: now }
+        Self { lag: LONGEST_LAG, slow: 0, changed: now }
     }
 
     pub(crate) fn get(&self) -> Duration {
         self.lag
     }
 
-    /// Records that a claim took this long and brought this many jobs.
+    /// Records that a claim took this long and returned this many jobs.
     pub(crate) fn claimed(&mut self, took: Duration, jobs: usize, now: Instant) {
-        let limit = QUICK + EACH * u32::try_from(jobs).unwrap_or(u32::MAX);
+        let limit = QUICK_CLAIM + PER_JOB * u32::try_from(jobs).unwrap_or(u32::MAX);
         self.slow = if took > limit { self.slow + 1 } else { 0 };
         if self.slow >= IN_A_ROW {
-            (self.lag, self.slow, self.changed) = ((self.lag / 2).max(LEAST), 0, now);
+            (self.lag, self.slow, self.changed) = ((self.lag / 2).max(SHORTEST_LAG), 0, now);
         } else if now.duration_since(self.changed) >= GROW_AFTER {
-            (self.lag, self.changed) = ((self.lag + self.lag / 10).min(MOST), now);
+            (self.lag, self.changed) = ((self.lag + self.lag / 10).min(LONGEST_LAG), now);
         }
     }
 }
@@ -57,14 +58,14 @@ mod tests {
         let mut lag = Lag::new(now);
         lag.claimed(SLOW, 0, now);
         lag.claimed(SLOW, 0, now);
-        assert_eq!(lag.get(), MOST, "two slow claims may be a coincidence");
+        assert_eq!(lag.get(), LONGEST_LAG, "two slow claims may be a coincidence");
         (0..30).for_each(|_| lag.claimed(SLOW, 0, now));
-        assert_eq!(lag.get(), LEAST);
+        assert_eq!(lag.get(), SHORTEST_LAG);
         for _ in 0..40 {
             now += GROW_AFTER;
             lag.claimed(FAST, 0, now);
         }
-        assert_eq!(lag.get(), MOST);
+        assert_eq!(lag.get(), LONGEST_LAG);
     }
 
     #[test]
@@ -72,6 +73,6 @@ mod tests {
         let now = Instant::now();
         let mut lag = Lag::new(now);
         (0..30).for_each(|_| lag.claimed(SLOW, 500, now));
-        assert_eq!(lag.get(), MOST);
+        assert_eq!(lag.get(), LONGEST_LAG);
     }
 }

@@ -9,11 +9,11 @@ use diesel_jobs_core::storage::{Claim, Wanted};
 pub(crate) const AT_ONCE: usize = 64;
 /// The query for the queues that have jobs is slow if it takes longer than this.
 const SLOW: Duration = Duration::from_millis(20);
-/// After this many slow answers in a row, the worker no longer asks. Fewer may be chance, or a new connection.
+/// After this many slow queries in a row, the worker stops them for a while. Fewer may be chance, or a new connection.
 const IN_A_ROW: u32 = 3;
-/// How long the worker then does not ask.
-const BLIND: Duration = Duration::from_secs(10);
-/// While the worker does not ask which queues have jobs, it claims from other queues after this time.
+/// How long the worker then makes no such query.
+const NO_QUERY: Duration = Duration::from_secs(10);
+/// While it is unknown which queues have jobs, the worker claims from the next queues after this time.
 pub(crate) const NEXT_QUEUES: Duration = Duration::from_millis(20);
 
 /// Which queues the next claim names.
@@ -21,19 +21,19 @@ pub(crate) const NEXT_QUEUES: Duration = Duration::from_millis(20);
 pub(crate) struct ManyQueues {
     next: usize,
     slow: u32,
-    blind_until: Option<Instant>,
+    no_query_until: Option<Instant>,
 }
 
 impl ManyQueues {
-    /// Whether to ask which queues have jobs.
-    pub(crate) fn asks(&self, now: Instant) -> bool {
-        self.blind_until.is_none_or(|until| now >= until)
+    /// Whether to query which queues have jobs.
+    pub(crate) fn may_query(&self, now: Instant) -> bool {
+        self.no_query_until.is_none_or(|until| now >= until)
     }
 
-    /// Records how long the answer took.
-    pub(crate) fn asked(&mut self, took: Duration, now: Instant) {
+    /// Records how long this query took.
+    pub(crate) fn note_query(&mut self, took: Duration, now: Instant) {
         self.slow = if took > SLOW { self.slow.saturating_add(1) } else { 0 };
-        self.blind_until = (self.slow >= IN_A_ROW).then(|| now + BLIND);
+        self.no_query_until = (self.slow >= IN_A_ROW).then(|| now + NO_QUERY);
     }
 
     /// The queues that the next claim names, in rotation. If it is known which queues have jobs, only those are named.
@@ -88,18 +88,18 @@ mod tests {
     }
 
     #[test]
-    fn who_gets_no_quick_answer_does_not_ask_for_a_while() {
+    fn after_slow_queries_there_is_none_for_a_while() {
         let (mut many, now) = (ManyQueues::default(), Instant::now());
         for _ in 0..IN_A_ROW {
-            assert!(many.asks(now));
-            many.asked(SLOW * 2, now);
+            assert!(many.may_query(now));
+            many.note_query(SLOW * 2, now);
         }
-        assert!(!many.asks(now + BLIND / 2));
-        assert!(many.asks(now + BLIND));
-        many.asked(SLOW * 2, now + BLIND);
-        assert!(!many.asks(now + BLIND), "it is as slow as before");
-        many.asked(SLOW, now + BLIND * 2);
-        many.asked(SLOW * 2, now + BLIND * 2);
-        assert!(many.asks(now + BLIND * 2), "once is not in a row");
+        assert!(!many.may_query(now + NO_QUERY / 2));
+        assert!(many.may_query(now + NO_QUERY));
+        many.note_query(SLOW * 2, now + NO_QUERY);
+        assert!(!many.may_query(now + NO_QUERY), "it is as slow as before");
+        many.note_query(SLOW, now + NO_QUERY * 2);
+        many.note_query(SLOW * 2, now + NO_QUERY * 2);
+        assert!(many.may_query(now + NO_QUERY * 2), "once is not in a row");
     }
 }

@@ -1,4 +1,5 @@
-//! `listen`: receives the hint that there is work, on its own connection. A lost hint costs one poll interval.
+//! `listen`: receives the notifications of enqueues, on its own connection. If a notification is lost, the worker finds
+//! the job at its next poll.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -18,9 +19,9 @@ type Problem = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why listening has ended.
 enum End {
-    /// The connection has ended after it worked.
+    /// The connection was listening and has been closed.
     Connection,
-    /// A pooler leaves no session in which to listen.
+    /// `LISTEN` does not work behind this pooler.
     Pooled,
 }
 
@@ -40,11 +41,11 @@ pub(crate) async fn listen(storage: &PgStorage, queues: &[String], wake: &Notify
                     tracing::info!(
                         target: "diesel_jobs",
                         "the connection goes through a pooler in transaction mode, on which LISTEN does not work: \
-                         with nothing to do, this worker finds new jobs at its next poll"
+                         when this worker is idle, it finds new jobs at its next poll"
                     );
                     return;
                 }
-                Err(error) => tracing::debug!(target: "diesel_jobs", { %error }, "cannot listen for new jobs; polling goes on"),
+                Err(error) => tracing::debug!(target: "diesel_jobs", { %error }, "cannot listen for new jobs; the worker continues to poll"),
             }
         }
         // Hints that were sent while no connection listened are lost. One poll finds their jobs.
@@ -72,8 +73,8 @@ async fn listen_once(storage: &PgStorage, served: &HashSet<&str>, wake: &Notify)
     Ok(End::Connection)
 }
 
-/// Whether two transactions of this connection may reach different sessions. Other clients would receive the
-/// notifications of a `listen` there, and PgBouncer closes sessions that send messages unasked.
+/// Whether two transactions of this connection may reach different sessions. Then a `listen` would not work: other
+/// clients would receive its notifications, and PgBouncer closes sessions that send messages without a request.
 async fn is_pooled(storage: &PgStorage, conn: &mut AsyncPgConnection) -> Result<bool, Problem> {
     let mut other = storage.connection().await?;
     Ok(session::are_shared(conn, &mut other).await?)

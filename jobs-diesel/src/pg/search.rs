@@ -136,16 +136,16 @@ impl PgStorage {
         Ok(if only_some_queues { Some(due.map_or(NEXT_QUEUES, |due| due.min(NEXT_QUEUES))) } else { due })
     }
 
-    /// Returns the queues that have jobs. After three slow answers in a row it does not ask for a while, and returns
+    /// Returns the queues that have jobs. After three slow queries in a row, it makes no query for a while and returns
     /// `None`.
     async fn live_queues(&self, claim: &Claim) -> StorageResult<Option<HashSet<String>>> {
         let asked = Instant::now();
-        if !self.levels(claim.worker, |levels| levels.many.asks(asked)) {
+        if !self.levels(claim.worker, |levels| levels.many.may_query(asked)) {
             return Ok(None);
         }
         let live: Vec<String> = run!(self, "live_queues", conn => LiveQueuesQuery.load(conn))?;
         let now = Instant::now();
-        self.levels(claim.worker, |levels| levels.many.asked(now - asked, now));
+        self.levels(claim.worker, |levels| levels.many.note_query(now - asked, now));
         Ok(Some(live.into_iter().collect()))
     }
 
