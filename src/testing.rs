@@ -1,5 +1,5 @@
-//! What tests of applications use (feature `testing`): the jobs that a connection has enqueued, and their run on that
-//! connection, inside the transaction of the test. No worker and no second connection are involved.
+//! Tools for tests of applications (feature `testing`). They show which jobs a connection has enqueued, and run these
+//! jobs on the same connection, inside the transaction of the test. No worker and no second connection are needed.
 //!
 //! ```
 //! use diesel::prelude::*;
@@ -47,14 +47,16 @@ pub use diesel_jobs_storage::testing::{
 
 /// Asserts that a connection has enqueued a job. It reads the jobs that wait, inside the connection's transaction.
 ///
-/// `assert_enqueued!(conn, Charge { order_id: 7 })`: the job is written like a literal. Each field is compared with `==`
-/// to any expression, and `..` leaves the other fields out. `Charge` alone means any job of this kind. Options follow: `queue = "mail"`,
-/// `priority = 5`, `max_attempts = 3`, `tags = ["vip"]`, `run_at = time`, `run_in = 3500..3700` (seconds or `Duration`s from
-/// now), `count = 2` (exactly; without it at least one).
+/// `assert_enqueued!(conn, Charge { order_id: 7 })`: write the job like a struct literal. Each field is compared with
+/// `==`, and its value may be any expression. `..` stands for all other fields, which are not compared. `Charge` alone
+/// means any job of this kind.
 ///
-/// On an async connection it is a future: `assert_enqueued!(conn, ..).await`. The type needs `Deserialize`, which `#[job]` gives
-/// it. A failed assertion panics, and its message shows the waiting jobs of this kind, the nearest first, with the
-/// arguments that differ.
+/// Options after the job: `queue = "mail"`, `priority = 5`, `max_attempts = 3`, `tags = ["vip"]`, `run_at = time`,
+/// `run_in = 3500..3700` (seconds or `Duration`s from now), `count = 2` (exactly two jobs; without it, at least one).
+///
+/// On an async connection the macro returns a future: `assert_enqueued!(conn, ..).await`. The type needs `Deserialize`,
+/// which `#[job]` implements. A failed assertion panics. Its message shows the waiting jobs of this kind and the fields
+/// that differ. Jobs with the fewest differences come first.
 #[macro_export]
 macro_rules! assert_enqueued {
     ($conn:expr, $($rest:tt)+) => {
@@ -62,7 +64,7 @@ macro_rules! assert_enqueued {
     };
 }
 
-/// Asserts that a connection has not enqueued such a job. Written as [`assert_enqueued!`], without `count`.
+/// Asserts that a connection has not enqueued such a job. The syntax is that of [`assert_enqueued!`], without `count`.
 #[macro_export]
 macro_rules! refute_enqueued {
     ($conn:expr, $($rest:tt)+) => {
@@ -72,10 +74,10 @@ macro_rules! refute_enqueued {
 
 /// Asserts that stored jobs of this kind can still be decoded.
 ///
-/// `assert_golden!(Charge::new(7, "EUR"))` compares the job with `jobs/golden/charge.v1.json` in the package of the test. At its first run it
-/// writes this file: commit it. From then on it panics if the file no longer decodes, or decodes to another job. The file of each
-/// earlier version that the job takes with `upgrade` must be there and decode, too. If the environment variable `CI` is set,
-/// a missing file is an error and nothing is written.
+/// `assert_golden!(Charge::new(7, "EUR"))` compares the job with the file `jobs/golden/charge.v1.json` in the package of
+/// the test. The first run writes this file: commit it. Later runs panic if the file no longer decodes, or decodes to
+/// another job. The files of the earlier versions in `upgrade` must exist and decode, too. If the environment variable
+/// `CI` is set, a missing file is an error and nothing is written.
 #[macro_export]
 macro_rules! assert_golden {
     ($job:expr $(,)?) => {

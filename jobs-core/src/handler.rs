@@ -39,8 +39,8 @@ pub struct RowHandler {
     pub connections: fn() -> Vec<TypeKey>,
     /// How many rows it takes.
     pub rows: usize,
-    /// Loads the rows through a connection of one of these types. Through a sync connection the future is ready at once. An error is how
-    /// the attempt ends without its handler.
+    /// Loads the rows through a connection of one of these types. On a sync connection the future is ready at once. If it
+    /// returns `Err`, the attempt ends with this result and the handler is not called.
     pub load: for<'c> fn(AnyConnection<'c>, JobContext) -> BoxFuture<'c, Result<LoadedHandler, Handled>>,
 }
 

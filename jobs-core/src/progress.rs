@@ -47,7 +47,7 @@ pub(crate) struct Reports {
 }
 
 struct Report {
-    /// For the values of secret arguments.
+    /// Its arguments are needed to remove secret values from the message.
     job: ClaimedJob,
     done: u64,
     total: u64,

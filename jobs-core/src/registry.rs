@@ -25,8 +25,8 @@ pub struct Registry {
 pub enum RegistryError {
     /// Nothing is registered.
     #[error(
-        "no job is registered in this program. If your jobs live in a library crate, name it in the worker binary, \
-         `use my_app as _;` (which `diesel_jobs::worker!(my_app)` does), or the linker leaves it out"
+        "no job is registered in this program. If your jobs are in a library, the worker binary must reference it, or the \
+         linker drops it: write `diesel_jobs::worker!(my_app)` or `use my_app as _;`"
     )]
     Empty,
     /// Two handlers are registered for one kind.
@@ -80,8 +80,9 @@ pub enum RegistryError {
     },
     /// A handler takes rows that this database cannot have.
     #[error(
-        "job `{kind}` ({location}) takes rows that cannot be loaded from this worker's database ({database}): their types have columns \
-         that only another database has, so run the worker on that database; or, if the rows are of two databases, make two jobs"
+        "job `{kind}` ({location}) takes rows that cannot be loaded from this worker's database ({database}), because their columns \
+         have types that only another database supports. Run the worker on that database. If the rows are in two databases, \
+         write two jobs"
     )]
     WrongRows {
         /// The kind.
@@ -126,8 +127,8 @@ impl Registry {
         self
     }
 
-    /// Adds a registration, also for the kinds of the earlier versions that its handler takes. [`check`](Self::check) reports a second
-    /// one for the same kind.
+    /// Adds a registration, for its kind and for the kinds of the earlier versions that its handler runs. If a kind is
+    /// registered twice, [`check`](Self::check) returns an error.
     pub fn insert(&mut self, registration: Registration) {
         let mut options = registration.options;
         if !options.secrets.is_empty() {

@@ -51,7 +51,7 @@ impl Backoff {
 
 /// The largest number of attempts of an undecodable job. It is more than one: during a rollout or a rollback, a worker
 /// of the other version may be able to decode the arguments. It is less than for other jobs: if no version can decode
-/// them, the job is discarded sooner, so that an operator learns of it sooner.
+/// them, the job should be discarded soon, so that an operator notices it.
 pub(crate) const UNDECODABLE_ATTEMPTS: u16 = 5;
 
 /// The wait after attempt number `attempt` of an undecodable job, from 1. All waits together are longer than a

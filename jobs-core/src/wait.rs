@@ -10,7 +10,7 @@ use crate::state::JobState;
 use crate::storage::Operator;
 use crate::storage_error::StorageError;
 
-/// The pause after the first look. Each pause is longer than the one before it.
+/// The pause after the first poll. Each pause is longer than the one before it.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -21,7 +21,7 @@ pub enum WaitError {
     /// There is no such job.
     #[error("there is no job {0}: it was pruned or is not kept after its end, or its transaction has not committed")]
     NoJob(JobId),
-    /// The time was over before the job ended.
+    /// The job did not end within the given time.
     #[error("job {id} is {state} after {timeout:?}")]
     TimedOut {
         /// The job.
@@ -36,10 +36,11 @@ pub enum WaitError {
     Storage(#[from] StorageError),
 }
 
-/// Waits until the job has ended: it is completed, cancelled or discarded. It asks the database after 100 ms, then more and
-/// more rarely, at least every second. While the database cannot be reached, it asks again.
+/// Waits until the job has ended: it is completed, cancelled or discarded. This function polls the database: first after
+/// 100 ms, then at growing intervals of up to a second. If the database cannot be reached, it continues to poll.
 ///
-/// A job with `retain = "none"` leaves nothing when it completes. A wait for it ends with [`WaitError::NoJob`].
+/// The row of a job with `retain = "none"` is deleted when the job completes. The wait then ends with
+/// [`WaitError::NoJob`].
 pub async fn wait(operator: &dyn Operator, id: JobId, timeout: Duration) -> Result<JobEnd, WaitError> {
     let start = Instant::now();
     let mut pause = FIRST_PAUSE;

@@ -1,4 +1,4 @@
-//! Arguments that are rows: a job stores the primary key, and its handler gets the row as it is when the job runs.
+//! Arguments that are rows: a job stores the primary key, and its handler gets the row, which is loaded when the job runs.
 
 mod gone;
 mod key;
@@ -26,9 +26,9 @@ pub use loaders::{
 pub use query::RowLock;
 pub use take::{AsyncTakeRow, Take, TakeRow, taken};
 
-/// As a parameter of a job: a row of one of your tables. The job stores the row's primary key ([`Key`]). The worker loads the row before it
-/// calls the handler: in the handler's transaction if the handler takes a connection, and otherwise through a connection that is back in
-/// its pool when the handler begins.
+/// A parameter of a job: a row of one of your tables. The job stores the row's primary key ([`Key`]). The worker loads the
+/// row before it calls the handler. If the handler takes a connection, the row is loaded in the handler's transaction.
+/// Otherwise the worker uses a connection from a pool, and returns it before the handler begins.
 ///
 /// ```
 /// # use diesel_jobs_storage as diesel_jobs;

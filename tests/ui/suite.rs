@@ -1,5 +1,5 @@
-//! What `#[job]` and `#[derive(Job)]` refuse, and what they must not: each program in `fail` shows exactly the errors
-//! beside it, each in `pass` compiles without a warning.
+//! What `#[job]` and `#[derive(Job)]` refuse, and what they must accept. Each program in `fail` causes exactly the errors
+//! in the file beside it. Each program in `pass` compiles without a warning.
 //!
 //! `TRYBUILD=overwrite cargo test -p jobs-ui-tests` writes the expected errors anew; read the difference.
 

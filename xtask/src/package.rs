@@ -33,21 +33,21 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     }
     execute(&mut pack, "correct what cargo names above in the package's Cargo.toml")?;
 
-    let away = Away::new()?;
+    let outside = OutsideDirectory::new()?;
     let version = env!("CARGO_PKG_VERSION");
     for package in PACKAGES {
         let name = format!("{package}-{version}");
         let archive = target.join("package").join(format!("{name}.crate"));
         let mut unpack = std::process::Command::new("tar");
-        unpack.arg("-xzf").arg(&archive).arg("-C").arg(&away.0);
+        unpack.arg("-xzf").arg(&archive).arg("-C").arg(&outside.0);
         capture(&mut unpack, "install tar and gzip")?;
-        look_over(&away.0.join(&name)).with_context(|| format!("{package} is packed wrongly"))?;
+        check_contents(&outside.0.join(&name)).with_context(|| format!("{package} is packed wrongly"))?;
     }
-    applications::run(root, &away.0, &target.join("packed-application"))
+    applications::run(root, &outside.0, &target.join("packed-application"))
 }
 
 /// Checks that a packed crate contains all required files and none of the workspace's own.
-fn look_over(packed: &Path) -> Result<()> {
+fn check_contents(packed: &Path) -> Result<()> {
     for file in FILES {
         if !packed.join(file).is_file() {
             bail!("{file} is missing\n  to fix: put it, or a link to the workspace's, beside the package's Cargo.toml");
@@ -77,9 +77,9 @@ fn target_directory(root: &Path) -> Result<PathBuf> {
 }
 
 /// A temporary directory outside of the workspace. It is removed when dropped.
-struct Away(PathBuf);
+struct OutsideDirectory(PathBuf);
 
-impl Away {
+impl OutsideDirectory {
     fn new() -> Result<Self> {
         let directory = std::env::temp_dir().join(format!("diesel-jobs-package-{}", std::process::id()));
         fs::create_dir(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
@@ -87,7 +87,7 @@ impl Away {
     }
 }
 
-impl Drop for Away {
+impl Drop for OutsideDirectory {
     fn drop(&mut self) {
         if let Err(problem) = fs::remove_dir_all(&self.0) {
             eprintln!("cannot remove {}: {problem}", self.0.display());

@@ -1,9 +1,9 @@
 //! `cargo xtask test`: prepares everything, then runs all tests on real databases.
 //!
-//! The tests find their PostgreSQL through three variables:
-//! `JOBS_TEST_DATABASE_URL` (superuser, database `postgres`), `JOBS_TEST_CA` (the certificate authority that signed the
-//! server's certificate, PEM) and `JOBS_TEST_PG_BIN` (the directory with `postgres`, `pg_ctl`, `psql`). The tests of the dashboard find a
-//! browser and axe-core through three more, see `browser.rs`.
+//! The tests find their PostgreSQL through three variables. `JOBS_TEST_DATABASE_URL` is the URL of a superuser and the
+//! database `postgres`. `JOBS_TEST_CA` is the certificate authority that signed the server's certificate (PEM).
+//! `JOBS_TEST_PG_BIN` is the directory with `postgres`, `pg_ctl` and `psql`. The tests of the dashboard find a browser and
+//! axe-core through three more variables: see `browser.rs`.
 
 use std::{path::Path, process::Command};
 

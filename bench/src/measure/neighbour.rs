@@ -1,5 +1,5 @@
-//! `neighbour`: what jobs cost the rest of the application. It measures pgbench's own transactions, at a fixed rate,
-//! while the same server runs a given number of jobs per second, in the same database and in another one.
+//! `neighbour`: what jobs cost the rest of the application. It measures pgbench's own transactions at a fixed rate.
+//! Meanwhile the same server runs a given number of jobs per second, in the same database or in another one.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

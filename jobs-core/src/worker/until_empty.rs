@@ -44,11 +44,11 @@ impl UntilEmpty {
         self
     }
 
-    /// Makes delays and backoffs pass at once, for tests on a database of their own. When all jobs that are left are scheduled for
-    /// later, all of them are moved to an earlier time by the same span, so that the first of them is due.
-    /// [`JobContext::now`](crate::JobContext::now) is later by the sum of these spans. Ticks of schedules do not pass.
+    /// Does not wait for delays and backoffs. This is for tests that have a database of their own. When no job is due, the
+    /// stored times of all jobs are moved back by the same span, so that the first job is due.
+    /// [`JobContext::now`](crate::JobContext::now) is later by the sum of these spans. Schedules are not affected.
     ///
-    /// It changes the stored times. So it fails with [`WorkerError::Storage`] if another worker serves the database.
+    /// Because this option changes stored times, it fails with [`WorkerError::Storage`] if another worker serves the database.
     ///
     /// Pass `database.operator`.
     pub fn skip_time(mut self, operator: Arc<dyn Operator>) -> Self {

@@ -13,8 +13,8 @@ use crate::enqueue_each::ColumnArgument;
 /// The primary key of a row of `T`, as a job stores it. `#[job]` makes it the field of a parameter `Ref<T>`. It is made from a
 /// reference to the row, or from the value of the key: `(&user).into()`, `7.into()`.
 ///
-/// It holds the JSON of the key, and not a `T::PrimaryKey`: without that bound, a type that is no [`Row`] is one error of the compiler,
-/// where the row is loaded, and not one for each trait of the job.
+/// It contains the JSON of the key instead of a `T::PrimaryKey`, so it needs no bound on `T`. If `T` is not a [`Row`], the
+/// compiler therefore reports one error, where the row is loaded, and not one for each trait of the job.
 pub struct Key<T> {
     /// Or why the key cannot be stored.
     json: Result<Value, String>,

@@ -1,6 +1,6 @@
-//! Finds out through which connections the rows of a type can be loaded, for handlers that take no connection. The compiler decides it for
-//! each type of connection: `(&Loadable::<T>::NEW).through_sqlite()` is the method of [`ThroughSqlite`] if that trait is implemented for
-//! `Loadable<T>`, and otherwise that of [`NotThroughSqlite`], which is implemented for its reference.
+//! Finds out through which connections the rows of a type can be loaded, for handlers that take no connection. The compiler
+//! decides this by method resolution. `(&Loadable::<T>::NEW).through_sqlite()` calls [`ThroughSqlite`] if that trait is
+//! implemented for `Loadable<T>`. Otherwise it calls [`NotThroughSqlite`], which is implemented for the reference.
 
 use std::any::TypeId;
 use std::fmt;

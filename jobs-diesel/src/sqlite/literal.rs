@@ -1,5 +1,5 @@
-//! A state as a literal in the SQL text. If it were a bind, the planner could not match it with the condition of a
-//! partial index, and the claim would read the whole table.
+//! A state as a literal in the SQL text. With a bind parameter, the planner could not use a partial index with this
+//! condition, and the claim would read the whole table.
 
 use diesel::QueryResult;
 use diesel::expression::{AppearsOnTable, Expression, SelectableExpression, ValidGrouping, is_aggregate};

@@ -73,8 +73,8 @@ impl TestDatabaseBuilder {
         self
     }
 
-    /// Creates the database. On PostgreSQL it is a copy of a template, which is made once for each state of the migrations, is
-    /// named `jobs_test_template_..` and stays on the server.
+    /// Creates the database. On PostgreSQL it is a copy of a template database. The template is named `jobs_test_template_..`,
+    /// is made once for each state of the migrations, and stays on the server.
     pub async fn create(self) -> StorageResult<TestDatabase> {
         let server = match self.server {
             Some(server) => server,

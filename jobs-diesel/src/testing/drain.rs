@@ -122,10 +122,10 @@ impl<'c, C: TestConnection> Drain<'c, C> {
         self
     }
 
-    /// Runs the jobs. Sync connections return a `Result`, async ones a future of it. A job that fails is part of the
-    /// report. An error means that the database failed, that a job takes a state or a connection that the drain does not
-    /// have, or that a handler did not end within its time limit: it probably uses another connection, and waits there for a
-    /// lock of this one's transaction.
+    /// Runs the jobs. Sync connections return a `Result`, async ones a future of it. Failed jobs are in the
+    /// report. The result is an error if the database failed, if a job takes a state or a connection that the drain does not
+    /// have, or if a handler exceeded its time limit. Such a handler probably uses another connection, and waits there for a
+    /// lock of this connection's transaction.
     pub fn run(self) -> C::Answer<'c, StorageResult<DrainReport>> {
         let Self { conn, plan } = self;
         C::answer(Box::pin(async move { attempts::run(plan, conn).await }))

@@ -10,8 +10,8 @@ use futures_util::future::BoxFuture;
 use super::store::TestConnection;
 use super::stuck;
 
-/// Calls `before` of the layers, the handler, and `after` or `error` of the layers, for at most this time until the
-/// handler has ended, and again for at most this time. An error is the message for a call that has not ended.
+/// Calls `before` of the layers and the handler, together for at most `limit`. Then calls `after` or `error` of the
+/// layers, again for at most `limit`. If a call does not end in time, returns a message as the error.
 pub(super) async fn call<C: TestConnection>(
     conn: &mut C,
     registration: &Registration,

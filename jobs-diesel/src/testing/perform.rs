@@ -78,10 +78,10 @@ impl<J: Registered + IntoNewJob> Perform<J> {
         self
     }
 
-    /// Runs the handler. One that takes the connection gets this one, in a savepoint that is rolled back if it fails. Sync
-    /// connections return the handler's outcome, async ones a future of it. A panic, arguments that cannot be encoded, and
-    /// a missing state are errors. So is a handler that does not end within its time limit: it probably uses another
-    /// connection, and waits there for a lock of this one's transaction.
+    /// Runs the handler. A transactional handler gets this connection. It runs in a savepoint, which is rolled back if the
+    /// handler fails. Sync connections return the handler's outcome, async ones a future of it. A panic, arguments that
+    /// cannot be encoded, a missing state and an exceeded time limit are errors. A handler that exceeds the limit probably
+    /// uses another connection, and waits there for a lock of this connection's transaction.
     pub fn on<C>(self, conn: &mut C) -> <C::Connection as TestConnection>::Answer<'_, Handled>
     where
         C: AsTestConnection,

@@ -31,8 +31,8 @@ pub(super) async fn drop(server: &str, name: &str) -> StorageResult<()> {
     admin.batch_execute(&format!("drop database if exists {name} with (force)")).await.map_err(storage_error)
 }
 
-/// Returns the name of the template, which is made if it is missing. Other tests may need it at the same time, so a lock
-/// of the session is held meanwhile, and the name appears when the tables are complete.
+/// Returns the name of the template, and creates the template if it is missing. Other tests may need it at the same time.
+/// So this holds an advisory lock of the session, and the template gets its name when its tables are complete.
 async fn template(admin: &mut AsyncPgConnection, server: &str, all: &[UserMigration]) -> StorageResult<String> {
     let mut hasher = DefaultHasher::new();
     all.hash(&mut hasher);

@@ -1,4 +1,5 @@
-//! Runs a transactional handler, or the loading of a handler's rows, inside the transaction of a test: in a savepoint, which is rolled back if the handler fails.
+//! Runs a transactional handler, or loads a handler's rows, inside the transaction of a test. This happens in a savepoint,
+//! which is rolled back if the handler fails.
 
 use diesel_jobs_core::testing::calls;
 use diesel_jobs_core::{Handled, JobError};
@@ -29,7 +30,7 @@ pub(super) fn blocking<C: diesel::Connection>(conn: &mut C, handle: impl FnOnce(
     handled.map_err(|Rollback(error)| error)
 }
 
-/// How long a connection may take to end what a handler that was given up has begun.
+/// How long the rollback may take after a handler exceeded its time limit.
 #[cfg(feature = "postgres")]
 pub(super) const ROLLBACK_LIMIT: std::time::Duration = std::time::Duration::from_secs(2);
 

@@ -25,10 +25,10 @@ impl Among {
 /// The jobs that wait in a database.
 #[derive(Default)]
 pub struct Waiting {
-    /// Those that no worker has claimed, in the order in which one worker would claim them if all were due: by priority,
-    /// then by time, then by id.
+    /// The jobs that no worker has claimed. They have the order in which a worker would claim them if all were due: by
+    /// priority, then by time, then by id.
     pub jobs: Vec<JobRecord>,
-    /// The database's time. Inside a transaction it goes on, too.
+    /// The database's time. It is not fixed to the start of the transaction.
     pub now: DateTime<Utc>,
 }
 

@@ -1,2 +1,2 @@
-//! Empty: the programs in `fail` and `pass` are compiled by the test `ui`, in a package of their own so that the features
-//! of other tests do not change what the compiler says.
+//! Empty. The test `ui` compiles the programs in `fail` and `pass`. They are in a package of their own, so that the
+//! features of other tests do not change the compiler's messages.

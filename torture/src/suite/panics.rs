@@ -1,5 +1,5 @@
-//! Panics: in each place where the user's code is called (handlers, destructors, decoding of arguments, formatting of
-//! errors, backoff), and in each way in which a handler is run, among ordinary jobs.
+//! Panics: jobs panic in each place where the user's code is called: handlers, destructors, decoding of arguments,
+//! formatting of errors, backoff. They do so with each kind of handler. Ordinary jobs run at the same time.
 //!
 //! No worker ends, no slot is lost, and each attempt counts once. What a handler wrote before it panicked is rolled
 //! back.

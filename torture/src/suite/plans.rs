@@ -1,5 +1,5 @@
-//! Plans: workers claim and finish while there are a million jobs for later and a million that have ended (in the long
-//! form), under different planner statistics. The server logs the plan of each statement.
+//! Plans: workers claim and finish under different planner statistics. In the long form, a million scheduled jobs and a
+//! million finished jobs are stored. The server logs the plan of each statement.
 //!
 //! Every claim and every finish touches a bounded number of pages. Statements that search for jobs neither sort nor
 //! read a whole table.

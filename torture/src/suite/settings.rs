@@ -1,5 +1,5 @@
-//! Settings: settings that real databases and roles have, one after the other, under load: isolation levels, timeouts,
-//! read-only defaults, unusual search paths, time zones and formats.
+//! Settings: the settings of real databases and roles, one after the other, under load. Examples are isolation levels,
+//! timeouts, read-only defaults, and unusual search paths, time zones and formats.
 //!
 //! Nothing is lost, and nothing is done twice. Only the handlers' own failures consume attempts. None of the worker's
 //! own statements is refused.

@@ -1,8 +1,8 @@
 //! Zombies: workers that are suspended for three leases, and then continue with what they were about to write.
 //!
-//! They are suspended in the body of a handler, inside the transaction of one, while their finishes are on the way, and
-//! while their commits are. A proxy holds those back, and delivers them when other workers have run the jobs or are
-//! running them. No stale write is accepted. A commit whose finish came in time is no stale write.
+//! They are suspended at four moments: in a handler, in the transaction of a handler, while a finish is on the way, and
+//! while a commit is on the way. A proxy delays finishes and commits until other workers run the jobs or have run them.
+//! No stale write is accepted. A commit whose finish came in time is no stale write.
 
 use std::time::Duration;
 

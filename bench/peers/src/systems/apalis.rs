@@ -1,6 +1,6 @@
-//! `apalis-postgres`, with the settings of its own example: handlers run on the runtime, and `NOTIFY` wakes the worker,
-//! or a timer if the notification is missed. Changed: batches as large as is useful, a shorter timer, and no lock per
-//! task.
+//! `apalis-postgres`, with the settings of its own example. Handlers run on the runtime. `NOTIFY` wakes the worker; if a
+//! notification is missed, a timer does. Three settings differ: the batches are as large as is useful, the timer is
+//! shorter, and there is no lock per task.
 
 use std::time::Duration;
 

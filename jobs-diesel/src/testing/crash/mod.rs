@@ -68,13 +68,13 @@ impl<J: Registered> fmt::Debug for CrashEverywhere<J> {
     }
 }
 
-/// Runs the handler of this job without a crash. Then, for each of its statements, runs it with a crash at this statement, rolls
-/// back as the database does for a worker that died, and runs it again. The last crash comes after the handler, before the
-/// commit. Each time the tables of the application, the jobs that were enqueued and what [`observe`](CrashEverywhere::observe)
-/// returns must be as without a crash.
+/// Runs the handler of this job without a crash. Then, for each of its statements, simulates a crash of the worker at this
+/// statement, rolls back, and runs the handler again. The last crash is between the handler and the commit. Each time, three
+/// things must be the same as without a crash: the tables of the application, the jobs that were enqueued, and the result of
+/// [`observe`](CrashEverywhere::observe).
 ///
-/// The transaction protects what the handler writes through its connection. This finds what the transaction does not protect:
-/// effects in a state, in a file or through another connection that a second run repeats, or that make it skip its work.
+/// The transaction protects the writes through the handler's connection. This test finds other effects: in a state, in a file or
+/// through another connection. A second run may repeat them, or may skip its work because of them.
 ///
 /// The handler must take the connection. Everything is rolled back at the end.
 pub fn crash_everywhere<J: Registered>(job: J) -> CrashEverywhere<J> {
@@ -108,8 +108,8 @@ impl<J: Registered + IntoNewJob> CrashEverywhere<J> {
         self
     }
 
-    /// Sets how long each run may take. Default: 30 s, or the timeout of its kind if that is shorter. A plain handler cannot be given
-    /// up: a message is printed then, and the test goes on waiting.
+    /// Sets how long each run may take. Default: 30 s, or the timeout of its kind if that is shorter. A plain `fn` cannot be
+    /// stopped: at the limit, a message is printed and the test continues to wait.
     pub fn time_limit(mut self, limit: Duration) -> Self {
         self.time_limit = Some(limit);
         self
@@ -217,8 +217,8 @@ impl<J: Registered> Runs<J> {
         calls::without_secrets(&context(job, states, 1), J::OPTIONS.secrets, error.to_string())
     }
 
-    /// Runs the handler in a savepoint, which is rolled back if the handler fails. It is an error if the handler was given up. Then its last
-    /// statement may still wait, and the connection cannot be used any more.
+    /// Runs the handler in a savepoint, which is rolled back if the handler fails. If the handler does not end within the time limit,
+    /// returns an error. Its last statement may then still wait, so the connection cannot be used any more.
     async fn run<C: TestConnection>(
         &self,
         conn: &mut C,

@@ -1,5 +1,5 @@
-//! What PostgreSQL has in the application's tables. Sequences and clocks go on after a rollback, so columns whose default uses
-//! one are left out, and so are generated columns and the foreign keys to a column that is left out.
+//! Reads the application's tables on PostgreSQL. A rollback resets neither sequences nor clocks. So columns whose default uses
+//! one of them are left out. Generated columns and foreign keys to such columns are left out, too.
 
 use async_trait::async_trait;
 use diesel::prelude::*;

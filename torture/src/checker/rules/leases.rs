@@ -39,9 +39,9 @@ fn is_run_again(run: &Run<'_>, number: i64, starts: &[&Event]) -> bool {
     transactional && starts.windows(2).all(|pair| (pair[0].pid, pair[0].worker) == (pair[1].pid, pair[1].worker))
 }
 
-/// Whether all of these attempts started soon after a crash of the database, each in another process. The claim of an
-/// attempt that started before the crash cannot be undone by the crash: the handler's event is on the disk, and so is
-/// the claim, which was committed before it. If a worker receives a lease that it already holds, it continues its
+/// Whether all of these attempts started soon after a crash of the database, each in another process. If an
+/// attempt started before the crash, the crash cannot undo its claim: the handler's event is on the disk, and the claim
+/// was committed before it. If a worker receives a lease that it already holds, it continues its
 /// attempt and starts no second one.
 fn forgotten(run: &Run<'_>, starts: &[&Event]) -> bool {
     let processes: HashSet<_> = starts.iter().map(|start| start.pid).collect();
