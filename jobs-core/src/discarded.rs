@@ -1,4 +1,4 @@
-//! The job that is enqueued when a job is discarded: what it gets, and how it is stored beside the kinds.
+//! The job that is enqueued when a job is discarded: its argument, and the rule that the database stores for each kind.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -10,7 +10,7 @@ use crate::new_job::{IntoNewJob, InvalidJob, JobBuilder, MAX_ARGS_BYTES, NewJob,
 
 /// A job that was discarded. The job that `on_discarded` names takes it as an argument.
 ///
-/// It holds no arguments of the discarded job, because they may be secret. Read them through the view, by `id`.
+/// It contains no arguments of the discarded job, because they may be secret. Read them by `id` from the view.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Discarded {
     /// The id of the discarded job.
@@ -30,7 +30,7 @@ pub struct Discarded {
 }
 
 impl Discarded {
-    /// The running job, discarded with this failure.
+    /// Describes the running job, if this failure discards it.
     #[doc(hidden)]
     pub fn new(ctx: &JobContext, failure: &Failure) -> Self {
         Self {
@@ -79,7 +79,7 @@ pub enum InvalidDiscardRule {
         "its arguments are {0}, and none of them is the `Discarded` that its `new` was given: keep that as one argument"
     )]
     NoArgument(String),
-    /// What the job takes from the discarded one would be the same for every discarded job.
+    /// `new` uses the `Discarded` for other arguments. They would have the same values for every discarded job.
     #[error(
         "its `new` uses the `Discarded` for more than the argument `{0}`, or returns something else at each call: the job is stored \
          once for all discarded jobs, so take the values from the argument when the job runs"

@@ -15,11 +15,11 @@ pub(crate) fn mismatch<T: DeserializeOwned>(args: &[u8], error: &serde_json::Err
 /// Returns the message of the error without the stored value. In serde's own messages the place of the value is known.
 /// In the message of another implementation the value may be anywhere, so that message is replaced.
 fn without_values(error: &serde_json::Error) -> String {
-    const SERDES: [&str; 5] =
+    const SERDE_MESSAGES: [&str; 5] =
         ["invalid type: ", "invalid value: ", "invalid length ", "unknown variant ", "unknown field "];
     let text = error.to_string();
     let place = format!("at line {} column {}", error.line(), error.column());
-    let is_serdes = SERDES.iter().any(|start| text.starts_with(start));
+    let is_serdes = SERDE_MESSAGES.iter().any(|start| text.starts_with(start));
     match text.rfind(", expected ").filter(|_| is_serdes) {
         Some(at) => text[at + 2..].to_owned(),
         None if text.starts_with("missing field") || text.starts_with("duplicate field") => text,

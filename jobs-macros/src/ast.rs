@@ -1,5 +1,5 @@
-//! Parses the item below the attribute and classifies its parameters. Errors of a parameter are stored in its place,
-//! and `validate` reports them. So the other parameters stay known.
+//! Parses the item below the attribute and classifies its parameters. If a parameter is wrong, its error is stored in its
+//! place, and `validate` reports the error. So one wrong parameter does not hide the others.
 
 use proc_macro2::TokenStream;
 use syn::parse::{Parse, ParseStream};
@@ -92,7 +92,7 @@ impl Parse for Function {
 pub(crate) fn free_function(sig: &Signature) -> String {
     let (ident, asyncness) = (&sig.ident, if sig.asyncness.is_some() { "async " } else { "" });
     format!(
-        "a job is a free function, and `{ident}` stands in an `impl` or a `trait`\n\
+        "a job must be a free function, but `{ident}` is in an `impl` or a `trait`\n\
          write `#[job] {asyncness}fn {ident}(..)` beside the block, with what it needs as arguments and as `State<T>`;\n\
          or make the type itself the job: `#[derive(Job)]` above it, and `impl Handle` with `async fn handle(self, ctx: JobContext)`"
     )
@@ -105,7 +105,7 @@ impl Param {
         {
             return Err(syn::Error::new_spanned(
                 cfg,
-                "a job's arguments cannot depend on `cfg`: jobs outlive builds; put it on the whole function",
+                "a job's arguments cannot depend on `cfg`, because another build may run the stored jobs; put `cfg` on the whole function",
             ));
         }
         let options = ArgOptions::read(&param.attrs)?;
@@ -132,7 +132,7 @@ impl Param {
             (_, Some(attr)) => {
                 return Err(syn::Error::new_spanned(
                     attr,
-                    "`#[arg(..)]` stands on arguments, which are stored with the job",
+                    "`#[arg(..)]` is only for arguments, which are stored with the job",
                 ));
             }
             (_, None) => {}
@@ -198,7 +198,7 @@ impl Param {
                 argument(pat, Form::Slice((*slice.elem).clone()))
             }
             (None, _) => refuse(
-                "a job owns its arguments: take this one by value; of references a job takes `&str`, `&[T]`, `&JobContext` \
+                "a job owns its arguments: take this one by value; the only references are `&str`, `&[T]`, `&JobContext` \
                  and `&mut` to the connection",
             ),
             (Some(_), _) if is("JobContext") => refuse("the context is taken as `&JobContext` or `JobContext`"),

@@ -7,7 +7,7 @@ use crate::handler;
 /// The line that reports that a worker is connected and ready.
 pub(crate) const READY: &str = "ready";
 
-/// The gate before a worker's first claim. The worker's start-up is before it and is not measured.
+/// Delays a worker's first claim until the start signal, so that the start-up of the worker is not measured.
 pub(crate) struct Gate(());
 
 impl Gate {
@@ -23,7 +23,7 @@ impl Gate {
         if !matches!(stdin.read_line(&mut String::new()).await, Ok(1..)) {
             std::process::exit(0);
         }
-        // The same applies after the start signal.
+        // The worker also exits if the parent ends later.
         tokio::spawn(async move {
             let _ = stdin.read_line(&mut String::new()).await;
             std::process::exit(0);

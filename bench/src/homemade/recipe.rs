@@ -10,7 +10,7 @@ pub(crate) struct Recipe {
     pub(crate) begin: Option<&'static str>,
     /// Returns the id of the job that it takes, or no row.
     pub(crate) take: &'static str,
-    /// The id is `$1`.
+    /// The statement that ends the job. `$1` is the job's id.
     pub(crate) end: &'static str,
     /// The statement after each job.
     pub(crate) after: Option<&'static str>,

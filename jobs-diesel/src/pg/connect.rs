@@ -11,7 +11,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::CHECKOUT_LIMIT;
 use super::cause::with_cause;
-use super::line_of_url::LineOfUrl;
+use super::keepalive_of_url::KeepaliveOfUrl;
 use super::queries::complete_in;
 use super::queries::wake::CHANNEL;
 use super::renamed;
@@ -37,8 +37,8 @@ pub(crate) struct Connector {
     explicit: Fact,
     /// The sessions of handlers' connections.
     sessions: Sessions,
-    /// Which settings for dead connections the URL makes itself. They override ours.
-    line_of_url: LineOfUrl,
+    /// Which keepalive settings the URL contains. They override ours.
+    keepalive_of_url: KeepaliveOfUrl,
     /// The URL of the same server for libpq, without our settings.
     #[cfg(feature = "postgres-sync")]
     libpq: String,
@@ -68,7 +68,7 @@ impl Connector {
             lease: Lease::default(),
             explicit: Fact::default(),
             sessions: Sessions::default(),
-            line_of_url: LineOfUrl::of(query),
+            keepalive_of_url: KeepaliveOfUrl::of(query),
             #[cfg(feature = "postgres-sync")]
             libpq,
         })
@@ -77,13 +77,13 @@ impl Connector {
     /// The URLs of the same server for libpq: with our settings, and without them for poolers that refuse them.
     #[cfg(feature = "postgres-sync")]
     pub(crate) fn for_libpq(&self) -> [String; 2] {
-        [super::libpq::with_line(&self.libpq, &self.config, self.lease.line()), self.libpq.clone()]
+        [super::libpq::with_keepalive(&self.libpq, &self.config, self.lease.keepalive()), self.libpq.clone()]
     }
 
     /// Sets the lease of the worker that uses these connections. Connections that are opened from now on notice a dead
     /// peer within the lease. Returns `true` if connections that were opened before do not.
-    pub(crate) fn tell_lease(&self, lease: Duration) -> bool {
-        self.lease.tell(lease)
+    pub(crate) fn set_lease(&self, lease: Duration) -> bool {
+        self.lease.set(lease)
     }
 
     /// Whether the worker's own transactions must set what they need.
@@ -137,14 +137,14 @@ impl Connector {
 
     /// The URL's options override ours, except for those that the worker's statements need: a later option wins.
     fn with_settings(&self) -> Config {
-        let (line, said) = (self.lease.line(), self.line_of_url);
+        let (keepalive, of_url) = (self.lease.keepalive(), self.keepalive_of_url);
         let mut config = self.config.clone();
-        let mut options = vec![line.options()];
+        let mut options = vec![keepalive.options()];
         options.extend(self.own.map(settings::speed));
         options.extend(self.config.get_options().map(str::to_owned));
         options.extend(self.own.map(settings::pinned));
         config.options(options.join(" "));
-        said.add_to(&mut config, line);
+        of_url.add_to(&mut config, keepalive);
         config
     }
 
@@ -191,7 +191,7 @@ impl Connector {
         }
     }
 
-    /// Asks the server to cancel the current statement of a connection. Best effort: the answer tells nothing.
+    /// Asks the server to cancel the current statement of a connection. The server does not say whether it did.
     pub(crate) async fn cancel(&self, token: CancelToken) {
         let cancelled = async {
             match &self.tls {

@@ -5,7 +5,7 @@
 use tokio_postgres::Config;
 use tokio_postgres::config::Host;
 
-use super::settings::Line;
+use super::settings::Keepalive;
 
 /// The parameters that are also parts of a URL. Their values come from the parsed URL, which includes both.
 const PARTS: [&str; 5] = ["user", "password", "host", "port", "dbname"];
@@ -36,18 +36,18 @@ pub(super) fn url(config: &Config, query: &str) -> String {
 
 /// The same URL, with settings that make both ends notice a dead connection. The original parameters come last, so they
 /// win.
-pub(super) fn with_line(url: &str, config: &Config, line: Line) -> String {
+pub(super) fn with_keepalive(url: &str, config: &Config, keepalive: Keepalive) -> String {
     let typed = url.split_once('?').map_or("", |(_, query)| query);
     let options = match config.get_options() {
-        Some(typed) => format!("{} {typed}", line.options()),
-        None => line.options(),
+        Some(typed) => format!("{} {typed}", keepalive.options()),
+        None => keepalive.options(),
     };
     let others = typed.split('&').filter(|pair| !pair.starts_with("options="));
     let ours = [
-        format!("keepalives_idle={}", line.idle.as_secs()),
-        format!("keepalives_interval={}", line.interval.as_secs()),
-        format!("keepalives_count={}", line.probes),
-        format!("tcp_user_timeout={}", line.unacknowledged.as_millis()),
+        format!("keepalives_idle={}", keepalive.idle.as_secs()),
+        format!("keepalives_interval={}", keepalive.interval.as_secs()),
+        format!("keepalives_count={}", keepalive.probes),
+        format!("tcp_user_timeout={}", keepalive.unacknowledged.as_millis()),
         format!("options={}", encoded(options.as_bytes())),
     ];
     format!("postgres://?{}", ours.iter().map(String::as_str).chain(others).collect::<Vec<_>>().join("&"))
@@ -108,10 +108,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_typed_about_the_line_holds() {
+    fn what_was_typed_about_keepalives_is_kept() {
         let typed = "postgres://h/x?keepalives_idle=99&options=-c%20work_mem%3D1MB";
-        let line = Lease::default().line();
-        let url = with_line(&rewritten(typed), &typed.parse().expect("a URL"), line);
+        let keepalive = Lease::default().keepalive();
+        let url = with_keepalive(&rewritten(typed), &typed.parse().expect("a URL"), keepalive);
         assert!(url.rfind("keepalives_idle=99") > url.rfind("keepalives_idle=15"), "{url}");
         assert!(url.contains("tcp%5Fkeepalives%5Fidle%3D15"), "{url}");
         assert!(url.matches("options=").count() == 1 && url.contains("work%5Fmem%3D1MB"), "{url}");

@@ -11,6 +11,7 @@ pub(crate) mod connect;
 mod enqueue_connection;
 mod history;
 mod insert_each;
+mod keepalive_of_url;
 mod lag;
 mod levels;
 #[cfg(feature = "postgres-sync")]
@@ -18,7 +19,6 @@ mod libpq;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used)]
 mod limit_tests;
-mod line_of_url;
 mod load;
 pub(crate) mod many_queues;
 mod migrate;
@@ -177,7 +177,7 @@ impl PgStorage {
 
     /// Sets the lease of a worker that registers. From now on a dead connection is noticed within the lease.
     fn tell_lease(&self, lease: Duration) {
-        if self.connector.tell_lease(lease) {
+        if self.connector.set_lease(lease) {
             // The open connections were set up for another lease. No handler has run yet.
             self.own.retain(|_, _| false);
         }

@@ -15,8 +15,8 @@ use diesel::sql_types::{Bool, Double};
 use diesel::{QueryResult, QueryableByName};
 use diesel_async::{AnsiTransactionManager, AsyncPgConnection, TransactionManager as _};
 
-/// The lease that is assumed until a worker registers with its own.
-const UNTOLD: Duration = Duration::from_secs(30);
+/// The lease that is assumed until a worker registers.
+const ASSUMED_LEASE: Duration = Duration::from_secs(30);
 
 /// Shared by all connectors of one storage.
 #[derive(Clone, Debug)]
@@ -24,19 +24,19 @@ pub(crate) struct Lease(Arc<AtomicU64>);
 
 impl Default for Lease {
     fn default() -> Self {
-        Self(Arc::new(AtomicU64::new(millis(UNTOLD))))
+        Self(Arc::new(AtomicU64::new(millis(ASSUMED_LEASE))))
     }
 }
 
 impl Lease {
     /// Sets the lease. Returns `true` if connections that were opened before have other settings.
-    pub(crate) fn tell(&self, lease: Duration) -> bool {
+    pub(crate) fn set(&self, lease: Duration) -> bool {
         self.0.swap(millis(lease), Ordering::AcqRel) != millis(lease)
     }
 
-    /// How long the other end may be silent before a connection ends.
-    pub(crate) fn line(&self) -> Line {
-        Line::within(Duration::from_millis(self.0.load(Ordering::Acquire)))
+    /// The keepalive settings that follow from the lease.
+    pub(crate) fn keepalive(&self) -> Keepalive {
+        Keepalive::within(Duration::from_millis(self.0.load(Ordering::Acquire)))
     }
 }
 
@@ -44,10 +44,10 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// When each end regards the other as gone. A host that vanishes sends nothing. Without these settings, a server keeps
+/// The settings with which each end of a connection detects that the other end is gone. A host that vanishes sends nothing. Without these settings, a server keeps
 /// its session for two hours, with the rows that it locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Line {
+pub(crate) struct Keepalive {
     /// Silence before the first probe.
     pub(crate) idle: Duration,
     /// The time between two probes.
@@ -59,9 +59,9 @@ pub(crate) struct Line {
     pub(crate) check: Duration,
 }
 
-impl Line {
-    /// Idle time, intervals and probes together make a lease. So an outage that is shorter than the lease breaks no
-    /// connection.
+impl Keepalive {
+    /// The idle time and all probes together take as long as the lease. So an outage that is shorter than the lease closes
+    /// no connection.
     fn within(lease: Duration) -> Self {
         let seconds = |share: u32| Duration::from_secs((lease / share).as_secs().clamp(1, 3600));
         Self {
@@ -194,10 +194,13 @@ mod tests {
     fn a_silent_end_is_given_up_within_a_lease() {
         for seconds in [3, 10, 30, 3600] {
             let lease = Duration::from_secs(seconds);
-            let line = Line::within(lease);
-            let last_probe = line.idle + line.interval * line.probes;
-            assert!(last_probe.min(line.idle + line.unacknowledged) <= lease + Duration::from_secs(2), "{line:?}");
-            assert!(line.unacknowledged + line.check <= lease + Duration::from_secs(2), "{line:?}");
+            let keepalive = Keepalive::within(lease);
+            let last_probe = keepalive.idle + keepalive.interval * keepalive.probes;
+            assert!(
+                last_probe.min(keepalive.idle + keepalive.unacknowledged) <= lease + Duration::from_secs(2),
+                "{keepalive:?}"
+            );
+            assert!(keepalive.unacknowledged + keepalive.check <= lease + Duration::from_secs(2), "{keepalive:?}");
         }
     }
 

@@ -22,7 +22,7 @@ use super::waiting::{Among, Waiting};
 /// Backoffs with jitter always take this part of their bound, so that tests can be repeated.
 const JITTER: f64 = 0.5;
 
-/// Runs jobs until none is left that the plan asks for.
+/// Runs the jobs that the plan selects, until none of them is left.
 pub(super) async fn run<C: TestConnection>(mut plan: Plan, conn: &mut C) -> StorageResult<DrainReport> {
     calls::install_hook();
     let registry = plan.registry.take().unwrap_or_else(Registry::linked);
@@ -65,11 +65,11 @@ struct Attempts<'a, C> {
     registry: &'a Registry,
     states: Arc<States>,
     worker: WorkerId,
-    /// With `once`: the jobs that have not run and waited when the drain began.
+    /// With `once`: the jobs that waited when the drain began and have not run yet.
     may_run: Option<HashSet<JobId>>,
     /// Jobs that were waiting and could not be started.
     not_started: HashSet<JobId>,
-    /// Kinds whose states and connection are there.
+    /// Kinds that were checked: this drain has their states and their connection.
     checked: HashSet<&'static str>,
     backlog: Backlog,
     /// The highest id seen.
@@ -179,7 +179,7 @@ impl<C: TestConnection> Attempts<'_, C> {
     }
 }
 
-/// Refuses a job whose handler needs what it cannot get here.
+/// Returns an error if the handler needs a state or a connection that this drain does not have.
 fn check<C: TestConnection>(registration: &Registration, states: &States) -> StorageResult<()> {
     let mut registry = Registry::new();
     registry.insert(*registration);

@@ -65,7 +65,7 @@ fn on_discarded(private: &TokenStream, options: &Options) -> TokenStream {
     }
 }
 
-/// Generates `Registered::decode`, if the default does not do.
+/// Generates `Registered::decode`, if the default implementation is not sufficient.
 fn decoding(private: &TokenStream, plan: &Plan, current: Option<&TokenStream>) -> TokenStream {
     if plan.earlier.is_empty() && current.is_none() {
         return TokenStream::new();

@@ -174,7 +174,7 @@ fn other_load_on_the_server_is_refused() {
     let db = Db::postgres();
     // The load is in another database, because all databases of the server share its disk and its processors.
     let other = Db::postgres();
-    other.execute_on_and_on("select pg_sleep(60) as other_load");
+    other.execute_in_background("select pg_sleep(60) as other_load");
     while other.count("pg_stat_activity where datname = current_database() and query like '%) as other_load'") == 0 {
         std::thread::sleep(Duration::from_millis(20));
     }

@@ -1,4 +1,4 @@
-//! The shutdown of a worker: running jobs may end, unfinished ones are given back, and no attempt is lost.
+//! The shutdown of a worker: running jobs may end, unfinished jobs are released, and no attempt is consumed.
 
 use std::time::{Duration, Instant};
 
@@ -36,10 +36,10 @@ async fn a_drain_lets_running_jobs_end_and_takes_no_new_ones(db: Db) {
     assert_eq!(worker.ended().await.completed, 1);
     assert_eq!(db.record(running).await.state, JobState::Completed);
     assert_eq!(db.record(late).await.state, JobState::Available);
-    assert_eq!(db.number("select count(*) as number from jobs.worker").await, 0, "it took itself off the list");
+    assert_eq!(db.number("select count(*) as number from jobs.worker").await, 0, "the worker deregistered");
 }
 
-async fn unfinished_jobs_go_back_when_the_grace_is_over(db: Db) {
+async fn unfinished_jobs_are_released_after_the_grace_period(db: Db) {
     let (probe, mut events) = Probe::new();
     let ids = db.conn().await.enqueue_all((0..3).map(|_| Held {})).await;
     let worker = Running::start(db.worker(registry![Held]).state(probe).grace(Duration::from_millis(200)));
@@ -92,7 +92,7 @@ async fn a_blocked_thread_does_not_delay_the_shutdown(db: Db) {
     events.open(1);
 }
 
-async fn what_was_given_back_is_run_by_the_next_worker(db: Db) {
+async fn a_released_job_is_run_by_the_next_worker(db: Db) {
     let (probe, mut events) = Probe::new();
     let id = db.enqueue(Held {}).await;
     let first = Running::start(db.worker(registry![Held]).state(probe.clone()).grace(Duration::ZERO));
@@ -107,9 +107,9 @@ async fn what_was_given_back_is_run_by_the_next_worker(db: Db) {
 
 support::on_each_database! {
     a_drain_lets_running_jobs_end_and_takes_no_new_ones,
-    unfinished_jobs_go_back_when_the_grace_is_over,
+    unfinished_jobs_are_released_after_the_grace_period,
     a_handler_that_listens_is_asked_to_stop_and_its_error_is_no_failure,
     a_second_request_ends_the_grace_period,
     a_blocked_thread_does_not_delay_the_shutdown,
-    what_was_given_back_is_run_by_the_next_worker,
+    a_released_job_is_run_by_the_next_worker,
 }

@@ -39,12 +39,12 @@ impl Host {
         Ok(host)
     }
 
-    /// The address at which it reaches this machine.
+    /// The address of this machine, as the host sees it.
     pub(super) fn server(&self) -> String {
         format!("{}.{}.1", net(), self.number)
     }
 
-    /// The address under which this machine sees it.
+    /// The address of the host, as this machine sees it.
     pub(super) fn address(&self) -> String {
         format!("{}.{}.2", net(), self.number)
     }
@@ -62,7 +62,7 @@ impl Host {
         there
     }
 
-    /// From now on nothing that it sends arrives, acknowledgements included.
+    /// Drops everything that the host sends from now on, acknowledgements included.
     pub(super) fn vanish(&self) -> Result<()> {
         ip(&format!("-n {} route add blackhole {}/32", self.name, self.server()))
     }

@@ -8,7 +8,7 @@ use diesel_jobs_core::storage::Claim;
 use super::{ALL_QUEUES, CHEAP_DISCOVERY, JobPosition, Level, Levels, Plan, Scan, Straggler};
 
 impl Levels {
-    /// Learns from a claim that followed this plan and brought these jobs, at least one.
+    /// Learns from a claim that followed this plan and returned these jobs. There is at least one.
     pub(crate) fn claimed(
         &mut self,
         claim: &Claim,
@@ -29,7 +29,7 @@ impl Levels {
                 let new = Level::new(job.run_at, at);
                 levels.entry(job.priority).or_insert(new).note_job(at);
             }
-            // The claim went on to the next level only when a level was empty up to the claim's own time. If it stopped
+            // The claim continued with the next level only when a level was empty up to the claim's own time. If it stopped
             // because it had enough jobs, its last level is empty only up to the last job that it took there. The same
             // holds if it may have met a job that must not be prefetched.
             let stopped_early = ours.len() >= wanted.slots;

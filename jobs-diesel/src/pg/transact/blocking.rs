@@ -1,4 +1,4 @@
-//! The same for blocking handlers, on threads. A blocking function cannot be stopped. So an abort decides at once that
+//! `transact` for blocking handlers, on threads. A blocking function cannot be stopped. So an abort decides at once that
 //! nothing will be committed.
 
 use std::sync::Arc;
@@ -68,8 +68,8 @@ impl ManageConnection for Manager {
 }
 
 /// The pool of connections for blocking handlers. It connects when the first job needs a connection. If a connection
-/// was closed meanwhile, its first statement fails. This is our `BEGIN`, before the handler. A test of each connection
-/// before that would cost every job a round trip.
+/// was closed in the pool, its first statement fails. The first statement is our `BEGIN`, so the handler has not started.
+/// A test of each connection before the `BEGIN` would cost every job a round trip.
 pub(crate) fn blocking_pool(connector: Arc<Connector>, size: usize) -> BlockingPool {
     Pool::builder()
         .max_size(u32::try_from(size).unwrap_or(u32::MAX))

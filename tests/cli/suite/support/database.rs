@@ -85,7 +85,7 @@ impl Db {
         worker("fixture-worker").args(args).env("DATABASE_URL", &self.url).start()
     }
 
-    /// The same, with a closed pipe as standard output.
+    /// Runs the fixture's worker with a closed pipe as standard output, and waits for its end.
     pub(crate) fn run_into_closed_pipe(&self, args: &[&str]) -> Run {
         worker("fixture-worker").args(args).env("DATABASE_URL", &self.url).run_into_closed_pipe()
     }
@@ -107,7 +107,7 @@ impl Db {
         id
     }
 
-    /// The same as another user. PostgreSQL only.
+    /// Enqueues as another database user. PostgreSQL only.
     pub(crate) fn enqueue_as(&self, user: &str, job: impl Enqueue) -> i64 {
         enqueue_on_postgres(&self.url_as(user), job)
     }
@@ -152,7 +152,7 @@ impl Db {
     }
 
     /// Runs SQL on a thread of its own, until the database is dropped. PostgreSQL only.
-    pub(crate) fn execute_on_and_on(&self, sql: &'static str) {
+    pub(crate) fn execute_in_background(&self, sql: &'static str) {
         let url = self.url.clone();
         std::thread::spawn(move || {
             runtime().block_on(async {

@@ -1,12 +1,12 @@
-//! What a URL says about dead connections, and the settings that it does not make.
+//! The keepalive settings in a URL. Ours are added for those that it does not contain.
 
 use tokio_postgres::Config;
 
-use super::settings::Line;
+use super::settings::Keepalive;
 
-/// Which settings for dead connections the URL makes itself, by the names of its parameters.
+/// Which keepalive settings the URL contains.
 #[derive(Clone, Copy, Default)]
-pub(super) struct LineOfUrl {
+pub(super) struct KeepaliveOfUrl {
     keepalives: bool,
     idle: bool,
     interval: bool,
@@ -14,7 +14,7 @@ pub(super) struct LineOfUrl {
     user_timeout: bool,
 }
 
-impl LineOfUrl {
+impl KeepaliveOfUrl {
     pub(super) fn of(query: &str) -> Self {
         let says = |name: &str| query.split('&').any(|pair| pair.split('=').next() == Some(name));
         Self {
@@ -26,22 +26,22 @@ impl LineOfUrl {
         }
     }
 
-    /// Makes the settings that the URL does not make.
-    pub(super) fn add_to(self, config: &mut Config, line: Line) {
+    /// Adds our values for the settings that the URL does not contain.
+    pub(super) fn add_to(self, config: &mut Config, keepalive: Keepalive) {
         if !self.keepalives {
             config.keepalives(true);
         }
         if !self.idle {
-            config.keepalives_idle(line.idle);
+            config.keepalives_idle(keepalive.idle);
         }
         if !self.interval {
-            config.keepalives_interval(line.interval);
+            config.keepalives_interval(keepalive.interval);
         }
         if !self.retries {
-            config.keepalives_retries(line.probes);
+            config.keepalives_retries(keepalive.probes);
         }
         if !self.user_timeout {
-            config.tcp_user_timeout(line.unacknowledged);
+            config.tcp_user_timeout(keepalive.unacknowledged);
         }
     }
 }
