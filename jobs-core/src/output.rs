@@ -13,7 +13,7 @@ pub const MAX_OUTPUT_BYTES: usize = 256 * 1024;
 /// The deepest nesting that is stored. Deeper JSON could be stored, but `serde_json` refuses to read it.
 const MAX_DEPTH: usize = 127;
 
-/// What a handler returned, as JSON. An output that cannot be stored is refused: a note says why, and is stored in its place.
+/// What a handler returned, as JSON. If it cannot be stored, a note with the reason is stored instead.
 ///
 /// ```
 /// use diesel_jobs_core::Output;
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_could_read_is_refused() {
+    fn output_that_could_not_be_decoded_is_refused() {
         let mut nested = serde_json::json!("[[[\"");
         for _ in 0..MAX_DEPTH {
             nested = serde_json::json!([nested]);

@@ -32,7 +32,7 @@ fn advice(error: &DieselError) -> &'static str {
             "; another process writes to this SQLite file: make this connection wait with `pragma busy_timeout = 5000`, and \
              begin transactions that read before they enqueue with `immediate_transaction`"
         }
-        _ if is_missing_right(error) => {
+        _ if lacks_privilege(error) => {
             "; a role that enqueues needs the privileges that `worker migrate roles` prints for the role jobs_enqueuer"
         }
         _ if is_statement_mixed_up(error) => MIXED_UP,
@@ -164,7 +164,7 @@ pub(crate) fn storage_error(error: DieselError) -> StorageError {
         DieselError::DatabaseError(DatabaseErrorKind::Unknown, info) if is_transient(info.message()) => {
             StorageError::Unavailable(Box::new(error))
         }
-        _ if is_missing_right(&error) => StorageError::Refused(
+        _ if lacks_privilege(&error) => StorageError::Refused(
             format!("{error}; a worker's role needs the privileges that `worker migrate roles` prints for the role jobs_worker")
                 .into(),
         ),
@@ -176,7 +176,7 @@ pub(crate) fn storage_error(error: DieselError) -> StorageError {
     }
 }
 
-// Diesel has no error kind for a missing table, a missing right or a server that shuts down. They are recognized by the
+// Diesel has no error kind for a missing table, a missing privilege or a server that shuts down. They are recognized by the
 // server's messages in the C locale. An error with a translated message becomes `Refused`. After that workers retry,
 // too, but they log it with a higher severity.
 fn is_missing_table(error: &DieselError) -> bool {
@@ -186,7 +186,7 @@ fn is_missing_table(error: &DieselError) -> bool {
         || text.starts_with("no such table: jobs_")
 }
 
-fn is_missing_right(error: &DieselError) -> bool {
+fn lacks_privilege(error: &DieselError) -> bool {
     matches!(error, DieselError::DatabaseError(_, info) if info.message().starts_with("permission denied for "))
 }
 

@@ -9,12 +9,12 @@ use crate::nearest::nearest;
 
 const KNOWN: [&str; 4] = ["secret", "gone", "lock", "from"];
 
-/// What is said about one argument.
+/// The options of one argument.
 #[derive(Clone, Default)]
 pub(crate) struct ArgOptions {
     /// Its value appears in no log, error or page.
     pub(crate) secret: bool,
-    /// What becomes of the job if the row of a `Ref<T>` no longer exists.
+    /// What happens to the job if the row of a `Ref<T>` no longer exists.
     pub(crate) gone: Option<(Gone, Span)>,
     /// How the row of a `Ref<T>` or a `Take<T>` is locked.
     pub(crate) lock: Option<(Lock, Span)>,
@@ -46,7 +46,7 @@ impl ArgOptions {
         let mut options = Self::default();
         for attr in attrs.iter().filter(|attr| attr.path().is_ident("arg")) {
             let Meta::List(list) = &attr.meta else {
-                return Err(syn::Error::new_spanned(attr, "options stand in parentheses: `#[arg(secret)]`"));
+                return Err(syn::Error::new_spanned(attr, "write the options in parentheses: `#[arg(secret)]`"));
             };
             for option in list.parse_args_with(Punctuated::<ArgOption, Token![,]>::parse_terminated)? {
                 options.set(option)?;
@@ -58,7 +58,7 @@ impl ArgOptions {
     fn set(&mut self, ArgOption { name, value }: ArgOption) -> syn::Result<()> {
         match name.to_string().as_str() {
             "secret" if value.is_some() => {
-                Err(syn::Error::new_spanned(value, "`secret` stands alone: `#[arg(secret)]`"))
+                Err(syn::Error::new_spanned(value, "`secret` takes no value: `#[arg(secret)]`"))
             }
             "secret" => {
                 self.secret = true;
@@ -73,7 +73,8 @@ impl ArgOptions {
 }
 
 impl ArgOptions {
-    /// Returns an error if the options do not fit an argument. `row` is `None` if it is no row, and whether it is an `Option<Ref<T>>` otherwise.
+    /// Returns an error if the options do not fit an argument. `row` is `None` for an argument that is not a row. For a
+    /// row, it says whether the argument is an `Option<Ref<T>>`.
     pub(crate) fn fit_argument(&self, row: Option<bool>) -> syn::Result<()> {
         let refuse = |span, message: &str| Err(syn::Error::new(span, message));
         if let Some(from) = &self.from {
@@ -89,11 +90,11 @@ impl ArgOptions {
             }
             (Some(_), _, Some((lock, span))) if lock != Lock::Plain => refuse(
                 span,
-                "a `Ref<T>` waits for the lock of its row: write `#[arg(lock)]`; a `Take<T>` has the choice",
+                "a `Ref<T>` always waits for the lock of its row: write `#[arg(lock)]`; only `Take<T>` has other values",
             ),
             (Some(_), ..) | (None, None, None) => Ok(()),
             (None, Some((_, span)), _) | (None, None, Some((_, span))) => {
-                refuse(span, "only an argument `Ref<T>` is a row: `gone` and `lock` are about rows")
+                refuse(span, "`gone` and `lock` are only for rows: take a `Ref<T>`")
             }
         }
     }
@@ -102,7 +103,7 @@ impl ArgOptions {
     pub(crate) fn fit_take(&self) -> syn::Result<()> {
         match (self.gone, self.lock) {
             (Some((_, span)), _) => {
-                Err(syn::Error::new(span, "a `Take<T>` has no key, so no row can be gone: `gone` is about `Ref<T>`"))
+                Err(syn::Error::new(span, "`gone` is only for `Ref<T>`: a `Take<T>` selects a row that exists"))
             }
             (None, Some((Lock::Plain, span))) => Err(syn::Error::new(
                 span,

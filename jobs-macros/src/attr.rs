@@ -51,7 +51,7 @@ pub(crate) fn helper_entries(attrs: &[Attribute], errors: &mut Errors) -> Vec<En
     for attr in attrs.iter().filter(|attr| attr.path().is_ident("job")) {
         match &attr.meta {
             Meta::List(list) => all.extend(entries(list.tokens.clone(), errors)),
-            meta => errors.at(meta, "options stand in parentheses: `#[job(queue = \"mail\")]`"),
+            meta => errors.at(meta, "write the options in parentheses: `#[job(queue = \"mail\")]`"),
         }
     }
     all

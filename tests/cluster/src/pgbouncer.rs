@@ -44,21 +44,21 @@ const LIBEVENT: [Manager; 3] = [
 /// none.
 pub fn ensure(desk: &Path) -> Result<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
-    if let Some(found) = env::split_paths(&path).map(|dir| dir.join("pgbouncer")).find(|program| does(program)) {
+    if let Some(found) = env::split_paths(&path).map(|dir| dir.join("pgbouncer")).find(|program| is_usable(program)) {
         return Ok(found);
     }
     let program = desk.join(format!("pgbouncer-{VERSION}")).join("pgbouncer");
-    if !does(&program) {
+    if !is_usable(&program) {
         build(desk).with_context(|| format!("cannot build PgBouncer {VERSION}\n  to fix: {ADVICE}"))?;
     }
-    if !does(&program) {
+    if !is_usable(&program) {
         bail!("{} was built and does not run\n  to fix: {ADVICE}", program.display());
     }
     Ok(program)
 }
 
 /// Whether the program exists and is new enough.
-fn does(program: &Path) -> bool {
+fn is_usable(program: &Path) -> bool {
     program.is_file()
         && capture(Command::new(program).arg("--version"), ADVICE).is_ok_and(|said| version(&said) >= Some(OLDEST))
 }

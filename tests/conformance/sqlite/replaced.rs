@@ -27,7 +27,7 @@ fn a_replaced_file_is_opened_again_and_a_missing_file_is_an_error() {
         let error = heartbeat.beat().await.unwrap_err().to_string();
         assert!(error.contains("deleted or moved away") && error.contains(&file), "{error}");
         assert!(db.storage.leases(first, None).await.is_err());
-        assert!(!fs::exists(&file).unwrap(), "an empty file in its place");
+        assert!(!fs::exists(&file).unwrap(), "no empty file was created in its place");
 
         let other = f.again().await;
         other.migrator.up().await.unwrap();

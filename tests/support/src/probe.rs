@@ -55,7 +55,7 @@ impl Probe {
         }
     }
 
-    /// The same, for a thread that may block.
+    /// Does the same as [`pass`](Self::pass) on a thread that may block.
     pub fn pass_blocking(&self) {
         Handle::current().block_on(self.pass());
     }
@@ -64,7 +64,7 @@ impl Probe {
 impl Events {
     /// Waits for the next event.
     pub async fn next(&mut self) -> Event {
-        within(LIMIT, "a word of a handler", self.events.recv()).await.expect("some handler can still speak")
+        within(LIMIT, "an event of a handler", self.events.recv()).await.expect("a handler still holds the sender")
     }
 
     /// Waits for the next event, which must have this text.
@@ -79,7 +79,7 @@ impl Events {
         std::iter::from_fn(|| self.events.try_recv().ok()).collect()
     }
 
-    /// Lets so many handlers through.
+    /// Lets this number of handlers through.
     pub fn open(&self, handlers: usize) {
         self.gate.add_permits(handlers);
     }
