@@ -52,8 +52,8 @@ pub fn caught_blocking(handler: impl FnOnce() -> Handled) -> Handled {
     panics::caught_blocking(handler)
 }
 
-/// Runs a plain handler on a thread of its own, as a worker does, for at most this time. The thread of a handler that does not
-/// end is left.
+/// Runs a plain handler on a thread of its own, as a worker does, for at most this time. If the handler does not end, its
+/// thread continues.
 pub async fn on_a_thread_async(
     handler: impl FnOnce(JobContext) -> Handled + Send + 'static,
     ctx: JobContext,
@@ -84,7 +84,7 @@ pub fn on_a_thread(
     Ok(on_the_kept_thread(run, limit)?.unwrap_or_else(Err))
 }
 
-/// Runs what a layer calls on the same thread. An error means that there is no thread.
+/// Runs a hook of a layer on the thread of [`on_a_thread`]. Returns an error if there is no thread.
 pub fn hook_on_a_thread<T: Send + 'static>(
     hook: BoxFuture<'static, T>,
     limit: Duration,
@@ -92,7 +92,7 @@ pub fn hook_on_a_thread<T: Send + 'static>(
     on_the_kept_thread(move |runtime| runtime.block_on(hook), limit)
 }
 
-/// Runs a plain handler on the same thread.
+/// Runs a plain handler on the thread of [`on_a_thread`].
 pub fn blocking_on_a_thread(
     handler: impl FnOnce(JobContext) -> Handled + Send + 'static,
     ctx: JobContext,

@@ -18,13 +18,13 @@ use super::{PgStorage, STATEMENT_LIMIT};
 pub(crate) struct Sessions(Arc<OnceCell<AtomicBool>>);
 
 impl Sessions {
-    /// Finds out, once. Before that, nothing is left in any session.
+    /// Finds out once whether sessions are kept. Before that, no state is left in any session.
     pub(crate) async fn learn(&self, storage: &PgStorage) -> StorageResult<()> {
         let ask = async || {
             let (mut one, mut other) = (storage.connection().await?, storage.connection().await?);
             let answer = tokio::time::timeout(STATEMENT_LIMIT, session::are_shared(&mut one, &mut other)).await;
             if !matches!(answer, Ok(Ok(_))) {
-                // The first connection is settled below.
+                // `settle` handles the first connection.
                 drop(Object::take(other));
             }
             let are_shared = storage.settle("sessions", one, answer)?;

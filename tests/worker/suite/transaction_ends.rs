@@ -131,7 +131,7 @@ async fn a_savepoint_left_open_fails_the_attempt_and_holds_nothing(db: Db, kind:
     db.await_number(0, open).await;
     worker.stop().await;
     for failure in db.failures(id).await {
-        assert!(failure.message.contains("left a transaction of its own open"), "{failure:?}");
+        assert!(failure.message.contains("did not end a `conn.transaction(..)`"), "{failure:?}");
     }
     assert_eq!(db.effects("written").await, 0);
 }

@@ -231,7 +231,7 @@ async fn a_panic_rolls_back(db: Db, kind: Kind) {
 /// PostgreSQL does not continue a transaction after an error. So nothing can be committed, but the job must not be
 /// lost.
 async fn a_database_error_that_the_handler_swallowed_fails_the_attempt(db: Db, kind: Kind) {
-    fails_with(db, kind, Then::Swallow, FailureKind::Error, "the handler went on after a statement failed").await;
+    fails_with(db, kind, Then::Swallow, FailureKind::Error, "the handler continued after a statement failed").await;
 }
 
 /// SQLite undoes only the failed statement, and continues the transaction.

@@ -30,8 +30,12 @@ impl File {
     /// Creates the file with the schema of `diesel-jobs`.
     pub(super) fn create() -> Result<Self> {
         let directory = tempfile::tempdir().context("making a temporary directory")?;
-        let path =
-            directory.path().join("jobs.db").to_str().context("a temporary directory with an odd name")?.to_owned();
+        let path = directory
+            .path()
+            .join("jobs.db")
+            .to_str()
+            .context("the path of the temporary directory is not UTF-8")?
+            .to_owned();
         let mut conn = connect(&path)?;
         diesel_jobs::migrate(&mut conn)?;
         let Version { version } = diesel::sql_query("select sqlite_version() as version").get_result(&mut conn)?;

@@ -13,7 +13,8 @@ const TEXTS: [(&str, &str); 4] = [
 const SERIALIZATION: &str = "a serialization failure (40001)";
 const LOCK: &str = "a lock that was not available (55P03)";
 
-fn told_by(text: &str) -> Option<&'static str> {
+/// The conflict that a message of the server describes.
+fn conflict_in(text: &str) -> Option<&'static str> {
     TEXTS.iter().find(|(part, _)| text.contains(part)).map(|(_, what)| *what)
 }
 
@@ -21,7 +22,7 @@ fn told_by(text: &str) -> Option<&'static str> {
 pub(super) fn of_statement(error: &DieselError) -> Option<&'static str> {
     match error {
         DieselError::DatabaseError(DatabaseErrorKind::SerializationFailure, _) => Some(SERIALIZATION),
-        DieselError::DatabaseError(_, info) => told_by(info.message()),
+        DieselError::DatabaseError(_, info) => conflict_in(info.message()),
         DieselError::RollbackErrorOnCommit { commit_error, .. } => of_statement(commit_error),
         _ => None,
     }
@@ -36,7 +37,7 @@ pub(super) fn of_handler(error: &JobError) -> Option<&'static str> {
     error.causes().find_map(|cause| match cause.downcast_ref::<DieselError>() {
         Some(error) => of_statement(error),
         // A transparent error hides Diesel's error, but repeats its text.
-        None => told_by(&cause.to_string()),
+        None => conflict_in(&cause.to_string()),
     })
 }
 

@@ -22,12 +22,12 @@ use crate::pg::sessions::Sessions;
 
 /// After an error PostgreSQL accepts no more statements in a transaction, so nothing of the handler's could be
 /// committed.
-const SWALLOWED: &str = "the handler went on after a statement failed in its transaction, so everything was rolled back; \
-    return the error, or run what may fail inside `conn.transaction(..)`, which makes a savepoint";
+const SWALLOWED: &str = "the handler continued after a statement failed in its transaction, so everything was rolled back; \
+    return the error, or run statements that may fail inside `conn.transaction(..)`, which makes a savepoint";
 
 /// If a future of `conn.transaction(..)` is dropped before its end, its savepoint stays open.
-const LEFT_OPEN: &str = "the handler left a transaction of its own open inside its job's, so everything was rolled back; \
-    await `conn.transaction(..)` to its end, and put no `timeout` or `select!` around it";
+const LEFT_OPEN: &str = "the handler did not end a `conn.transaction(..)`, so everything was rolled back; \
+    await it to its end, and put no `timeout` or `select!` around it";
 
 /// The application's time limits are for its own statements. Our statements wait only for a session that takes the
 /// lease away.
