@@ -83,6 +83,7 @@ mod tests {
             layers: Layers::default(),
             program_version: String::new(),
             recorders: Recorders::default(),
+            keep_history: Duration::ZERO,
         }
     }
 
