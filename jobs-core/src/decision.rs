@@ -1,4 +1,4 @@
-//! Decides what becomes of a job at the end of an attempt, for the running job of a worker or of a test.
+//! Decides on the transition of a job at the end of an attempt, for workers and for tests.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use crate::outcome::{Attempt, Handled, Outcome, Retention, Transition, decide};
 use crate::panics::caught_call;
 use crate::secrets;
 
-/// Returns what becomes of the running job. `jitter` is at least 0 and less than 1. A custom backoff is user code: if it panics, the
-/// attempt must be finished nevertheless. Errors and reasons lose the values of secret arguments before they are cut to their
-/// greatest length.
+/// Returns the transition of the running job. `jitter` is at least 0 and less than 1. A custom backoff is user code: if it
+/// panics, the attempt must be finished nevertheless. The values of secret arguments are removed from errors and reasons
+/// before these texts are truncated.
 pub(crate) fn decided(
     ctx: &JobContext,
     registration: &Registration,

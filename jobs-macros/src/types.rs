@@ -1,4 +1,4 @@
-//! What a parameter's type tells: the name at its end, the type inside it, and whether it borrows.
+//! Examines the type of a parameter: its last name, the type inside it, and whether it borrows.
 
 use syn::visit::Visit;
 use syn::{GenericArgument, Lifetime, Path, PathArguments, Type, TypeImplTrait, TypeInfer, TypeReference};
@@ -62,12 +62,12 @@ impl Borrows {
 
 impl Visit<'_> for Borrows {
     fn visit_type_reference(&mut self, reference: &TypeReference) {
-        self.found(reference, "a job owns what it carries: write the owned type here, such as `String` for `&str`");
+        self.found(reference, "a job owns its arguments: write the owned type here, such as `String` for `&str`");
     }
 
     fn visit_lifetime(&mut self, lifetime: &Lifetime) {
         if lifetime.ident != "static" {
-            self.found(lifetime, "a job owns what it carries: write a type without this lifetime");
+            self.found(lifetime, "a job owns its arguments: write a type without this lifetime");
         }
     }
 

@@ -31,7 +31,7 @@ impl<T: Row> Key<T> {
     ///
     /// # Errors
     ///
-    /// The stored JSON is none of this type.
+    /// The stored JSON cannot be decoded into this type.
     pub fn value(&self) -> Result<T::PrimaryKey, serde_json::Error> {
         match &self.json {
             Ok(json) => T::PrimaryKey::deserialize(json),
