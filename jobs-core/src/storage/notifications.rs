@@ -16,6 +16,6 @@ pub trait Notifications: Send + Sync {
     async fn set_idle(&self, worker: WorkerId, idle: bool) -> StorageResult<()>;
 
     /// Listens for work in these queues on its own connection until `stop`, and notifies `wake` at each hint.
-    /// Reconnects by itself. A lost hint costs one poll interval.
+    /// Reconnects by itself. If a hint is lost, the worker finds the job at its next poll.
     async fn listen(&self, queues: &[String], wake: Arc<Notify>, stop: CancellationToken);
 }

@@ -49,7 +49,7 @@ pub enum Transacted {
     Committed(Transition),
     /// The lease was gone. Everything is rolled back.
     LeaseLost,
-    /// The handler failed. Everything is rolled back, and the lease still stands.
+    /// The handler failed. Everything is rolled back, and the lease is still valid.
     RolledBack(JobError),
     /// A conflict with another transaction (a serialization failure, a deadlock, a lock that could not be taken).
     /// Everything is rolled back, the lease was not touched, and a new run may succeed at once.

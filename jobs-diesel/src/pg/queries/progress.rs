@@ -1,5 +1,5 @@
-//! `store_progress` and `progress`: what handlers have reported of their jobs. A report is stored if the job was not
-//! claimed again since, also if it has ended meanwhile. An attempt never replaces the report of a later one.
+//! `store_progress` and `progress`: what handlers have reported about their jobs. A report is stored while its lease is the
+//! newest lease of the job, even if the job has ended. So an attempt never replaces the report of a later attempt.
 
 use diesel::dsl::auto_type;
 use diesel::pg::Pg;

@@ -23,7 +23,7 @@ use crate::pg::native::{native_query, sql};
 /// Returns how many jobs it has deleted, and the last output that it has looked at. Null: there was none after `after`.
 pub(crate) struct PruneQuery {
     pub(crate) limit: i64,
-    /// The last output that the statement before has looked at.
+    /// The last output that the previous call of this statement read.
     pub(crate) after: i64,
 }
 
