@@ -164,7 +164,9 @@ mod tests {
     #[test]
     fn stored_counts_are_read_back() -> Result<(), serde_json::Error> {
         let mut bins = Bins::default();
-        [1, 1, 40].map(|ms| bins.record(Duration::from_millis(ms)));
+        for ms in [1, 1, 40] {
+            bins.record(Duration::from_millis(ms));
+        }
         let text = serde_json::to_string(&bins)?;
         assert_eq!(text, "[0,2,0,0,0,0,0,0,0,0,0,1]");
         assert_eq!(serde_json::from_str::<Bins>(&text)?, bins);
