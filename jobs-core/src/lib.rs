@@ -15,6 +15,7 @@ mod error;
 mod failure;
 pub mod flags;
 mod handler;
+pub mod health_checks;
 pub mod history;
 pub mod installation;
 mod instant;
@@ -53,6 +54,7 @@ pub mod testing;
 mod undecodable;
 mod unknown_queue;
 mod wait;
+mod why;
 mod worker;
 
 pub use asked::Asked;
@@ -89,6 +91,7 @@ pub use storage_error::StorageError;
 pub use testing::TestContext;
 pub use unknown_queue::UnknownQueue;
 pub use wait::{WaitError, wait};
+pub use why::{Explained, Reason, Why};
 pub use worker::{HealthCheck, QueueLoad, UntilEmpty, Worker, WorkerBuilder, WorkerError, WorkerHandle, WorkerStats};
 
 #[doc(hidden)]

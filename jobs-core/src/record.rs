@@ -122,6 +122,8 @@ pub struct WorkerRecord {
     pub version: Option<String>,
     /// The queues with the number of jobs that it was started to run at once. An operator may have set another number.
     pub slots: BTreeMap<String, u32>,
+    /// The kinds that its program knows. `None`: it is older than this information.
+    pub kinds: Option<Vec<String>>,
     /// What an operator has asked of it.
     pub asked: Option<Asked>,
     /// When it was asked.

@@ -11,6 +11,7 @@ use super::bench::args::{BenchArgs, WorkArgs};
 use super::command_args::{EnvironmentAction, FreezeArgs, IdArgs, ListArgs, ThawArgs};
 #[cfg(feature = "dashboard")]
 use super::dashboard::args::DashboardArgs;
+use super::doctor::DoctorArgs;
 use super::exit::{self, CliError};
 use super::parse::id;
 
@@ -49,6 +50,17 @@ pub(super) enum Command {
     Retry(IdArgs),
     /// Cancel waiting or running jobs; a running handler is asked to stop, and its finish is refused
     Cancel(IdArgs),
+    /// Explain why a job does not run, or what became of it
+    Why {
+        /// The job
+        #[arg(value_parser = id)]
+        id: i64,
+    },
+    /// Examine the database: schema, indexes, settings, old transactions, dead workers, late jobs. Prints the repair of each problem
+    ///
+    /// Fails if it finds an error, and not if it finds only warnings. It changes nothing.
+    #[command(after_help = exit::HELP)]
+    Doctor(DoctorArgs),
     /// Print the number of jobs of each queue and kind, and the workers
     Stats,
     /// Stop all claims of all workers until `thaw`; running jobs continue

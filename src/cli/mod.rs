@@ -28,6 +28,7 @@ mod command_args;
 #[cfg(feature = "dashboard")]
 mod dashboard;
 mod database;
+mod doctor;
 mod dotenv;
 mod duration;
 mod environment;
@@ -51,6 +52,7 @@ mod signals;
 mod stats;
 mod unknown_queues;
 mod url;
+mod why;
 mod worker;
 
 use std::io::{self, IsTerminal as _};
@@ -183,6 +185,8 @@ async fn execute(command: Command, app: App<'_>) -> Result<Exit, CliError> {
         Command::Show { id, backtraces } => show::show(&app, id, backtraces).await,
         Command::Retry(args) => retry::retry(&app, &args.ids).await,
         Command::Cancel(args) => cancel::cancel(&app, &args.ids).await,
+        Command::Why { id } => why::why(&app, id).await,
+        Command::Doctor(args) => doctor::doctor(&app, args).await,
         Command::Stats => stats::stats(&app).await,
         Command::Freeze(args) => freeze::freeze(&app, &args).await,
         Command::Thaw(args) => freeze::thaw(&app, &args).await,

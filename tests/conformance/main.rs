@@ -13,6 +13,8 @@ mod claiming;
 mod completing_in;
 mod discarding;
 mod enqueueing;
+mod examining;
+mod explaining;
 mod failing;
 mod fencing;
 mod filtering;
@@ -107,6 +109,24 @@ conformance! {
         only_the_newest_failures_are_kept,
         endless_delays_are_only_long,
         a_listener_hears_of_an_enqueue,
+    }
+    explaining {
+        a_job_that_is_not_there_may_be_gone_or_not_be_there_yet,
+        a_job_that_has_ended_or_runs_says_so,
+        a_job_that_waits_for_its_time_says_until_when,
+        what_operators_have_stopped_says_who_did_it,
+        a_job_that_no_worker_can_run_says_which_is_missing,
+        a_job_in_a_line_says_what_comes_first,
+        a_quarantined_or_newer_job_says_so,
+    }
+    examining {
+        a_fresh_database_has_no_error,
+        a_missing_schema_is_the_only_finding,
+        a_dropped_index_is_created_again,
+        jobs_that_nobody_can_run_are_named,
+        late_jobs_crashes_and_dead_leases_are_named,
+        rows_that_should_be_gone_are_named,
+        schedules_that_do_not_tick_are_named,
     }
     failing {
         a_failure_is_stored_with_its_fingerprint_place_and_backtrace,

@@ -2,6 +2,7 @@
 //! tests. Some tests are for PostgreSQL only.
 
 mod atomic;
+mod doctor;
 mod hostile_sql;
 mod joining;
 mod late_outputs;

@@ -12,7 +12,7 @@ use super::filter::JobFilter;
 use super::history::History;
 use super::operations::{OperationId, OperationRecord, Operations, Preview, filter_for};
 use super::page::{Count, MAX_PAGE, Page, Paging};
-use super::{RuntimeSettings, StorageResult};
+use super::{Doctor, Explain, RuntimeSettings, StorageResult};
 use crate::attempts::{AttemptRecord, attempts};
 use crate::job_id::JobId;
 use crate::lease::WorkerId;
@@ -20,6 +20,7 @@ use crate::new_job::NewJob;
 use crate::progress::Progress;
 use crate::record::{AttemptError, DeadLetters, JobEnd, JobRecord, WorkerRecord};
 use crate::storage_error::StorageError;
+use crate::why::{Circumstances, Why, why};
 
 /// Why a job was cancelled by an operator who gave no name. All cancelled jobs have its fingerprint.
 pub const CANCELLED: &str = "cancelled by an operator";
@@ -28,7 +29,7 @@ pub const CANCELLED_WITH_ALL: &str = "cancelled by an operator, with all others"
 
 /// What people and the command line need from a database, in addition to what the worker needs.
 #[async_trait]
-pub trait Operator: RuntimeSettings + History + Operations {
+pub trait Operator: RuntimeSettings + History + Operations + Explain + Doctor {
     /// Jobs that match, newest first. It looks at a bounded number of rows, so a page may be short or empty although there are
     /// more. Then [`Page::searched_to`] is set.
     async fn list(&self, filter: &JobFilter, paging: Paging) -> StorageResult<Page>;
@@ -121,6 +122,19 @@ pub trait Operator: RuntimeSettings + History + Operations {
     /// [`cancel_many`](Self::cancel_many) for one job.
     async fn cancel(&self, id: JobId) -> StorageResult<Operated> {
         Ok(self.cancel_many(&[id]).await?.pop().unwrap_or(Operated::NotFound))
+    }
+
+    /// Why a job does not run, or what became of it.
+    async fn why(&self, id: JobId) -> StorageResult<Why> {
+        let circumstances = Circumstances {
+            around: self.surroundings(id).await?,
+            job: self.show(id).await?,
+            progress: self.progress(id).await?,
+            workers: self.workers().await?,
+            queues: self.queues().await?,
+            kinds: self.kinds().await?,
+        };
+        Ok(why(id, circumstances))
     }
 
     /// Rows that the database refused to move, and that were set apart. A storage that never refuses a row returns

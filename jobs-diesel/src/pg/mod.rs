@@ -8,6 +8,8 @@ pub(crate) mod bench;
 mod by_id_tests;
 mod cause;
 pub(crate) mod connect;
+mod doctor;
+mod drift;
 mod enqueue_connection;
 mod history;
 mod insert_each;

@@ -8,8 +8,8 @@ use diesel::QueryResult;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::installation::check_words;
 use diesel_jobs_core::storage::{
-    Action, AuditEntry, AuditRecord, Count, Failures, JobFilter, Operated, OperationId, OperationRecord, Operations,
-    Operator, Page, Paging, StorageResult, filter_for,
+    Action, AuditEntry, AuditRecord, Count, Explain, Failures, JobFilter, Operated, OperationId, OperationRecord,
+    Operations, Operator, Page, Paging, StorageResult, Surroundings, filter_for,
 };
 use diesel_jobs_core::{
     AttemptError, DeadLetters, JobEnd, JobId, JobRecord, NewJob, Progress, Retention, StorageError, WorkerRecord,
@@ -24,7 +24,7 @@ use super::queries::find::FindQuery;
 use super::queries::output::{EndRow, end, one_end};
 use super::queries::progress::one_progress;
 use super::queries::thaw::ThawQuery;
-use super::queries::{audited, dead_letter, failures, inspect, installation, operation};
+use super::queries::{audited, dead_letter, failures, inspect, installation, operation, why};
 use super::{PgStorage, native, run};
 use crate::bounded::{FoundRow, Range};
 use crate::stored_progress::{Columns, stored};
@@ -42,6 +42,13 @@ fn checked(filter: &JobFilter) -> StorageResult<()> {
 impl Operations for PgStorage {
     async fn step_operation(&self, only: Option<OperationId>, limit: usize) -> StorageResult<Option<OperationRecord>> {
         self.step(only, limit).await
+    }
+}
+
+#[async_trait]
+impl Explain for PgStorage {
+    async fn surroundings(&self, id: JobId) -> StorageResult<Surroundings> {
+        run!(self, "surroundings", conn => why::surroundings(conn, id))
     }
 }
 

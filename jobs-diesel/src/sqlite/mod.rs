@@ -19,6 +19,7 @@
 mod async_connection;
 pub(crate) mod bench;
 mod connect;
+mod doctor;
 mod hint;
 mod history;
 mod insert_each;
@@ -60,7 +61,8 @@ pub async fn open(url: &str, _handlers: usize) -> StorageResult<Database> {
         // wait.
         operator: Arc::new(operator::SqliteOperator {
             writer: writer.clone(),
-            reader: Arc::new(SharedConnection::new(file)),
+            reader: Arc::new(SharedConnection::new(file.clone())),
+            file,
         }),
         migrator: Arc::new(migrate::SqliteMigrator { writer }),
     })

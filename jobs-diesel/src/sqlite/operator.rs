@@ -10,8 +10,8 @@ use diesel::prelude::*;
 use diesel::{QueryResult, SqliteConnection};
 use diesel_jobs_core::installation::check_words;
 use diesel_jobs_core::storage::{
-    Action, AuditEntry, AuditRecord, Count, Failures, JobFilter, Operated, OperationId, OperationRecord, Operations,
-    Operator, Page, Paging, StorageResult, filter_for,
+    Action, AuditEntry, AuditRecord, Count, Explain, Failures, JobFilter, Operated, OperationId, OperationRecord,
+    Operations, Operator, Page, Paging, StorageResult, Surroundings, filter_for,
 };
 use diesel_jobs_core::{
     AttemptError, DeadLetters, JobEnd, JobId, JobRecord, NewJob, Progress, StorageError, WorkerRecord,
@@ -21,7 +21,7 @@ use serde_json::json;
 use crate::bounded::Range;
 use crate::sqlite::queries::enqueue::Insert;
 use crate::sqlite::queries::{
-    act, audited, failure_groups, find, inspect, installation, operate, operation, output, progress, worker,
+    act, audited, failure_groups, find, inspect, installation, operate, operation, output, progress, why, worker,
 };
 use crate::sqlite::shared_connection::SharedConnection;
 
@@ -29,6 +29,14 @@ use crate::sqlite::shared_connection::SharedConnection;
 pub(super) struct SqliteOperator {
     pub(super) writer: Arc<SharedConnection>,
     pub(super) reader: Arc<SharedConnection>,
+    pub(super) file: Arc<str>,
+}
+
+#[async_trait]
+impl Explain for SqliteOperator {
+    async fn surroundings(&self, id: JobId) -> StorageResult<Surroundings> {
+        self.reader.read(move |conn| why::surroundings(conn, id)).await
+    }
 }
 
 /// Jobs per transaction of an action.

@@ -252,8 +252,19 @@ pub(crate) async fn leased(conn: &mut AsyncPgConnection, limit: i64) -> QueryRes
 }
 
 type AskedRow = (Option<String>, Option<DateTime<Utc>>, Option<String>);
-type WorkerRow =
-    (Uuid, String, i32, Vec<String>, DateTime<Utc>, DateTime<Utc>, bool, Option<String>, Option<RawJson>, AskedRow);
+type WorkerRow = (
+    Uuid,
+    String,
+    i32,
+    Vec<String>,
+    DateTime<Utc>,
+    DateTime<Utc>,
+    bool,
+    Option<String>,
+    Option<RawJson>,
+    AskedRow,
+    Option<Vec<String>>,
+);
 
 pub(crate) async fn workers(conn: &mut AsyncPgConnection) -> QueryResult<Vec<WorkerRecord>> {
     let rows: Vec<WorkerRow> = worker::table
@@ -268,26 +279,30 @@ pub(crate) async fn workers(conn: &mut AsyncPgConnection) -> QueryResult<Vec<Wor
             worker::version,
             worker::slots,
             (worker::asked, worker::asked_at, worker::asked_by),
+            worker::kinds,
         ))
         .order(worker::started_at)
         .load(conn)
         .await?;
     Ok(rows
         .into_iter()
-        .map(|(id, host, pid, queues, started_at, heartbeat_at, alive, version, slots, (asked, at, by))| WorkerRecord {
-            id: WorkerId(id),
-            host,
-            pid,
-            queues,
-            started_at,
-            heartbeat_at,
-            alive,
-            version,
-            slots: slots.and_then(|RawJson(text)| serde_json::from_slice(&text).ok()).unwrap_or_default(),
-            // The check of the table allows only words that can be parsed.
-            asked: asked.and_then(|word| word.parse().ok()),
-            asked_at: at,
-            asked_by: by,
+        .map(|(id, host, pid, queues, started_at, heartbeat_at, alive, version, slots, (asked, at, by), kinds)| {
+            WorkerRecord {
+                id: WorkerId(id),
+                host,
+                pid,
+                queues,
+                started_at,
+                heartbeat_at,
+                alive,
+                version,
+                slots: slots.and_then(|RawJson(text)| serde_json::from_slice(&text).ok()).unwrap_or_default(),
+                kinds,
+                // The check of the table allows only words that can be parsed.
+                asked: asked.and_then(|word| word.parse().ok()),
+                asked_at: at,
+                asked_by: by,
+            }
         })
         .collect())
 }

@@ -28,6 +28,7 @@ pub(crate) mod delete;
 pub(crate) mod delete_jobs;
 pub(crate) mod discard;
 pub(crate) mod discover;
+pub(crate) mod doctor;
 pub(crate) mod enqueue;
 pub(crate) mod enqueue_alike;
 pub(crate) mod enqueue_each;
@@ -71,6 +72,7 @@ pub(crate) mod store_outputs;
 pub(crate) mod thaw;
 pub(crate) mod tick;
 pub(crate) mod wake;
+pub(crate) mod why;
 pub(crate) mod worker;
 
 #[cfg(test)]

@@ -1,0 +1,72 @@
+//! What is wrong with a database, and the statements that repair it.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::Serialize;
+
+use super::StorageResult;
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Jobs do not run, or may be lost.
+    Error,
+    /// Jobs are late or the database becomes slow, now or soon.
+    Warning,
+    /// The check could not be made, for example because the role lacks a right.
+    Skipped,
+}
+
+/// One problem.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// The check that has found it. The meaning of a name never changes.
+    pub check: &'static str,
+    /// How bad it is.
+    pub severity: Severity,
+    /// What is wrong.
+    pub what: String,
+    /// The statement, command or setting that repairs it.
+    pub repair: String,
+}
+
+impl Finding {
+    /// An error.
+    pub fn error(check: &'static str, what: impl Into<String>, repair: impl Into<String>) -> Self {
+        Self { check, severity: Severity::Error, what: what.into(), repair: repair.into() }
+    }
+
+    /// A warning.
+    pub fn warning(check: &'static str, what: impl Into<String>, repair: impl Into<String>) -> Self {
+        Self { severity: Severity::Warning, ..Self::error(check, what, repair) }
+    }
+
+    /// A check that could not be made.
+    pub fn skipped(check: &'static str, what: impl Into<String>, repair: impl Into<String>) -> Self {
+        Self { severity: Severity::Skipped, ..Self::error(check, what, repair) }
+    }
+}
+
+/// What counts as too late or too old.
+#[derive(Clone, Copy, Debug)]
+pub struct Objectives {
+    /// A due job should not wait longer than this. Default: 5 minutes.
+    pub oldest_due: Duration,
+    /// A transaction should not be open longer than this. Default: 1 minute.
+    pub transaction: Duration,
+}
+
+impl Default for Objectives {
+    fn default() -> Self {
+        Self { oldest_due: Duration::from_secs(300), transaction: Duration::from_secs(60) }
+    }
+}
+
+/// Examines a database. It changes nothing.
+#[async_trait]
+pub trait Doctor: Send + Sync + 'static {
+    /// Makes all checks, and returns what they have found, errors first. A check that fails is one that is skipped.
+    async fn examine(&self, objectives: Objectives) -> StorageResult<Vec<Finding>>;
+}

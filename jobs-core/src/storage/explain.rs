@@ -1,0 +1,53 @@
+//! What is read of a job and its surroundings, to explain why it does not run.
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+
+use super::{RunningJob, StorageResult};
+use crate::installation::Freeze;
+use crate::job_id::JobId;
+
+/// A session or prepared transaction that has locked the row of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RowLock {
+    /// The process of the session. `None`: it is a prepared transaction.
+    pub pid: Option<i32>,
+    /// The name of the session's application, or of the prepared transaction.
+    pub name: String,
+    /// Since when the transaction is open. `None` if this role may not see it.
+    pub since: Option<DateTime<Utc>>,
+}
+
+/// What is around a job, at one time. Limits and sequences of jobs belong here, too.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    /// The database's time.
+    pub now: DateTime<Utc>,
+    /// The highest id of all jobs that are stored.
+    pub highest: Option<JobId>,
+    /// The freeze, while the database is frozen.
+    pub frozen: Option<Freeze>,
+    /// Why the job was set apart as a dead letter, and when.
+    pub dead_letter: Option<(String, DateTime<Utc>)>,
+    /// Who has locked the row.
+    pub lock: Option<RowLock>,
+    /// How many due jobs of its queue come before it, up to [`MOST_AHEAD`] and one more.
+    pub ahead: u32,
+    /// Jobs of its queue that run now, the oldest claims first, at most [`MOST_SHOWN`].
+    pub running: Vec<RunningJob>,
+    /// How many run in its queue.
+    pub running_count: u64,
+}
+
+/// Jobs that come before a job are counted up to this number.
+pub const MOST_AHEAD: u32 = 1000;
+/// At most so many running jobs are named.
+pub const MOST_SHOWN: usize = 5;
+
+/// Reads what explains why a job does not run.
+#[async_trait]
+pub trait Explain: Send + Sync + 'static {
+    /// What is around this job. It reads a bounded number of rows.
+    async fn surroundings(&self, id: JobId) -> StorageResult<Surroundings>;
+}

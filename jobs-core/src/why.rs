@@ -1,0 +1,248 @@
+//! Why a job does not run, or what became of it. The decision is a pure function of what a storage has read.
+
+mod words;
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+
+use crate::error::FailureKind;
+use crate::installation::Freeze;
+use crate::job_id::JobId;
+use crate::progress::Progress;
+use crate::record::{AttemptError, JobRecord, WorkerRecord};
+use crate::state::JobState;
+use crate::storage::{KindSettings, MOST_AHEAD, Pause, QueueSettings, RowLock, RunningJob, Surroundings};
+
+/// From so many crashes on, a job runs alone. It is the default of the workers, which may have another one.
+const QUARANTINED_AT: u16 = 2;
+
+/// Why a job does not run, or what became of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "reason", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Reason {
+    /// There is no such job.
+    NoSuchJob {
+        /// The highest id of the jobs that are stored.
+        highest: Option<JobId>,
+    },
+    /// The database refused to move it, so it was set apart.
+    DeadLetter {
+        /// Why.
+        why: String,
+        /// When.
+        at: DateTime<Utc>,
+    },
+    /// It has ended.
+    Ended {
+        /// How.
+        state: JobState,
+        /// When.
+        at: Option<DateTime<Utc>>,
+        /// The operator who ended it, or the worker.
+        by: Option<String>,
+        /// The newest failure, if it has not completed.
+        error: Option<String>,
+    },
+    /// It runs.
+    Running {
+        /// The machine and process of its worker. `None`: the worker is not registered any more.
+        worker: Option<String>,
+        /// Whether the worker is alive.
+        alive: bool,
+        /// Since when.
+        since: Option<DateTime<Utc>>,
+        /// What its handler has reported last.
+        progress: Option<Progress>,
+    },
+    /// It uses a feature of a later version of this program.
+    NewerVersion,
+    /// The database is frozen.
+    Frozen(Freeze),
+    /// Its queue is paused.
+    QueuePaused(Pause),
+    /// Its kind is paused.
+    KindPaused(Pause),
+    /// Another session has locked its row.
+    Locked(RowLock),
+    /// It waits for its time, and has not failed.
+    Scheduled {
+        /// Its time.
+        at: DateTime<Utc>,
+    },
+    /// It waits for its time after a failed attempt.
+    Retrying {
+        /// Its time.
+        at: DateTime<Utc>,
+        /// The newest failure.
+        error: Option<String>,
+    },
+    /// No live worker serves its queue.
+    NoWorker {
+        /// How many workers are alive.
+        alive: usize,
+    },
+    /// Live workers serve its queue, and none of them knows its kind.
+    UnknownKind {
+        /// How many serve the queue.
+        workers: usize,
+    },
+    /// It was in crashes of its workers. So it runs alone, when a worker has nothing else to do.
+    Quarantined {
+        /// How many crashes were counted.
+        crashes: u16,
+    },
+    /// All slots of its queue are taken.
+    SlotsBusy {
+        /// How many slots the live workers have.
+        slots: u64,
+        /// Some of the jobs that run there.
+        running: Vec<RunningJob>,
+    },
+    /// Due jobs of its queue come first: of a higher priority, or earlier.
+    Behind {
+        /// How many, at most 1000.
+        jobs: u32,
+        /// Whether there are more than that.
+        more: bool,
+    },
+    /// Nothing holds it back: the next claim takes it.
+    Due,
+}
+
+/// A reason in words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Explained {
+    /// The reason.
+    #[serde(flatten)]
+    pub reason: Reason,
+    /// What it means, in one sentence.
+    pub text: String,
+    /// What to do. Empty if there is nothing to do.
+    pub advice: String,
+}
+
+/// Why a job does not run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Why {
+    /// The job.
+    pub id: JobId,
+    /// Its kind. `None` if there is no such job.
+    pub kind: Option<String>,
+    /// Its queue.
+    pub queue: Option<String>,
+    /// Its state.
+    pub state: Option<JobState>,
+    /// The reasons, the strongest first. There is at least one.
+    pub reasons: Vec<Explained>,
+}
+
+/// What a storage has read.
+pub(crate) struct Circumstances {
+    pub(crate) around: Surroundings,
+    pub(crate) job: Option<(JobRecord, Vec<AttemptError>)>,
+    pub(crate) progress: Option<Progress>,
+    pub(crate) workers: Vec<WorkerRecord>,
+    pub(crate) queues: Vec<QueueSettings>,
+    pub(crate) kinds: Vec<KindSettings>,
+}
+
+/// Decides why the job does not run.
+pub(crate) fn why(id: JobId, seen: Circumstances) -> Why {
+    let Some((job, errors)) = &seen.job else {
+        let reason = match seen.around.dead_letter {
+            Some((why, at)) => Reason::DeadLetter { why, at },
+            None => Reason::NoSuchJob { highest: seen.around.highest },
+        };
+        return Why { id, kind: None, queue: None, state: None, reasons: vec![words::explain(id, None, reason)] };
+    };
+    let reasons = match job.state {
+        JobState::Running => running(job, &seen),
+        state if state.is_finished() => vec![ended(job, errors)],
+        _ => waiting(job, errors, &seen),
+    };
+    let reasons = reasons.into_iter().map(|reason| words::explain(id, Some(job), reason)).collect();
+    Why { id, kind: Some(job.kind.clone()), queue: Some(job.queue.clone()), state: Some(job.state), reasons }
+}
+
+fn ended(job: &JobRecord, errors: &[AttemptError]) -> Reason {
+    let last = errors.last().filter(|_| job.state != JobState::Completed);
+    let operator = last.and_then(|error| error.actor.clone());
+    let by = operator.or_else(|| job.worker.map(|worker| format!("worker {worker}")));
+    Reason::Ended { state: job.state, at: job.finished_at, by, error: last.map(|error| error.message.clone()) }
+}
+
+fn running(job: &JobRecord, seen: &Circumstances) -> Vec<Reason> {
+    let worker = seen.workers.iter().find(|worker| Some(worker.id) == job.worker);
+    let running = Reason::Running {
+        worker: worker.map(|worker| format!("process {} on {}", worker.pid, worker.host)),
+        alive: worker.is_some_and(|worker| worker.alive),
+        since: job.claimed_at,
+        progress: seen.progress.clone(),
+    };
+    std::iter::once(running).chain(seen.around.lock.clone().map(Reason::Locked)).collect()
+}
+
+fn waiting(job: &JobRecord, errors: &[AttemptError], seen: &Circumstances) -> Vec<Reason> {
+    let around = &seen.around;
+    let mut reasons = Vec::new();
+    if !crate::flags::are_known(job.flags) {
+        reasons.push(Reason::NewerVersion);
+    }
+    reasons.extend(around.frozen.clone().map(Reason::Frozen));
+    let queue = seen.queues.iter().find(|queue| queue.name == job.queue);
+    reasons.extend(queue.and_then(|queue| queue.paused.clone()).map(Reason::QueuePaused));
+    let kind = seen.kinds.iter().find(|kind| kind.name == job.kind);
+    reasons.extend(kind.and_then(|kind| kind.paused.clone()).map(Reason::KindPaused));
+    reasons.extend(around.lock.clone().map(Reason::Locked));
+    let is_due = job.run_at <= around.now;
+    if !is_due {
+        let failure = errors.iter().rev().find(|error| error.kind != FailureKind::Cancelled);
+        reasons.push(match failure {
+            Some(failure) if job.attempt > 0 => {
+                Reason::Retrying { at: job.run_at, error: Some(failure.message.clone()) }
+            }
+            _ => Reason::Scheduled { at: job.run_at },
+        });
+    }
+    let serving: Vec<&WorkerRecord> = seen.workers.iter().filter(|worker| serves(worker, &job.queue)).collect();
+    if serving.is_empty() {
+        reasons.push(Reason::NoWorker { alive: seen.workers.iter().filter(|worker| worker.alive).count() });
+    } else if !serving.iter().any(|worker| may_know(worker, &job.kind)) {
+        reasons.push(Reason::UnknownKind { workers: serving.len() });
+    } else if is_due {
+        reasons.extend(in_turn(job, &serving, queue.and_then(|queue| queue.slots), around));
+    }
+    if reasons.is_empty() {
+        reasons.push(Reason::Due);
+    }
+    reasons
+}
+
+/// Whether a worker claims jobs of this queue.
+fn serves(worker: &WorkerRecord, queue: &str) -> bool {
+    worker.alive && worker.asked.is_none() && worker.queues.iter().any(|served| served == queue)
+}
+
+/// Workers of earlier versions do not say which kinds they know.
+fn may_know(worker: &WorkerRecord, kind: &str) -> bool {
+    worker.kinds.as_ref().is_none_or(|kinds| kinds.iter().any(|known| known == kind))
+}
+
+/// What a due job waits for if workers serve it.
+fn in_turn(job: &JobRecord, serving: &[&WorkerRecord], slots: Option<u32>, around: &Surroundings) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    if job.crashes >= QUARANTINED_AT {
+        reasons.push(Reason::Quarantined { crashes: job.crashes });
+    }
+    let slots_of = |worker: &&&WorkerRecord| slots.or_else(|| worker.slots.get(&job.queue).copied());
+    let known: Option<Vec<u32>> = serving.iter().map(|worker| slots_of(&worker)).collect();
+    let slots: Option<u64> = known.map(|slots| slots.into_iter().map(u64::from).sum());
+    if let Some(slots) = slots.filter(|slots| around.running_count >= *slots) {
+        reasons.push(Reason::SlotsBusy { slots, running: around.running.clone() });
+    }
+    if around.ahead > 0 {
+        reasons.push(Reason::Behind { jobs: around.ahead.min(MOST_AHEAD), more: around.ahead > MOST_AHEAD });
+    }
+    reasons
+}

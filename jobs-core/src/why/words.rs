@@ -1,0 +1,171 @@
+//! The reasons in words, and what to do.
+
+use std::fmt::Display;
+
+use chrono::{DateTime, SecondsFormat, Utc};
+
+use super::{Explained, Reason};
+use crate::job_id::JobId;
+use crate::progress::Progress;
+use crate::record::JobRecord;
+use crate::state::JobState;
+use crate::storage::RowLock;
+
+/// Puts a reason in words. `job` is missing only if there is no such job.
+pub(super) fn explain(id: JobId, job: Option<&JobRecord>, reason: Reason) -> Explained {
+    let (queue, kind) = job.map_or(("", ""), |job| (job.queue.as_str(), job.kind.as_str()));
+    let (text, advice) = match &reason {
+        Reason::NoSuchJob { highest } => no_such_job(id, *highest),
+        Reason::DeadLetter { why, at } => (
+            format!("the database refused to move the job, so it was set apart at {}: {why}", time(*at)),
+            format!(
+                "enqueue it again under a new id: `select jobs.put_back(number) from jobs.dead_letter where id = {id}`"
+            ),
+        ),
+        Reason::Ended { state, at, by, error } => ended(id, *state, *at, by.as_deref(), error.as_deref()),
+        Reason::Running { worker, alive, since, progress } => {
+            running(id, worker.as_deref(), *alive, *since, progress.as_ref())
+        }
+        Reason::NewerVersion => (
+            "the job uses a feature of a later version of this program, so workers of this version leave it alone"
+                .to_owned(),
+            "start workers of the later version".to_owned(),
+        ),
+        Reason::Frozen(freeze) => {
+            (format!("the database is {freeze}; nothing is claimed"), "`worker thaw` ends the freeze".to_owned())
+        }
+        Reason::QueuePaused(pause) => {
+            (format!("queue `{queue}` is {pause}"), format!("`worker queues resume {queue}` ends the pause"))
+        }
+        Reason::KindPaused(pause) => {
+            (format!("kind `{kind}` is {pause}"), format!("`worker kinds resume {kind}` ends the pause"))
+        }
+        Reason::Locked(lock) => locked(lock),
+        Reason::Scheduled { at } => (
+            format!("the job waits for its time: {}", time(*at)),
+            format!("`worker retry {id}` makes it available now"),
+        ),
+        Reason::Retrying { at, error } => (
+            format!("its last attempt failed, and the next one is at {}{}", time(*at), after(error.as_deref())),
+            format!("`worker retry {id}` makes it available now"),
+        ),
+        Reason::NoWorker { alive } => (
+            match alive {
+                0 => "no worker is alive".to_owned(),
+                1 => format!("1 worker is alive, and it does not serve queue `{queue}`"),
+                _ => format!("{alive} workers are alive, and none of them serves queue `{queue}`"),
+            },
+            format!("start one that does: `worker run --queues {queue}`"),
+        ),
+        Reason::UnknownKind { workers } => (
+            match workers {
+                1 => format!("1 live worker serves queue `{queue}`, and its program has no kind `{kind}`"),
+                _ => format!(
+                    "{workers} live workers serve queue `{queue}`, and no program of theirs has the kind `{kind}`"
+                ),
+            },
+            format!("deploy a program that has the kind `{kind}`, or `worker cancel {id}`"),
+        ),
+        Reason::Quarantined { crashes } => (
+            format!(
+                "the job was in {crashes} crashes of its workers, so it runs alone: when a worker has finished all its other jobs"
+            ),
+            format!("`worker show {id}` names the crashes; `worker cancel {id}` ends it"),
+        ),
+        Reason::SlotsBusy { slots, running } => {
+            let jobs: Vec<String> = running.iter().map(|job| format!("job {} (`{}`)", job.id, job.kind)).collect();
+            (
+                format!("all {slots} slots of queue `{queue}` are taken: {}", jobs.join(", ")),
+                format!("wait, start another worker, or give it more slots: `worker queues slots {queue} N`"),
+            )
+        }
+        Reason::Behind { jobs, more } => {
+            let (more, noun) = (if *more { "+" } else { "" }, if *jobs == 1 { "job comes" } else { "jobs come" });
+            (
+                format!("{jobs}{more} due {noun} first in queue `{queue}`: of a higher priority, or earlier"),
+                "wait, or start more workers".to_owned(),
+            )
+        }
+        Reason::Due => ("nothing holds the job back: the next claim takes it".to_owned(), String::new()),
+    };
+    Explained { reason, text, advice }
+}
+
+fn no_such_job(id: JobId, highest: Option<JobId>) -> (String, String) {
+    let text = match highest {
+        Some(highest) if id < highest => format!(
+            "there is no job {id}. Later jobs exist (up to {highest}), so it was deleted: its retention was over, its kind keeps no \
+             completed jobs, an operator deleted it, or its transaction was rolled back"
+        ),
+        Some(highest) => {
+            format!("there is no job {id}, and no later one (the highest id is {highest}). It may not be committed yet")
+        }
+        None => format!("there is no job {id}, and no other one"),
+    };
+    (text, "`worker list` prints the jobs that are kept".to_owned())
+}
+
+fn ended(
+    id: JobId,
+    state: JobState,
+    at: Option<DateTime<Utc>>,
+    by: Option<&str>,
+    error: Option<&str>,
+) -> (String, String) {
+    let at = at.map(|at| format!(" at {}", time(at))).unwrap_or_default();
+    let by = by.map(|by| format!(" by {by}")).unwrap_or_default();
+    let text = format!("the job was {state}{at}{by}{}", after(error));
+    let again = if state == JobState::Completed { String::new() } else { format!("`worker retry {id}` runs it again") };
+    (text, again)
+}
+
+fn running(
+    id: JobId,
+    worker: Option<&str>,
+    alive: bool,
+    since: Option<DateTime<Utc>>,
+    progress: Option<&Progress>,
+) -> (String, String) {
+    let since = since.map(|at| format!(" since {}", time(at))).unwrap_or_default();
+    let step = progress.map(|Progress { done, total, message, at }| {
+        format!("; it reported {done} of {total} at {}: {message}", time(*at))
+    });
+    let step = step.unwrap_or_default();
+    match worker {
+        Some(worker) if alive => {
+            (format!("the job runs{since} in {worker}{step}"), format!("if it hangs: `worker cancel {id}`"))
+        }
+        Some(worker) => (
+            format!("the job was claimed{since} by {worker}, and this worker is dead: its lease is over{step}"),
+            "a live worker frees it within seconds; if none is alive: `worker run`".to_owned(),
+        ),
+        None => (
+            format!("the job was claimed{since} by a worker that is not registered any more{step}"),
+            "a live worker frees it within a minute; if none is alive: `worker run`".to_owned(),
+        ),
+    }
+}
+
+fn locked(RowLock { pid, name, since }: &RowLock) -> (String, String) {
+    let since = since.map(|at| format!(", which began at {}", time(at))).unwrap_or_default();
+    match pid {
+        Some(pid) => (
+            format!(
+                "its row is locked by the transaction of process {pid} ({name}){since}; claims pass over locked rows"
+            ),
+            format!("end that transaction: `select pg_terminate_backend({pid})`"),
+        ),
+        None => (
+            format!("its row is locked by the prepared transaction {name}{since}; claims pass over locked rows"),
+            format!("end it: `commit prepared '{name}'` or `rollback prepared '{name}'`"),
+        ),
+    }
+}
+
+fn after(error: Option<&str>) -> impl Display {
+    error.map(|error| format!(": {error}")).unwrap_or_default()
+}
+
+fn time(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::Secs, true).replacen('T', " ", 1)
+}

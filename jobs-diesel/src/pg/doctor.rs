@@ -1,0 +1,116 @@
+//! Examines a database. It uses a connection like those of handlers, so it sees the settings that applications get.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use diesel::sql_types::Text;
+use diesel_async::{AsyncPgConnection, RunQueryDsl};
+use diesel_jobs_core::health_checks;
+use diesel_jobs_core::storage::{Doctor, Finding, Objectives, Schedules as _, StorageResult};
+use futures_util::StreamExt as _;
+
+use super::queries::doctor::{CHECKS, examine, schema_objects::schema_objects};
+use super::queries::session;
+use super::{PgStorage, drift, migrate, run, unavailable};
+
+/// How long one check may take.
+const LIMIT: Duration = Duration::from_secs(60);
+/// How long a notification may take.
+const NOTIFICATION: Duration = Duration::from_secs(3);
+
+diesel::define_sql_function! {
+    /// The time of the server.
+    fn clock_timestamp() -> Timestamptz;
+}
+diesel::define_sql_function! {
+    /// Sends a notification.
+    fn pg_notify(channel: Text, payload: Text);
+}
+
+type Problem = Box<dyn std::error::Error + Send + Sync>;
+
+/// A check that could not be made.
+fn skipped(check: &'static str, problem: impl std::fmt::Display) -> Finding {
+    Finding::skipped(
+        check,
+        format!("this check could not be made: {problem}"),
+        "run it as a role with more rights, such as the owner of the schema",
+    )
+}
+
+#[async_trait]
+impl Doctor for PgStorage {
+    async fn examine(&self, objectives: Objectives) -> StorageResult<Vec<Finding>> {
+        let applied = run!(self, "check_schema", conn => migrate::applied(conn))?;
+        if let Err(problem) = migrate::check(&applied) {
+            return Ok(vec![Finding::error("schema", problem.to_string(), "worker migrate")]);
+        }
+        let mut findings = Vec::new();
+        let mut conn = self.connector.connect().await.map_err(unavailable)?;
+        for check in CHECKS {
+            match tokio::time::timeout(LIMIT, examine(&mut conn, check, objectives)).await {
+                Ok(Ok(found)) => findings.extend(found),
+                Ok(Err(problem)) => findings.push(skipped(check.name, problem)),
+                Err(_) => {
+                    findings.push(skipped(check.name, format!("it took longer than {LIMIT:?}")));
+                    conn = self.connector.connect().await.map_err(unavailable)?;
+                }
+            }
+        }
+        match schema_objects(&mut conn).await {
+            Ok(found) => findings.extend(drift::drift(&found)),
+            Err(problem) => findings.push(skipped("drift", problem)),
+        }
+        match clock(&mut conn).await {
+            Ok(found) => findings.extend(found),
+            Err(problem) => findings.push(skipped("clock_skew", problem)),
+        }
+        match self.schedules().await {
+            Ok((schedules, now)) => findings.extend(health_checks::schedules(&schedules, now, "jobs.schedule")),
+            Err(problem) => findings.push(skipped("schedule", problem)),
+        }
+        match listens(self, &mut conn).await {
+            Ok(found) => findings.extend(found),
+            Err(problem) => findings.push(skipped("listen", problem)),
+        }
+        findings.sort_by_key(|finding| finding.severity);
+        Ok(findings)
+    }
+}
+
+async fn clock(conn: &mut AsyncPgConnection) -> diesel::QueryResult<Option<Finding>> {
+    let before = Utc::now();
+    let database: DateTime<Utc> = diesel::select(clock_timestamp()).get_result(conn).await?;
+    Ok(health_checks::clocks(before, database, Utc::now()))
+}
+
+/// Sends a notification through the server and waits for it.
+async fn listens(storage: &PgStorage, sender: &mut AsyncPgConnection) -> Result<Option<Finding>, Problem> {
+    let mut listener = storage.own_connector.connect_to_listen().await?;
+    if session::are_shared(&mut listener, sender).await? {
+        return Ok(Some(Finding::warning(
+            "pooler",
+            "the connection goes through a pooler in transaction mode, on which LISTEN does not work: workers without work find new jobs \
+             at their next poll",
+            "connect to the server itself, or set pool_mode = session",
+        )));
+    }
+    let channel = format!("jobs_doctor_{:016x}", rand::random::<u64>());
+    diesel::sql_query(format!("listen {channel}")).execute(&mut listener).await?;
+    diesel::select(pg_notify(&channel, "here")).execute(sender).await?;
+    let received = {
+        let mut notifications = std::pin::pin!(listener.notifications_stream());
+        tokio::time::timeout(NOTIFICATION, notifications.next()).await
+    };
+    Ok(match received {
+        Ok(Some(Ok(_))) => None,
+        _ => Some(Finding::warning(
+            "listen",
+            format!(
+                "a notification did not arrive within {NOTIFICATION:?}: workers without work find new jobs at their next poll"
+            ),
+            "connect to the server itself, without a pooler or proxy between",
+        )),
+    })
+}

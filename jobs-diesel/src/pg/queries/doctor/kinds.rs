@@ -1,0 +1,15 @@
+//! Kinds of waiting jobs that no live worker of their queue knows. It reads all waiting jobs.
+
+use super::Check;
+
+pub(super) const CHECK: Check = Check {
+    name: "unknown_kind",
+    sql: r"select 'error' as severity,
+       format('%s job(s) of kind `%s` wait in queue `%s`, and no live worker there knows the kind', jobs, kind, queue) as what,
+       format('deploy a program with this kind, or end the jobs: worker cancel --kind %s', kind) as repair
+from (select queue, kind, count(*) as jobs from jobs.ready group by queue, kind) waiting
+where exists (select from jobs.worker w where w.heartbeat_at >= now() - w.lease and waiting.queue = any(w.queues))
+  and not exists (
+    select from jobs.worker w where w.heartbeat_at >= now() - w.lease and waiting.queue = any(w.queues) and (w.kinds is null or waiting.kind = any(w.kinds)))
+order by jobs desc limit 20",
+};

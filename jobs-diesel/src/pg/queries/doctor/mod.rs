@@ -1,0 +1,89 @@
+//! The checks of `doctor`: one file and one statement per check. Each statement returns a row per problem, with the text and the exact
+//! repair, in which the server has quoted the names. The statements lock no rows. Some read whole tables of waiting jobs, so they are
+//! for people and not for workers.
+
+mod autovacuum;
+mod claim_index;
+mod connections;
+mod crashes;
+mod heartbeats;
+mod indexes;
+mod kinds;
+mod leases;
+mod oldest;
+mod orphans;
+mod pruner;
+mod publications;
+mod queues;
+mod rights;
+pub(crate) mod schema_objects;
+mod settings;
+mod transactions;
+mod wraparound;
+
+use diesel::prelude::*;
+use diesel::sql_query;
+use diesel::sql_types::Text;
+use diesel_async::{AsyncPgConnection, RunQueryDsl};
+use diesel_jobs_core::storage::{Finding, Objectives, Severity};
+
+/// A check that is one statement.
+pub(crate) struct Check {
+    /// The name of its findings.
+    pub(crate) name: &'static str,
+    /// Returns `severity`, `what` and `repair`. Numbers of seconds stand for `{oldest_due}` and `{transaction}`.
+    sql: &'static str,
+}
+
+/// All checks of this kind.
+pub(crate) const CHECKS: &[Check] = &[
+    settings::CHECK,
+    rights::CHECK,
+    indexes::CHECK,
+    publications::CHECK,
+    queues::CHECK,
+    kinds::CHECK,
+    leases::CHECK,
+    oldest::CHECK,
+    autovacuum::CHECK,
+    transactions::CHECK,
+    wraparound::CHECK,
+    connections::CHECK,
+    claim_index::CHECK,
+    crashes::CHECK,
+    heartbeats::CHECK,
+    pruner::CHECK,
+    orphans::CHECK,
+];
+
+#[derive(QueryableByName)]
+struct Row {
+    #[diesel(sql_type = Text)]
+    severity: String,
+    #[diesel(sql_type = Text)]
+    what: String,
+    #[diesel(sql_type = Text)]
+    repair: String,
+}
+
+pub(crate) async fn examine(
+    conn: &mut AsyncPgConnection,
+    check: &Check,
+    objectives: Objectives,
+) -> QueryResult<Vec<Finding>> {
+    let seconds = |time: std::time::Duration| time.as_secs().min(1_000_000_000).to_string();
+    let sql = check
+        .sql
+        .replace("{oldest_due}", &seconds(objectives.oldest_due))
+        .replace("{transaction}", &seconds(objectives.transaction));
+    let rows: Vec<Row> = sql_query(sql).load(conn).await?;
+    let finding = |Row { severity, what, repair }| {
+        let severity = match severity.as_str() {
+            "error" => Severity::Error,
+            "warning" => Severity::Warning,
+            _ => Severity::Skipped,
+        };
+        Finding { check: check.name, severity, what, repair }
+    };
+    Ok(rows.into_iter().map(finding).collect())
+}

@@ -1,0 +1,19 @@
+//! Rights that a worker needs and this role lacks. The list is that of `worker migrate roles`.
+
+use super::Check;
+
+pub(super) const CHECK: Check = Check {
+    name: "rights",
+    sql: r"select 'error' as severity, format('the role %I may not %s jobs.%s, which a worker needs', current_user, lower(privilege), name) as what,
+       format('grant %s on jobs.%s to %I', lower(privilege), name, current_user) as repair
+from (values
+    ('ready', 'SELECT, INSERT, DELETE'), ('running', 'SELECT, INSERT, DELETE'), ('finished', 'SELECT, INSERT, DELETE'),
+    ('payload', 'SELECT, DELETE'), ('job_error', 'SELECT, INSERT, DELETE'), ('output', 'SELECT, INSERT, UPDATE, DELETE'),
+    ('on_discarded', 'SELECT, INSERT, UPDATE, DELETE'), ('dead_letter', 'SELECT, INSERT'), ('worker', 'SELECT, INSERT, UPDATE, DELETE'),
+    ('schedule', 'SELECT, INSERT, UPDATE, DELETE'), ('queue', 'SELECT, INSERT, UPDATE, DELETE'), ('kind', 'SELECT, INSERT, UPDATE, DELETE'),
+    ('retention', 'SELECT, INSERT, UPDATE, DELETE'), ('history', 'SELECT, INSERT, DELETE'), ('operation', 'SELECT, INSERT, UPDATE'),
+    ('audit', 'SELECT, INSERT'), ('sample', 'SELECT, INSERT, UPDATE'), ('installation', 'SELECT'), ('schema_migration', 'SELECT'), ('job', 'SELECT')
+) needed (name, privileges)
+cross join lateral unnest(string_to_array(privileges, ', ')) as privilege
+where not has_table_privilege(current_user, 'jobs.' || name, privilege)",
+};

@@ -1,0 +1,154 @@
+//! `surroundings`: what is around a job, to explain why it does not run. It locks no rows. It looks the job up by its id, and counts
+//! the jobs before it level by level in the index of the claim, so it reads at most a thousand entries, one per level and those of the
+//! running jobs, however many jobs wait.
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use diesel::sql_query;
+use diesel::sql_types::{BigInt, Integer, Nullable, SmallInt, Text, Timestamptz};
+use diesel_async::{AsyncPgConnection, RunQueryDsl};
+use diesel_jobs_core::storage::{MOST_AHEAD, MOST_SHOWN, RowLock, RunningJob, Surroundings};
+use diesel_jobs_core::{Freeze, JobId};
+
+/// A session that has locked a row has written its transaction's number into it, and holds a lock on that number. A lock that several
+/// sessions share is not found.
+const PLACE: &str = "
+with job as (
+    select queue, priority, run_at, xmax, true as waits from jobs.ready where id = $1
+    union all
+    select queue, priority, run_at, xmax, false from jobs.running where id = $1
+), locker as (
+    select l.pid, coalesce(p.gid, nullif(a.application_name, ''), a.usename, 'unnamed') as name, coalesce(p.prepared, a.xact_start) as since
+    from pg_locks l
+    left join pg_stat_activity a on a.pid = l.pid
+    left join pg_prepared_xacts p on p.transaction = l.transactionid
+    where l.locktype = 'transactionid' and l.mode = 'ExclusiveLock' and l.granted
+      and l.transactionid = (select xmax from job limit 1)
+    limit 1
+)
+select now() as now,
+       greatest((select max(id) from jobs.ready), (select max(id) from jobs.running), (select max(id) from jobs.finished)) as highest,
+       i.frozen_at, i.frozen_by, i.frozen_reason,
+       letter.reason as letter, letter.at as letter_at,
+       job.queue, job.priority, case when job.waits and job.run_at <= now() then job.run_at end as due_at,
+       locker.pid, locker.name as locker, locker.since
+from (select) one
+left join jobs.installation i on true
+left join lateral (select reason, at from jobs.dead_letter where id = $1 order by number desc limit 1) letter on true
+left join lateral (select * from job limit 1) job on true
+left join locker on true";
+
+#[derive(QueryableByName)]
+struct PlaceRow {
+    #[diesel(sql_type = Timestamptz)]
+    now: DateTime<Utc>,
+    #[diesel(sql_type = Nullable<BigInt>)]
+    highest: Option<i64>,
+    #[diesel(sql_type = Nullable<Timestamptz>)]
+    frozen_at: Option<DateTime<Utc>>,
+    #[diesel(sql_type = Nullable<Text>)]
+    frozen_by: Option<String>,
+    #[diesel(sql_type = Nullable<Text>)]
+    frozen_reason: Option<String>,
+    #[diesel(sql_type = Nullable<Text>)]
+    letter: Option<String>,
+    #[diesel(sql_type = Nullable<Timestamptz>)]
+    letter_at: Option<DateTime<Utc>>,
+    #[diesel(sql_type = Nullable<Text>)]
+    queue: Option<String>,
+    #[diesel(sql_type = Nullable<SmallInt>)]
+    priority: Option<i16>,
+    #[diesel(sql_type = Nullable<Timestamptz>)]
+    due_at: Option<DateTime<Utc>>,
+    #[diesel(sql_type = Nullable<Integer>)]
+    pid: Option<i32>,
+    #[diesel(sql_type = Nullable<Text>)]
+    locker: Option<String>,
+    #[diesel(sql_type = Nullable<Timestamptz>)]
+    since: Option<DateTime<Utc>>,
+}
+
+/// `$1` is the queue, `$2` the priority, `$3` the time and `$4` the id of the job. Jobs of a higher priority come first if they are due.
+const AHEAD: &str = "
+with recursive level (priority) as (
+    (select r.priority from jobs.ready r where r.queue = $1 order by r.priority desc limit 1)
+    union all
+    select (select r.priority from jobs.ready r
+            where r.queue = $1 and r.priority < level.priority and r.priority >= $2 order by r.priority desc limit 1)
+    from level where level.priority is not null
+)
+select count(*) as number from (
+    select from level cross join lateral (
+        select from jobs.ready r
+        where r.queue = $1 and r.priority = level.priority
+          and (r.run_at, r.id) < (case when level.priority > $2 then now() else $3 end, case when level.priority > $2 then 9223372036854775807 else $4 end)
+        limit $5
+    ) job
+    where level.priority >= $2 limit $5
+) ahead";
+
+#[derive(QueryableByName)]
+struct Number {
+    #[diesel(sql_type = BigInt)]
+    number: i64,
+}
+
+const RUNNING: &str = "
+select id, kind, queue, attempt, claimed_at, count(*) over () as number from jobs.running where queue = $1 order by claimed_at, id limit $2";
+
+#[derive(QueryableByName)]
+struct RunningRow {
+    #[diesel(sql_type = BigInt)]
+    id: i64,
+    #[diesel(sql_type = Text)]
+    kind: String,
+    #[diesel(sql_type = Text)]
+    queue: String,
+    #[diesel(sql_type = SmallInt)]
+    attempt: i16,
+    #[diesel(sql_type = Timestamptz)]
+    claimed_at: DateTime<Utc>,
+    #[diesel(sql_type = BigInt)]
+    number: i64,
+}
+
+pub(crate) async fn surroundings(conn: &mut AsyncPgConnection, id: JobId) -> QueryResult<Surroundings> {
+    let place: PlaceRow = sql_query(PLACE).bind::<BigInt, _>(id.0).get_result(conn).await?;
+    let freeze = |at| Freeze {
+        at,
+        by: place.frozen_by.clone().unwrap_or_default(),
+        reason: place.frozen_reason.clone().unwrap_or_default(),
+    };
+    let mut around = Surroundings {
+        now: place.now,
+        highest: place.highest.map(JobId),
+        frozen: place.frozen_at.map(freeze),
+        dead_letter: place.letter.zip(place.letter_at),
+        lock: place.locker.map(|name| RowLock { pid: place.pid, name, since: place.since }),
+        ..Surroundings::default()
+    };
+    if let (Some(queue), Some(priority), Some(due_at)) = (&place.queue, place.priority, place.due_at) {
+        let ahead: Number = sql_query(AHEAD)
+            .bind::<Text, _>(queue)
+            .bind::<SmallInt, _>(priority)
+            .bind::<Timestamptz, _>(due_at)
+            .bind::<BigInt, _>(id.0)
+            .bind::<BigInt, _>(i64::from(MOST_AHEAD) + 1)
+            .get_result(conn)
+            .await?;
+        around.ahead = u32::try_from(ahead.number).unwrap_or(u32::MAX);
+        let shown = i64::try_from(MOST_SHOWN).unwrap_or(i64::MAX);
+        let running: Vec<RunningRow> =
+            sql_query(RUNNING).bind::<Text, _>(queue).bind::<BigInt, _>(shown).load(conn).await?;
+        around.running_count = running.iter().map(|row| row.number.unsigned_abs()).max().unwrap_or_default();
+        around.running = running.into_iter().map(RunningRow::into_job).collect();
+    }
+    Ok(around)
+}
+
+impl RunningRow {
+    fn into_job(self) -> RunningJob {
+        let Self { id, kind, queue, attempt, claimed_at, .. } = self;
+        RunningJob { id: JobId(id), kind, queue, attempt: attempt.unsigned_abs(), claimed_at }
+    }
+}

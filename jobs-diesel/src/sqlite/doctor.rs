@@ -1,0 +1,140 @@
+//! Examines a file. The expected schema is that of an empty database in memory after the migrations.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use diesel::connection::Connection as _;
+use diesel::{QueryResult, SqliteConnection};
+use diesel_jobs_core::health_checks;
+use diesel_jobs_core::storage::{Doctor, Finding, Objectives, StorageResult};
+
+use crate::sqlite::migrate;
+use crate::sqlite::operator::SqliteOperator;
+use crate::sqlite::queries::doctor::{
+    CHECKS, examine,
+    schema_objects::{SchemaObject, schema_objects},
+};
+use crate::sqlite::queries::schedule;
+
+/// A write-ahead log of more bytes than this is not emptied any more.
+const LONGEST_LOG: u64 = 64 * 1024 * 1024;
+
+#[async_trait]
+impl Doctor for SqliteOperator {
+    async fn examine(&self, objectives: Objectives) -> StorageResult<Vec<Finding>> {
+        if let Err(problem) = self.reader.run(migrate::check).await {
+            return Ok(vec![Finding::error("schema", problem.to_string(), "worker migrate")]);
+        }
+        let file: Arc<str> = self.file.clone();
+        let mut findings = self.reader.read(move |conn| Ok(all(conn, &file, objectives))).await?;
+        findings.sort_by_key(|finding| finding.severity);
+        Ok(findings)
+    }
+}
+
+fn all(conn: &mut SqliteConnection, file: &str, objectives: Objectives) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for check in CHECKS {
+        add(&mut findings, check.name, examine(conn, check, objectives));
+    }
+    let found = schema_objects(conn);
+    add(&mut findings, "drift", found.and_then(|found| Ok(drift(&expected()?, &found))));
+    let schedules = schedule::schedules(conn);
+    add(&mut findings, "schedule", schedules.map(|(all, now)| health_checks::schedules(&all, now, "jobs_schedule")));
+    findings.extend(log_size(file));
+    findings.extend(std::fs::read_to_string("/proc/self/mounts").ok().and_then(|mounts| network(&mounts, file)));
+    findings
+}
+
+/// Adds what a check has found, or that it could not be made.
+fn add(findings: &mut Vec<Finding>, check: &'static str, found: QueryResult<Vec<Finding>>) {
+    match found {
+        Ok(found) => findings.extend(found),
+        Err(problem) => findings.push(Finding::skipped(
+            check,
+            format!("this check could not be made: {problem}"),
+            "try again while fewer processes write",
+        )),
+    }
+}
+
+fn expected() -> QueryResult<Vec<SchemaObject>> {
+    let failed = |problem: String| diesel::result::Error::QueryBuilderError(problem.into());
+    let mut memory = SqliteConnection::establish(":memory:").map_err(|error| failed(error.to_string()))?;
+    migrate::up(&mut memory).map_err(|error| failed(error.to_string()))?;
+    schema_objects(&mut memory)
+}
+
+/// The objects that are missing, different or not ours.
+fn drift(expected: &[SchemaObject], found: &[SchemaObject]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for SchemaObject { kind, name, definition } in expected {
+        match found.iter().find(|other| other.name == *name) {
+            None => findings.push(Finding::error("drift", format!("the {kind} {name} is missing"), definition)),
+            Some(other) if words(&other.definition) != words(definition) => {
+                let what = format!("the {kind} {name} was changed: {}", other.definition);
+                let repair = if kind == "table" {
+                    format!("make it as the migration does: {definition}")
+                } else {
+                    format!("drop {kind} {name}; {definition}")
+                };
+                findings.push(Finding::error("drift", what, repair));
+            }
+            Some(_) => {}
+        }
+    }
+    for SchemaObject { kind, name, .. } in found {
+        if !expected.iter().any(|other| other.name == *name) {
+            let what = format!("the {kind} {name} is not made by the migrations of this version");
+            findings.push(Finding::warning("drift", what, format!("drop {kind} {name}")));
+        }
+    }
+    findings
+}
+
+fn words(text: &str) -> Vec<&str> {
+    text.split_whitespace().collect()
+}
+
+fn log_size(file: &str) -> Option<Finding> {
+    let bytes = std::fs::metadata(format!("{file}-wal")).ok()?.len();
+    (bytes > LONGEST_LOG).then(|| {
+        Finding::warning(
+            "wal_size",
+            format!(
+                "the write-ahead log has {} MiB: a reader that is open for long keeps it from being emptied",
+                bytes >> 20
+            ),
+            "end long readers, then: pragma wal_checkpoint(truncate)",
+        )
+    })
+}
+
+/// A file system of another machine, on which SQLite's locks do not work. `mounts` is a table of mounted file systems.
+fn network(mounts: &str, file: &str) -> Option<Finding> {
+    const KINDS: [&str; 6] = ["nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs"];
+    let path = std::path::absolute(file).ok()?;
+    let fields = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let holds = fields.filter(|fields| fields.len() > 2 && path.starts_with(fields[1]));
+    let kind = holds.max_by_key(|fields| fields[1].len())?[2].to_owned();
+    KINDS.contains(&kind.as_str()).then(|| {
+        Finding::error(
+            "network_file_system",
+            format!("the file is on a file system of another machine ({kind}), where locks may fail and destroy it"),
+            "move the file to a local disk, or use PostgreSQL",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_innermost_mount_decides() {
+        let mounts = "/dev/sda / ext4 rw 0 0\nserver:/x /data nfs4 rw 0 0\n/dev/sdb /data/local xfs rw 0 0\n";
+        assert_eq!(network(mounts, "/data/jobs.db").unwrap().check, "network_file_system");
+        assert_eq!(network(mounts, "/data/local/jobs.db"), None);
+        assert_eq!(network(mounts, "/home/jobs.db"), None);
+    }
+}

@@ -1,0 +1,12 @@
+//! Outputs and failures of jobs that do not exist. Statements of others have deleted the jobs.
+
+use super::Check;
+
+pub(super) const CHECK: Check = Check {
+    name: "orphan",
+    sql: r"select 'warning' as severity, rows || ' row(s) of ' || name || ' belong to no job' as what,
+       'delete from ' || name || ' where job_id not in (select id from jobs_job)' as repair
+from (select 'jobs_output' as name, count(*) as rows from jobs_output where job_id not in (select id from jobs_job)
+      union all select 'jobs_job_error', count(*) from jobs_job_error where job_id not in (select id from jobs_job))
+where rows > 0",
+};

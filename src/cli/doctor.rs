@@ -1,0 +1,69 @@
+//! `doctor`: prints what is wrong with the database, and the statements that repair it.
+
+use std::time::Duration;
+
+use clap::Args;
+use diesel_jobs_core::storage::{Finding, Objectives, Severity};
+use serde::Serialize;
+
+use super::app::App;
+use super::exit::{CliError, Exit};
+use super::output::{self, count, printable};
+use super::{database, duration};
+
+#[derive(Clone, Copy, Debug, Args)]
+pub(super) struct DoctorArgs {
+    /// Report due jobs that have waited longer than this
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration::parse_positive)]
+    objective: Duration,
+    /// Report transactions that have been open longer than this
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = duration::parse_positive)]
+    transaction: Duration,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    ok: bool,
+    findings: &'a [Finding],
+}
+
+pub(super) async fn doctor(app: &App<'_>, args: DoctorArgs) -> Result<Exit, CliError> {
+    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
+    let objectives = Objectives { oldest_due: args.objective, transaction: args.transaction };
+    let findings = database.operator.examine(objectives).await?;
+    let ok = !findings.iter().any(|finding| finding.severity == Severity::Error);
+    output::print(app.json, &Report { ok, findings: &findings }, || human(&findings))?;
+    let schema = findings.iter().any(|finding| finding.check == "schema");
+    Ok(if schema {
+        Exit::Schema
+    } else if ok {
+        Exit::Fine
+    } else {
+        Exit::Failed
+    })
+}
+
+fn human(findings: &[Finding]) -> String {
+    if findings.is_empty() {
+        return "no problems\n".to_owned();
+    }
+    let mut text = String::new();
+    for Finding { check, severity, what, repair } in findings {
+        let severity = match severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Skipped => "skipped",
+        };
+        text.push_str(&format!("{severity}: {check}: {}\n", printable(what)));
+        let mut lines = repair.lines();
+        text.push_str(&format!("  repair: {}\n", printable(lines.next().unwrap_or_default())));
+        lines.for_each(|line| text.push_str(&format!("          {}\n", printable(line))));
+    }
+    let number = |severity| {
+        let found = findings.iter().filter(|finding| finding.severity == severity).count();
+        i64::try_from(found).unwrap_or(i64::MAX)
+    };
+    let (errors, warnings) = (count(number(Severity::Error), "error"), count(number(Severity::Warning), "warning"));
+    text.push_str(&format!("{errors}, {warnings}, {}\n", count(number(Severity::Skipped), "skipped check")));
+    text
+}

@@ -1,0 +1,31 @@
+//! `why`: prints why a job does not run, and what to do.
+
+use diesel_jobs_core::{JobId, Reason, Why};
+
+use super::app::App;
+use super::database;
+use super::exit::{CliError, Exit};
+use super::output::{self, printable};
+
+pub(super) async fn why(app: &App<'_>, id: i64) -> Result<Exit, CliError> {
+    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
+    let why = database.operator.why(JobId(id)).await?;
+    output::print(app.json, &why, || human(&why))?;
+    let is_there = !why.reasons.iter().any(|explained| matches!(explained.reason, Reason::NoSuchJob { .. }));
+    Ok(if is_there { Exit::Fine } else { Exit::Failed })
+}
+
+fn human(why: &Why) -> String {
+    let mut text = String::new();
+    if let (Some(kind), Some(queue), Some(state)) = (&why.kind, &why.queue, why.state) {
+        let (kind, queue) = (printable(kind), printable(queue));
+        text.push_str(&format!("job {} of kind `{kind}` in queue `{queue}` is {state}\n", why.id));
+    }
+    for explained in &why.reasons {
+        text.push_str(&format!("- {}\n", printable(&explained.text)));
+        if !explained.advice.is_empty() {
+            text.push_str(&format!("  help: {}\n", printable(&explained.advice)));
+        }
+    }
+    text
+}

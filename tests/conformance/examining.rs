@@ -1,0 +1,159 @@
+//! `doctor` on both databases: a fault is planted, named, repaired as the finding says, and gone.
+
+use std::time::Duration;
+
+use diesel_jobs_core::storage::{Finding, Objectives, Severity, WorkerInfo};
+use diesel_jobs_core::{JobId, Keep, Transition, WorkerId};
+use diesel_jobs_storage::Database;
+
+use crate::bench::{
+    HOUR, MINUTE, POLICY, claimed, discard, enqueue, failure, finish, info, job, later, mortal, rescue, with, worker,
+};
+use crate::fixture::Fixture;
+
+pub(crate) async fn found(db: &Database, check: &str) -> Vec<Finding> {
+    let findings = db.operator.examine(Objectives { oldest_due: MINUTE, ..Objectives::default() }).await.unwrap();
+    let of_check: Vec<Finding> = findings.into_iter().filter(|one| one.check == check).collect();
+    assert!(of_check.iter().all(|one| one.severity != Severity::Skipped), "{of_check:?}");
+    of_check
+}
+
+/// The finding of this check, of which there must be one.
+pub(crate) async fn one(db: &Database, check: &str) -> Finding {
+    let mut found = found(db, check).await;
+    assert_eq!(found.len(), 1, "{check}: {found:?}");
+    found.remove(0)
+}
+
+pub(crate) async fn none(db: &Database, check: &str) {
+    assert_eq!(found(db, check).await, [], "{check}");
+}
+
+/// Runs the repair of the only finding of this check, which is SQL. Then it must be gone.
+pub(crate) async fn repair<F: Fixture>(f: &F, check: &str) {
+    let Finding { repair, .. } = one(f.database(), check).await;
+    f.client().await.execute(&repair).await.unwrap_or_else(|error| panic!("{repair}: {error}"));
+    none(f.database(), check).await;
+}
+
+async fn sql<F: Fixture>(f: &F, sql: &str) {
+    f.client().await.execute(sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+}
+
+pub(crate) async fn a_fresh_database_has_no_error<F: Fixture>(f: F) {
+    worker(f.database()).await;
+    enqueue(&f, job()).await;
+    let findings = f.database().operator.examine(Objectives::default()).await.unwrap();
+    // Settings and transactions of the server belong to all tests.
+    let others = ["old_transaction", "setting", "connections"];
+    let of_ours: Vec<&Finding> = findings.iter().filter(|one| !others.contains(&one.check)).collect();
+    assert!(of_ours.is_empty(), "{of_ours:#?}");
+}
+
+pub(crate) async fn a_missing_schema_is_the_only_finding<F: Fixture>(f: F) {
+    let db = f.database();
+    db.migrator.down(diesel_jobs_storage::migrations::LiveJobs::Keep).await.unwrap();
+    let findings = db.operator.examine(Objectives::default()).await.unwrap();
+    assert!(matches!(&findings[..], [Finding { check: "schema", severity: Severity::Error, .. }]), "{findings:?}");
+    db.migrator.up().await.unwrap();
+    none(db, "schema").await;
+}
+
+pub(crate) async fn a_dropped_index_is_created_again<F: Fixture>(f: F) {
+    let (index, schema) =
+        if F::TABLES.contains(&"ready") { ("operation_open", "jobs.") } else { ("operation_open", "jobs_") };
+    sql(&f, &format!("drop index {schema}{index}")).await;
+    repair(&f, "drift").await;
+    sql(&f, &format!("create index extra on {} (id)", F::table("audit"))).await;
+    let extra = one(f.database(), "drift").await;
+    assert_eq!(extra.severity, Severity::Warning);
+    repair(&f, "drift").await;
+}
+
+pub(crate) async fn jobs_that_nobody_can_run_are_named<F: Fixture>(f: F) {
+    let db = f.database();
+    enqueue(&f, with(|job| job.queue = "mail".into())).await;
+    assert!(one(db, "unserved_queue").await.repair.contains("--queues mail"));
+    let id = WorkerId::generate();
+    let serves = |kinds: &[&str]| WorkerInfo {
+        queues: vec!["mail".to_owned()],
+        kinds: kinds.iter().map(|kind| (*kind).to_owned()).collect(),
+        ..info(id, HOUR)
+    };
+    db.storage.register(&serves(&["b"])).await.unwrap();
+    none(db, "unserved_queue").await;
+    assert!(one(db, "unknown_kind").await.what.contains("kind `a`"));
+    db.storage.deregister(id).await.unwrap();
+    db.storage.register(&serves(&["a"])).await.unwrap();
+    none(db, "unknown_kind").await;
+}
+
+pub(crate) async fn late_jobs_crashes_and_dead_leases_are_named<F: Fixture>(f: F) {
+    let db = f.database();
+    let me = worker(db).await;
+    let waiting = if F::TABLES.contains(&"ready") { F::table("ready") } else { F::table("job") };
+    let late = enqueue(&f, job()).await;
+    none(db, "oldest_due").await;
+    sql(&f, &F::passed(HOUR)).await;
+    // Its heartbeat is an hour old, too.
+    db.storage.deregister(me).await.unwrap();
+    let me = worker(db).await;
+    assert!(one(db, "oldest_due").await.what.contains("queue `default`"));
+    let lease = claimed_of(db, me, late).await;
+    none(db, "oldest_due").await;
+    finish(db, lease, Transition::Complete(Keep::Nothing)).await;
+
+    let crashed = enqueue(&f, later(HOUR)).await;
+    sql(&f, &format!("update {waiting} set crashes = 1 where id = {crashed}")).await;
+    assert!(one(db, "crash_loop").await.repair.contains(&format!("worker cancel {crashed}")));
+    db.operator.cancel(crashed).await.unwrap();
+    none(db, "crash_loop").await;
+
+    claimed(&f, mortal(db).await, job()).await;
+    sql(&f, &F::passed(MINUTE)).await;
+    assert_eq!(one(db, "dead_lease").await.repair, "worker run");
+    rescue(db, POLICY).await;
+    none(db, "dead_lease").await;
+}
+
+async fn claimed_of(db: &Database, worker: WorkerId, job: JobId) -> diesel_jobs_core::Lease {
+    let jobs = crate::bench::claim(db, worker, 1).await;
+    assert_eq!(crate::bench::ids(&jobs), [job]);
+    jobs[0].lease
+}
+
+pub(crate) async fn rows_that_should_be_gone_are_named<F: Fixture>(f: F) {
+    let db = f.database();
+    let me = worker(db).await;
+    let ended = claimed(&f, me, job()).await.lease;
+    finish(db, ended, Transition::Discard { failure: failure("no"), keep: Keep::For(Duration::ZERO) }).await;
+    none(db, "pruner_behind").await;
+    sql(&f, &F::passed(2 * HOUR)).await;
+    assert_eq!(one(db, "pruner_behind").await.repair, "worker run");
+    while db.storage.prune(100).await.unwrap() > 0 {}
+    none(db, "pruner_behind").await;
+
+    let me = worker(db).await;
+    let deleted = claimed(&f, me, job()).await.lease;
+    finish(db, deleted, discard()).await;
+    let ended_table = if F::TABLES.contains(&"ready") { F::table("finished") } else { F::table("job") };
+    sql(&f, &format!("delete from {ended_table} where id = {}", deleted.job)).await;
+    repair(&f, "orphan").await;
+}
+
+pub(crate) async fn schedules_that_do_not_tick_are_named<F: Fixture>(f: F) {
+    let db = f.database();
+    let mut lost = crate::scheduling::declared("lost");
+    lost.timezone = "Mars/Base".into();
+    db.storage.declare_schedules(&[lost]).await.unwrap();
+    repair(&f, "schedule").await;
+    let mut minutely = crate::scheduling::declared("minutely");
+    minutely.expression = "0 * * * * *".into();
+    db.storage.declare_schedules(&[minutely]).await.unwrap();
+    none(db, "overdue_schedule").await;
+    let table = F::table("schedule");
+    sql(&f, &format!("update {table} set last_tick = {}", F::EPOCH)).await;
+    assert_eq!(one(db, "overdue_schedule").await.repair, "worker run");
+    db.operator.forget_missed_ticks().await.unwrap();
+    none(db, "overdue_schedule").await;
+}

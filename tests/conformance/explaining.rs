@@ -1,0 +1,143 @@
+//! `why`: each reason for which a job does not run, and the end of that reason.
+
+use std::time::Duration;
+
+use diesel_jobs_core::storage::WorkerInfo;
+use diesel_jobs_core::{JobId, Keep, Reason, RunAt, Transition, WorkerId};
+use diesel_jobs_storage::Database;
+
+use crate::bench::{
+    DONE, HOUR, claimed, discard, enqueue, enqueue_all, finish, info, job, later, mortal, retry_in, with, worker,
+};
+use crate::fixture::Fixture;
+
+async fn reasons(db: &Database, id: JobId) -> Vec<Reason> {
+    let why = db.operator.why(id).await.unwrap();
+    assert!(why.reasons.iter().all(|one| !one.text.is_empty()), "{why:?}");
+    why.reasons.into_iter().map(|one| one.reason).collect()
+}
+
+/// A worker that serves the queue `default` with so many slots, and knows these kinds.
+async fn serving(db: &Database, slots: usize, kinds: &[&str]) -> WorkerId {
+    let id = WorkerId::generate();
+    let kinds = kinds.iter().map(|kind| (*kind).to_owned()).collect();
+    let info = WorkerInfo { slots: vec![("default".to_owned(), slots)], kinds, ..info(id, HOUR) };
+    db.storage.register(&info).await.unwrap();
+    id
+}
+
+pub(crate) async fn a_job_that_is_not_there_may_be_gone_or_not_be_there_yet<F: Fixture>(f: F) {
+    let db = f.database();
+    assert_eq!(reasons(db, JobId(7)).await, [Reason::NoSuchJob { highest: None }]);
+    let id = enqueue(&f, job()).await;
+    assert_eq!(reasons(db, JobId(id.0 + 1)).await, [Reason::NoSuchJob { highest: Some(id) }]);
+    let text = |why: diesel_jobs_core::Why| why.reasons[0].text.clone();
+    assert!(text(db.operator.why(JobId(id.0 + 1)).await.unwrap()).contains("no later one"));
+    assert!(text(db.operator.why(JobId(id.0 - 1)).await.unwrap()).contains("it was deleted"));
+}
+
+pub(crate) async fn a_job_that_has_ended_or_runs_says_so<F: Fixture>(f: F) {
+    let db = f.database();
+    let me = worker(db).await;
+    let done = claimed(&f, me, job()).await.lease;
+    finish(db, done, DONE).await;
+    assert!(
+        matches!(&reasons(db, done.job).await[..], [Reason::Ended { error: None, by: Some(by), .. }] if by.contains(&me.to_string()))
+    );
+    let failed = claimed(&f, me, job()).await.lease;
+    finish(db, failed, discard()).await;
+    assert!(
+        matches!(&reasons(db, failed.job).await[..], [Reason::Ended { error: Some(error), .. }] if error == "it never works")
+    );
+    let running = claimed(&f, me, job()).await.lease.job;
+    assert!(matches!(
+        &reasons(db, running).await[..],
+        [Reason::Running { alive: true, since: Some(_), worker: Some(_), .. }]
+    ));
+    let dead = claimed(&f, mortal(db).await, job()).await.lease.job;
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    assert!(matches!(&reasons(db, dead).await[..], [Reason::Running { alive: false, .. }]));
+}
+
+pub(crate) async fn a_job_that_waits_for_its_time_says_until_when<F: Fixture>(f: F) {
+    let db = f.database();
+    let me = worker(db).await;
+    let scheduled = enqueue(&f, later(HOUR)).await;
+    assert!(matches!(&reasons(db, scheduled).await[..], [Reason::Scheduled { .. }]));
+    let retrying = claimed(&f, me, job()).await.lease;
+    finish(db, retrying, retry_in(HOUR)).await;
+    assert!(
+        matches!(&reasons(db, retrying.job).await[..], [Reason::Retrying { error: Some(error), .. }] if error == "it did not work")
+    );
+    let snoozed = claimed(&f, me, job()).await.lease;
+    finish(db, snoozed, Transition::Snooze(HOUR)).await;
+    assert!(matches!(&reasons(db, snoozed.job).await[..], [Reason::Scheduled { .. }]));
+}
+
+pub(crate) async fn what_operators_have_stopped_says_who_did_it<F: Fixture>(f: F) {
+    let db = f.database();
+    worker(db).await;
+    let id = enqueue(&f, job()).await;
+    assert_eq!(reasons(db, id).await, [Reason::Due]);
+    db.operator.pause_queue("default", "ana", Some("the bank is closed")).await.unwrap();
+    db.operator.pause_kind("a", "bo", None).await.unwrap();
+    db.operator.freeze("cy", "restore").await.unwrap();
+    let found = reasons(db, id).await;
+    let [Reason::Frozen(freeze), Reason::QueuePaused(queue), Reason::KindPaused(kind)] = &found[..] else {
+        panic!("{found:?}")
+    };
+    assert_eq!((freeze.by.as_str(), queue.by.as_deref(), kind.by.as_deref()), ("cy", Some("ana"), Some("bo")));
+    assert_eq!(queue.reason.as_deref(), Some("the bank is closed"));
+    db.operator.resume_queue("default", "ana").await.unwrap();
+    db.operator.resume_kind("a", "bo").await.unwrap();
+    db.operator.thaw().await.unwrap();
+    assert_eq!(reasons(db, id).await, [Reason::Due]);
+}
+
+pub(crate) async fn a_job_that_no_worker_can_run_says_which_is_missing<F: Fixture>(f: F) {
+    let db = f.database();
+    let id = enqueue(&f, job()).await;
+    assert_eq!(reasons(db, id).await, [Reason::NoWorker { alive: 0 }]);
+    let first = serving(db, 1, &["b"]).await;
+    assert_eq!(reasons(db, id).await, [Reason::UnknownKind { workers: 1 }]);
+    let elsewhere = enqueue(&f, with(|job| job.queue = "mail".into())).await;
+    assert_eq!(reasons(db, elsewhere).await, [Reason::NoWorker { alive: 1 }]);
+    serving(db, 1, &["a"]).await;
+    assert_eq!(reasons(db, id).await, [Reason::Due]);
+    db.storage.deregister(first).await.unwrap();
+}
+
+pub(crate) async fn a_job_in_a_line_says_what_comes_first<F: Fixture>(f: F) {
+    let db = f.database();
+    let me = serving(db, 1, &["a"]).await;
+    let busy = claimed(&f, me, job()).await.lease;
+    let first = enqueue(&f, job()).await;
+    let found = reasons(db, first).await;
+    assert!(matches!(&found[..], [Reason::SlotsBusy { slots: 1, running }] if running[0].id == busy.job), "{found:?}");
+    finish(db, busy, Transition::Complete(Keep::Nothing)).await;
+    assert_eq!(reasons(db, first).await, [Reason::Due]);
+
+    enqueue_all(&f, vec![with(|job| job.priority = 5); 3]).await;
+    enqueue_all(&f, vec![with(|job| (job.priority, job.run_at) = (5, RunAt::After(HOUR))); 3]).await;
+    enqueue_all(&f, vec![with(|job| job.queue = "mail".into()); 3]).await;
+    let last = enqueue(&f, job()).await;
+    assert_eq!(reasons(db, first).await, [Reason::Behind { jobs: 3, more: false }]);
+    assert_eq!(reasons(db, last).await, [Reason::Behind { jobs: 4, more: false }]);
+    enqueue_all(&f, vec![with(|job| job.priority = 6); 1500]).await;
+    assert_eq!(reasons(db, last).await, [Reason::Behind { jobs: 1000, more: true }]);
+}
+
+pub(crate) async fn a_quarantined_or_newer_job_says_so<F: Fixture>(f: F) {
+    let db = f.database();
+    worker(db).await;
+    let id = enqueue(&f, job()).await;
+    let waiting = if F::TABLES.contains(&"ready") { F::table("ready") } else { F::table("job") };
+    f.client().await.execute(&format!("update {waiting} set crashes = 2 where id = {id}")).await.unwrap();
+    assert_eq!(reasons(db, id).await, [Reason::Quarantined { crashes: 2 }]);
+    f.client()
+        .await
+        .execute(&format!("update {waiting} set crashes = 0, flags = 1 << 20 where id = {id}"))
+        .await
+        .unwrap();
+    assert_eq!(reasons(db, id).await, [Reason::NewerVersion]);
+}

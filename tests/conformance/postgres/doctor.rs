@@ -1,0 +1,134 @@
+//! `doctor` on PostgreSQL: faults that only a server has.
+
+use diesel_async::{AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _};
+use diesel_jobs_core::storage::{Objectives, Severity};
+
+use super::Postgres;
+use crate::bench::{enqueue_all, job, worker};
+use crate::examining::{found, none, one, repair};
+use crate::fixture::{Fixture, run};
+
+async fn owner(f: &Postgres) -> AsyncPgConnection {
+    AsyncPgConnection::establish(&f.url).await.unwrap()
+}
+
+/// Plants a fault with SQL, and runs the repair.
+async fn plant(f: &Postgres, sql: &str, check: &str) {
+    none(f.database(), check).await;
+    owner(f).await.batch_execute(sql).await.unwrap();
+    repair(f, check).await;
+}
+
+#[test]
+fn faults_of_tables_are_named_and_repaired() {
+    run::<Postgres, _>(async |f: Postgres| {
+        worker(f.database()).await;
+        plant(
+            &f,
+            "update pg_index set indisvalid = false where indexrelid = 'jobs.history_at'::regclass",
+            "invalid_index",
+        )
+        .await;
+        plant(&f, "alter table jobs.finished set (autovacuum_enabled = false)", "autovacuum").await;
+        plant(
+            &f,
+            "alter table jobs.queue replica identity nothing; create publication some for table jobs.queue",
+            "publication",
+        )
+        .await;
+        plant(&f, "alter table jobs.history drop column run_seconds", "drift").await;
+        plant(&f, "alter table jobs.operation drop constraint operation_action_check", "drift").await;
+        plant(&f, "drop function jobs.wake(text) cascade", "drift").await;
+        plant(&f, "update jobs.worker set heartbeat_at = now() + interval '1 hour'", "future_heartbeat").await;
+        plant(&f, "insert into jobs.payload (job_id, args) values (999999, '{}')", "orphan").await;
+    });
+}
+
+#[test]
+fn settings_of_the_database_are_named_and_repaired() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let before = found(f.database(), "setting").await.len();
+        for setting in [
+            "statement_timeout = '5s'",
+            "default_transaction_isolation = serializable",
+            "default_transaction_read_only = on",
+        ] {
+            let name = setting.split(' ').next().unwrap();
+            let set = format!(
+                "do $$ begin execute format('alter database %I set {}', current_database()); end $$",
+                setting.replace('\'', "''")
+            );
+            owner(&f).await.batch_execute(&set).await.unwrap();
+            let again = f.again().await;
+            let all = found(&again, "setting").await;
+            let ours = all.iter().find(|one| one.repair.ends_with(name)).unwrap_or_else(|| panic!("{name}: {all:?}"));
+            let mut conn = owner(&f).await;
+            conn.batch_execute("set default_transaction_read_only = off").await.unwrap();
+            conn.batch_execute(&ours.repair).await.unwrap();
+            assert_eq!(found(&f.again().await, "setting").await.len(), before, "{name}");
+        }
+    });
+}
+
+#[test]
+fn an_old_transaction_is_named_and_ended() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let mut idle = owner(&f).await;
+        idle.batch_execute("set application_name = 'forgotten'; begin; select 1").await.unwrap();
+        tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
+        let objectives = Objectives { transaction: std::time::Duration::from_secs(1), ..Objectives::default() };
+        let findings = f.database().operator.examine(objectives).await.unwrap();
+        let ours = findings.iter().find(|one| one.what.contains("forgotten")).unwrap();
+        owner(&f).await.batch_execute(&ours.repair).await.unwrap();
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        let findings = f.database().operator.examine(objectives).await.unwrap();
+        assert!(!findings.iter().any(|one| one.what.contains("forgotten")), "{findings:?}");
+    });
+}
+
+#[test]
+fn a_bloated_index_of_the_claim_is_named_and_rebuilt() {
+    run::<Postgres, _>(async |f: Postgres| {
+        none(f.database(), "claim_index_bloat").await;
+        owner(&f).await.batch_execute("alter table jobs.ready set (autovacuum_enabled = false)").await.unwrap();
+        owner(&f).await.batch_execute("insert into jobs.ready (kind, queue, args) select 'a', repeat('q', 60), '{}' from generate_series(1, 60000); analyze jobs.ready").await.unwrap();
+        owner(&f).await.batch_execute("delete from jobs.ready").await.unwrap();
+        owner(&f).await.batch_execute("vacuum (index_cleanup off) jobs.ready").await.unwrap();
+        tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
+        let bloat = one(f.database(), "claim_index_bloat").await;
+        owner(&f).await.batch_execute("vacuum jobs.ready").await.unwrap();
+        owner(&f).await.batch_execute(&bloat.repair).await.unwrap();
+        none(f.database(), "claim_index_bloat").await;
+    });
+}
+
+#[test]
+fn a_role_that_may_not_see_all_is_told_what_was_skipped() {
+    run::<Postgres, _>(async |f: Postgres| {
+        enqueue_all(&f, vec![job(); 3]).await;
+        let role = format!("{}_reader", f.name);
+        let mut owner = owner(&f).await;
+        owner.batch_execute(&format!("create role {role} login")).await.unwrap();
+        owner
+            .batch_execute(&format!(
+                "grant usage on schema jobs to {role}; grant select on all tables in schema jobs to {role}"
+            ))
+            .await
+            .unwrap();
+        owner.batch_execute(&format!("revoke select on jobs.payload from {role}")).await.unwrap();
+        let (before, after) = f.url.split_once("tester@").unwrap();
+        let db = diesel_jobs_storage::Database::open(&format!("{before}{role}@{after}"), 1).await.unwrap();
+        let findings = db.operator.examine(Objectives::default()).await.unwrap();
+        let skipped: Vec<&str> =
+            findings.iter().filter(|one| one.severity == Severity::Skipped).map(|one| one.check).collect();
+        assert_eq!(skipped, ["old_transaction", "orphan"], "{findings:?}");
+        assert!(
+            findings
+                .iter()
+                .any(|one| one.check == "rights" && one.repair == format!("grant delete on jobs.running to {role}")),
+            "{findings:?}"
+        );
+        drop(db);
+        owner.batch_execute(&format!("drop owned by {role}; drop role {role}")).await.unwrap();
+    });
+}
