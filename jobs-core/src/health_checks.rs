@@ -12,23 +12,17 @@ const LATE: TimeDelta = TimeDelta::minutes(5);
 /// How far two clocks may be apart.
 const APART: Duration = Duration::from_secs(2);
 
-/// The schedules that cannot tick, and those whose ticks are overdue. `table` is the name of the table of schedules.
-pub fn schedules(schedules: &[StoredSchedule], now: DateTime<Utc>, table: &str) -> Vec<Finding> {
-    schedules.iter().filter(|schedule| !schedule.paused).filter_map(|schedule| examine(schedule, now, table)).collect()
+/// The schedules that cannot tick, and those whose ticks are overdue. `removal` is the statement that removes a schedule.
+pub fn schedules(schedules: &[StoredSchedule], now: DateTime<Utc>, removal: impl Fn(&str) -> String) -> Vec<Finding> {
+    schedules.iter().filter(|schedule| !schedule.paused).filter_map(|one| examine(one, now, &removal)).collect()
 }
 
-fn examine(
-    StoredSchedule { name, expression, timezone, last_tick, .. }: &StoredSchedule,
-    now: DateTime<Utc>,
-    table: &str,
-) -> Option<Finding> {
-    let quoted = name.replace('\'', "''");
+fn examine(schedule: &StoredSchedule, now: DateTime<Utc>, removal: impl Fn(&str) -> String) -> Option<Finding> {
+    let StoredSchedule { name, expression, timezone, last_tick, .. } = schedule;
     match Schedule::parse(expression, timezone) {
-        Err(problem) => Some(Finding::error(
-            "schedule",
-            format!("schedule `{name}` never ticks: {problem}"),
-            format!("delete from {table} where name = '{quoted}'"),
-        )),
+        Err(problem) => {
+            Some(Finding::error("schedule", format!("schedule `{name}` never ticks: {problem}"), removal(name)))
+        }
         Ok(schedule) => {
             let due = schedule.next_after(*last_tick).filter(|due| *due < now - LATE)?;
             let due = due.to_rfc3339_opts(SecondsFormat::Secs, true).replacen('T', " ", 1);
@@ -80,7 +74,7 @@ mod tests {
     #[test]
     fn schedules_that_cannot_tick_are_errors_and_late_ones_warnings() {
         let schedule = |expression: &str, timezone: &str, minutes: i64, paused| StoredSchedule {
-            name: "o'clock".to_owned(),
+            name: "nightly".to_owned(),
             kind: "k".to_owned(),
             expression: expression.to_owned(),
             timezone: timezone.to_owned(),
@@ -91,12 +85,12 @@ mod tests {
             job: ScheduledJob::default(),
         };
         let found =
-            |one: StoredSchedule| schedules(&[one], at(0), "jobs.schedule").into_iter().map(|one| one.check).next();
+            |one: StoredSchedule| schedules(&[one], at(0), str::to_owned).into_iter().map(|one| one.check).next();
         assert_eq!(found(schedule("0 * * * * *", "UTC", 1, false)), None);
         assert_eq!(found(schedule("0 * * * * *", "UTC", 10, false)), Some("overdue_schedule"));
         assert_eq!(found(schedule("0 * * * * *", "UTC", 10, true)), None, "paused on purpose");
         assert_eq!(found(schedule("0 * * * * *", "Mars/Base", 1, false)), Some("schedule"));
-        let bad = schedules(&[schedule("0 0 0 30 2 *", "UTC", 1, false)], at(0), "jobs.schedule");
-        assert_eq!(bad[0].repair, "delete from jobs.schedule where name = 'o''clock'");
+        let bad = schedules(&[schedule("0 0 0 30 2 *", "UTC", 1, false)], at(0), str::to_owned);
+        assert_eq!(bad[0].repair, "nightly", "the statement that removes it");
     }
 }

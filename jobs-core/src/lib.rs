@@ -54,7 +54,6 @@ pub mod testing;
 mod undecodable;
 mod unknown_queue;
 mod wait;
-mod why;
 mod worker;
 
 pub use asked::Asked;
@@ -87,11 +86,11 @@ pub use returned::{IntoHandled, JobOutput, ReadAs, ReturnsOutput};
 pub use schedule::{CatchUp, Due, InvalidSchedule, MISSED_AFTER, Schedule, ScheduleSpec};
 pub use state::{JobState, UnknownState};
 pub use stats::{COUNTED_DEPTH, Counted, Depth, KindStats, LeasedJob, QueueCount, QueueStats, Sample, Stats};
+pub use storage::{Explained, Reason, Why};
 pub use storage_error::StorageError;
 pub use testing::TestContext;
 pub use unknown_queue::UnknownQueue;
 pub use wait::{WaitError, wait};
-pub use why::{Explained, Reason, Why};
 pub use worker::{HealthCheck, QueueLoad, UntilEmpty, Worker, WorkerBuilder, WorkerError, WorkerHandle, WorkerStats};
 
 #[doc(hidden)]

@@ -23,6 +23,7 @@ mod schedule_settings;
 mod schedules;
 mod transaction;
 mod when;
+mod why;
 
 use std::any::TypeId;
 use std::time::Duration;
@@ -72,6 +73,7 @@ pub use schedule_settings::{NewSchedule, ScheduleChange, ScheduleRecord, Schedul
 pub use schedules::{DeclaredSchedule, ScheduledJob, Schedules, StoredSchedule};
 pub use transaction::{AsyncBody, BlockingBody, Body, Transacted, Transaction};
 pub use when::When;
+pub use why::{Explained, Reason, Why};
 
 /// The result of an operation of the storage.
 pub type StorageResult<T> = Result<T, StorageError>;

@@ -8,10 +8,9 @@ use diesel_jobs_storage::Backend;
 use super::args::RunArgs;
 #[cfg(feature = "bench")]
 use super::bench::args::{BenchArgs, WorkArgs};
-use super::command_args::{EnvironmentAction, FreezeArgs, IdArgs, ListArgs, ThawArgs};
+use super::command_args::{DoctorArgs, EnvironmentAction, FreezeArgs, IdArgs, ListArgs, ThawArgs};
 #[cfg(feature = "dashboard")]
 use super::dashboard::args::DashboardArgs;
-use super::doctor::DoctorArgs;
 use super::exit::{self, CliError};
 use super::parse::id;
 

@@ -1,8 +1,11 @@
 //! The options of single commands.
 
+use std::time::Duration;
+
 use clap::{Args, Subcommand};
 use diesel_jobs_core::JobState;
 
+use super::duration;
 use super::parse::{id, positive};
 
 #[derive(Debug, Args)]
@@ -36,6 +39,16 @@ pub(super) struct ThawArgs {
     /// First cancel all jobs that wait or run, and let schedules continue from now: for a copy whose jobs must not run
     #[arg(long)]
     pub(super) cancel_jobs: bool,
+}
+
+#[derive(Clone, Copy, Debug, Args)]
+pub(super) struct DoctorArgs {
+    /// Report due jobs that have waited longer than this
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration::parse_positive)]
+    pub(super) objective: Duration,
+    /// Report transactions that have been open longer than this
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = duration::parse_positive)]
+    pub(super) transaction: Duration,
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,25 +1,13 @@
 //! `doctor`: prints what is wrong with the database, and the statements that repair it.
 
-use std::time::Duration;
-
-use clap::Args;
 use diesel_jobs_core::storage::{Finding, Objectives, Severity};
 use serde::Serialize;
 
 use super::app::App;
+use super::command_args::DoctorArgs;
+use super::database;
 use super::exit::{CliError, Exit};
 use super::output::{self, count, printable};
-use super::{database, duration};
-
-#[derive(Clone, Copy, Debug, Args)]
-pub(super) struct DoctorArgs {
-    /// Report due jobs that have waited longer than this
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration::parse_positive)]
-    objective: Duration,
-    /// Report transactions that have been open longer than this
-    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = duration::parse_positive)]
-    transaction: Duration,
-}
 
 #[derive(Serialize)]
 struct Report<'a> {

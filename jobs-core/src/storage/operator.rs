@@ -12,6 +12,7 @@ use super::filter::JobFilter;
 use super::history::History;
 use super::operations::{OperationId, OperationRecord, Operations, Preview, filter_for};
 use super::page::{Count, MAX_PAGE, Page, Paging};
+use super::why::{Circumstances, Why, why};
 use super::{Doctor, Explain, RuntimeSettings, StorageResult};
 use crate::attempts::{AttemptRecord, attempts};
 use crate::job_id::JobId;
@@ -20,7 +21,6 @@ use crate::new_job::NewJob;
 use crate::progress::Progress;
 use crate::record::{AttemptError, DeadLetters, JobEnd, JobRecord, WorkerRecord};
 use crate::storage_error::StorageError;
-use crate::why::{Circumstances, Why, why};
 
 /// Why a job was cancelled by an operator who gave no name. All cancelled jobs have its fingerprint.
 pub const CANCELLED: &str = "cancelled by an operator";

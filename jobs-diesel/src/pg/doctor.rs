@@ -30,6 +30,11 @@ diesel::define_sql_function! {
 
 type Problem = Box<dyn std::error::Error + Send + Sync>;
 
+/// The statement that removes a schedule.
+fn removal(name: &str) -> String {
+    format!("delete from jobs.schedule where name = '{}'", name.replace('\'', "''"))
+}
+
 /// A check that could not be made.
 fn skipped(check: &'static str, problem: impl std::fmt::Display) -> Finding {
     Finding::skipped(
@@ -67,7 +72,7 @@ impl Doctor for PgStorage {
             Err(problem) => findings.push(skipped("clock_skew", problem)),
         }
         match self.schedules().await {
-            Ok((schedules, now)) => findings.extend(health_checks::schedules(&schedules, now, "jobs.schedule")),
+            Ok((schedules, now)) => findings.extend(health_checks::schedules(&schedules, now, removal)),
             Err(problem) => findings.push(skipped("schedule", problem)),
         }
         match listens(self, &mut conn).await {

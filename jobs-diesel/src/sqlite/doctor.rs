@@ -40,10 +40,15 @@ fn all(conn: &mut SqliteConnection, file: &str, objectives: Objectives) -> Vec<F
     let found = schema_objects(conn);
     add(&mut findings, "drift", found.and_then(|found| Ok(drift(&expected()?, &found))));
     let schedules = schedule::schedules(conn);
-    add(&mut findings, "schedule", schedules.map(|(all, now)| health_checks::schedules(&all, now, "jobs_schedule")));
+    add(&mut findings, "schedule", schedules.map(|(all, now)| health_checks::schedules(&all, now, removal)));
     findings.extend(log_size(file));
     findings.extend(std::fs::read_to_string("/proc/self/mounts").ok().and_then(|mounts| network(&mounts, file)));
     findings
+}
+
+/// The statement that removes a schedule.
+fn removal(name: &str) -> String {
+    format!("delete from jobs_schedule where name = '{}'", name.replace('\'', "''"))
 }
 
 /// Adds what a check has found, or that it could not be made.
@@ -135,6 +140,6 @@ mod tests {
         let mounts = "/dev/sda / ext4 rw 0 0\nserver:/x /data nfs4 rw 0 0\n/dev/sdb /data/local xfs rw 0 0\n";
         assert_eq!(network(mounts, "/data/jobs.db").unwrap().check, "network_file_system");
         assert_eq!(network(mounts, "/data/local/jobs.db"), None);
-        assert_eq!(network(mounts, "/home/jobs.db"), None);
+        assert_eq!(network(mounts, "/srv/jobs.db"), None);
     }
 }

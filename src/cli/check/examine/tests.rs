@@ -53,6 +53,7 @@ fn worker(queue: &str, alive: bool) -> WorkerRecord {
         heartbeat_at: Utc::now(),
         alive,
         version: None,
+        kinds: None,
         slots: BTreeMap::new(),
         asked: None,
         asked_at: None,

@@ -4,12 +4,12 @@ use std::fmt::Display;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
+use super::super::RowLock;
 use super::{Explained, Reason};
 use crate::job_id::JobId;
 use crate::progress::Progress;
 use crate::record::JobRecord;
 use crate::state::JobState;
-use crate::storage::RowLock;
 
 /// Puts a reason in words. `job` is missing only if there is no such job.
 pub(super) fn explain(id: JobId, job: Option<&JobRecord>, reason: Reason) -> Explained {

@@ -5,13 +5,13 @@ mod words;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
+use super::{KindSettings, MOST_AHEAD, Pause, QueueSettings, RowLock, RunningJob, Surroundings};
 use crate::error::FailureKind;
 use crate::installation::Freeze;
 use crate::job_id::JobId;
 use crate::progress::Progress;
 use crate::record::{AttemptError, JobRecord, WorkerRecord};
 use crate::state::JobState;
-use crate::storage::{KindSettings, MOST_AHEAD, Pause, QueueSettings, RowLock, RunningJob, Surroundings};
 
 /// From so many crashes on, a job runs alone. It is the default of the workers, which may have another one.
 const QUARANTINED_AT: u16 = 2;
