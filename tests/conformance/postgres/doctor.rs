@@ -30,17 +30,6 @@ fn faults_of_tables_are_named_and_repaired() {
         )
         .await;
         plant(&f, "alter table jobs.finished set (autovacuum_enabled = false)", "autovacuum").await;
-        plant(
-            &f,
-            "alter table jobs.queue replica identity nothing; create publication some for table jobs.queue",
-            "publication",
-        )
-        .await;
-        plant(&f, "alter table jobs.history drop column run_seconds", "drift").await;
-        plant(&f, "alter table jobs.operation drop constraint operation_action_check", "drift").await;
-        plant(&f, "drop function jobs.wake(text) cascade", "drift").await;
-        plant(&f, "update jobs.worker set heartbeat_at = now() + interval '1 hour'", "future_heartbeat").await;
-        plant(&f, "insert into jobs.payload (job_id, args) values (999999, '{}')", "orphan").await;
     });
 }
 
