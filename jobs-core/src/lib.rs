@@ -20,6 +20,7 @@ pub mod history;
 pub mod installation;
 mod instant;
 mod job;
+mod job_event;
 mod job_id;
 mod job_options;
 mod layer;
@@ -69,6 +70,7 @@ pub use handler::{
 pub use installation::{Freeze, Installation};
 pub use instant::IntoInstant;
 pub use job::{Job, without_arguments};
+pub use job_event::{Events, EventsSince, Happened, JobEvent};
 pub use job_id::JobId;
 pub use job_options::{JobOptions, Retain};
 pub use layer::{Layer, Layers};

@@ -8,11 +8,13 @@ use diesel_jobs_storage::Backend;
 use super::args::RunArgs;
 #[cfg(feature = "bench")]
 use super::bench::args::{BenchArgs, WorkArgs};
-use super::command_args::{DoctorArgs, EnvironmentAction, FreezeArgs, IdArgs, ListArgs, ThawArgs};
+use super::command_args::{DoctorArgs, EnvironmentAction, FreezeArgs, IdArgs, ListArgs, TailArgs, ThawArgs};
 #[cfg(feature = "dashboard")]
 use super::dashboard::args::DashboardArgs;
 use super::exit::{self, CliError};
 use super::parse::id;
+#[cfg(feature = "top")]
+use super::top::args::TopArgs;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
@@ -62,6 +64,24 @@ pub(super) enum Command {
     Doctor(DoctorArgs),
     /// Print the number of jobs of each queue and kind, and the workers
     Stats,
+    /// Print what happens to jobs, a line for each event, until interrupted
+    ///
+    /// It reads the database again and again. So it misses jobs that are not kept when they complete, and starts of attempts that take
+    /// less time than the interval.
+    #[command(after_help = exit::HELP)]
+    Tail(TailArgs),
+    /// Show queues, kinds, workers and running jobs live, on the whole terminal; `?` lists the keys
+    #[cfg(feature = "top")]
+    #[command(after_help = exit::HELP)]
+    Top(TopArgs),
+    /// Explains why `top` is missing in this program
+    #[cfg(not(feature = "top"))]
+    #[command(hide = true)]
+    Top {
+        /// The options of `top`, which are ignored
+        #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<String>,
+    },
     /// Stop all claims of all workers until `thaw`; running jobs continue
     ///
     /// Jobs can still be enqueued, but schedules do not tick, and ended jobs are not pruned. The freeze is stored in the database, so it

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use diesel_jobs_core::JobState;
+use diesel_jobs_core::{Happened, JobState};
 
 use super::duration;
 use super::parse::{id, positive};
@@ -78,4 +78,27 @@ pub(super) struct IdArgs {
     /// The jobs
     #[arg(required = true, value_name = "ID", value_parser = id)]
     pub(super) ids: Vec<i64>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct TailArgs {
+    /// Only jobs of this queue
+    #[arg(long)]
+    pub(super) queue: Option<String>,
+    /// Only jobs of this kind
+    #[arg(long)]
+    pub(super) kind: Option<String>,
+    /// Only this event: started, completed, retried, discarded, cancelled or rescued; may be given several times
+    #[arg(long, value_name = "EVENT", value_parser = happened)]
+    pub(super) state: Vec<Happened>,
+    /// How often the database is read
+    #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = duration::parse_positive)]
+    pub(super) interval: Duration,
+}
+
+fn happened(text: &str) -> Result<Happened, String> {
+    Happened::ALL.into_iter().find(|event| event.as_str() == text).ok_or_else(|| {
+        let names: Vec<&str> = Happened::ALL.map(Happened::as_str).to_vec();
+        format!("{text:?} is not an event; write one of {}", names.join(", "))
+    })
 }

@@ -50,6 +50,9 @@ mod settings;
 mod show;
 mod signals;
 mod stats;
+mod tail;
+#[cfg(feature = "top")]
+mod top;
 mod unknown_queues;
 mod url;
 mod why;
@@ -147,7 +150,12 @@ fn fail(line: &str, exit: Exit) -> ExitCode {
 fn dispatch(cli: Cli, app: App<'_>) -> Result<Exit, CliError> {
     let command = cli.command.unwrap_or(Command::Run(cli.run));
     // `run` logs what the worker does. The other commands print their answer, and log only warnings and errors.
-    let level = if matches!(command, Command::Run(_)) { "info" } else { "warn" };
+    let level = match command {
+        Command::Run(_) => "info",
+        // It draws on the terminal to which lines are logged, and shows problems itself.
+        Command::Top { .. } => "off",
+        _ => "warn",
+    };
     let format = settings::log_format(&cli.global, app.env)?;
     let colours = io::stderr().is_terminal();
     logging::install(format, colours, settings::log_directives(app.env)?.as_deref(), level)?;
@@ -188,6 +196,13 @@ async fn execute(command: Command, app: App<'_>) -> Result<Exit, CliError> {
         Command::Why { id } => why::why(&app, id).await,
         Command::Doctor(args) => doctor::doctor(&app, args).await,
         Command::Stats => stats::stats(&app).await,
+        Command::Tail(args) => tail::tail(&app, &args).await,
+        #[cfg(feature = "top")]
+        Command::Top(args) => top::top(&app, &args).await,
+        #[cfg(not(feature = "top"))]
+        Command::Top { .. } => Err(CliError::usage(
+            "this program was built without the live view: add the feature `top` of `diesel-jobs` to its Cargo.toml",
+        )),
         Command::Freeze(args) => freeze::freeze(&app, &args).await,
         Command::Thaw(args) => freeze::thaw(&app, &args).await,
         Command::Environment { action } => {

@@ -139,7 +139,7 @@ fn rates(rates: &[KindRate]) -> String {
     ]);
     for rate in rates {
         let quantiles = |quantiles: Option<diesel_jobs_core::history::Quantiles>| match quantiles {
-            Some(quantiles) => [quantiles.p50, quantiles.p95].map(|seconds| wait(seconds).unwrap_or_default()),
+            Some(quantiles) => [quantiles.p50, quantiles.p95].map(span),
             None => [String::new(), String::new()],
         };
         let ([wait_p50, wait_p95], [run_p50, run_p95]) = (quantiles(rate.work.wait), quantiles(rate.work.run));
@@ -170,6 +170,11 @@ pub(super) fn percent(share: f64) -> String {
 /// Returns the wait as text. `None` if the seconds are not a valid duration, such as a negative number.
 pub(super) fn wait(seconds: f64) -> Option<String> {
     Duration::try_from_secs_f64(seconds).ok().map(duration::human)
+}
+
+/// A time span in words, with fractions of a millisecond left out.
+pub(super) fn span(seconds: f64) -> String {
+    if seconds > 0.0 && seconds < 0.001 { "< 1 ms".to_owned() } else { wait(seconds).unwrap_or_default() }
 }
 
 fn listed(workers: &[WorkerRecord]) -> String {

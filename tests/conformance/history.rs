@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use diesel_jobs::history::{Bins, FOLDS, Fold, HistoryBatch, HistoryRow, KindRate, WorkCounts, WorkFilter};
 use diesel_jobs::storage::Sampling;
-use diesel_jobs::{Database, Depth, NewJob};
+use diesel_jobs::{Database, Depth, JobId, NewJob};
+use diesel_jobs_core::{Events, EventsSince, Happened, Keep, Transition};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use uuid::Uuid;
@@ -257,7 +258,7 @@ pub(crate) async fn leased_jobs_are_listed_with_their_worker<F: Fixture>(f: F) {
     let db = f.database();
     let worker = worker(db).await;
     let first = claimed(&f, worker, job()).await;
-    let second = claimed(&f, worker, with(|job| job.priority = -3)).await;
+    let second = claimed(&f, worker, job()).await;
     let running = db.operator.leased(10).await.unwrap();
     let listed: Vec<_> = running.iter().map(|job| (job.id, &*job.queue, job.attempt, job.worker)).collect();
     assert_eq!(listed, [(first.lease.job, "default", 1, worker), (second.lease.job, "default", 1, worker)]);
@@ -279,4 +280,43 @@ pub(crate) async fn bins_of_many_workers_are_added<F: Fixture>(f: F) {
     let wait = rates[0].work.wait.unwrap();
     let quantiles = [wait.p50, wait.p95, wait.p99].map(Some);
     assert_eq!(quantiles, [0.5, 0.95, 0.99].map(|share| expected.quantile(share)));
+}
+
+pub(crate) async fn events_are_read_from_where_the_last_reading_ended<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    let before = claimed(&f, worker, job()).await;
+    assert!(finish(db, before.lease, DONE).await);
+    let failed_before = claimed(&f, worker, job()).await;
+    assert!(finish(db, failed_before.lease, Transition::Retry { delay: HOUR, failure: failure("early") }).await);
+    let first = db.operator.events(&EventsSince::default()).await.unwrap();
+    assert!(first.events.is_empty() && first.next.keeps.contains(&(HOUR.as_micros() as i64)), "{first:?}");
+    let mut since = first.next;
+    // The clock of SQLite has milliseconds.
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let jobs = [claimed(&f, worker, job()).await, claimed(&f, worker, job()).await, claimed(&f, worker, job()).await];
+    let forever = claimed(&f, worker, job()).await;
+    let started = db.operator.events(&since).await.unwrap();
+    let named = |events: &Events| -> Vec<(JobId, Happened)> {
+        let mut named: Vec<_> = events.events.iter().map(|event| (event.id, event.event)).collect();
+        named.sort();
+        named
+    };
+    let ids = [jobs[0].lease.job, jobs[1].lease.job, jobs[2].lease.job, forever.lease.job];
+    assert_eq!(named(&started), ids.map(|id| (id, Happened::Started)));
+    since = started.next;
+    let failed = || failure("no answer");
+    assert!(finish(db, jobs[0].lease, DONE).await);
+    assert!(finish(db, jobs[1].lease, Transition::Retry { delay: HOUR, failure: failed() }).await);
+    assert!(finish(db, jobs[2].lease, Transition::Discard { failure: failed(), keep: Keep::For(3 * HOUR) }).await);
+    assert!(finish(db, forever.lease, Transition::Complete(Keep::Forever)).await);
+    let ended = db.operator.events(&since).await.unwrap();
+    let kinds = [Happened::Completed, Happened::Retried, Happened::Discarded, Happened::Completed];
+    assert_eq!(named(&ended), ids.into_iter().zip(kinds).collect::<Vec<_>>());
+    let of = |id| ended.events.iter().find(|event| event.id == id).unwrap();
+    assert_eq!((of(ids[1]).message.as_deref(), of(ids[2]).message.as_deref()), (Some("no answer"), Some("no answer")));
+    assert_eq!((of(ids[0]).worker, of(ids[0]).attempt, &of(ids[0]).message), (Some(worker), 1, &None));
+    // What is read again has the same key, so it can be told apart from what is new.
+    let again = db.operator.events(&ended.next).await.unwrap();
+    assert!(again.events.iter().all(|event| ended.events.iter().any(|old| old.key() == event.key())), "{again:?}");
 }

@@ -250,6 +250,7 @@ conformance! {
         depths_are_exact_up_to_ten_thousand_and_marked_above,
         leased_jobs_are_listed_with_their_worker,
         bins_of_many_workers_are_added,
+        events_are_read_from_where_the_last_reading_ended,
     }
     hostile {
         names_of_jobs_queues_and_tags_come_back_as_they_are,

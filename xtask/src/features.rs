@@ -18,6 +18,7 @@ const COMBINATIONS: &[&str] = &[
     "listen,postgres",
     "dashboard,postgres",
     "dashboard,sqlite",
+    "top,sqlite",
     "postgres,sqlite",
     "testing",
     "testing,postgres",

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 
 use super::StorageResult;
 use crate::history::{Fold, HistoryBatch, KindRate, Point, WorkFilter};
+use crate::job_event::{Events, EventsSince};
 use crate::stats::{LeasedJob, Sample, Stats};
 
 /// What people read about the work. Every operation is quick, however many jobs there are.
@@ -32,6 +33,11 @@ pub trait History: Send + Sync + 'static {
     /// Jobs that are under a lease now, those that were claimed first at the beginning, at most `limit`. Some of them
     /// may be prefetched: claimed, and not started yet.
     async fn leased(&self, limit: usize) -> StorageResult<Vec<LeasedJob>>;
+
+    /// What happened to jobs since an earlier call. It misses jobs whose rows are deleted at their end (`retain = "none"`),
+    /// starts of attempts that ended between two calls, and ends of jobs that are kept for ever, if hundreds of newer jobs
+    /// exist.
+    async fn events(&self, since: &EventsSince) -> StorageResult<Events>;
 }
 
 /// What a turn of the sampler did.

@@ -7,7 +7,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use diesel_async::RunQueryDsl;
 use diesel_jobs_core::history::{Fold, HistoryBatch, KindRate, Point, SeriesBounds, WorkFilter, kind_rates, points};
 use diesel_jobs_core::storage::{History, Sampling, Statistics, StorageResult, rest_after};
-use diesel_jobs_core::{KindStats, LeasedJob, Sample, Stats, StorageError};
+use diesel_jobs_core::{Events, EventsSince, KindStats, LeasedJob, Sample, Stats, StorageError};
 
 use super::native::RawJson;
 use super::queries::count_jobs::{CountFinishedQuery, CountReadyQuery, CountRow};
@@ -16,7 +16,7 @@ use super::queries::inspect::parsed;
 use super::queries::queue_depths::{DepthRow, QueueDepthsQuery, read as read_depth};
 use super::queries::record_history::RecordHistoryQuery;
 use super::queries::series::{SeriesQuery, SeriesRow, read as read_series};
-use super::queries::{clock, fold_history, inspect, sample};
+use super::queries::{clock, events, fold_history, inspect, sample};
 use super::{PgStorage, run};
 use crate::stored_history::JobCounts;
 
@@ -102,6 +102,10 @@ impl History for PgStorage {
 
     async fn leased(&self, limit: usize) -> StorageResult<Vec<LeasedJob>> {
         run!(self, "leased", conn => inspect::leased(conn, i64::try_from(limit).unwrap_or(i64::MAX)))
+    }
+
+    async fn events(&self, since: &EventsSince) -> StorageResult<Events> {
+        run!(self, "events", conn => events::events(conn, since))
     }
 }
 

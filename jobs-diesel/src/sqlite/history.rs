@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use diesel_jobs_core::history::{Fold, HistoryBatch, KindRate, Point, SeriesBounds, WorkFilter, kind_rates, points};
 use diesel_jobs_core::storage::{History, Sampling, Statistics, StorageResult, rest_after};
-use diesel_jobs_core::{LeasedJob, Sample, Stats};
+use diesel_jobs_core::{Events, EventsSince, LeasedJob, Sample, Stats};
 
 use crate::sqlite::operator::SqliteOperator;
-use crate::sqlite::queries::{history, queue_depths, sample, stats};
+use crate::sqlite::queries::{events, history, queue_depths, sample, stats};
 use crate::sqlite::storage::SqliteStorage;
 use crate::stored_history::JobCounts;
 
@@ -54,6 +54,11 @@ impl History for SqliteOperator {
     async fn leased(&self, limit: usize) -> StorageResult<Vec<LeasedJob>> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.reader.read(move |conn| queue_depths::leased(conn, limit)).await
+    }
+
+    async fn events(&self, since: &EventsSince) -> StorageResult<Events> {
+        let since = since.clone();
+        self.reader.read(move |conn| events::events(conn, &since)).await
     }
 }
 

@@ -17,6 +17,7 @@ mod process;
 pub mod run;
 mod server;
 mod session;
+pub mod tmux;
 
 use std::path::PathBuf;
 

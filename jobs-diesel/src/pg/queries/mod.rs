@@ -32,6 +32,7 @@ pub(crate) mod doctor;
 pub(crate) mod enqueue;
 pub(crate) mod enqueue_alike;
 pub(crate) mod enqueue_each;
+pub(crate) mod events;
 pub(crate) mod failures;
 pub(crate) mod find;
 pub(crate) mod finish;

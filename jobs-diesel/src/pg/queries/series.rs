@@ -1,13 +1,15 @@
 //! `series` and `rates`: sums of the history, by time or by queue and kind. They use `history_at` and lock no rows.
 //!
-//! Bins are added bin by bin. `unnest` of two arrays fills the shorter one with nulls.
+//! Bins are added bin by bin: the statement has a sum for each element of the lists. An element beyond the end of a list is
+//! null. With `unnest`, and a group for each bin, it took four times as long: a day in steps of 15 minutes, of four workers
+//! and 20 kinds, 0.22 s instead of 0.9 s on a machine that was seven times overloaded.
 
 use chrono::{DateTime, Utc};
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, BigInt, Bool, Double, Nullable, Text, Timestamptz};
-use diesel_jobs_core::history::{Bins, HistoryRow, SeriesBounds, WorkFilter};
+use diesel_jobs_core::history::{BINS, Bins, HistoryRow, SeriesBounds, WorkFilter};
 
 use crate::pg::native::{native_query, sql};
 use crate::stored_history::{Outcomes, counts};
@@ -44,9 +46,21 @@ pub(crate) fn read((step, queue, kind, outcomes, (waits, runs), sums): SeriesRow
     (step, HistoryRow { queue, kind, counts: counts(outcomes, (bins(waits), bins(runs)), sums) })
 }
 
+/// Adds the list of the sums of each bin of this column.
+fn push_bins(out: &mut AstPass<'_, '_, Pg>, column: &str) {
+    out.push_sql("array[");
+    for bin in 1..=BINS {
+        if bin > 1 {
+            out.push_sql(", ");
+        }
+        out.push_sql(&format!("coalesce(sum({column}[{bin}]), 0)"));
+    }
+    out.push_sql("]::bigint[]");
+}
+
 impl QueryFragment<Pg> for SeriesQuery<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        sql!(
+        let add: QueryResult<()> = sql!(
             out,
             "with part as (
     select floor(extract(epoch from at - " [self.from => Timestamptz] ") / " [self.step_seconds => Double] ")::bigint as step,
@@ -57,19 +71,16 @@ impl QueryFragment<Pg> for SeriesQuery<'_> {
     where minutes = any('{1,15,60}') and at >= " [self.from => Timestamptz] " and at < " [self.until => Timestamptz] "
       and (" [self.queue => Nullable<Text>] " is null or queue = " [self.queue => Nullable<Text>] ")
       and (" [self.kind => Nullable<Text>] " is null or kind = " [self.kind => Nullable<Text>] ")
-), sums as (
-    select step, queue, kind, sum(completed)::bigint as completed, sum(retried)::bigint as retried, sum(discarded)::bigint as discarded,
-           sum(cancelled)::bigint as cancelled, sum(snoozed)::bigint as snoozed, sum(wait_seconds) as wait_seconds, sum(run_seconds) as run_seconds
-    from part group by step, queue, kind
-), bins as (
-    select step, queue, kind, bin, coalesce(sum(w), 0)::bigint as w, coalesce(sum(r), 0)::bigint as r
-    from part, unnest(waits, runs) with ordinality as u (w, r, bin) group by step, queue, kind, bin
-), lists as (
-    select step, queue, kind, array_agg(w order by bin) as waits, array_agg(r order by bin) as runs from bins group by step, queue, kind
 )
-select step, queue, kind, completed, retried, discarded, cancelled, snoozed, coalesce(waits, '{}'), coalesce(runs, '{}'), wait_seconds, run_seconds
-from sums left join lists using (step, queue, kind)"
-        )
+select step, queue, kind, sum(completed)::bigint, sum(retried)::bigint, sum(discarded)::bigint, sum(cancelled)::bigint, sum(snoozed)::bigint,
+       "
+        );
+        add?;
+        push_bins(&mut out, "waits");
+        out.push_sql(", ");
+        push_bins(&mut out, "runs");
+        out.push_sql(", sum(wait_seconds), sum(run_seconds)\nfrom part group by step, queue, kind");
+        Ok(())
     }
 }
 

@@ -13,6 +13,7 @@ pub(super) mod data_version;
 pub(super) mod doctor;
 pub(crate) mod enqueue;
 pub(super) mod enqueue_each;
+pub(super) mod events;
 pub(super) mod failure_groups;
 pub(super) mod failures;
 pub(crate) mod find;

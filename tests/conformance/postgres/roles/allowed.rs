@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use diesel_jobs_core::EventsSince;
+use diesel_jobs_core::history::{Fold, HistoryBatch, HistoryRow, WorkCounts, WorkFilter};
 use diesel_jobs_core::storage::{Claim, RescanReason, RescuePolicy, Transacted, Transaction, WorkerInfo};
 use diesel_jobs_core::{CatchUp, DiscardRule, Finish, Keep, Lease, NewJob, Output, Transition, WorkerId};
 use diesel_jobs_storage::Database;
@@ -180,6 +182,20 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     step!("cancel", operator.cancel(waiting));
     step!("retry what was cancelled", operator.retry(waiting));
     step!("stats", operator.stats());
+    step!("sample_jobs", storage.sample_jobs());
+    step!("sample", operator.sample());
+    let counts = WorkCounts { completed: 1, ..WorkCounts::default() };
+    let rows = vec![HistoryRow { queue: "q".into(), kind: "k".into(), counts }];
+    let batch = HistoryBatch { id: uuid::Uuid::now_v7(), middle: std::time::Instant::now(), rows };
+    step!("record_history", storage.record_history(&batch));
+    let fold = Fold { from_minutes: 1, to_minutes: 15, after: Duration::ZERO };
+    step!("fold_history", storage.fold_history(fold, 10));
+    step!("prune_history", storage.prune_history(Duration::ZERO, 10));
+    step!("series", operator.series(HOUR, HOUR, &WorkFilter::default()));
+    step!("rates", operator.rates(HOUR));
+    step!("leased", operator.leased(10));
+    let place = step!("events", operator.events(&EventsSince::default())).next;
+    step!("events", operator.events(&place));
     step!("dead_letters", operator.dead_letters());
     // Twice, because for the first freeze there is no row to update.
     for _ in 0..2 {
