@@ -34,6 +34,10 @@ mod guide {
 pub mod cli;
 #[cfg(feature = "cli")]
 mod macros;
+#[cfg(feature = "metrics")]
+mod metrics_recorder;
+#[cfg(feature = "opentelemetry")]
+pub mod otel;
 pub mod prelude;
 #[cfg(all(feature = "testing", any(feature = "postgres", feature = "sqlite")))]
 pub mod testing;
@@ -44,9 +48,10 @@ pub use diesel_jobs_core::{
     IntoNewJob, InvalidJob, InvalidSchedule, Job, JobBuilder, JobContext, JobEnd, JobError, JobId, JobOptions,
     JobOutput, JobRecord, JobState, KindStats, Layer, Lease, LeasedJob, MetricsText, NewJob, NoRuntime, Outcome,
     Output, Progress, QueueLoad, QueueStats, Recorder, Registered, Registration, Registry, RegistryError, ResultExt,
-    Retain, Retention, RunAt, Sample, Schedule, State, States, Stats, StorageError, TestContext, TypeKey, UnknownQueue,
-    UntilEmpty, WaitError, Worker, WorkerBuilder, WorkerError, WorkerHandle, WorkerId, WorkerRecord, WorkerStats,
-    history, metrics, storage,
+    Retain, Retention, RunAt, Sample, Schedule, State, States, Stats, StorageError, TestContext, TraceLink,
+    TraceRelation, Traceparent, TypeKey, UnknownQueue, UntilEmpty, WaitError, Worker, WorkerBuilder, WorkerError,
+    WorkerHandle, WorkerId, WorkerRecord, WorkerStats, history, metrics, record_enqueues, set_trace_link,
+    set_trace_source, storage,
 };
 pub use diesel_jobs_macros::{Job, job};
 pub use diesel_jobs_storage::{
@@ -55,6 +60,8 @@ pub use diesel_jobs_storage::{
     OutputError, OwnedKey, Ref, Row, RowLock, Take, TakeRow, TransactionConnection, enqueue_all, job_view, migrate,
     migrations, output,
 };
+#[cfg(feature = "metrics")]
+pub use metrics_recorder::MetricsRecorder;
 
 /// The items that the macros' output uses. Do not use them: they change without notice.
 #[doc(hidden)]

@@ -18,6 +18,7 @@ use crate::outcome::{Finish, Keep, Retention, Transition};
 use crate::progress::ProgressReport;
 use crate::progress::Reports;
 use crate::stop::Stop;
+use crate::trace_context::Traceparent;
 use crate::undecodable::mismatch;
 
 /// A type and its name, for messages.
@@ -192,6 +193,12 @@ impl JobContext {
     /// When the job was due.
     pub fn run_at(&self) -> DateTime<Utc> {
         self.0.job.run_at
+    }
+
+    /// The trace context of the enqueue, as a W3C `traceparent`. The span of the attempt already continues or links this trace,
+    /// if the program has a [`set_trace_link`](crate::set_trace_link).
+    pub fn traceparent(&self) -> Option<&str> {
+        self.0.job.traceparent.as_ref().map(Traceparent::as_str)
     }
 
     /// When this attempt was claimed, by the database's clock.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::job_id::JobId;
+use crate::trace_context::Traceparent;
 
 /// The id of a worker. Each start of a process has a new one. A process that was declared dead continues under a new
 /// id.
@@ -70,6 +71,8 @@ pub struct ClaimedJob {
     pub enqueued_at: DateTime<Utc>,
     /// When it was claimed, by the database's clock.
     pub claimed_at: DateTime<Utc>,
+    /// The trace context of the enqueue.
+    pub traceparent: Option<Traceparent>,
 }
 
 impl fmt::Debug for ClaimedJob {

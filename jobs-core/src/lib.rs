@@ -41,6 +41,7 @@ mod retry;
 mod returned;
 mod schedule;
 pub mod secrets;
+mod sending;
 mod state;
 mod stats;
 mod stop;
@@ -52,6 +53,7 @@ mod testing;
 #[cfg(feature = "testing")]
 #[doc(hidden)]
 pub mod testing;
+mod trace_context;
 mod undecodable;
 mod unknown_queue;
 mod wait;
@@ -86,11 +88,13 @@ pub use registry::{Registry, RegistryError};
 pub use retry::Backoff;
 pub use returned::{IntoHandled, JobOutput, ReadAs, ReturnsOutput};
 pub use schedule::{CatchUp, Due, InvalidSchedule, MISSED_AFTER, Schedule, ScheduleSpec};
+pub use sending::record_enqueues;
 pub use state::{JobState, UnknownState};
 pub use stats::{COUNTED_DEPTH, Counted, Depth, KindStats, LeasedJob, QueueCount, QueueStats, Sample, Stats};
 pub use storage::{Explained, Reason, Why};
 pub use storage_error::StorageError;
 pub use testing::TestContext;
+pub use trace_context::{TraceLink, TraceRelation, Traceparent, set_trace_link, set_trace_source};
 pub use unknown_queue::UnknownQueue;
 pub use wait::{WaitError, wait};
 pub use worker::{HealthCheck, QueueLoad, UntilEmpty, Worker, WorkerBuilder, WorkerError, WorkerHandle, WorkerStats};
@@ -100,6 +104,7 @@ pub mod __private {
     pub use crate::argument::{Argument, NoArguments, handle};
     pub use crate::argument_traits::{CloneArgument, DebugArgument, PartialEqArgument, Redacted};
     pub use crate::crash_point::{crash_point, crash_soon};
+    pub use crate::sending::{sending, sending_all, sending_each};
     pub use futures_util::future::BoxFuture;
     pub use inventory;
 }

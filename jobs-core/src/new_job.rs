@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::instant::IntoInstant;
 use crate::job_options::JobOptions;
+use crate::trace_context::Traceparent;
 pub use invalid::InvalidJob;
 
 /// The largest encoded arguments accepted, in bytes: 256 KiB.
@@ -53,6 +54,8 @@ pub struct NewJob {
     pub args: String,
     /// Labels for queries of the application.
     pub tags: Vec<String>,
+    /// The trace context of the enqueue. If it is `None`, the enqueue stores the current one.
+    pub traceparent: Option<Traceparent>,
 }
 
 /// A value to be stored.
@@ -65,6 +68,8 @@ pub enum Column<'a> {
     Integer(i64),
     /// A list of texts.
     Texts(&'a [String]),
+    /// A text that may be null.
+    OptionalText(Option<&'a str>),
 }
 
 impl std::fmt::Debug for NewJob {
@@ -84,7 +89,7 @@ impl std::fmt::Debug for NewJob {
 
 impl NewJob {
     /// How many [`columns`](Self::columns) there are.
-    pub const COLUMNS: usize = 5;
+    pub const COLUMNS: usize = 6;
 
     /// A job with this kind and these arguments, for callers without a Rust type for it. `args` must be JSON text.
     pub fn raw(kind: impl Into<Cow<'static, str>>, args: impl Into<String>) -> Self {
@@ -96,6 +101,7 @@ impl NewJob {
             max_attempts: 25,
             args: args.into(),
             tags: Vec::new(),
+            traceparent: None,
         }
     }
 
@@ -108,6 +114,7 @@ impl NewJob {
             ("priority", Column::Integer(self.priority.into())),
             ("max_attempts", Column::Integer(self.max_attempts.into())),
             ("tags", Column::Texts(&self.tags)),
+            ("traceparent", Column::OptionalText(self.traceparent.as_ref().map(Traceparent::as_str))),
         ]
     }
 
@@ -202,6 +209,7 @@ impl JobBuilder {
             max_attempts: options.max_attempts,
             args,
             tags: Vec::new(),
+            traceparent: None,
         };
         Self { job, encode_error }
     }

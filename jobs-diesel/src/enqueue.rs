@@ -1,5 +1,6 @@
 //! `job.enqueue(&mut conn)` and its bulk form.
 
+use diesel_jobs_core::__private::{sending, sending_all};
 use diesel_jobs_core::{IntoNewJob, InvalidJob, JobContext, JobId, NewJob};
 
 use crate::enqueue_connection::{EnqueueConnection, TransactionConnection};
@@ -20,7 +21,9 @@ pub trait Enqueue: IntoNewJob + Sized {
     where
         C: EnqueueConnection<M> + 'c,
     {
-        conn.insert_one(self.into_new_job())
+        let mut job = self.into_new_job();
+        // An async connection returns a future that is a part of this span.
+        sending(&mut job).in_scope(|| conn.insert_one(job))
     }
 }
 
@@ -37,8 +40,9 @@ where
     I: IntoIterator,
     I::Item: IntoNewJob,
 {
-    let jobs: Result<Vec<NewJob>, InvalidJob> = jobs.into_iter().map(IntoNewJob::into_new_job).collect();
-    conn.insert_all(jobs)
+    let mut jobs: Result<Vec<NewJob>, InvalidJob> = jobs.into_iter().map(IntoNewJob::into_new_job).collect();
+    let span = sending_all(jobs.as_deref_mut().unwrap_or_default());
+    span.in_scope(|| conn.insert_all(jobs))
 }
 
 /// Brings the schema of `diesel-jobs` in the database of `conn` up to the version of this program. It is safe to

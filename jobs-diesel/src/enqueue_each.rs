@@ -6,6 +6,7 @@ mod columns;
 use diesel::Expression;
 use diesel::dsl::Select;
 use diesel::query_dsl::methods::SelectDsl;
+use diesel_jobs_core::__private::sending_each;
 use diesel_jobs_core::{IntoNewJob, InvalidJob, NewJob};
 
 pub use argument::{ColumnArgument, IntoColumn};
@@ -68,7 +69,9 @@ pub trait EnqueueEach: Sized {
         Select<Self, E>: 'c,
     {
         let JobColumns { job, expressions, keys, .. } = columns;
-        conn.insert_each(job.into_new_job(), Rows { query: SelectDsl::select(self, expressions), keys })
+        let mut job = job.into_new_job();
+        let rows = Rows { query: SelectDsl::select(self, expressions), keys };
+        sending_each(&mut job).in_scope(|| conn.insert_each(job, rows))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diesel_jobs_core::Recorder;
+use diesel_jobs_core::{Recorder, record_enqueues};
 
 use super::app::App;
 use super::args::RunArgs;
@@ -28,16 +28,18 @@ pub(super) async fn run(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError> 
         let recorder = probes.as_ref().map(|probes| probes.metrics() as Arc<dyn Recorder>);
         let mut worker = worker::build(database.storage, app.setup, &settings, recorder).await?;
         unknown_queues::say(&mut worker, &*database.operator).await;
-        Ok::<_, CliError>(worker)
+        Ok::<_, CliError>((worker, database.operator))
     };
-    let worker = tokio::select! {
-        worker = started => worker?,
+    let (worker, operator) = tokio::select! {
+        started = started => started?,
         _ = signals.next() => return Ok(Exit::Fine),
     };
 
     let handle = worker.handle();
-    if let Some(probes) = &probes {
+    if let Some(probes) = probes {
         probes.are_about(handle.clone());
+        record_enqueues(probes.metrics());
+        tokio::spawn(async move { probes.read_gauges(operator).await });
     }
     worker
         .run_until(async move {

@@ -21,6 +21,7 @@ pub(crate) fn context<J: Registered>(args: &Value, states: States) -> JobContext
         run_at: now,
         enqueued_at: now,
         claimed_at: now,
+        traceparent: None,
     };
     JobContext::new(job, CancellationToken::new(), Arc::new(states))
 }

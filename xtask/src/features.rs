@@ -19,6 +19,7 @@ const COMBINATIONS: &[&str] = &[
     "dashboard,postgres",
     "dashboard,sqlite",
     "top,sqlite",
+    "metrics,opentelemetry,postgres",
     "postgres,sqlite",
     "testing",
     "testing,postgres",

@@ -2,6 +2,7 @@
 //! metrics. Programs that have one use an adapter instead.
 
 mod by_job;
+mod cluster;
 mod gauges;
 mod histogram;
 pub mod names;

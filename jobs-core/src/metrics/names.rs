@@ -122,7 +122,24 @@ metrics! {
         "1 if this worker shuts down and claims nothing more.";
     FROZEN = Gauge "jobs.frozen" "jobs_frozen" ["1"] ()
         "1 if the database was frozen at the last heartbeat.";
+
+    QUEUE_DEPTH = Gauge "jobs.queue.depth" "jobs_queue_depth" ["{job}"] ("queue" "state")
+        "Jobs of the database that are due (available), due later or running. Counted up to 10000 per queue, then estimated.";
+    OLDEST_DUE_AGE = Gauge "jobs.oldest.due.age" "jobs_oldest_due_age_seconds" ["s"] ("queue")
+        "How long the oldest due job of the queue has waited.";
+    STORED = Gauge "jobs.stored" "jobs_stored" ["{job}"] ("queue" "kind" "state")
+        "Jobs in the database, at the last count of all jobs.";
+    SAMPLE_AGE = Gauge "jobs.sample.age" "jobs_sample_age_seconds" ["s"] ()
+        "The age of the last count of all jobs.";
+    WORKERS = Gauge "jobs.workers" "jobs_workers" ["{worker}"] ("state")
+        "Worker processes of the database: alive, or dead and not removed yet.";
+    PAUSED = Gauge "jobs.paused" "jobs_paused" ["{item}"] ("what")
+        "How many queues and how many kinds are paused.";
 }
+
+/// The gauges of a worker process.
+pub const OF_WORKER: [&Metric; 8] =
+    [&RUNNING, &SLOTS, &PREFETCHED, &LEASES, &HEARTBEAT_AGE, &UPTIME, &DRAINING, &FROZEN];
 
 #[cfg(test)]
 mod tests {

@@ -50,6 +50,7 @@ impl TestContext {
             run_at: now,
             enqueued_at: now,
             claimed_at: now,
+            traceparent: None,
         };
         Self { job, states: States::default(), token: CancellationToken::new() }
     }

@@ -192,6 +192,7 @@ mod tests {
             run_at: now,
             enqueued_at: now,
             claimed_at: now,
+            traceparent: None,
         };
         JobContext::new(job, CancellationToken::new(), Arc::default())
     }

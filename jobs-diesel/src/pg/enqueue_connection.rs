@@ -6,6 +6,7 @@ use diesel_async::AsyncConnection;
 use diesel_jobs_core::{InvalidJob, JobContext, JobId, NewJob};
 use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
+use tracing::Instrument as _;
 
 use super::migrate;
 use super::queries::enqueue::{CHUNK, EnqueueManyQuery, EnqueueQuery};
@@ -67,17 +68,24 @@ where
         E: Send + 'static;
 
     fn insert_one(&mut self, job: Result<NewJob, InvalidJob>) -> BoxFuture<'_, Result<JobId, EnqueueError>> {
-        Box::pin(async move {
-            let job = job?;
-            // `get_result` would return the first row. A server that shuts down may send that row and then not commit.
-            let inserted: Vec<Inserted> = diesel_async::RunQueryDsl::load(EnqueueQuery::new(&job), self).await?;
-            let (id, _) = inserted.first().ok_or(diesel::result::Error::NotFound)?;
-            Ok(JobId(*id))
-        })
+        Box::pin(
+            async move {
+                let job = job?;
+                if job.traceparent.is_some() {
+                    let ids = insert_chunks(self, &[job]).await?;
+                    return Ok(*ids.first().ok_or(diesel::result::Error::NotFound)?);
+                }
+                // `get_result` would return the first row. A server that shuts down may send that row and then not commit.
+                let inserted: Vec<Inserted> = diesel_async::RunQueryDsl::load(EnqueueQuery::new(&job), self).await?;
+                let (id, _) = inserted.first().ok_or(diesel::result::Error::NotFound)?;
+                Ok(JobId(*id))
+            }
+            .in_current_span(),
+        )
     }
 
     fn insert_all(&mut self, jobs: Result<Vec<NewJob>, InvalidJob>) -> BoxFuture<'_, Result<Vec<JobId>, EnqueueError>> {
-        Box::pin(async move { Ok(insert_many(self, jobs?).await?) })
+        Box::pin(async move { Ok(insert_many(self, jobs?).await?) }.in_current_span())
     }
 
     fn output<T>(&mut self, id: JobId) -> BoxFuture<'_, Result<Option<T>, OutputError>>
@@ -156,7 +164,12 @@ mod sync {
             E: Send + 'static;
 
         fn insert_one(&mut self, job: Result<NewJob, InvalidJob>) -> Result<JobId, EnqueueError> {
-            let (id, _): Inserted = EnqueueQuery::new(&job?).get_result(self)?;
+            let job = job?;
+            if job.traceparent.is_some() {
+                let ids = insert_chunks(self, &[job])?;
+                return Ok(*ids.first().ok_or(diesel::result::Error::NotFound)?);
+            }
+            let (id, _): Inserted = EnqueueQuery::new(&job).get_result(self)?;
             Ok(JobId(id))
         }
 

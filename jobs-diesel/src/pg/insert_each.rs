@@ -5,6 +5,7 @@ use diesel::query_builder::QueryFragment;
 use diesel_async::{AsyncConnection, TransactionManager};
 use diesel_jobs_core::{InvalidJob, NewJob};
 use futures_util::future::BoxFuture;
+use tracing::Instrument as _;
 
 use super::queries::enqueue_each::EnqueueEachQuery;
 use crate::enqueue_connection::PgAsync;
@@ -25,10 +26,13 @@ where
     where
         Q: 'c,
     {
-        Box::pin(async move {
-            let job = job?;
-            Ok(diesel_async::RunQueryDsl::execute(EnqueueEachQuery::new(&job, rows), self).await?)
-        })
+        Box::pin(
+            async move {
+                let job = job?;
+                Ok(diesel_async::RunQueryDsl::execute(EnqueueEachQuery::new(&job, rows), self).await?)
+            }
+            .in_current_span(),
+        )
     }
 }
 

@@ -43,7 +43,21 @@ macro_rules! native_query {
     };
 }
 
-pub(crate) use {native_query, sql, sql_piece};
+/// The same for a statement of which there are several texts.
+macro_rules! cached_by_text {
+    ($query:ident<$life:lifetime> -> $row:ty) => {
+        impl<$life> diesel::query_builder::QueryId for $query<$life> {
+            type QueryId = ();
+            const HAS_STATIC_QUERY_ID: bool = false;
+        }
+        impl<$life> diesel::query_builder::Query for $query<$life> {
+            type SqlType = $row;
+        }
+        impl<$life, C> diesel::RunQueryDsl<C> for $query<$life> {}
+    };
+}
+
+pub(crate) use {cached_by_text, native_query, sql, sql_piece};
 
 /// JSON as the bytes of its text, neither parsed nor copied into a tree. The column is `json`, not `jsonb`: `json`
 /// accepts every string that serde writes (`jsonb` refuses `\u0000`), and moving a row costs less.

@@ -6,6 +6,7 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl as _};
 use diesel_jobs_core::{InvalidJob, JobId, NewJob};
 use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
+use tracing::Instrument as _;
 
 use super::enqueue_connection::Inserted;
 use super::queries::enqueue::{EnqueueManyQuery, EnqueueQuery};
@@ -23,23 +24,35 @@ impl EnqueueConnection<PgPipelined> for &AsyncPgConnection {
         E: Send + 'static;
 
     fn insert_one(&mut self, job: Result<NewJob, InvalidJob>) -> BoxFuture<'_, Result<JobId, EnqueueError>> {
-        Box::pin(async move {
-            let inserted: Vec<Inserted> = EnqueueQuery::new(&job?).load(self).await?;
-            let (id, _) = inserted.into_iter().next().ok_or(diesel::result::Error::NotFound)?;
-            Ok(JobId(id))
-        })
+        Box::pin(
+            async move {
+                let job = job?;
+                if job.traceparent.is_some() {
+                    let inserted: Vec<i64> = EnqueueManyQuery::new(&[job]).load(self).await?;
+                    let id = inserted.into_iter().next().ok_or(diesel::result::Error::NotFound)?;
+                    return Ok(JobId(id));
+                }
+                let inserted: Vec<Inserted> = EnqueueQuery::new(&job).load(self).await?;
+                let (id, _) = inserted.into_iter().next().ok_or(diesel::result::Error::NotFound)?;
+                Ok(JobId(id))
+            }
+            .in_current_span(),
+        )
     }
 
     /// It is one statement for any number of jobs: a shared reference cannot begin a transaction around several.
     fn insert_all(&mut self, jobs: Result<Vec<NewJob>, InvalidJob>) -> BoxFuture<'_, Result<Vec<JobId>, EnqueueError>> {
-        Box::pin(async move {
-            let jobs = jobs?;
-            if jobs.is_empty() {
-                return Ok(Vec::new());
+        Box::pin(
+            async move {
+                let jobs = jobs?;
+                if jobs.is_empty() {
+                    return Ok(Vec::new());
+                }
+                let inserted: Vec<i64> = EnqueueManyQuery::new(&jobs).load(self).await?;
+                Ok(inserted.into_iter().map(JobId).collect())
             }
-            let inserted: Vec<i64> = EnqueueManyQuery::new(&jobs).load(self).await?;
-            Ok(inserted.into_iter().map(JobId).collect())
-        })
+            .in_current_span(),
+        )
     }
 
     fn output<T>(&mut self, id: JobId) -> BoxFuture<'_, Result<Option<T>, OutputError>>

@@ -6,6 +6,7 @@ use diesel_async::{AsyncConnection, RunQueryDsl, TransactionManager};
 use diesel_jobs_core::{InvalidJob, JobContext, JobId, NewJob};
 use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
+use tracing::Instrument as _;
 
 use crate::enqueue_connection::{EnqueueConnection, SqliteAsync, TransactionConnection};
 use crate::error::{CompleteError, EnqueueError, MigrateError};
@@ -27,22 +28,28 @@ impl<C: AsyncConnection<Backend = Sqlite>> EnqueueConnection<SqliteAsync> for C 
         E: Send + 'static;
 
     fn insert_one(&mut self, job: Result<NewJob, InvalidJob>) -> BoxFuture<'_, Result<JobId, EnqueueError>> {
-        Box::pin(async move {
-            let job = job?;
-            // `load` reads to the end of the statement. Only there does the statement commit.
-            let ids: Vec<i64> = Insert::one(&job).load(self).await?;
-            hint::enqueued();
-            ids.into_iter().next().map(JobId).ok_or_else(|| diesel::result::Error::NotFound.into())
-        })
+        Box::pin(
+            async move {
+                let job = job?;
+                // `load` reads to the end of the statement. Only there does the statement commit.
+                let ids: Vec<i64> = Insert::one(&job).load(self).await?;
+                hint::enqueued();
+                ids.into_iter().next().map(JobId).ok_or_else(|| diesel::result::Error::NotFound.into())
+            }
+            .in_current_span(),
+        )
     }
 
     fn insert_all(&mut self, jobs: Result<Vec<NewJob>, InvalidJob>) -> BoxFuture<'_, Result<Vec<JobId>, EnqueueError>> {
-        Box::pin(async move {
-            let jobs = jobs?;
-            let ids = self.transaction(async |conn| insert_all(conn, &jobs).await).await?;
-            hint::enqueued();
-            Ok(ids)
-        })
+        Box::pin(
+            async move {
+                let jobs = jobs?;
+                let ids = self.transaction(async |conn| insert_all(conn, &jobs).await).await?;
+                hint::enqueued();
+                Ok(ids)
+            }
+            .in_current_span(),
+        )
     }
 
     fn output<T>(&mut self, id: JobId) -> BoxFuture<'_, Result<Option<T>, OutputError>>

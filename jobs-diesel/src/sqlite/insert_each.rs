@@ -7,6 +7,7 @@ use diesel::sqlite::Sqlite;
 use diesel_async::AsyncConnection;
 use diesel_jobs_core::{InvalidJob, NewJob};
 use futures_util::future::BoxFuture;
+use tracing::Instrument as _;
 
 use super::hint;
 use super::queries::enqueue_each::EnqueueEachQuery;
@@ -42,11 +43,14 @@ where
     where
         Q: 'c,
     {
-        Box::pin(async move {
-            let job = job?;
-            let inserted = diesel_async::RunQueryDsl::execute(EnqueueEachQuery::new(&job, rows), self).await?;
-            hint::enqueued();
-            Ok(inserted)
-        })
+        Box::pin(
+            async move {
+                let job = job?;
+                let inserted = diesel_async::RunQueryDsl::execute(EnqueueEachQuery::new(&job, rows), self).await?;
+                hint::enqueued();
+                Ok(inserted)
+            }
+            .in_current_span(),
+        )
     }
 }

@@ -8,7 +8,7 @@ use diesel::deserialize::{self, FromSql, FromSqlRow};
 use diesel::expression::AsExpression;
 use diesel::query_builder::AstPass;
 use diesel::serialize::{self, IsNull, Output, ToSql};
-use diesel::sql_types::{BigInt, Text};
+use diesel::sql_types::{BigInt, Nullable, Text};
 use diesel::sqlite::{Sqlite, SqliteValue};
 use diesel_jobs_core::storage::Column;
 use diesel_jobs_core::{JobState, WorkerId};
@@ -54,6 +54,7 @@ impl<'a> Stored<'a> {
     pub(super) fn push<'b>(&'b self, out: &mut AstPass<'_, 'b, Sqlite>) -> QueryResult<()> {
         match &self.0 {
             Column::Integer(number) => out.push_bind_param::<BigInt, _>(number),
+            Column::OptionalText(text) => out.push_bind_param::<Nullable<Text>, Option<&str>>(text),
             _ => out.push_bind_param::<Text, Self>(self),
         }
     }

@@ -130,5 +130,6 @@ pub(super) fn claimed(
         run_at: run_at.unwrap_or(now),
         enqueued_at: now,
         claimed_at: now,
+        traceparent: new.traceparent,
     })
 }

@@ -25,6 +25,7 @@ pub(super) fn answer<B>(request: &Request<B>, answers: &Answers) -> Response<Str
         "/readyz" => checked(&ready(answers), verbose),
         "/startupz" => checked(&[started(answers)], verbose),
         "/metrics" => {
+            answers.asked.notify_one();
             let mut metrics = text(StatusCode::OK, answers.metrics.render());
             metrics.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(MetricsText::CONTENT_TYPE));
             metrics

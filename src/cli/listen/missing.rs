@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use diesel_jobs_core::storage::Operator;
 use diesel_jobs_core::{MetricsText, WorkerHandle};
 
 use super::exit::CliError;
@@ -15,6 +16,10 @@ impl Answers {
     }
 
     pub(super) fn are_about(&self, _: WorkerHandle) {
+        match *self {}
+    }
+
+    pub(super) async fn read_gauges(&self, _: Arc<dyn Operator>) {
         match *self {}
     }
 }

@@ -1,15 +1,18 @@
 //! `run --listen`: a small HTTP server for probes and metrics. It has a thread and a runtime of its own, so that handlers that
-//! block do not stop its answers. It sends no statement to the database, so nobody can load the database through it.
+//! block do not stop its answers. A request sends no statement to the database, so nobody can load the database through it.
 
 mod answer;
 mod connections;
+mod database;
 
 use std::io;
 use std::net::TcpListener;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use diesel_jobs_core::storage::Operator;
 use diesel_jobs_core::{MetricsText, WorkerHandle};
+use tokio::sync::Notify;
 
 use self::connections::Connections;
 use super::exit::{CliError, Exit};
@@ -22,6 +25,8 @@ const NOT_ACCEPTED: Duration = Duration::from_millis(100);
 pub(super) struct Answers {
     metrics: Arc<MetricsText>,
     worker: OnceLock<WorkerHandle>,
+    /// Somebody has asked for the metrics.
+    asked: Notify,
 }
 
 impl Answers {
@@ -35,6 +40,11 @@ impl Answers {
         self.metrics.watch(worker.clone());
         // It is set once, because the program runs one worker.
         let _ = self.worker.set(worker);
+    }
+
+    /// Adds the gauges of the whole database. Runs as long as the worker.
+    pub(super) async fn read_gauges(&self, operator: Arc<dyn Operator>) {
+        database::read_gauges(&self.metrics, &self.asked, operator).await;
     }
 }
 

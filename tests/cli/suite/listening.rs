@@ -64,6 +64,8 @@ on_each_database! {
         assert_eq!(after.sum("jobs_running", &[]), 1.0);
         assert!(after.sum("messaging_client_operation_duration_seconds_count", &[("operation", "claim")]) >= 1.0);
         assert!(after.sum("jobs_worker_uptime_seconds", &[]) > 0.0);
+        until("the gauges of the database", || scraped(&address).sum("jobs_workers", &[("state", "alive")]) == 1.0);
+        assert!(scraped(&address).types.contains_key("jobs_sample_age_seconds"));
         let text = get(&address, "/metrics").body;
         for secret in ["ada@example.org", "4111", "grace", "hopper1906", "the bank is closed"] {
             assert!(!text.contains(secret), "{secret} is in the metrics");

@@ -8,6 +8,7 @@ mod support;
 mod bench;
 mod check;
 mod copy;
+mod dashboards;
 mod dotenv;
 mod down;
 mod freezing;

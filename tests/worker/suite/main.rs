@@ -46,6 +46,7 @@ mod spans;
 mod threads;
 mod timeouts;
 mod tls;
+mod trace_contexts;
 mod transaction_ends;
 mod transactional;
 mod until_empty;

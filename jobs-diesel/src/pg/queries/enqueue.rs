@@ -13,10 +13,10 @@ use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, BigInt, Bool, Interval, Json, Nullable, SmallInt, Text, Timestamptz};
-use diesel_jobs_core::{NewJob, RunAt};
+use diesel_jobs_core::{NewJob, RunAt, Traceparent};
 
 use super::wake::SOMEBODY_SLEEPS;
-use crate::pg::native::{RawJson, native_query, sql};
+use crate::pg::native::{RawJson, cached_by_text, native_query, sql};
 
 /// The most jobs per bulk statement.
 pub(crate) const CHUNK: usize = 1000;
@@ -43,6 +43,59 @@ pub(super) fn args(job: &NewJob) -> RawJson {
 
 /// The columns of an insert.
 pub(super) const COLUMNS: &str = "kind, queue, priority, run_at, max_attempts, tags, args";
+
+/// The trace context of jobs, if there is one: one more column of an insert. Inserts without one are the statements that they would
+/// be without traces.
+#[derive(Clone, Copy, Default)]
+pub(super) struct TraceColumn(bool);
+
+impl TraceColumn {
+    pub(super) fn of(jobs: &[NewJob]) -> Self {
+        Self(jobs.iter().any(|job| job.traceparent.is_some()))
+    }
+}
+
+impl QueryFragment<Pg> for TraceColumn {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        out.push_sql(if self.0 { ", traceparent" } else { "" });
+        Ok(())
+    }
+}
+
+/// The value of that column, if all jobs of the statement have the same.
+pub(super) struct TraceValue<'a>(Option<&'a str>);
+
+impl<'a> TraceValue<'a> {
+    pub(super) fn of(job: &'a NewJob) -> Self {
+        Self(traceparent(job))
+    }
+}
+
+impl QueryFragment<Pg> for TraceValue<'_> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        match &self.0 {
+            Some(traceparent) => sql!(out, ", " [*traceparent => Text]),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The values of that column as one more array. It is empty if there is no such column.
+#[derive(Default)]
+struct TraceValues<'a>(Vec<Option<&'a str>>);
+
+impl QueryFragment<Pg> for TraceValues<'_> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        sql!(out, ", " [self.0 => Array<Nullable<Text>>])
+    }
+}
+
+fn traceparent(job: &NewJob) -> Option<&str> {
+    job.traceparent.as_ref().map(Traceparent::as_str)
+}
 
 /// The values of a job for all of [`COLUMNS`] but the arguments.
 pub(super) struct Values<'a> {
@@ -117,11 +170,13 @@ pub(crate) struct EnqueueManyQuery<'a> {
     /// As array literals, because `unnest` would flatten an array of arrays.
     tags: Vec<Option<String>>,
     args: Vec<RawJson>,
+    trace: TraceColumn,
+    traceparents: TraceValues<'a>,
 }
 
 impl<'a> EnqueueManyQuery<'a> {
     pub(crate) fn new(jobs: &'a [NewJob]) -> Self {
-        let mut query = Self::default();
+        let mut query = Self { trace: TraceColumn::of(jobs), ..Self::default() };
         for job in jobs {
             let (delay, not_before) = timing(job.run_at);
             query.kinds.push(&job.kind);
@@ -135,6 +190,7 @@ impl<'a> EnqueueManyQuery<'a> {
             query.max_attempts.push(job.max_attempts.cast_signed());
             query.tags.push(tags(job).map(array_literal));
             query.args.push(args(job));
+            query.traceparents.0.extend(query.trace.0.then(|| traceparent(job)));
         }
         query.distinct_queues.sort_unstable();
         query.distinct_queues.dedup();
@@ -155,19 +211,20 @@ impl QueryFragment<Pg> for EnqueueManyQuery<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         sql!(
                 out,
-                "insert into jobs.ready (" COLUMNS ")
-select kind, queue, priority, greatest(clock_timestamp() + delay, not_before), max_attempts, tags::text[], args
+                "insert into jobs.ready (" COLUMNS {self.trace} ")
+select kind, queue, priority, greatest(clock_timestamp() + delay, not_before), max_attempts, tags::text[], args" {self.trace} "
 from unnest(" [self.kinds => Array<Text>] ", " [self.queues => Array<Text>] ", " [self.priorities => Array<SmallInt>] ", "
         [self.delays => Array<Interval>] ", " [self.not_before => Array<Nullable<Timestamptz>>] ", " [self.max_attempts => Array<SmallInt>] ", "
-        [self.tags => Array<Nullable<Text>>] ", " [self.args => Array<Json>] ")
-    with ordinality as job (kind, queue, priority, delay, not_before, max_attempts, tags, args, place)
+        [self.tags => Array<Nullable<Text>>] ", " [self.args => Array<Json>] {self.traceparents} ")
+    with ordinality as job (kind, queue, priority, delay, not_before, max_attempts, tags, args" {self.trace} ", place)
 order by place
 returning id + (select count(pg_notify('jobs', queue)) * 0 from unnest(" [self.distinct_queues => Array<Text>] ") as woken (queue) where " SOMEBODY_SLEEPS ")"
             )
     }
 }
 
-native_query!(EnqueueManyQuery<'a> -> BigInt);
+// There are two texts of the statement, so its text is the key of the cache.
+cached_by_text!(EnqueueManyQuery<'a> -> BigInt);
 
 #[cfg(test)]
 mod tests {

@@ -7,14 +7,16 @@ use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, Json, Text};
 use diesel_jobs_core::NewJob;
 
-use super::enqueue::{COLUMNS, Values, args};
+use super::enqueue::{COLUMNS, TraceColumn, TraceValue, Values, args};
 use super::wake::SOMEBODY_SLEEPS;
-use crate::pg::native::{RawJson, native_query, sql};
+use crate::pg::native::{RawJson, cached_by_text, sql};
 
 pub(crate) struct EnqueueAlikeQuery<'a> {
     queue: &'a str,
     values: Values<'a>,
     args: Vec<RawJson>,
+    trace: TraceColumn,
+    traceparent: TraceValue<'a>,
 }
 
 impl<'a> EnqueueAlikeQuery<'a> {
@@ -22,7 +24,13 @@ impl<'a> EnqueueAlikeQuery<'a> {
     pub(crate) fn new(jobs: &'a [NewJob]) -> Option<Self> {
         let (first, others) = jobs.split_first()?;
         let alike = others.iter().all(|job| job.is_like(first));
-        alike.then(|| Self { queue: &first.queue, values: Values::new(first), args: jobs.iter().map(args).collect() })
+        alike.then(|| Self {
+            queue: &first.queue,
+            values: Values::new(first),
+            args: jobs.iter().map(args).collect(),
+            trace: TraceColumn::of(jobs),
+            traceparent: TraceValue::of(first),
+        })
     }
 }
 
@@ -31,12 +39,13 @@ impl QueryFragment<Pg> for EnqueueAlikeQuery<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         sql!(
             out,
-            "insert into jobs.ready (" COLUMNS ")
-select " {self.values} ", args
+            "insert into jobs.ready (" COLUMNS {self.trace} ")
+select " {self.values} ", args" {self.traceparent} "
 from unnest(" [self.args => Array<Json>] ") as job (args)
 returning id + (select count(pg_notify('jobs', queue)) * 0 from (select " [self.queue => Text] "::text as queue) woken where " SOMEBODY_SLEEPS ")"
         )
     }
 }
 
-native_query!(EnqueueAlikeQuery<'a> -> diesel::sql_types::BigInt);
+// There are two texts of the statement, so its text is the key of the cache.
+cached_by_text!(EnqueueAlikeQuery<'a> -> diesel::sql_types::BigInt);

@@ -7,7 +7,7 @@ use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::sql_types::Text;
 use diesel_jobs_core::NewJob;
 
-use super::enqueue::{COLUMNS, Values};
+use super::enqueue::{COLUMNS, TraceColumn, TraceValue, Values};
 use super::wake::SOMEBODY_SLEEPS;
 use crate::enqueue_each::{Rows, name, names};
 use crate::pg::native::sql;
@@ -20,6 +20,8 @@ pub(crate) struct EnqueueEachQuery<'a, Q> {
     /// The arguments of `json_build_object`.
     fields: String,
     query: Q,
+    trace: TraceColumn,
+    traceparent: TraceValue<'a>,
 }
 
 impl<'a, Q> EnqueueEachQuery<'a, Q> {
@@ -27,7 +29,15 @@ impl<'a, Q> EnqueueEachQuery<'a, Q> {
         // Names of arguments are Rust identifiers, so they contain no quote.
         let field = |(column, (key, _)): (usize, &(&str, _))| format!("'{key}', {}", name(column));
         let fields: Vec<String> = keys.iter().enumerate().map(field).collect();
-        Self { queue: &job.queue, values: Values::new(job), names: names(keys.len()), fields: fields.join(", "), query }
+        Self {
+            queue: &job.queue,
+            values: Values::new(job),
+            names: names(keys.len()),
+            fields: fields.join(", "),
+            query,
+            trace: TraceColumn::of(std::slice::from_ref(job)),
+            traceparent: TraceValue::of(job),
+        }
     }
 }
 
@@ -35,8 +45,8 @@ impl<Q: QueryFragment<Pg>> QueryFragment<Pg> for EnqueueEachQuery<'_, Q> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         sql!(
             out,
-            "insert into jobs.ready (" COLUMNS ")
-select " {self.values} ", json_build_object(" (&self.fields) ")
+            "insert into jobs.ready (" COLUMNS {self.trace} ")
+select " {self.values} ", json_build_object(" (&self.fields) ")" {self.traceparent} "
 from (" {self.query} ") as source (" (&self.names) ")
 where (select count(pg_notify('jobs', queue)) from (select " [self.queue => Text] "::text as queue) woken where " SOMEBODY_SLEEPS ") is not null"
         )

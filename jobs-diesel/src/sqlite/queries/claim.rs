@@ -8,7 +8,7 @@ use diesel::dsl::sql;
 use diesel::prelude::*;
 use diesel::sql_types::Bool;
 use diesel_jobs_core::storage::{Claim, QUARANTINED_COUNTS, Wanted, quarantined_at_once};
-use diesel_jobs_core::{ClaimedJob, JobId, Lease, WorkerId};
+use diesel_jobs_core::{ClaimedJob, JobId, Lease, Traceparent, WorkerId};
 
 use crate::flags::FlagsKnown;
 use crate::sqlite::literal::{AVAILABLE, Literal, RUNNING};
@@ -168,6 +168,7 @@ struct ClaimedRow {
     run_at: Instant,
     enqueued_at: Instant,
     claimed_at: Option<Instant>,
+    traceparent: Option<String>,
 }
 
 impl ClaimedRow {
@@ -190,6 +191,7 @@ impl ClaimedRow {
             enqueued_at: self.enqueued_at.0,
             // The statement that returned the row has set this column.
             claimed_at: self.claimed_at.unwrap_or(self.run_at).0,
+            traceparent: self.traceparent.as_deref().and_then(Traceparent::parse),
         }
     }
 }

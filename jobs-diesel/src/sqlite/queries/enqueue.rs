@@ -10,7 +10,7 @@ use diesel_jobs_core::{JobId, NewJob, RunAt};
 use crate::sqlite::time::{NOW, micros};
 use crate::sqlite::types::{Args, Stored};
 
-/// The most rows per statement. Each row has 8 binds, and SQLite allows 32,766 binds.
+/// The most rows per statement. Each row has 9 binds, and SQLite allows 32,766 binds.
 const MAX_ROWS: usize = 1000;
 /// The most bytes of arguments per statement. Async connections copy them to another thread.
 const MAX_BYTES: usize = 4 * 1024 * 1024;

@@ -1,0 +1,38 @@
+//! Connects the spans of `tracing` with the trace contexts that are stored with jobs.
+
+use diesel_jobs_core::{TraceRelation, Traceparent, set_trace_link, set_trace_source};
+use opentelemetry::Context;
+use opentelemetry::trace::{SpanContext, SpanId, TraceContextExt as _, TraceFlags, TraceId, TraceState};
+use tracing::Span;
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
+
+/// From now on each enqueue of this process stores the current trace context with its jobs, and the span `job` of each attempt
+/// belongs to the trace of its enqueue: as a child if it is the first attempt of a job that was due at once, else with a link.
+/// Call it once, when the subscriber is installed. The subscriber must have `tracing_opentelemetry::layer()`.
+pub fn connect_traces() {
+    set_trace_source(current);
+    set_trace_link(connect);
+}
+
+/// The context of the current span of `tracing`, or of OpenTelemetry itself.
+fn current() -> Option<String> {
+    let of = |context: &Context| context.span().span_context().clone();
+    let span = of(&Span::current().context());
+    let span = if span.is_valid() { span } else { of(&Context::current()) };
+    span.is_valid().then(|| format!("00-{}-{}-{:02x}", span.trace_id(), span.span_id(), span.trace_flags().to_u8()))
+}
+
+fn connect(span: &Span, traceparent: &Traceparent, relation: TraceRelation) {
+    let ids = (TraceId::from_hex(traceparent.trace_id()), SpanId::from_hex(traceparent.span_id()));
+    // A `Traceparent` holds valid ids.
+    let (Ok(trace), Ok(id)) = ids else { return };
+    let flags = if traceparent.is_sampled() { TraceFlags::SAMPLED } else { TraceFlags::NOT_SAMPLED };
+    let enqueue = SpanContext::new(trace, id, flags, true, TraceState::NONE);
+    match relation {
+        TraceRelation::Child => {
+            // It fails if no layer of OpenTelemetry sees this span. Then there is no trace to connect.
+            let _ = span.set_parent(Context::new().with_remote_span_context(enqueue));
+        }
+        TraceRelation::Link => span.add_link(enqueue),
+    }
+}
