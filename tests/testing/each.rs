@@ -56,6 +56,22 @@ fn store(
     let _ = (id, r#type, active, seen, height, score, no);
 }
 
+/// PostgreSQL cuts names of columns after 63 bytes.
+#[job]
+fn tell_of_long_names(
+    a_name_of_more_than_sixty_three_bytes_that_differs_only_at_its_end_1: i64,
+    a_name_of_more_than_sixty_three_bytes_that_differs_only_at_its_end_2: i64,
+) {
+    let _ = a_name_of_more_than_sixty_three_bytes_that_differs_only_at_its_end_1;
+    let _ = a_name_of_more_than_sixty_three_bytes_that_differs_only_at_its_end_2;
+}
+
+/// The names of the statement's own tables and columns.
+#[job]
+fn tell_of_taken_names(args: i64, source: i64, queue: &str, c1: Option<i64>, woken: bool) {
+    let _ = (args, source, queue, c1, woken);
+}
+
 #[derive(serde::Serialize, serde::Deserialize, Job)]
 #[serde(deny_unknown_fields)]
 #[job(queue = "derived")]
@@ -142,6 +158,27 @@ macro_rules! on {
                 assert_eq!(first._born, NaiveDate::from_ymd_opt(1815, 12, 10).unwrap());
                 assert_eq!((second.active, second.score), (false, Some(7)));
                 assert_eq!(second.seen.to_string(), "2026-01-02 03:04:05");
+            }
+
+            #[tokio::test]
+            async fn arguments_of_any_name_come_back() {
+                let $database = $create;
+                let mut conn = $open;
+                conn.batch_execute(PEOPLE)$($wait)*.unwrap();
+                let long = TellOfLongNames::columns(person::id, person::id + 10);
+                assert_eq!(person::table.enqueue_each(&mut conn, long)$($wait)*.unwrap(), 3);
+                assert_enqueued!(
+                    conn,
+                    TellOfLongNames {
+                        a_name_of_more_than_sixty_three_bytes_that_differs_only_at_its_end_1: 3,
+                        a_name_of_more_than_sixty_three_bytes_that_differs_only_at_its_end_2: 13
+                    },
+                    count = 1
+                )$($wait)*;
+                let taken = TellOfTakenNames::columns(person::id, person::id + 10, person::name, None::<i64>, person::active);
+                assert_eq!(person::table.enqueue_each(&mut conn, taken)$($wait)*.unwrap(), 3);
+                let expected = TellOfTakenNames { args: 2, source: 12, queue: "Bob".to_owned(), c1: None, woken: false };
+                assert_eq!(enqueued::<TellOfTakenNames, _>(&mut conn)$($wait)*.unwrap()[1].args, expected);
             }
 
             #[tokio::test]

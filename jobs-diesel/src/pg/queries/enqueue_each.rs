@@ -1,5 +1,10 @@
 //! `enqueue_each`: inserts one job per row of the application's query, with one `insert .. select`. The notification is a condition
 //! that does not depend on the rows, so the server computes it once. Locks: none beyond those of an insert.
+//!
+//! The arguments are made with `row_to_json`. `json_build_object` looks up the output function of each type for each row: with it,
+//! the whole insert took about 6 % more of the server's CPU time, measured on a shared machine.
+
+use std::borrow::Cow;
 
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -12,13 +17,18 @@ use super::wake::SOMEBODY_SLEEPS;
 use crate::enqueue_each::{Rows, name, names};
 use crate::pg::native::sql;
 
+/// PostgreSQL cuts longer names, unless it was compiled with another limit.
+const LONGEST_NAME: usize = 63;
+
 pub(crate) struct EnqueueEachQuery<'a, Q> {
     queue: &'a str,
     values: Values<'a>,
     /// The names of the query's columns.
     names: String,
-    /// The arguments of `json_build_object`.
+    /// The columns, named as the arguments.
     fields: String,
+    /// The JSON of one row.
+    args: Cow<'static, str>,
     query: Q,
     trace: TraceColumn,
     traceparent: TraceValue<'a>,
@@ -26,14 +36,24 @@ pub(crate) struct EnqueueEachQuery<'a, Q> {
 
 impl<'a, Q> EnqueueEachQuery<'a, Q> {
     pub(crate) fn new(job: &'a NewJob, Rows { query, keys }: Rows<Q>) -> Self {
+        let row: Vec<(String, &str)> = keys.iter().enumerate().map(|(column, (key, _))| (name(column), *key)).collect();
         // Names of arguments are Rust identifiers, so they contain no quote.
-        let field = |(column, (key, _)): (usize, &(&str, _))| format!("'{key}', {}", name(column));
-        let fields: Vec<String> = keys.iter().enumerate().map(field).collect();
+        let joined = |of: fn(&(String, &str)) -> String| row.iter().map(of).collect::<Vec<_>>().join(", ");
+        // The server would cut the name of a column. `.*`, because a column may have the name `args`, too.
+        let args = match keys.iter().any(|(key, _)| key.len() > LONGEST_NAME) {
+            false => "row_to_json(args.*)".into(),
+            true => format!("json_build_object({})", joined(|(column, key)| format!("'{key}', {column}"))).into(),
+        };
+        let fields = match args {
+            Cow::Borrowed(_) => joined(|(column, key)| format!("{column} as \"{key}\"")),
+            Cow::Owned(_) => names(keys.len()),
+        };
         Self {
             queue: &job.queue,
             values: Values::new(job),
             names: names(keys.len()),
-            fields: fields.join(", "),
+            fields,
+            args,
             query,
             trace: TraceColumn::of(std::slice::from_ref(job)),
             traceparent: TraceValue::of(job),
@@ -46,8 +66,8 @@ impl<Q: QueryFragment<Pg>> QueryFragment<Pg> for EnqueueEachQuery<'_, Q> {
         sql!(
             out,
             "insert into jobs.ready (" COLUMNS {self.trace} ")
-select " {self.values} ", json_build_object(" (&self.fields) ")" {self.traceparent} "
-from (" {self.query} ") as source (" (&self.names) ")
+select " {self.values} ", " (&self.args) {self.traceparent} "
+from (select " (&self.fields) " from (" {self.query} ") as source (" (&self.names) ")) as args
 where (select count(pg_notify('jobs', queue)) from (select " [self.queue => Text] "::text as queue) woken where " SOMEBODY_SLEEPS ") is not null"
         )
     }
