@@ -55,6 +55,7 @@ pub(super) async fn complaint(input: &[u8]) -> Option<String> {
         run_at: now,
         enqueued_at: now,
         claimed_at: now,
+        traceparent: None,
     };
     let ctx = JobContext::new(job, CancellationToken::new(), Arc::new(States::default()));
     let shown = String::from_utf8_lossy(input).into_owned();
