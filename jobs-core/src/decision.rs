@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::context::JobContext;
 use crate::handler::Registration;
-use crate::outcome::{Attempt, Handled, Outcome, Retention, Transition, decide};
+use crate::outcome::{Attempt, Handled, Kept, Outcome, Transition, decide};
 use crate::panics::caught_call;
 use crate::secrets;
 
@@ -14,12 +14,12 @@ use crate::secrets;
 pub(crate) fn decided(
     ctx: &JobContext,
     registration: &Registration,
-    retention: Retention,
+    kept: Kept,
     handled: Handled,
     jitter: f64,
 ) -> Transition {
     let options = &registration.options;
-    let attempt = Attempt { attempt: ctx.attempt(), max_attempts: ctx.max_attempts(), options, retention };
+    let attempt = Attempt { attempt: ctx.attempt(), max_attempts: ctx.max_attempts(), options, kept };
     let handled = without_secrets(ctx, registration, handled);
     caught_call(|| decide(attempt, handled, jitter))
         .unwrap_or_else(|error| decide(attempt, Err(error.retry_in(Duration::from_secs(60))), 0.0))

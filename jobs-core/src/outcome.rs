@@ -36,18 +36,42 @@ pub enum Keep {
     Forever,
 }
 
-/// How long finished jobs stay readable. The `retain` of a kind overrides it for completed jobs.
+/// How long finished jobs stay readable. The `retain` of a kind overrides it for completed jobs, and what operators set
+/// at run time overrides both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     /// Completed jobs. Default: 24 hours.
     pub completed: Duration,
-    /// Cancelled and discarded jobs. Default: 30 days.
-    pub failed: Duration,
+    /// Cancelled jobs. Default: 30 days.
+    pub cancelled: Duration,
+    /// Discarded jobs. Default: 30 days.
+    pub discarded: Duration,
+}
+
+/// How long ended jobs of one kind stay readable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// Completed jobs.
+    pub completed: Keep,
+    /// Cancelled jobs.
+    pub cancelled: Keep,
+    /// Discarded jobs.
+    pub discarded: Keep,
 }
 
 impl Retention {
-    pub(crate) const DEFAULT: Self =
-        Self { completed: Duration::from_secs(24 * 3600), failed: Duration::from_secs(30 * 24 * 3600) };
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+    const MONTH: Duration = Duration::from_secs(30 * 24 * 3600);
+    pub(crate) const DEFAULT: Self = Self { completed: Self::DAY, cancelled: Self::MONTH, discarded: Self::MONTH };
+
+    /// What follows for a kind with this `retain`.
+    pub fn kept(self, retain: Retain) -> Kept {
+        Kept {
+            completed: retain.keep(self),
+            cancelled: Keep::For(self.cancelled),
+            discarded: Keep::For(self.discarded),
+        }
+    }
 }
 
 impl Default for Retention {
@@ -58,7 +82,7 @@ impl Default for Retention {
 
 impl Retain {
     /// How long a completed job of this kind stays readable.
-    pub(crate) fn keep(self, retention: Retention) -> Keep {
+    fn keep(self, retention: Retention) -> Keep {
         match self {
             Self::Default => Keep::For(retention.completed),
             Self::None => Keep::Nothing,
@@ -179,39 +203,39 @@ pub struct Attempt<'a> {
     pub max_attempts: u16,
     /// The kind's options.
     pub options: &'a JobOptions,
-    /// The worker's retention.
-    pub retention: Retention,
+    /// How long ended jobs of the kind are kept.
+    pub kept: Kept,
 }
 
 /// Decides which transition follows the end of an attempt. `jitter` is at least 0 and less than 1.
 ///
 /// ```
-/// # use diesel_jobs_core::{Attempt, JobError, JobOptions, Outcome, Retention, Transition, decide};
+/// # use diesel_jobs_core::{Attempt, JobError, JobOptions, Outcome, Retain, Retention, Transition, decide};
 /// let options = JobOptions::new();
-/// let attempt = Attempt { attempt: 1, max_attempts: 2, options: &options, retention: Retention::default() };
+/// let attempt = Attempt { attempt: 1, max_attempts: 2, options: &options, kept: Retention::default().kept(Retain::Default) };
 /// let failed = || Err(JobError::msg("no answer"));
 /// assert!(matches!(decide(attempt, failed(), 0.5), Transition::Retry { .. }));
 /// assert!(matches!(decide(Attempt { attempt: 2, ..attempt }, failed(), 0.5), Transition::Discard { .. }));
 /// ```
 pub fn decide(attempt: Attempt<'_>, handled: Handled, jitter: f64) -> Transition {
-    let failed = Keep::For(attempt.retention.failed);
+    let kept = attempt.kept;
     match handled {
-        Ok(Outcome::Complete) => Transition::Complete(attempt.options.retain.keep(attempt.retention)),
-        Ok(Outcome::CompleteWith(output)) => match attempt.options.retain.keep(attempt.retention) {
+        Ok(Outcome::Complete) => Transition::Complete(kept.completed),
+        Ok(Outcome::CompleteWith(output)) => match kept.completed {
             Keep::Nothing => Transition::Complete(Keep::Nothing),
             keep if output.is_null() => Transition::Complete(keep),
             keep => Transition::CompleteWith(keep, output),
         },
         Ok(Outcome::Snooze(delay)) => Transition::Snooze(delay),
         Ok(Outcome::Cancel(reason)) => {
-            Transition::Cancel { reason: Failure::new(FailureKind::Cancelled, &reason), keep: failed }
+            Transition::Cancel { reason: Failure::new(FailureKind::Cancelled, &reason), keep: kept.cancelled }
         }
         Err(error) => {
             let failure = error.to_failure();
             let undecodable = failure.kind == FailureKind::Undecodable;
             let last = if undecodable { retry::UNDECODABLE_ATTEMPTS } else { u16::MAX }.min(attempt.max_attempts);
             if error.is_fatal() || attempt.attempt >= last {
-                return Transition::Discard { failure, keep: failed };
+                return Transition::Discard { failure, keep: kept.discarded };
             }
             let delay = error.delay().unwrap_or_else(|| match undecodable {
                 true => retry::undecodable_wait(attempt.attempt, jitter),

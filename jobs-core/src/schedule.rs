@@ -153,6 +153,11 @@ impl Schedule {
         Some(next.with_timezone(&Utc))
     }
 
+    /// This instant by the clock of the schedule's time zone, for people: `2026-03-28 02:30:00 CET`.
+    pub fn local(&self, instant: DateTime<Utc>) -> String {
+        instant.with_timezone(&self.zone).format("%Y-%m-%d %H:%M:%S %Z").to_string()
+    }
+
     /// The ticks after `last_tick` and up to `now` that must be enqueued.
     pub fn due(&self, last_tick: DateTime<Utc>, now: DateTime<Utc>, catch_up: CatchUp) -> Due {
         let fresh = |tick: &DateTime<Utc>| (now - *tick).to_std().unwrap_or_default() <= MISSED_AFTER;

@@ -43,6 +43,7 @@ pub use crate::job_id::JobId;
 pub use crate::lease::{ClaimedJob, Lease, WorkerId};
 pub use crate::new_job::{Column, NewJob};
 pub use crate::outcome::{Finish, Keep, Retention, Transition};
+pub use crate::overrides::{Overrides, RetentionOverrides};
 pub use crate::progress::{Progress, ProgressReport};
 pub use crate::record::MAX_ERRORS_PER_JOB;
 pub use action::{Action, Operated};
@@ -198,6 +199,9 @@ pub trait Storage: Schedules + Notifications + Statistics + Operations {
     /// locked its row, so it never waits for a lock. Returns the jobs that were moved. All others have lost their
     /// lease, or their rows are locked. [`leases`](Self::leases) distinguishes the two.
     async fn finish(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>>;
+
+    /// What operators have set at run time. Each worker reads it once a second, so it must be cheap.
+    async fn overrides(&self) -> StorageResult<Overrides>;
 
     /// Returns the leases of this worker that stand, as job and lease number. If `among` is given, it may leave out the
     /// leases of other jobs.

@@ -9,6 +9,7 @@ use chrono::TimeDelta;
 use tracing::field::Empty;
 use tracing::{Span, debug, debug_span, error, info, info_span, warn};
 
+use crate::asked::Asked;
 use crate::context::JobContext;
 use crate::error::JobError;
 use crate::installation::{Freeze, Installation};
@@ -101,6 +102,29 @@ pub(crate) fn frozen(freeze: &Freeze) {
 
 pub(crate) fn thawed() {
     info!(target: "diesel_jobs", "the database was thawed: jobs are claimed again");
+}
+
+pub(crate) fn asked(asked: Asked) {
+    match asked {
+        Asked::Quiet => {
+            warn!(target: "diesel_jobs", "an operator asked this worker to be quiet: it claims no more jobs, and goes on with those that run")
+        }
+        Asked::Stop => warn!(target: "diesel_jobs", "an operator asked this worker to stop"),
+    }
+}
+
+/// `what` is a queue or a kind.
+pub(crate) fn pauses_changed(what: &str, paused: &[&str], resumed: &[&str]) {
+    for name in paused {
+        warn!(target: "diesel_jobs", "{what} `{name}` is paused: this worker claims none of its jobs until it is resumed; running jobs go on");
+    }
+    for name in resumed {
+        info!(target: "diesel_jobs", "{what} `{name}` was resumed: its jobs are claimed again");
+    }
+}
+
+pub(crate) fn slots_changed(queue: &str, slots: usize) {
+    info!(target: "diesel_jobs", { worker.queue = queue, worker.slots = slots }, "queue `{queue}` has {slots} slots in this worker from now on");
 }
 
 pub(crate) fn unknown_queue(queue: &UnknownQueue, kinds: &[String]) {

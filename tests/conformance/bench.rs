@@ -65,7 +65,7 @@ pub(crate) fn context(job: &ClaimedJob) -> JobContext {
 
 pub(crate) const POLICY: RescuePolicy = RescuePolicy {
     max_crashes: 3,
-    retention: Retention { completed: HOUR, failed: HOUR },
+    retention: Retention { completed: HOUR, cancelled: HOUR, discarded: HOUR },
     orphans: true,
     rescuer: None,
 };

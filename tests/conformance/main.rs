@@ -32,6 +32,8 @@ mod progress;
 mod pruning;
 mod rescuing;
 mod scheduling;
+mod scheduling_at_run_time;
+mod setting;
 mod transacting;
 
 use model::regressions as living;
@@ -224,6 +226,31 @@ conformance! {
         many_jobs_at_once_are_answered_for_one_by_one,
         stats_count_each_state,
         workers_are_listed_with_their_pulse,
+    }
+    setting {
+        a_queue_is_paused_and_resumed_once_and_each_is_in_the_audit,
+        a_kind_is_paused_and_resumed_once,
+        a_pause_by_sql_is_shown_without_its_author,
+        slots_are_set_and_unset,
+        of_two_operators_one_pauses,
+        names_and_reasons_that_cannot_be_stored_are_refused,
+        a_worker_reads_what_is_set,
+        retention_is_set_for_a_kind_or_for_all,
+        an_operators_cancel_follows_the_retention,
+        a_rescue_follows_the_retention,
+        a_worker_is_asked_and_learns_it_from_its_heartbeat,
+        what_a_worker_runs_is_listed,
+    }
+    scheduling_at_run_time {
+        an_added_schedule_is_the_operators,
+        a_changed_schedule_is_not_overwritten_and_can_be_reset,
+        the_code_may_declare_what_an_operator_has_added,
+        pauses_and_resumes_are_answered,
+        only_added_schedules_are_removed,
+        jobs_are_enqueued_outside_the_ticks,
+        schedules_that_cannot_work_are_refused,
+        a_schedule_of_a_later_version_is_left_alone,
+        the_last_result_is_that_of_the_newest_job,
     }
     scheduling {
         a_new_schedule_starts_now,

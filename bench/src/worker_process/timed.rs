@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use diesel_jobs::storage::{
     Cancelled, Claim, DeclaredSchedule, Heartbeat, Loaded, Loading, Notifications, OperationId, OperationRecord,
-    Operations, RescanReason, Rescanned, RescuePolicy, Rescued, Sampling, Schedules, Statistics, Storage,
+    Operations, Overrides, RescanReason, Rescanned, RescuePolicy, Rescued, Sampling, Schedules, Statistics, Storage,
     StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
 };
 use diesel_jobs::{Installation, JobId, NewJob, WorkerId};
@@ -76,6 +76,10 @@ impl Storage for Timed {
 
     async fn finish(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>> {
         self.0.finish(batch).await
+    }
+
+    async fn overrides(&self) -> StorageResult<Overrides> {
+        self.0.overrides().await
     }
 
     async fn leases(&self, worker: WorkerId, among: Option<&[JobId]>) -> StorageResult<Vec<(JobId, i32)>> {

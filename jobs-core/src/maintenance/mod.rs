@@ -11,6 +11,7 @@
 //! | progress writer | 1 s, while handlers report progress | stores the newest report of each job |
 //! | freeze watcher | each heartbeat | logs that the database was frozen or thawed |
 //! | operations | 5 s; without a pause while there is one | does batches of actions on all jobs that match a filter |
+//! | settings watcher | at most 900 ms, until the worker drains | follows what operators set at run time: pauses, slots, retention |
 //! | pruner | 60 s, the first time 5 s after the start | deletes finished jobs whose retention is over |
 //! | history writer | the end of each minute, and the shutdown | stores what this worker did |
 //! | history pruner | 60 to 90 s | joins and deletes old rows of the history |
@@ -29,6 +30,7 @@ mod rescanner;
 mod rescuer;
 mod sampler;
 mod scheduler;
+pub(crate) mod settings_watcher;
 
 use std::sync::Arc;
 use std::time::Duration;

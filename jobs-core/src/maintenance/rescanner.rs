@@ -1,7 +1,7 @@
 //! The rescanner: finds stragglers, which are jobs below the scan floors of this worker's claims.
 //!
 //! A rescan may take long, changes nothing in the database, and is useless to a worker that claims no more. So it ends
-//! when the worker begins to drain, and no shutdown waits for it.
+//! when the worker claims no more, and no shutdown waits for it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ const BYPASS_AFTER: Duration = Duration::from_secs(10);
 const POLLS: u32 = 2;
 
 pub(super) async fn run(shared: Arc<Shared>) {
-    let (warning, draining) = (RateLimitedWarning::new("rescan"), shared.phases.draining().clone());
+    let (warning, quiet) = (RateLimitedWarning::new("rescan"), shared.phases.quiet().clone());
     let mut refused_since: Option<Instant> = None;
     let mut requested = false;
     loop {
@@ -36,7 +36,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
             () = shared.routine_rescan_due.notified() => {}
             () = shared.rescan_requested.notified() => requested = true,
             () = tokio::time::sleep(shared.settings.poll.saturating_mul(POLLS)) => {}
-            () = draining.cancelled() => return,
+            () = quiet.cancelled() => return,
         }
         let reason = if requested { RescanReason::Requested } else { RescanReason::Routine };
         let began = Instant::now();
@@ -60,13 +60,13 @@ pub(super) async fn run(shared: Arc<Shared>) {
         }
         tokio::select! {
             () = tokio::time::sleep(urgent) => {}
-            () = draining.cancelled() => return,
+            () = quiet.cancelled() => return,
         }
         tokio::select! {
             () = tokio::time::sleep(pause.saturating_sub(urgent).mul_f64(rand::random_range(0.5..1.0))) => {}
             // A requested rescan does not wait for the end of the regular pause.
             () = shared.rescan_requested.notified() => requested = true,
-            () = draining.cancelled() => return,
+            () = quiet.cancelled() => return,
         }
     }
 }
@@ -75,5 +75,5 @@ pub(super) async fn run(shared: Arc<Shared>) {
 fn claim_for_all(shared: &Shared, bypass_limit: bool) -> Claim {
     let wanted = shared.settings.queues.keys().map(|queue| Wanted::new(queue.as_str(), 1)).collect();
     let quarantined_at = shared.settings.rescue_policy(false).quarantined_at();
-    Claim { bypass_limit, quarantined_at, ..Claim::new(*shared.id.borrow(), wanted, shared.registry.kinds()) }
+    Claim { bypass_limit, quarantined_at, ..Claim::new(*shared.id.borrow(), wanted, shared.live.kinds()) }
 }

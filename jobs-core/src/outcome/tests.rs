@@ -7,7 +7,11 @@ fn options() -> JobOptions {
 
 fn decided(attempt: u16, handled: Handled) -> Transition {
     let options = options();
-    decide(Attempt { attempt, max_attempts: 3, options: &options, retention: Retention::default() }, handled, 0.5)
+    decide(
+        Attempt { attempt, max_attempts: 3, options: &options, kept: Retention::default().kept(options.retain) },
+        handled,
+        0.5,
+    )
 }
 
 #[test]
@@ -39,7 +43,8 @@ fn undecodable_arguments_have_few_attempts_that_outlast_a_deployment() {
     let undecodable = || JobError::of_kind(FailureKind::Undecodable, anyhow::Error::msg("x"));
     let decided = |attempt, max_attempts| {
         let options = options();
-        let attempt = Attempt { attempt, max_attempts, options: &options, retention: Retention::default() };
+        let attempt =
+            Attempt { attempt, max_attempts, options: &options, kept: Retention::default().kept(options.retain) };
         decide(attempt, Err(undecodable()), 0.0)
     };
     let mut waited = Duration::ZERO;
@@ -56,7 +61,8 @@ fn undecodable_arguments_have_few_attempts_that_outlast_a_deployment() {
 fn an_output_is_stored_if_there_is_one_and_its_job_is_kept() {
     let stored = |value: serde_json::Value, retain| {
         let options = options().retain(retain);
-        let attempt = Attempt { attempt: 1, max_attempts: 3, options: &options, retention: Retention::default() };
+        let attempt =
+            Attempt { attempt: 1, max_attempts: 3, options: &options, kept: Retention::default().kept(options.retain) };
         let transition = decide(attempt, Ok(Outcome::CompleteWith(Output::new(&value))), 0.5);
         transition.output().and_then(|output| output.read().unwrap())
     };

@@ -23,6 +23,7 @@ use crate::job_id::JobId;
 use crate::lease::{ClaimedJob, WorkerId};
 use crate::new_job::NewJob;
 use crate::outcome::Finish;
+use crate::overrides::Overrides;
 use crate::progress::ProgressReport;
 use crate::recorder::{Event, Recorders};
 use crate::storage_error::StorageError;
@@ -130,6 +131,10 @@ impl Storage for Instrumented {
 
     async fn finish(&self, batch: &[Finish]) -> StorageResult<Vec<JobId>> {
         timed(&self.recorders, "finish", self.storage.finish(batch)).await
+    }
+
+    async fn overrides(&self) -> StorageResult<Overrides> {
+        timed(&self.recorders, "overrides", self.storage.overrides()).await
     }
 
     async fn leases(&self, worker: WorkerId, among: Option<&[JobId]>) -> StorageResult<Vec<(JobId, i32)>> {

@@ -23,7 +23,7 @@ pub fn install_hook() {
 
 /// Decides on the transition of a job, as a worker with default settings does.
 pub fn decided(ctx: &JobContext, registration: &Registration, handled: Handled, jitter: f64) -> Transition {
-    decision::decided(ctx, registration, Retention::default(), handled, jitter)
+    decision::decided(ctx, registration, Retention::default().kept(registration.options.retain), handled, jitter)
 }
 
 /// Returns the text of an error without the values of secret arguments.

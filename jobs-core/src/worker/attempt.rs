@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use super::conflicts;
-use super::queues::Slot;
+use super::queue::Slot;
 use super::shared::Shared;
 use crate::context::JobContext;
 use crate::decision::decided;
@@ -187,8 +187,8 @@ fn decision(
     registration: &Registration,
     ctx: &JobContext,
 ) -> impl Fn(Outcome) -> crate::outcome::Transition + Clone + Send + Sync + use<> {
-    let (ctx, registration, retention) = (ctx.clone(), *registration, shared.settings.retention);
-    move |outcome| decided(&ctx, &registration, retention, Ok(outcome), 0.0)
+    let (ctx, registration, live) = (ctx.clone(), *registration, shared.live.clone());
+    move |outcome| decided(&ctx, &registration, live.kept(&registration), Ok(outcome), 0.0)
 }
 
 /// Becomes ready when the attempt must end without its handler. Returns the reason.

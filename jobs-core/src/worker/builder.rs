@@ -184,6 +184,24 @@ impl WorkerBuilder {
         self
     }
 
+    /// How long completed jobs stay readable. A kind's `retain` overrides it. Default: 24 hours.
+    pub fn retain_completed(mut self, time: Duration) -> Self {
+        self.retention.completed = time;
+        self
+    }
+
+    /// How long cancelled jobs stay readable. Default: 30 days.
+    pub fn retain_cancelled(mut self, time: Duration) -> Self {
+        self.retention.cancelled = time;
+        self
+    }
+
+    /// How long discarded jobs stay readable. Default: 30 days.
+    pub fn retain_discarded(mut self, time: Duration) -> Self {
+        self.retention.discarded = time;
+        self
+    }
+
     /// The environment that this worker belongs to, such as `production`. `worker environment set` gives a database the
     /// name of an environment. Only workers with the same name serve it, so that other workers do not run
     /// the jobs of a copy. Default: none.

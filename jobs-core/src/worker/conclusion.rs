@@ -6,7 +6,7 @@ use crate::context::JobContext;
 use crate::decision::decided;
 use crate::error::{FailureKind, JobError};
 use crate::handler::Registration;
-use crate::outcome::{Handled, Retention, Transition};
+use crate::outcome::{Handled, Kept, Transition};
 use crate::storage::Transacted;
 
 /// What the executor does at the end of an attempt.
@@ -39,7 +39,7 @@ pub(super) enum AttemptResult {
 pub(super) struct Circumstances<'a> {
     pub(super) registration: &'a Registration,
     pub(super) ctx: &'a JobContext,
-    pub(super) retention: Retention,
+    pub(super) kept: Kept,
     /// The worker has asked its handlers to stop.
     pub(super) stopping: bool,
     /// The lease stands, although the transaction's finish found no row under it.
@@ -116,6 +116,6 @@ impl Circumstances<'_> {
     }
 
     fn decide(&self, handled: Handled) -> Transition {
-        decided(self.ctx, self.registration, self.retention, handled, rand::random())
+        decided(self.ctx, self.registration, self.kept, handled, rand::random())
     }
 }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use super::attempt::{self, Ended};
 use super::conclusion::{Circumstances, Conclusion};
 use super::layers;
-use super::queues::Slot;
+use super::queue::Slot;
 use super::report::Reporter;
 use super::rows;
 use super::shared::Shared;
@@ -100,9 +100,9 @@ impl Executor {
             }
             _ => {}
         }
-        let (retention, stopping) = (self.shared.settings.retention, self.shared.phases.stopping().is_cancelled());
+        let (kept, stopping) = (self.shared.live.kept(registration), self.shared.phases.stopping().is_cancelled());
         let lease_stands = matches!(ended, Ended::Transacted(Transacted::LeaseLost)) && self.lease_stands(&ctx).await;
-        let circumstances = Circumstances { registration, ctx: &ctx, retention, stopping, lease_stands };
+        let circumstances = Circumstances { registration, ctx: &ctx, kept, stopping, lease_stands };
         let mut result = circumstances.result(ended);
         if !self.shared.settings.layers.is_empty() {
             result = Box::pin(layers::observe(&self.shared, registration, &ctx, result)).await;

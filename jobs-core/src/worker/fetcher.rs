@@ -45,7 +45,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 struct Fetcher {
     shared: Arc<Shared>,
     reporter: Reporter,
-    kinds: Arc<[String]>,
     until_empty: bool,
     /// The limits of a worker that runs until nothing is left.
     bounds: Option<Bounds>,
@@ -69,13 +68,11 @@ struct Fetcher {
     idle_warning: RateLimitedWarning,
 }
 
-/// Runs until the worker drains. Then the prefetched jobs are released.
+/// Runs until the worker claims no more jobs. Then the prefetched jobs are released.
 pub(super) async fn run(shared: Arc<Shared>, reporter: Reporter, until_empty: Option<Bounds>) {
-    let kinds = shared.registry.kinds().into();
     let mut fetcher = Fetcher {
         shared,
         reporter,
-        kinds,
         until_empty: until_empty.is_some(),
         bounds: until_empty,
         idle: false,
@@ -90,12 +87,16 @@ pub(super) async fn run(shared: Arc<Shared>, reporter: Reporter, until_empty: Op
         warning: RateLimitedWarning::new("claim"),
         idle_warning: RateLimitedWarning::new("set_idle"),
     };
-    let draining = fetcher.shared.phases.draining().clone();
-    while !draining.is_cancelled() {
+    let quiet = fetcher.shared.phases.quiet().clone();
+    while !quiet.is_cancelled() {
         fetcher.shared.health.tick();
         fetcher.round().await;
     }
     fetcher.release_overdue(Duration::ZERO).await;
+    // A worker that is only quiet goes on, and is healthy.
+    let shared = fetcher.shared;
+    drop(fetcher.reporter);
+    shared.health.ticking(shared.phases.draining().cancelled()).await;
 }
 
 impl Fetcher {
@@ -110,7 +111,7 @@ impl Fetcher {
                 Ok(found) => drop(self.shared.quarantined_due.fetch_or(found, Ordering::AcqRel)),
                 Err(problem) => return self.fail(&problem).await,
             }
-            if self.shared.phases.draining().is_cancelled() {
+            if self.shared.phases.quiet().is_cancelled() {
                 return;
             }
         }
@@ -155,7 +156,7 @@ impl Fetcher {
         let bypass_limit = self.contended_since.is_some_and(|since| since.elapsed() > BYPASS_AFTER);
         let (worker, wanted) = (*self.shared.id.borrow(), self.shared.queues.wanted());
         let quarantined_at = self.shared.settings.rescue_policy(false).quarantined_at();
-        Claim { bypass_limit, quarantined_at, ..Claim::new(worker, wanted, self.kinds.clone()) }
+        Claim { bypass_limit, quarantined_at, ..Claim::new(worker, wanted, self.shared.live.kinds()) }
     }
 
     /// Claims jobs and puts them into their queues. Returns how many.
@@ -179,7 +180,7 @@ impl Fetcher {
         }
         for ctx in self.shared.queues.push(self.shared.take(jobs)) {
             // The claim asked for served queues only. If a storage returns another queue nevertheless, the job is
-            // released.
+            // released. So are jobs that were paused while the claim was under way.
             self.shared.health.ticking(self.reporter.report(ctx, Transition::Release)).await;
         }
         if number > 0 {
@@ -230,7 +231,7 @@ impl Fetcher {
             tokio::select! {
                 () = self.shared.queues.capacity_changed() => {}
                 () = tokio::time::sleep(PREFETCHED_AT_MOST), if prefetched => {}
-                () = self.shared.phases.draining().cancelled() => {}
+                () = self.shared.phases.quiet().cancelled() => {}
             }
         };
         self.shared.health.ticking(room).await;
@@ -251,7 +252,7 @@ impl Fetcher {
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
-            () = self.shared.phases.draining().cancelled() => {}
+            () = self.shared.phases.quiet().cancelled() => {}
         }
     }
 }

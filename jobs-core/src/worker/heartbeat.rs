@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::heartbeat_state::Beat;
 use super::shared::Shared;
+use crate::asked::Asked;
 use crate::lease::WorkerId;
 use crate::storage::{self, Heartbeat, StorageResult};
 use crate::telemetry::{self, RateLimitedWarning};
@@ -56,6 +57,7 @@ async fn keep_alive(shared: &Arc<Shared>, main: &Handle) {
                 shared.heartbeat_state.answered(Beat { sent, at: beat.at }, Instant::now(), every);
                 shared.health.heartbeat(true);
                 shared.frozen.send_if_modified(|known| std::mem::replace(known, beat.frozen) != beat.frozen);
+                do_as_asked(shared, beat.asked);
                 tokio::time::sleep(every).await;
             }
             Ok(None) => {
@@ -74,6 +76,19 @@ async fn keep_alive(shared: &Arc<Shared>, main: &Handle) {
                 tokio::time::sleep(again).await;
             }
         }
+    }
+}
+
+/// Does what an operator asks of this worker.
+fn do_as_asked(shared: &Shared, asked: Option<Asked>) {
+    let (phase, asked) = match asked {
+        None => return,
+        Some(Asked::Quiet) => (shared.phases.quiet(), Asked::Quiet),
+        Some(Asked::Stop) => (shared.phases.draining(), Asked::Stop),
+    };
+    if !phase.is_cancelled() {
+        telemetry::asked(asked);
+        phase.cancel();
     }
 }
 

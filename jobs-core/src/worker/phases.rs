@@ -2,15 +2,30 @@
 
 use tokio_util::sync::CancellationToken;
 
-#[derive(Default)]
 pub(crate) struct Phases {
     draining: CancellationToken,
+    /// A child of `draining`: a worker that drains is quiet, too.
+    quiet: CancellationToken,
     stopping: CancellationToken,
     now: CancellationToken,
 }
 
+impl Default for Phases {
+    fn default() -> Self {
+        let draining = CancellationToken::new();
+        let quiet = draining.child_token();
+        Self { draining, quiet, stopping: CancellationToken::new(), now: CancellationToken::new() }
+    }
+}
+
 impl Phases {
-    /// The worker claims no more jobs.
+    /// The worker claims no more jobs. It ends if it also drains. Otherwise an operator has asked it to be quiet, and it
+    /// goes on with the jobs that run.
+    pub(crate) fn quiet(&self) -> &CancellationToken {
+        &self.quiet
+    }
+
+    /// The worker claims no more jobs, and ends.
     pub(crate) fn draining(&self) -> &CancellationToken {
         &self.draining
     }

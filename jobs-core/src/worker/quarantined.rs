@@ -38,7 +38,7 @@ pub(super) async fn run_one(shared: &Arc<Shared>, reporter: &Reporter, claim: &C
     for not_served in shared.queues.push(claimed) {
         shared.health.ticking(reporter.report(not_served, Transition::Release)).await;
     }
-    if !shared.phases.draining().is_cancelled() {
+    if !shared.phases.quiet().is_cancelled() {
         telemetry::quarantined_job_starts(job.claimed());
         runner::start(shared, reporter);
         let not_held = shared.leases.not_held(&lease);
@@ -55,7 +55,7 @@ async fn wait_without_claims(shared: &Arc<Shared>, reporter: &Reporter, event: i
         tokio::select! {
             () = &mut event => return,
             () = &mut over => return,
-            () = shared.phases.draining().cancelled() => return,
+            () = shared.phases.quiet().cancelled() => return,
             // A lease may end before its slot is free.
             () = shared.queues.capacity_changed() => runner::start(shared, reporter),
         }

@@ -21,7 +21,7 @@ pub(super) struct Report {
 
 /// Sends reports to the completer.
 #[derive(Clone)]
-pub(super) struct Reporter {
+pub(crate) struct Reporter {
     queue: mpsc::Sender<Report>,
 }
 
@@ -36,7 +36,7 @@ impl Reporter {
     }
 
     /// Adds a finish of a job that never ran.
-    pub(super) async fn report(&self, ctx: JobContext, transition: Transition) {
+    pub(crate) async fn report(&self, ctx: JobContext, transition: Transition) {
         self.finish(ctx, transition, Duration::ZERO).await;
     }
 

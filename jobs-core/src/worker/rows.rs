@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, Span};
 
 use super::attempt::{self, Ended};
-use super::queues::Slot;
+use super::queue::Slot;
 use super::shared::Shared;
 use crate::context::JobContext;
 use crate::handler::{LoadedHandler, Registration, RowHandler};

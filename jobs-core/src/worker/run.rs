@@ -13,7 +13,7 @@ use super::{fetcher, heartbeat};
 use crate::context::States;
 use crate::crash_point::crash_point;
 use crate::error::NoRuntime;
-use crate::maintenance;
+use crate::maintenance::{self, settings_watcher};
 use crate::panics;
 use crate::registry::Registry;
 use crate::storage::Storage;
@@ -97,6 +97,8 @@ impl Worker {
         let shared = self.shared;
         let info = shared.info();
         let installation = shared.register(&info).await?;
+        // Read before the first claim, so that it does not ask for paused kinds.
+        settings_watcher::follow(&shared, shared.storage.overrides().await?);
         for queue in &self.unknown_queues {
             telemetry::unknown_queue(queue, &shared.registry.kinds());
         }
@@ -108,11 +110,12 @@ impl Worker {
 
         let completer = Completer::start(&shared);
         let listener = {
-            let (shared, stop) = (shared.clone(), shared.phases.draining().clone());
+            let (shared, stop) = (shared.clone(), shared.phases.quiet().clone());
             let queues = info.queues.clone();
             tokio::spawn(async move { shared.storage.listen(&queues, shared.hint.clone(), stop).await })
         };
         let maintenance = maintenance::start(&shared, installation.frozen);
+        tokio::spawn(settings_watcher::run(shared.clone(), completer.reporter()));
         let fetcher = tokio::spawn(fetcher::run(shared.clone(), completer.reporter(), until_empty));
 
         tokio::select! {

@@ -6,7 +6,7 @@ use std::time::Instant;
 use tracing::Instrument as _;
 
 use super::executor::Executor;
-use super::queues::Slot;
+use super::queue::Slot;
 use super::report::Reporter;
 use super::shared::Shared;
 use super::threads::{self, Work};

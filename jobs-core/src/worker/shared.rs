@@ -12,6 +12,7 @@ use super::error::WorkerError;
 use super::health_state::HealthState;
 use super::heartbeat_state::HeartbeatState;
 use super::leases::Leases;
+use super::live::Live;
 use super::phases::Phases;
 use super::queues::Queues;
 use super::settings::Settings;
@@ -20,8 +21,8 @@ use super::usual_durations::UsualDurations;
 use super::work_tally::WorkTally;
 use crate::context::{JobContext, States};
 use crate::installation::Installation;
-use crate::job_options::Retain;
 use crate::lease::{ClaimedJob, WorkerId};
+use crate::outcome::Keep;
 use crate::progress::Reports;
 use crate::recorder::Event;
 use crate::registry::Registry;
@@ -37,6 +38,8 @@ pub(crate) struct Shared {
     /// The id under which this process is registered now.
     pub(crate) id: watch::Sender<WorkerId>,
     pub(crate) queues: Queues,
+    /// What operators have set at run time.
+    pub(crate) live: Arc<Live>,
     pub(crate) leases: Leases,
     /// Held from the start of a claim until its leases are known here.
     pub(crate) claiming: tokio::sync::Mutex<()>,
@@ -82,6 +85,7 @@ impl Shared {
     pub(super) fn new(storage: Arc<dyn Storage>, registry: Registry, states: States, settings: Settings) -> Self {
         Self {
             queues: Queues::new(&settings.queues),
+            live: Arc::new(Live::new(&registry, settings.retention)),
             storage,
             usual_durations: UsualDurations::new(&registry),
             registry,
@@ -118,9 +122,10 @@ impl Shared {
             skipped => Some(Utc::now() + TimeDelta::microseconds(skipped)),
         };
         let context = |job: ClaimedJob| {
-            let retain =
-                self.registry.get(&job.kind).map_or(Retain::Default, |registration| registration.options.retain);
-            let keep = retain.keep(self.settings.retention);
+            let keep = match self.registry.get(&job.kind) {
+                Some(registration) => self.live.kept(registration).completed,
+                None => Keep::For(self.settings.retention.completed),
+            };
             JobContext::of_worker(job, self.states.clone(), keep, now, &self.reports, taken)
         };
         let claimed = jobs.len();

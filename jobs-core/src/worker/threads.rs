@@ -17,7 +17,7 @@ use tracing::{Instrument as _, Span};
 use super::attempt::{self, Ended};
 use super::executor::Executor;
 use super::layers;
-use super::queues::Slot;
+use super::queue::Slot;
 use super::shared::Shared;
 use crate::context::JobContext;
 use crate::crash_point::crash_point;

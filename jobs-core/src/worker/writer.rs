@@ -249,7 +249,10 @@ impl Writer {
     /// whether the database accepted this.
     async fn discard(&mut self, Report { ctx, ran, .. }: &Report, problem: &StorageError) -> bool {
         let failure = Failure::new(FailureKind::Error, &format!("its outcome could not be stored: {problem}"));
-        let keep = Keep::For(self.shared.settings.retention.failed);
+        let keep = match self.shared.registry.get(ctx.kind()) {
+            Some(registration) => self.shared.live.kept(registration).discarded,
+            None => Keep::For(self.shared.settings.retention.discarded),
+        };
         let lease = ctx.lease();
         let finish = [Finish { lease, transition: Transition::Discard { failure, keep } }];
         let Ok(moved) = self.shared.storage.finish(&finish).await else { return false };

@@ -36,11 +36,11 @@ pub(super) async fn change(
     ids: Vec<i64>,
     actor: Actor<'_>,
 ) -> QueryResult<Vec<(i64, Operated)>> {
-    let keep_seconds = native::seconds(Retention::default().failed);
+    let kept = Retention::default();
     let changed: Vec<i64> = match action {
         Action::Retry => RetryQuery::new(ids, actor).load(conn).await?,
-        Action::Cancel => CancelQuery::new(ids, keep_seconds, actor).load(conn).await?,
-        Action::Discard => DiscardQuery::new(ids, keep_seconds, actor).load(conn).await?,
+        Action::Cancel => CancelQuery::new(ids, native::seconds(kept.cancelled), actor).load(conn).await?,
+        Action::Discard => DiscardQuery::new(ids, native::seconds(kept.discarded), actor).load(conn).await?,
         Action::Delete => DeleteJobsQuery::new(ids, actor).load(conn).await?,
         Action::Rerun => {
             let new: Vec<(i64, i64)> = RerunQuery::new(ids, actor).load(conn).await?;

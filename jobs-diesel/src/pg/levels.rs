@@ -21,6 +21,7 @@
 //! that is cheap. The [discovery](super::queries::discover) of each rescan measures whether it is.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -76,6 +77,8 @@ pub(crate) struct Straggler {
 pub(crate) struct Levels {
     /// When the worker last used this.
     used: Instant,
+    /// The kinds that the newest claim asked for.
+    kinds: Arc<[String]>,
     queues: HashMap<String, BTreeMap<i16, Level>>,
     paused: HashSet<String>,
     pub(crate) lag: Lag,
@@ -96,6 +99,7 @@ impl Levels {
     pub(crate) fn new(now: Instant) -> Self {
         Self {
             used: now,
+            kinds: Arc::default(),
             queues: HashMap::new(),
             paused: HashSet::new(),
             lag: Lag::new(now),
@@ -116,10 +120,29 @@ impl Levels {
         now.duration_since(self.used) < FORGET_AFTER
     }
 
-    /// Whether a first rescan must be made. Returns `true` at the first call, and at the first call after each time that
-    /// the database's clock was set back.
-    pub(crate) fn begin(&mut self) -> bool {
+    /// Whether a first rescan must be made before a claim for these kinds. Returns `true` once, and once more each time
+    /// after the database's clock was set back, and after a kind was added: the floors are above the jobs of kinds that
+    /// earlier claims did not ask for. So then the levels are forgotten.
+    pub(crate) fn begin(&mut self, kinds: &Arc<[String]>) -> bool {
+        if !self.are_for(kinds) {
+            if kinds.iter().any(|kind| !self.kinds.contains(kind)) {
+                self.forget();
+            }
+            self.kinds = kinds.clone();
+        }
         !std::mem::replace(&mut self.begun, true)
+    }
+
+    /// Whether the levels are those of claims for these kinds. If not, nothing is learned from the end of a claim that
+    /// began before a kind was added: it has passed over the jobs of that kind.
+    pub(crate) fn are_for(&self, kinds: &Arc<[String]>) -> bool {
+        Arc::ptr_eq(&self.kinds, kinds) || self.kinds == *kinds
+    }
+
+    fn forget(&mut self) {
+        (self.begun, self.read_gaps) = (false, false);
+        self.queues.clear();
+        self.unchanged = None;
     }
 
     /// The plan of a claim.
@@ -207,9 +230,8 @@ impl Levels {
     /// forgotten.
     fn highest_floor(&mut self, clock: DateTime<Utc>) -> Option<DateTime<Utc>> {
         if self.clock.is_some_and(|newest| clock < newest - STEP_BACK) {
-            (self.clock, self.begun, self.read_gaps) = (Some(clock), false, false);
-            self.queues.clear();
-            self.unchanged = None;
+            self.clock = Some(clock);
+            self.forget();
             return None;
         }
         self.clock = self.clock.max(Some(clock));

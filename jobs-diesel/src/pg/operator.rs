@@ -161,7 +161,7 @@ impl Operator for PgStorage {
 
     async fn cancel_enqueued_before(&self, time: DateTime<Utc>, limit: usize) -> StorageResult<usize> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let keep_seconds = native::seconds(Retention::default().failed);
+        let keep_seconds = native::seconds(Retention::default().cancelled);
         let cancelled: Vec<i64> = run!(self, "cancel_enqueued_before", conn =>
             CancelManyQuery::new(time, limit, keep_seconds).load(conn))?;
         Ok(cancelled.into_iter().map(|rows| usize::try_from(rows).unwrap_or_default()).sum())

@@ -152,7 +152,7 @@ impl PgStorage {
     /// Makes the first rescan of a worker, which finds the levels that have jobs. If it takes long, it continues in
     /// parallel with the first claims.
     async fn rescan_at_start(&self, claim: &Claim) {
-        if self.levels(claim.worker, super::levels::Levels::begin) {
+        if self.levels(claim.worker, |levels| levels.begin(&claim.kinds)) {
             let (storage, claim) = (self.clone(), Claim { bypass_limit: true, ..claim.clone() });
             let first = tokio::spawn(async move { storage.find_stragglers(&claim, RescanReason::Requested).await });
             match tokio::time::timeout(FIRST_RESCAN, first).await {
@@ -190,7 +190,8 @@ impl PgStorage {
         self.levels(claim.worker, |known| {
             let now = Instant::now();
             known.rescanned(claim, &levels, &found, now);
-            known.note_unchanged(found.is_empty(), any.changes, began, now - began);
+            let found_nothing = found.is_empty() && known.are_for(&claim.kinds);
+            known.note_unchanged(found_nothing, any.changes, began, now - began);
         });
         Ok(if found.is_empty() { Rescanned::Nothing } else { Rescanned::Found })
     }

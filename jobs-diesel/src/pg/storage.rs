@@ -9,9 +9,9 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::storage::{
-    Beat, Cancelled, Claim, CrashedAttempt, DeclaredSchedule, Heartbeat, Loaded, Loading, Notifications, RescanReason,
-    Rescanned, RescuePolicy, Rescued, Schedules, Storage, StorageResult, StoredSchedule, Transacted, Transaction,
-    WorkerInfo,
+    Beat, Cancelled, Claim, CrashedAttempt, DeclaredSchedule, Heartbeat, Loaded, Loading, Notifications, Overrides,
+    RescanReason, Rescanned, RescuePolicy, Rescued, Schedules, Storage, StorageResult, StoredSchedule, Transacted,
+    Transaction, WorkerInfo,
 };
 use diesel_jobs_core::{
     ClaimedJob, DiscardRule, Finish, Installation, JobId, NewJob, ProgressReport, StorageError, WorkerId,
@@ -23,6 +23,7 @@ use super::outage::Outage;
 use super::queries::cancelled::CancelledQuery;
 use super::queries::declare_discard_rules::DeclareDiscardRulesQuery;
 use super::queries::enqueue::CHUNK;
+use super::queries::overrides::{OverrideRow, OverridesQuery, overrides};
 use super::queries::progress::StoreProgressQuery;
 use super::queries::prune::PruneQuery;
 use super::queries::rescue::RescueQuery;
@@ -122,6 +123,11 @@ impl Storage for PgStorage {
         Ok(rows.into_iter().map(|(job, by)| Cancelled { job: JobId(job), by }).collect())
     }
 
+    async fn overrides(&self) -> StorageResult<Overrides> {
+        let rows: Vec<OverrideRow> = run!(self, "overrides", conn => OverridesQuery.load(conn))?;
+        Ok(overrides(rows))
+    }
+
     async fn store_progress(&self, reports: &[ProgressReport]) -> StorageResult<()> {
         for reports in reports.chunks(CHUNK) {
             let store = || StoreProgressQuery::new(reports);
@@ -144,7 +150,7 @@ impl Storage for PgStorage {
         let query = || RescueQuery {
             max_crashes: policy.max_crashes.into(),
             quarantined_at: policy.quarantined_at().into(),
-            keep_seconds: native::seconds(policy.retention.failed),
+            keep_seconds: native::seconds(policy.retention.discarded),
             orphans: policy.orphans,
             worker: policy.rescuer.map(|rescuer| rescuer.worker.0),
             beat: policy.rescuer.map(|rescuer| rescuer.beat),

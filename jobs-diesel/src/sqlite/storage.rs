@@ -10,16 +10,16 @@ use chrono::{DateTime, Utc};
 use diesel::SqliteConnection;
 use diesel_jobs_core::storage::{
     Beat, Cancelled, Claim, DeclaredSchedule, Heartbeat, Loaded, Loading, Notifications, OperationId, OperationRecord,
-    Operations, RescanReason, Rescanned, RescuePolicy, Rescued, Schedules, Storage, StorageResult, StoredSchedule,
-    Transacted, Transaction, WorkerInfo,
+    Operations, Overrides, RescanReason, Rescanned, RescuePolicy, Rescued, Schedules, Storage, StorageResult,
+    StoredSchedule, Transacted, Transaction, WorkerInfo,
 };
 use diesel_jobs_core::{ClaimedJob, DiscardRule, Finish, Installation, JobId, NewJob, ProgressReport, WorkerId};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::sqlite::queries::{
-    claim, failures, finish, heartbeat, installation, leases, next_due, on_discarded, progress, prune, rescue,
-    schedule, tick, worker,
+    claim, failures, finish, heartbeat, installation, leases, next_due, on_discarded, overrides, progress, prune,
+    rescue, schedule, tick, worker,
 };
 use crate::sqlite::shared_connection::SharedConnection;
 use crate::sqlite::{listen, load, migrate, operator, transact};
@@ -115,6 +115,10 @@ impl Storage for SqliteStorage {
     async fn cancelled(&self, jobs: &[JobId]) -> StorageResult<Vec<Cancelled>> {
         let jobs = jobs.to_vec();
         self.reader.read(move |conn| failures::cancelled(conn, &jobs)).await
+    }
+
+    async fn overrides(&self) -> StorageResult<Overrides> {
+        self.reader.read(overrides::overrides).await
     }
 
     async fn store_progress(&self, reports: &[ProgressReport]) -> StorageResult<()> {

@@ -26,7 +26,7 @@ impl ModelState {
 
     /// Ends the job, whether it waits or runs. A lease on it is lost.
     pub(super) fn cancel(&mut self, id: JobId) -> Operated {
-        let expires_at = self.until(Keep::For(Retention::default().failed));
+        let expires_at = self.until(Keep::For(Retention::default().cancelled));
         let Some(job) = self.jobs.get_mut(&id) else { return Operated::NotFound };
         if job.state.is_finished() {
             return Operated::Refused(job.state);

@@ -44,7 +44,7 @@ impl ModelState {
     /// process is discarded for crashes. Of several jobs it is not known which one caused the crash, so they are
     /// quarantined at most.
     fn count_crash(&mut self, id: JobId, policy: RescuePolicy, alone: bool) -> bool {
-        let expires_at = self.until(Keep::For(policy.retention.failed));
+        let expires_at = self.until(Keep::For(policy.retention.discarded));
         let job = self.jobs.get_mut(&id).expect("it has a lease");
         job.fail_somehow(FailureKind::Crash);
         if alone || job.crashes < policy.quarantined_at() {

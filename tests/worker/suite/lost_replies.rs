@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, Utc};
 use diesel_jobs::storage::{
     Cancelled, Claim, DeclaredSchedule, Heartbeat, Loaded, Loading, Notifications, OperationId, OperationRecord,
-    Operations, RescanReason, Rescanned, RescuePolicy, Rescued, Sampling, Schedules, Statistics, Storage,
+    Operations, Overrides, RescanReason, Rescanned, RescuePolicy, Rescued, Sampling, Schedules, Statistics, Storage,
     StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
 };
 use diesel_jobs::{Installation, JobContext, JobId, JobState, NewJob, State, StorageError, Worker, WorkerId, job};
@@ -146,6 +146,10 @@ impl Storage for Lossy {
 
     async fn rescan(&self, claim: &Claim, reason: RescanReason) -> StorageResult<Rescanned> {
         self.inner.rescan(claim, reason).await
+    }
+
+    async fn overrides(&self) -> StorageResult<Overrides> {
+        self.inner.overrides().await
     }
 
     async fn leases(&self, worker: WorkerId, among: Option<&[JobId]>) -> StorageResult<Vec<(JobId, i32)>> {

@@ -40,6 +40,7 @@ mod retention;
 mod row_values;
 mod rows;
 mod sessions;
+mod settings;
 mod several_queues;
 mod shutdown;
 mod spans;

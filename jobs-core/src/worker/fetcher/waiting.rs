@@ -98,7 +98,7 @@ impl Fetcher {
     async fn skip_time(&mut self, operator: &dyn Operator) {
         let worker = *self.shared.id.borrow();
         let queues: Vec<String> = self.shared.settings.queues.keys().cloned().collect();
-        match operator.skip_time(worker, &queues, &self.kinds).await {
+        match operator.skip_time(worker, &queues, &self.shared.live.kinds()).await {
             Ok(span) => {
                 let span = i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
                 self.shared.skipped.fetch_add(span, Ordering::Relaxed);
@@ -139,7 +139,7 @@ impl Fetcher {
                 }
                 () = self.shared.leases.none_held(), if wake_on.last_end => return true,
                 () = &mut over => return false,
-                () = self.shared.phases.draining().cancelled() => return true,
+                () = self.shared.phases.quiet().cancelled() => return true,
             }
         }
     }

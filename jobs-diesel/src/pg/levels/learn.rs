@@ -17,7 +17,7 @@ impl Levels {
         clock: DateTime<Utc>,
         at: Instant,
     ) {
-        let Some(highest_floor) = self.highest_floor(clock) else { return };
+        let Some(highest_floor) = self.highest_floor(clock).filter(|_| self.are_for(&claim.kinds)) else { return };
         for (wanted, scans) in claim.wanted.iter().zip(&plan.of_queue) {
             let ours: Vec<&JobPosition<'_>> = jobs.iter().filter(|job| job.queue == wanted.queue.as_ref()).collect();
             let Some(lowest) = ours.iter().map(|job| job.priority).min() else {
@@ -66,7 +66,7 @@ impl Levels {
     /// Learns from a poll that found nothing due.
     pub(crate) fn nothing_due(&mut self, claim: &Claim, plan: &Plan, clock: DateTime<Utc>, paused: Vec<String>) {
         self.paused = paused.into_iter().collect();
-        let Some(highest_floor) = self.highest_floor(clock) else { return };
+        let Some(highest_floor) = self.highest_floor(clock).filter(|_| self.are_for(&claim.kinds)) else { return };
         for (wanted, scans) in claim.wanted.iter().zip(&plan.of_queue) {
             self.emptied(&wanted.queue, &plan.scans[scans.clone()], highest_floor);
         }

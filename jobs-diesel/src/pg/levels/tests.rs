@@ -189,11 +189,35 @@ fn what_was_gone_and_came_back_is_not_found_again() {
 #[test]
 fn a_clock_that_was_set_back_makes_everything_unknown() {
     let mut levels = discovered(&[0]);
-    assert!(levels.begin() && !levels.begin());
+    let kinds = Arc::default();
+    assert!(levels.begin(&kinds) && !levels.begin(&kinds));
     claimed(&mut levels, 9, &[position(0, 3)], 3600);
     claimed(&mut levels, 9, &[position(0, 4)], 4);
     assert_eq!(floor(&levels, 0), None);
-    assert!(levels.begin(), "the next claim is preceded by a rescan");
+    assert!(levels.begin(&kinds), "the next claim is preceded by a rescan");
+}
+
+#[test]
+fn a_kind_that_is_added_makes_the_floors_unknown_and_one_that_is_left_out_does_not() {
+    let of = |kinds: &[&str]| -> Arc<[String]> { kinds.iter().map(|kind| (*kind).to_owned()).collect() };
+    let (both, one) = (of(&["a", "b"]), of(&["a"]));
+    let mut levels = Levels::new(Instant::now());
+    assert!(levels.begin(&both));
+    levels.discovered(&[("q".to_owned(), 0)], Vec::new(), at(0), QUICK, Instant::now());
+    assert!(!levels.begin(&one), "a kind was paused");
+    assert!(floor(&levels, 0).is_some());
+    assert!(!levels.begin(&of(&["a"])), "an equal list is no change");
+    assert!(levels.begin(&both), "a kind was resumed");
+    assert_eq!(floor(&levels, 0), None);
+
+    // The poll began before the kind was resumed, and has passed over its jobs.
+    levels.discovered(&[("q".to_owned(), 0)], Vec::new(), at(0), QUICK, Instant::now());
+    let (poll, known) = (Claim { kinds: one, ..claim(1) }, floor(&levels, 0));
+    let plan = levels.plan_from_floors(&poll);
+    levels.nothing_due(&poll, &plan, at(100), Vec::new());
+    assert_eq!(floor(&levels, 0), known);
+    levels.nothing_due(&Claim { kinds: both, ..poll }, &plan, at(100), Vec::new());
+    assert!(floor(&levels, 0) > known);
 }
 
 #[test]

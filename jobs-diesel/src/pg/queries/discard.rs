@@ -8,6 +8,7 @@ use diesel_jobs_core::storage::{Action, DISCARDED, cancel_fingerprint};
 
 use super::audited::{Actor, Audited};
 use super::columns::{CARRIED, ERROR, FINISHED, READY};
+use super::expiry::{BEGIN, END, OR_ELSE, SetByOperators};
 use super::on_discarded::FOLLOWED;
 use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};
@@ -47,7 +48,7 @@ impl QueryFragment<Pg> for DiscardQuery {
     returning " READY ", " CARRIED "
 ), ended as (
     insert into jobs.finished (" FINISHED ", " CARRIED ")
-    select id, run_at, null::timestamptz, now() + make_interval(secs => " [self.keep_seconds => Double] "), lease, 3, attempt, max_attempts,
+    select id, run_at, null::timestamptz, " BEGIN {SetByOperators("3", "waiting")} OR_ELSE [self.keep_seconds => Double] END ", lease, 3, attempt, max_attempts,
            crashes, null::uuid, " CARRIED "
     from waiting
     returning id, kind, queue, attempt, max_attempts

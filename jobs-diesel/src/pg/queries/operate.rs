@@ -9,6 +9,7 @@ use diesel_jobs_core::storage::{Action, CANCELLED, cancel_fingerprint};
 
 use super::audited::{Actor, Audited};
 use super::columns::{CARRIED, ERROR, FINISHED, READY};
+use super::expiry::{BEGIN, END, OR_ELSE, SetByOperators};
 use super::wake::SOMEBODY_SLEEPS;
 use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};
@@ -117,7 +118,7 @@ impl QueryFragment<Pg> for IntoCancelled {
             out,
             "), ended as (
     insert into jobs.finished (" FINISHED ", " CARRIED ")
-    select id, run_at, claimed_at, now() + make_interval(secs => " [self.keep_seconds => Double] "), lease, 2, attempt, max_attempts, crashes, worker, " CARRIED "
+    select id, run_at, claimed_at, " BEGIN {SetByOperators("2", "job")} OR_ELSE [self.keep_seconds => Double] END ", lease, 2, attempt, max_attempts, crashes, worker, " CARRIED "
     from (select * from waiting union all select * from running) job
     returning id, attempt, claimed_at, worker
 ), recorded as (

@@ -23,6 +23,7 @@ use diesel_jobs_core::storage::{CRASH_FINGERPRINT, CRASHED_TOO_OFTEN, NO_ATTEMPT
 use uuid::Uuid;
 
 use super::columns::{CARRIED, ERROR, FINISHED, READY};
+use super::expiry::{BEGIN, END, OR_ELSE, SetByOperators};
 use super::on_discarded::FOLLOWED;
 use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};
@@ -90,7 +91,7 @@ impl QueryFragment<Pg> for RescueQuery {
     from decided where discard_reason is null
 ), discarded as (
     insert into jobs.finished (" FINISHED ", " CARRIED ")
-    select id, run_at, claimed_at, now() + make_interval(secs => " [self.keep_seconds => Double] "), lease, 3, attempt, max_attempts, crashed, worker, " CARRIED "
+    select id, run_at, claimed_at, " BEGIN {SetByOperators("3", "decided")} OR_ELSE [self.keep_seconds => Double] END ", lease, 3, attempt, max_attempts, crashed, worker, " CARRIED "
     from decided where discard_reason is not null
 ), recorded as (
     insert into jobs.job_error (" ERROR ")

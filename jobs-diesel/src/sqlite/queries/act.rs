@@ -10,9 +10,9 @@ use diesel_jobs_core::{Failure, FailureKind, JobId, JobState, Retention, flags};
 
 use crate::sqlite::literal::literal;
 use crate::sqlite::queries::operate::{end_as_cancelled, retry};
-use crate::sqlite::queries::{audited, failures, on_discarded};
+use crate::sqlite::queries::{audited, failures, on_discarded, retention};
 use crate::sqlite::schema::{job, jobs_job, jobs_job_error};
-use crate::sqlite::time::{Now, after};
+use crate::sqlite::time::Now;
 use crate::sqlite::types::State;
 
 /// Does something to these jobs, of which each is given once, and writes it to the audit.
@@ -75,11 +75,14 @@ fn discard(conn: &mut SqliteConnection, id: JobId, actor: &str) -> QueryResult<(
     failure.fingerprint = cancel_fingerprint(DISCARDED);
     on_discarded::apply(conn, id, &failure)?;
     failures::record_by(conn, id, &failure, named(actor))?;
-    diesel::update(jobs_job::table.find(id.0))
+    let row = jobs_job::table.find(id.0);
+    let kind: String = row.select(jobs_job::kind).first(conn)?;
+    let expiry = retention::expiry(conn, &kind, JobState::Discarded, Retention::default().discarded)?;
+    diesel::update(row)
         .set((
             jobs_job::state.eq(literal(JobState::Discarded)),
             jobs_job::finished_at.eq(Now.nullable()),
-            jobs_job::expires_at.eq(after(Retention::default().failed).nullable()),
+            expiry.map(|at| jobs_job::expires_at.eq(at.nullable())),
         ))
         .execute(conn)
         .map(drop)

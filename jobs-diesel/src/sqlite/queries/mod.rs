@@ -32,6 +32,7 @@ pub(super) mod on_discarded;
 pub(super) mod operate;
 pub(crate) mod operation;
 pub(super) mod output;
+pub(super) mod overrides;
 pub(super) mod pause;
 pub(crate) mod progress;
 pub(super) mod prune;

@@ -13,9 +13,9 @@ use diesel_jobs_core::{Failure, FailureKind, JobId, JobState, Retention};
 
 use crate::flags::FlagsKnown;
 use crate::sqlite::literal::{AVAILABLE, RUNNING, literal};
-use crate::sqlite::queries::failures;
+use crate::sqlite::queries::{failures, retention};
 use crate::sqlite::schema::jobs_job;
-use crate::sqlite::time::{NOW, Now, after};
+use crate::sqlite::time::{NOW, Now};
 use crate::sqlite::types::{Instant, Worker};
 
 /// Makes a job available now, with at least one attempt left. Its crashes become 0, because an operator has looked at
@@ -87,11 +87,14 @@ pub(crate) fn end_as_cancelled(
     let mut failure = Failure::new(FailureKind::Cancelled, why);
     failure.fingerprint = cancel_fingerprint(CANCELLED);
     failures::record_by(conn, id, &failure, actor)?;
-    diesel::update(jobs_job::table.find(id.0))
+    let row = jobs_job::table.find(id.0);
+    let kind: String = row.select(jobs_job::kind).first(conn)?;
+    let expiry = retention::expiry(conn, &kind, JobState::Cancelled, Retention::default().cancelled)?;
+    diesel::update(row)
         .set((
             jobs_job::state.eq(literal(JobState::Cancelled)),
             jobs_job::finished_at.eq(Now.nullable()),
-            jobs_job::expires_at.eq(after(Retention::default().failed).nullable()),
+            expiry.map(|at| jobs_job::expires_at.eq(at.nullable())),
         ))
         .execute(conn)
         .map(drop)

@@ -17,9 +17,9 @@ use diesel_jobs_core::{Failure, FailureKind, JobId, JobState, WorkerId};
 
 use crate::flags::FlagsKnown;
 use crate::sqlite::literal::{AVAILABLE, Literal, RUNNING, literal};
-use crate::sqlite::queries::{failures, on_discarded};
+use crate::sqlite::queries::{failures, on_discarded, retention};
 use crate::sqlite::schema::{jobs_job, jobs_worker};
-use crate::sqlite::time::{Now, after, micros};
+use crate::sqlite::time::{Now, micros};
 use crate::sqlite::types::{Instant, Worker, count};
 
 /// Whether quarantined jobs are due. Only reads.
@@ -146,12 +146,13 @@ fn discard(
     decision: RescueDecision,
     policy: RescuePolicy,
 ) -> QueryResult<()> {
+    let expiry = retention::expiry(conn, &orphan.kind, JobState::Discarded, policy.retention.discarded)?;
     diesel::update(jobs_job::table.find(orphan.id))
         .set((
             jobs_job::state.eq(literal(JobState::Discarded)),
             jobs_job::crashes.eq(i32::from(decision.crashes)),
             jobs_job::finished_at.eq(Now.nullable()),
-            jobs_job::expires_at.eq(after(policy.retention.failed).nullable()),
+            expiry.map(|at| jobs_job::expires_at.eq(at.nullable())),
         ))
         .execute(conn)
         .map(drop)

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::sqlite::queries::audit::record;
 use crate::sqlite::schema::jobs_retention;
-use crate::sqlite::time::micros;
+use crate::sqlite::time::{NowPlus, after, micros};
 
 pub(crate) fn keep(stored: Option<i64>) -> Keep {
     match stored.map(u64::try_from) {
@@ -36,6 +36,29 @@ pub(crate) fn list(conn: &mut SqliteConnection) -> QueryResult<Vec<RetentionSett
     settings
         .sort_by_key(|setting| (setting.kind.clone(), JobState::ALL.iter().position(|state| *state == setting.state)));
     Ok(settings)
+}
+
+/// The time until which an ended job of this kind is kept, if no worker has decided it: what operators have set for its
+/// kind or for all kinds, else `otherwise`.
+pub(crate) fn expiry(
+    conn: &mut SqliteConnection,
+    kind: &str,
+    state: JobState,
+    otherwise: Duration,
+) -> QueryResult<Option<NowPlus>> {
+    let stored: Option<Option<i64>> = jobs_retention::table
+        .filter(jobs_retention::kind.eq_any([kind, ""]))
+        .filter(jobs_retention::state.eq(state.as_str()))
+        .order(jobs_retention::kind.desc())
+        .select(jobs_retention::keep_micros)
+        .first(conn)
+        .optional()?;
+    Ok(match stored.map(keep) {
+        None => Some(after(otherwise)),
+        Some(Keep::Forever) => None,
+        Some(Keep::Nothing) => Some(after(Duration::ZERO)),
+        Some(Keep::For(time)) => Some(after(time)),
+    })
 }
 
 /// Returns `false` if it was set so already. The caller has checked the state.

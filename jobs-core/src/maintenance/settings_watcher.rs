@@ -1,0 +1,86 @@
+//! The settings watcher: reads once a second what operators have set, and makes the worker follow it.
+//!
+//! - A queue or kind that was paused: its prefetched jobs are released. The claim itself leaves out paused queues. Paused
+//!   kinds are left out of the kinds that the next claims ask for.
+//! - A queue or kind that was resumed: the worker claims at once, and a rescan is requested, because the scan floors are
+//!   above the jobs that were passed over.
+//! - Slots: see `worker/queue.rs`. Retention: the next attempts that end follow it.
+//!
+//! It needs a reporter, and a worker that ends waits until all reporters are gone. So it ends when the worker begins to
+//! drain. Then nothing is claimed any more, and the running jobs end with the retention that was known last.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::pause::pause;
+use crate::context::JobContext;
+use crate::outcome::Transition;
+use crate::overrides::Overrides;
+use crate::telemetry::{self, RateLimitedWarning};
+use crate::worker::report::Reporter;
+use crate::worker::shared::Shared;
+
+/// The longest pause between two reads. It is shorter than a second, so that a change takes effect within a second.
+const EVERY: Duration = Duration::from_millis(900);
+
+pub(crate) async fn run(shared: Arc<Shared>, reporter: Reporter) {
+    let warning = RateLimitedWarning::new("overrides");
+    let draining = shared.phases.draining().clone();
+    while pause(EVERY, &draining).await {
+        let overrides = tokio::select! {
+            overrides = shared.storage.overrides() => overrides,
+            () = draining.cancelled() => return,
+        };
+        match overrides {
+            Ok(overrides) => {
+                for job in follow(&shared, overrides) {
+                    reporter.report(job, Transition::Release).await;
+                }
+            }
+            Err(problem) => warning.report(&problem),
+        }
+    }
+}
+
+/// Makes the worker follow these settings. Returns the prefetched jobs that must be released.
+pub(crate) fn follow(shared: &Shared, new: Overrides) -> Vec<JobContext> {
+    let new = Arc::new(new);
+    let old = shared.live.replace(new.clone());
+    if old == new {
+        return Vec::new();
+    }
+    let is_served = |queue: &&String| shared.settings.queues.contains_key(*queue);
+    let is_known = |kind: &&String| shared.registry.get(kind).is_some();
+    let queues = changes(&old.paused_queues, &new.paused_queues, is_served);
+    let kinds = changes(&old.paused_kinds, &new.paused_kinds, is_known);
+    telemetry::pauses_changed("queue", &queues.paused, &queues.resumed);
+    telemetry::pauses_changed("kind", &kinds.paused, &kinds.resumed);
+    let slots = shared.queues.set_limits(&shared.settings.queues, &new.slots);
+    slots.iter().for_each(|(queue, slots)| telemetry::slots_changed(queue, *slots));
+    shared.queues.pause(&new.paused_queues, &new.paused_kinds);
+    if !queues.resumed.is_empty() || !kinds.resumed.is_empty() {
+        shared.rescan_requested.notify_one();
+    }
+    if !queues.resumed.is_empty() || !kinds.resumed.is_empty() || !slots.is_empty() {
+        shared.wake.notify_one();
+    }
+    shared.queues.take_paused()
+}
+
+/// The names that were paused and resumed, as far as they concern this worker.
+struct Changes<'a> {
+    paused: Vec<&'a str>,
+    resumed: Vec<&'a str>,
+}
+
+fn changes<'a>(
+    old: &'a BTreeSet<String>,
+    new: &'a BTreeSet<String>,
+    concerns: impl Fn(&&String) -> bool + Copy,
+) -> Changes<'a> {
+    let only_in = |one: &'a BTreeSet<String>, other: &'a BTreeSet<String>| {
+        one.difference(other).filter(concerns).map(String::as_str).collect()
+    };
+    Changes { paused: only_in(new, old), resumed: only_in(old, new) }
+}

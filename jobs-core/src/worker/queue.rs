@@ -1,0 +1,216 @@
+//! One queue of a worker: its slots, and the prefetched jobs, which are claimed and wait for a slot.
+//!
+//! An operator may change the number of slots at any time. A running job is never stopped. So more slots may be busy than
+//! there are now, and then no job starts until enough have ended.
+
+use std::cmp::Reverse;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, Utc};
+use tokio::sync::Notify;
+
+use super::paused_kinds::PausedKinds;
+use super::prefetch::Prefetch;
+use crate::context::JobContext;
+use crate::job_id::JobId;
+use crate::storage::Wanted;
+
+/// A claim asks for at most this many prefetched jobs of a queue. It is half of the most that are prefetched, so that
+/// there are jobs to run while a claim is under way.
+const MOST_AT_ONCE: usize = 1000;
+
+/// One queue.
+pub(crate) struct Queue {
+    name: Arc<str>,
+    /// The number of slots.
+    limit: AtomicUsize,
+    /// How many slots are occupied.
+    busy: AtomicUsize,
+    /// Whether the queue is paused. Then nothing is prefetched.
+    paused: AtomicBool,
+    paused_kinds: Arc<PausedKinds>,
+    /// The number of prefetched jobs in all queues. If it is zero, a worker with ten thousand queues need not check
+    /// each.
+    all_prefetched: Arc<AtomicUsize>,
+    /// Best first.
+    prefetched: Mutex<VecDeque<PrefetchedJob>>,
+    /// When this many prefetched jobs are left, it is time to claim more.
+    low: AtomicUsize,
+    pub(crate) prefetch: Prefetch,
+    capacity_changed: Arc<Notify>,
+}
+
+/// A claimed job that has not started.
+struct PrefetchedJob {
+    /// A smaller rank is better.
+    rank: (Reverse<i16>, DateTime<Utc>, JobId),
+    ctx: JobContext,
+    since: Instant,
+}
+
+impl PrefetchedJob {
+    fn new(ctx: JobContext, since: Instant) -> Self {
+        let job = ctx.claimed();
+        Self { rank: (Reverse(job.priority), job.run_at, job.lease.job), ctx, since }
+    }
+}
+
+/// The place of one running job. It is freed when the handler has really ended, not when its time was over.
+pub(crate) struct Slot(Arc<Queue>);
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        // The slot is freed before the notification, so that the waiter finds it free.
+        self.0.busy.fetch_sub(1, Ordering::AcqRel);
+        self.0.capacity_changed.notify_one();
+    }
+}
+
+impl Slot {
+    pub(crate) fn queue(&self) -> &Queue {
+        &self.0
+    }
+}
+
+impl Queue {
+    pub(super) fn new(
+        name: Arc<str>,
+        limit: usize,
+        all_prefetched: Arc<AtomicUsize>,
+        paused_kinds: Arc<PausedKinds>,
+        capacity_changed: Arc<Notify>,
+    ) -> Self {
+        Self {
+            name,
+            limit: AtomicUsize::new(limit),
+            busy: AtomicUsize::new(0),
+            paused: AtomicBool::new(false),
+            paused_kinds,
+            all_prefetched,
+            prefetched: Mutex::default(),
+            low: AtomicUsize::new(0),
+            prefetch: Prefetch::default(),
+            capacity_changed,
+        }
+    }
+
+    pub(super) fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    fn prefetched(&self) -> MutexGuard<'_, VecDeque<PrefetchedJob>> {
+        // Nothing panics while the lock is held.
+        self.prefetched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a prefetched job. Returns it if it is paused. Claims bring jobs best first, and mostly worse ones than those
+    /// prefetched before. So the place of the new job is usually the last.
+    pub(super) fn add_prefetched(&self, ctx: JobContext, now: Instant) -> Result<(), JobContext> {
+        self.prefetch.claimed(ctx.claimed().args.len());
+        let new = PrefetchedJob::new(ctx, now);
+        let mut prefetched = self.prefetched();
+        // A pause is known before the paused jobs are taken out under this lock. So a paused job is found here or there.
+        if self.is_paused(&new.ctx) {
+            return Err(new.ctx);
+        }
+        self.all_prefetched.fetch_add(1, Ordering::AcqRel);
+        if prefetched.back().is_none_or(|last| last.rank <= new.rank) {
+            prefetched.push_back(new);
+            return Ok(());
+        }
+        let place = prefetched.partition_point(|other| other.rank <= new.rank);
+        prefetched.insert(place, new);
+        Ok(())
+    }
+
+    /// How many slots it has, how many of them are busy, and how many jobs are prefetched.
+    pub(super) fn occupancy(&self) -> [usize; 3] {
+        [self.limit.load(Ordering::Acquire), self.busy.load(Ordering::Acquire), self.prefetched().len()]
+    }
+
+    fn is_paused(&self, ctx: &JobContext) -> bool {
+        self.paused.load(Ordering::Acquire) || self.paused_kinds.contain(ctx.kind())
+    }
+
+    /// Pauses or resumes the queue.
+    pub(super) fn set_paused(&self, paused: bool) {
+        self.paused.store(paused, Ordering::Release);
+    }
+
+    /// Takes out the prefetched jobs that are paused.
+    pub(super) fn take_paused(&self) -> Vec<JobContext> {
+        self.take(|job| self.is_paused(&job.ctx))
+    }
+
+    /// Takes out all prefetched jobs, if one of them has waited for at least `limit`.
+    pub(super) fn take_overdue(&self, limit: Duration, now: Instant) -> Vec<JobContext> {
+        if !self.prefetched().iter().any(|job| now.duration_since(job.since) >= limit) {
+            return Vec::new();
+        }
+        self.prefetch.stalled();
+        self.take(|_| true)
+    }
+
+    fn take(&self, is_taken: impl Fn(&PrefetchedJob) -> bool) -> Vec<JobContext> {
+        let mut prefetched = self.prefetched();
+        let (taken, kept): (VecDeque<_>, VecDeque<_>) = prefetched.drain(..).partition(is_taken);
+        *prefetched = kept;
+        self.all_prefetched.fetch_sub(taken.len(), Ordering::AcqRel);
+        taken.into_iter().map(|job| job.ctx).collect()
+    }
+
+    /// Changes the number of slots. Returns whether it was another number.
+    pub(super) fn set_limit(&self, limit: usize) -> bool {
+        let changed = self.limit.swap(limit, Ordering::AcqRel) != limit;
+        if changed {
+            self.capacity_changed.notify_one();
+        }
+        changed
+    }
+
+    /// The best prefetched job, for the slot of a job that has ended. `None` if none is left, or if more slots are busy
+    /// than there are now.
+    pub(crate) fn next(&self) -> Option<JobContext> {
+        if self.busy.load(Ordering::Acquire) > self.limit.load(Ordering::Acquire) {
+            return None;
+        }
+        let mut prefetched = self.prefetched();
+        let next = prefetched.pop_front()?;
+        self.all_prefetched.fetch_sub(1, Ordering::AcqRel);
+        if prefetched.len() == self.low.load(Ordering::Relaxed) {
+            self.capacity_changed.notify_one();
+        }
+        Some(next.ctx)
+    }
+
+    /// A prefetched job and a slot for it, if there are both.
+    pub(crate) fn start(self: &Arc<Self>) -> Option<(Slot, JobContext)> {
+        let mut prefetched = self.prefetched();
+        if prefetched.is_empty() {
+            return None;
+        }
+        let limit = self.limit.load(Ordering::Acquire);
+        let one_more = |busy: usize| (busy < limit).then_some(busy + 1);
+        self.busy.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).ok()?;
+        let next = prefetched.pop_front()?;
+        self.all_prefetched.fetch_sub(1, Ordering::AcqRel);
+        Some((Slot(self.clone()), next.ctx))
+    }
+
+    pub(super) fn wanted(&self) -> Option<Wanted> {
+        let held = if self.all_prefetched.load(Ordering::Acquire) == 0 { 0 } else { self.prefetched().len() };
+        let limit = self.limit.load(Ordering::Acquire);
+        let free = limit.saturating_sub(self.busy.load(Ordering::Acquire));
+        let most = self.prefetch.most(limit);
+        self.low.store(most / 2, Ordering::Relaxed);
+        if free == 0 && (most == 0 || held > most / 2) {
+            return None;
+        }
+        let prefetch = most.saturating_sub(held.saturating_sub(free)).min(MOST_AT_ONCE);
+        let slots = free.saturating_sub(held);
+        (slots + prefetch > 0).then(|| Wanted { queue: self.name.clone(), slots, prefetch })
+    }
+}
