@@ -76,6 +76,15 @@ pub(super) struct RunArgs {
     /// How long the history of the work is kept, by which `stats` and charts show rates; at least 1h [env: JOBS_KEEP_HISTORY] [default: 30d]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse_positive, help_heading = "Options of run")]
     pub(super) keep_history: Option<Duration>,
+    /// How long completed jobs are kept, unless their kind says `retain` [env: JOBS_RETAIN_COMPLETED] [default: 24h]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = "Options of run")]
+    pub(super) retain_completed: Option<Duration>,
+    /// How long cancelled jobs are kept [env: JOBS_RETAIN_CANCELLED] [default: 30d]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = "Options of run")]
+    pub(super) retain_cancelled: Option<Duration>,
+    /// How long discarded jobs are kept [env: JOBS_RETAIN_DISCARDED] [default: 30d]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = "Options of run")]
+    pub(super) retain_discarded: Option<Duration>,
     /// The environment that this worker belongs to, such as production. If `environment set` has named a database, only
     /// workers with the same name serve it, so that other workers do not run the jobs of a copy [env: JOBS_ENVIRONMENT] [default: none]
     #[arg(long, value_name = "NAME", value_parser = name, help_heading = "Options of run")]
@@ -99,6 +108,9 @@ impl RunArgs {
             timeout,
             max_crashes,
             keep_history,
+            retain_completed,
+            retain_cancelled,
+            retain_discarded,
             environment,
             listen,
         } = self;
@@ -111,6 +123,9 @@ impl RunArgs {
             && timeout.is_none()
             && max_crashes.is_none()
             && keep_history.is_none()
+            && retain_completed.is_none()
+            && retain_cancelled.is_none()
+            && retain_discarded.is_none()
             && environment.is_none()
             && listen.is_none()
     }

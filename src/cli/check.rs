@@ -11,6 +11,7 @@ use self::finding::Finding;
 use super::app::App;
 use super::args::RunArgs;
 use super::exit::{CliError, Exit};
+use super::pauses::{self, Paused};
 use super::{database, output, settings, worker};
 
 #[derive(Serialize)]
@@ -53,6 +54,7 @@ pub(super) async fn check(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError
             let (schedules, _) = database.storage.schedules().await?;
             findings.extend(examine::installation(&installation, environment.as_deref()));
             findings.extend(examine(&facts, &stats, &workers, &schedules));
+            findings.extend(pauses::all(&*database.operator).await?.iter().map(paused));
             findings.extend(set_apart(&database.operator.dead_letters().await?));
         }
         Err(error) => {
@@ -65,6 +67,11 @@ pub(super) async fn check(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError
     let report = Report { ok: !findings.iter().any(Finding::is_error), findings };
     output::print(json, &report, || human(&report))?;
     Ok(if report.ok { Exit::Fine } else { exit })
+}
+
+fn paused(paused: &Paused) -> Finding {
+    let help = "its jobs are not claimed; resume it when the reason is gone";
+    Finding::warning(paused.code(), paused.text(), help)
 }
 
 fn human(report: &Report) -> String {

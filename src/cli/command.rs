@@ -12,9 +12,14 @@ use super::command_args::{DoctorArgs, EnvironmentAction, FreezeArgs, IdArgs, Lis
 #[cfg(feature = "dashboard")]
 use super::dashboard::args::DashboardArgs;
 use super::exit::{self, CliError};
+use super::kinds::KindsAction;
 use super::parse::id;
+use super::queue_commands::args::QueuesAction;
+use super::retention::RetentionAction;
+use super::schedules::args::SchedulesAction;
 #[cfg(feature = "top")]
 use super::top::args::TopArgs;
+use super::workers::WorkersAction;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
@@ -81,6 +86,31 @@ pub(super) enum Command {
         /// The options of `top`, which are ignored
         #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<String>,
+    },
+    /// Print the queues, pause or resume one, set its slots, or wait until none of its jobs runs
+    Queues {
+        #[command(subcommand)]
+        action: Option<QueuesAction>,
+    },
+    /// Print the kinds, and pause or resume one
+    Kinds {
+        #[command(subcommand)]
+        action: Option<KindsAction>,
+    },
+    /// Print the workers and what they run, and ask one to be quiet or to stop
+    Workers {
+        #[command(subcommand)]
+        action: Option<WorkersAction>,
+    },
+    /// Print or set how long ended jobs are kept, instead of what the workers were started with
+    Retention {
+        #[command(subcommand)]
+        action: Option<RetentionAction>,
+    },
+    /// Print the schedules; add, change, pause, trigger or backfill one
+    Schedules {
+        #[command(subcommand)]
+        action: Option<SchedulesAction>,
     },
     /// Stop all claims of all workers until `thaw`; running jobs continue
     ///

@@ -25,6 +25,7 @@ mod cancel;
 mod check;
 mod command;
 mod command_args;
+mod confirm;
 #[cfg(feature = "dashboard")]
 mod dashboard;
 mod database;
@@ -34,6 +35,7 @@ mod duration;
 mod environment;
 mod exit;
 mod freeze;
+mod kinds;
 mod list;
 #[cfg_attr(not(feature = "listen"), path = "listen/missing.rs")]
 mod listen;
@@ -43,9 +45,13 @@ mod migrations;
 mod operate;
 mod output;
 mod parse;
+mod pauses;
+mod queue_commands;
 mod queues;
+mod retention;
 mod retry;
 mod run;
+mod schedules;
 mod settings;
 mod show;
 mod signals;
@@ -55,8 +61,10 @@ mod tail;
 mod top;
 mod unknown_queues;
 mod url;
+mod who;
 mod why;
 mod worker;
+mod workers;
 
 use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
@@ -70,7 +78,12 @@ use self::args::Cli;
 use self::command::{Command, MigrateAction};
 use self::command_args::EnvironmentAction;
 use self::exit::{CliError, Exit};
+use self::kinds::KindsAction;
+use self::queue_commands::args::QueuesAction;
+use self::retention::RetentionAction;
+use self::schedules::args::SchedulesAction;
 use self::settings::Environment;
+use self::workers::WorkersAction;
 
 /// Runs the whole program: reads the command line and the environment, runs the command, and returns the exit code.
 pub fn main() -> ExitCode {
@@ -203,6 +216,11 @@ async fn execute(command: Command, app: App<'_>) -> Result<Exit, CliError> {
         Command::Top { .. } => Err(CliError::usage(
             "this program was built without the live view: add the feature `top` of `diesel-jobs` to its Cargo.toml",
         )),
+        Command::Queues { action } => queue_commands::queues(&app, &action.unwrap_or(QueuesAction::List)).await,
+        Command::Kinds { action } => kinds::kinds(&app, &action.unwrap_or(KindsAction::List)).await,
+        Command::Workers { action } => workers::workers(&app, &action.unwrap_or(WorkersAction::List)).await,
+        Command::Retention { action } => retention::retention(&app, &action.unwrap_or(RetentionAction::List)).await,
+        Command::Schedules { action } => schedules::schedules(&app, &action.unwrap_or(SchedulesAction::List)).await,
         Command::Freeze(args) => freeze::freeze(&app, &args).await,
         Command::Thaw(args) => freeze::thaw(&app, &args).await,
         Command::Environment { action } => {

@@ -43,6 +43,9 @@ pub(super) fn run(args: &RunArgs, env: Environment<'_>) -> Result<RunArgs, CliEr
         timeout,
         max_crashes,
         keep_history,
+        retain_completed,
+        retain_cancelled,
+        retain_discarded,
         environment,
         listen,
     } = args;
@@ -56,6 +59,9 @@ pub(super) fn run(args: &RunArgs, env: Environment<'_>) -> Result<RunArgs, CliEr
         timeout: pick(*timeout, env, "JOBS_TIMEOUT", duration::parse_positive)?,
         max_crashes: pick(*max_crashes, env, "JOBS_MAX_CRASHES", crashes)?,
         keep_history: pick(*keep_history, env, "JOBS_KEEP_HISTORY", duration::parse_positive)?,
+        retain_completed: pick(*retain_completed, env, "JOBS_RETAIN_COMPLETED", duration::parse)?,
+        retain_cancelled: pick(*retain_cancelled, env, "JOBS_RETAIN_CANCELLED", duration::parse)?,
+        retain_discarded: pick(*retain_discarded, env, "JOBS_RETAIN_DISCARDED", duration::parse)?,
         environment: pick(environment.clone(), env, "JOBS_ENVIRONMENT", parse::name)?,
         listen: pick(listen.clone(), env, "JOBS_LISTEN", parse::address)?,
     })

@@ -10,6 +10,7 @@ use super::app::App;
 use super::exit::{CliError, Exit};
 use super::list::Row;
 use super::output::{self, printable, time};
+use super::pauses::{self, Paused};
 use super::{database, stats};
 
 #[derive(Serialize)]
@@ -31,6 +32,9 @@ struct Shown<'a> {
     /// Only set if the freeze keeps this job from being claimed.
     #[serde(skip_serializing_if = "Option::is_none")]
     frozen: Option<Freeze>,
+    /// The pauses that keep this job from being claimed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    paused: Vec<Paused>,
 }
 
 pub(super) async fn show(app: &App<'_>, id: i64, backtraces: bool) -> Result<Exit, CliError> {
@@ -48,6 +52,7 @@ pub(super) async fn show(app: &App<'_>, id: i64, backtraces: bool) -> Result<Exi
     let args = shown_args(&job);
     let waits = !job.state.is_finished() && job.state != JobState::Running;
     let frozen = if waits { database.storage.check_schema().await?.frozen } else { None };
+    let paused = if waits { pauses::of_job(&*database.operator, &job.queue, &job.kind).await? } else { Vec::new() };
     let shown = Shown {
         job: Row::from(&job),
         args: serde_json::from_str(&args).ok(),
@@ -56,9 +61,11 @@ pub(super) async fn show(app: &App<'_>, id: i64, backtraces: bool) -> Result<Exi
         progress,
         errors: &errors,
         frozen,
+        paused,
     };
     output::print(app.json, &shown, || {
         shown.frozen.as_ref().map(stats::frozen).unwrap_or_default()
+            + &pauses::text(&shown.paused)
             + &human(&job, &args, shown.progress.as_ref(), output.as_ref(), &errors, backtraces)
     })?;
     Ok(Exit::Fine)

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::app::App;
 use super::exit::{CliError, Exit};
 use super::output::{self, Align, Table};
+use super::pauses::{self, Paused};
 use super::{database, duration};
 
 /// The time that the rates are about.
@@ -23,6 +24,7 @@ struct Report {
     counted: Counted,
     rates: Vec<KindRate>,
     workers: Vec<WorkerRecord>,
+    paused: Vec<Paused>,
 }
 
 pub(super) async fn stats(app: &App<'_>) -> Result<Exit, CliError> {
@@ -36,13 +38,14 @@ pub(super) async fn stats(app: &App<'_>) -> Result<Exit, CliError> {
         counted: stats.counted,
         rates: database.operator.rates(RATES).await?,
         workers: database.operator.workers().await?,
+        paused: pauses::all(&*database.operator).await?,
     };
     output::print(app.json, &report, || text(&report))?;
     Ok(Exit::Fine)
 }
 
 fn text(report: &Report) -> String {
-    let Report { installation, queues, kinds, counted, rates: done, workers } = report;
+    let Report { installation, queues, kinds, counted, rates: done, workers, paused } = report;
     let mut parts = vec![jobs(kinds, queues, counted)];
     if !counted.now && !queues.is_empty() {
         parts.push(depths(queues));
@@ -51,7 +54,7 @@ fn text(report: &Report) -> String {
         parts.push(rates(done));
     }
     parts.push(listed(workers));
-    installation.frozen.as_ref().map(frozen).unwrap_or_default() + &parts.join("\n")
+    installation.frozen.as_ref().map(frozen).unwrap_or_default() + &pauses::text(paused) + &parts.join("\n")
 }
 
 /// Returns the notice that is printed above all other output while the database is frozen.

@@ -53,6 +53,9 @@ fn configure(mut builder: WorkerBuilder, settings: &RunArgs) -> WorkerBuilder {
         timeout,
         max_crashes,
         keep_history,
+        retain_completed,
+        retain_cancelled,
+        retain_discarded,
         environment,
         listen: _,
     } = settings;
@@ -76,6 +79,15 @@ fn configure(mut builder: WorkerBuilder, settings: &RunArgs) -> WorkerBuilder {
     }
     if let Some(time) = keep_history {
         builder = builder.keep_history(*time);
+    }
+    if let Some(time) = retain_completed {
+        builder = builder.retain_completed(*time);
+    }
+    if let Some(time) = retain_cancelled {
+        builder = builder.retain_cancelled(*time);
+    }
+    if let Some(time) = retain_discarded {
+        builder = builder.retain_discarded(*time);
     }
     if let Some(environment) = environment {
         builder = builder.environment(environment);

@@ -20,6 +20,7 @@ mod restoring;
 mod roles;
 mod run;
 mod schema;
+mod settings;
 mod standby;
 mod startup;
 mod unknown_queues;

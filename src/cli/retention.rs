@@ -1,0 +1,119 @@
+//! `retention`: how long ended jobs are kept, instead of what the workers were started with.
+
+use clap::{Args, Subcommand};
+use diesel_jobs_core::JobState;
+use diesel_jobs_core::storage::{Keep, RetentionSetting};
+use serde::Serialize;
+
+use super::app::App;
+use super::exit::{CliError, Exit};
+use super::output::{self, Align, Table};
+use super::who::Who;
+use super::{database, duration};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum RetentionAction {
+    /// Print the settings; the default
+    List,
+    /// Set how long jobs that end in a state from now on are kept
+    ///
+    /// A setting for one kind comes before one for all kinds, and both come before the `retain` of the code and the options of the
+    /// worker. Jobs that have ended already are kept as was decided then.
+    Set(SetArgs),
+    /// Remove such a setting, so that what the workers were started with applies again
+    Unset(UnsetArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct SetArgs {
+    /// completed, cancelled or discarded
+    state: JobState,
+    /// A time such as 7d or 12h; `none`: not at all; `forever`: until an operator deletes them
+    #[arg(value_name = "TIME", value_parser = keep)]
+    keep: Keep,
+    /// Only jobs of this kind [default: all kinds that have no setting of their own]
+    #[arg(long)]
+    kind: Option<String>,
+    #[command(flatten)]
+    who: Who,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct UnsetArgs {
+    /// completed, cancelled or discarded
+    state: JobState,
+    /// Only the setting of this kind [default: the one for all kinds]
+    #[arg(long)]
+    kind: Option<String>,
+    #[command(flatten)]
+    who: Who,
+}
+
+fn keep(text: &str) -> Result<Keep, String> {
+    match text.trim() {
+        "forever" => Ok(Keep::Forever),
+        "none" => Ok(Keep::Nothing),
+        _ => match duration::parse(text) {
+            Ok(time) if time.is_zero() => Ok(Keep::Nothing),
+            Ok(time) => Ok(Keep::For(time)),
+            Err(problem) => Err(format!("{problem}; or `none`, or `forever`")),
+        },
+    }
+}
+
+#[derive(Serialize)]
+struct Changed {
+    /// Whether it was different before.
+    changed: bool,
+    settings: Vec<RetentionSetting>,
+}
+
+pub(super) async fn retention(app: &App<'_>, action: &RetentionAction) -> Result<Exit, CliError> {
+    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
+    database.storage.check_schema().await?;
+    let operator = &database.operator;
+    let (changed, said) = match action {
+        RetentionAction::List => {
+            let settings = operator.retention().await?;
+            output::print(app.json, &settings, || human(&settings))?;
+            return Ok(Exit::Fine);
+        }
+        RetentionAction::Set(args) => {
+            let setting = RetentionSetting { kind: args.kind.clone(), state: args.state, keep: args.keep };
+            let changed = operator.set_retention(&setting, &args.who.name(app)?).await?;
+            let already = if changed { "" } else { " already" };
+            (changed, format!("{} {} jobs are{already} kept {}", whose(&args.kind), args.state, how_long(args.keep)))
+        }
+        RetentionAction::Unset(args) => {
+            let changed = operator.unset_retention(args.kind.as_deref(), args.state, &args.who.name(app)?).await?;
+            let was = if changed { "is removed" } else { "did not exist" };
+            (changed, format!("the setting for {} {} jobs {was}", whose(&args.kind), args.state))
+        }
+    };
+    let answer = Changed { changed, settings: operator.retention().await? };
+    output::print(app.json, &answer, || output::printable(&said) + "\n")?;
+    Ok(Exit::Fine)
+}
+
+fn whose(kind: &Option<String>) -> String {
+    kind.as_ref().map_or_else(|| "all".to_owned(), |kind| format!("`{kind}`"))
+}
+
+fn how_long(keep: Keep) -> String {
+    match keep {
+        Keep::Nothing => "not at all".to_owned(),
+        Keep::For(time) => format!("for {}", duration::human(time)),
+        Keep::Forever => "for ever".to_owned(),
+    }
+}
+
+fn human(settings: &[RetentionSetting]) -> String {
+    if settings.is_empty() {
+        return "no settings: ended jobs are kept as the code and the options of the workers say\n".to_owned();
+    }
+    let mut table = Table::new(&[("KIND", Align::Left), ("STATE", Align::Left), ("KEPT", Align::Left)]);
+    for RetentionSetting { kind, state, keep } in settings {
+        table.row([kind.clone().unwrap_or_else(|| "(all others)".to_owned()), state.to_string(), how_long(*keep)]);
+    }
+    table.render()
+}

@@ -1,0 +1,126 @@
+//! The arguments of `schedules`.
+
+use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
+use clap::{Args, Subcommand};
+use diesel_jobs_core::CatchUp;
+
+use super::super::who::{Named, Pausing, Who};
+
+#[derive(Debug, Subcommand)]
+pub(in super::super) enum SchedulesAction {
+    /// Print the schedules with their next five ticks; the default
+    List,
+    /// Print one schedule
+    Show {
+        /// Its name
+        name: String,
+    },
+    /// Add a schedule; workers notice it within seconds, and within a minute if there was none
+    Add(AddArgs),
+    /// Change when a schedule ticks; workers do not overwrite it, and `reset` goes back to what the code declares
+    Change(ChangeArgs),
+    /// Pause a schedule: it does not tick until `resume`
+    Pause(Pausing),
+    /// End the pause of a schedule; ticks missed meanwhile are treated as its `catch_up` says
+    Resume(Named),
+    /// Enqueue a job of a schedule now, outside its ticks
+    Trigger(Named),
+    /// Enqueue the jobs of all ticks of a time; says first how many there are
+    Backfill(BackfillArgs),
+    /// Remove a schedule that was added here; one that code declares is paused instead
+    Remove(Named),
+    /// Make a changed schedule again as the code declares it
+    Reset(Named),
+}
+
+#[derive(Debug, Args)]
+pub(in super::super) struct AddArgs {
+    /// A name that no other schedule has
+    pub(super) name: String,
+    /// The kind of its jobs
+    pub(super) kind: String,
+    /// The cron expression, such as "0 0 2 * * *" for every night at two
+    #[arg(long, value_name = "EXPRESSION")]
+    pub(super) cron: String,
+    /// The IANA time zone
+    #[arg(long, value_name = "ZONE", default_value = "UTC")]
+    pub(super) timezone: String,
+    /// How missed ticks are treated: skip, last or all
+    #[arg(long, value_name = "RULE", default_value = "skip")]
+    pub(super) catch_up: CatchUp,
+    /// The arguments of its jobs, as a JSON object [default: no arguments]
+    #[arg(long, value_name = "JSON")]
+    pub(super) args: Option<String>,
+    /// The queue of its jobs [default: the kind's]
+    #[arg(long)]
+    pub(super) queue: Option<String>,
+    /// Their priority [default: the kind's]
+    #[arg(long, allow_negative_numbers = true)]
+    pub(super) priority: Option<i16>,
+    /// How many attempts they have [default: as the kind says]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=32_767))]
+    pub(super) max_attempts: Option<u16>,
+    #[command(flatten)]
+    pub(super) who: Who,
+}
+
+#[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("change").required(true).multiple(true).args(["cron", "timezone", "catch_up"])))]
+pub(in super::super) struct ChangeArgs {
+    /// The schedule
+    pub(super) name: String,
+    /// Another cron expression
+    #[arg(long, value_name = "EXPRESSION")]
+    pub(super) cron: Option<String>,
+    /// Another IANA time zone
+    #[arg(long, value_name = "ZONE")]
+    pub(super) timezone: Option<String>,
+    /// Another rule for missed ticks: skip, last or all
+    #[arg(long, value_name = "RULE")]
+    pub(super) catch_up: Option<CatchUp>,
+    #[command(flatten)]
+    pub(super) who: Who,
+}
+
+#[derive(Debug, Args)]
+pub(in super::super) struct BackfillArgs {
+    /// The schedule
+    pub(super) name: String,
+    /// The first instant, such as 2026-01-31 (midnight UTC) or 2026-01-31T08:00:00+01:00
+    #[arg(long, value_name = "TIME", value_parser = instant)]
+    pub(super) from: DateTime<Utc>,
+    /// The last instant [default: now]
+    #[arg(long, value_name = "TIME", value_parser = instant)]
+    pub(super) to: Option<DateTime<Utc>>,
+    /// Only say how many jobs it would enqueue
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    /// Do not ask
+    #[arg(long)]
+    pub(super) yes: bool,
+    #[command(flatten)]
+    pub(super) who: Who,
+}
+
+fn instant(text: &str) -> Result<DateTime<Utc>, String> {
+    let text = text.trim();
+    let date = || text.parse::<NaiveDate>().map(|date| date.and_time(NaiveTime::MIN).and_utc());
+    DateTime::parse_from_rfc3339(text).map(|at| at.to_utc()).or_else(|_| date()).map_err(|_| {
+        format!("{text:?} is not a time; write a date such as 2026-01-31, or 2026-01-31T08:00:00Z with its time zone")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_dates_or_instants_with_a_zone() {
+        let read = |text| instant(text).map(|at| at.to_rfc3339());
+        assert_eq!(read("2026-01-31").unwrap(), "2026-01-31T00:00:00+00:00");
+        assert_eq!(read("2026-01-31T08:00:00+01:00").unwrap(), "2026-01-31T07:00:00+00:00");
+        for wrong in ["", "2026-02-30", "2026-01-31T08:00:00", "yesterday"] {
+            assert!(instant(wrong).unwrap_err().contains("is not a time"), "{wrong}");
+        }
+    }
+}

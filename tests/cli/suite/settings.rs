@@ -1,0 +1,252 @@
+//! The commands for what operators set at run time, with real workers.
+
+use std::time::{Duration, Instant};
+
+use fixture_app::{Charge, Greet, Wait};
+use serde_json::Value;
+
+use crate::support::{Db, Run, worker};
+
+fn greet() -> Greet {
+    Greet { name: "x".to_owned() }
+}
+
+/// Runs a command as the user `anna`. The machine of the tests may name no user.
+fn run(db: &Db, args: &[&str]) -> Run {
+    worker("fixture-worker").args(args).env("DATABASE_URL", &db.url).env("SUDO_USER", "").env("USER", "anna").run()
+}
+
+fn json(db: &Db, args: &[&str]) -> Value {
+    let args: Vec<&str> = args.iter().copied().chain(["--json"]).collect();
+    run(db, &args).succeeded().json()
+}
+
+/// How many jobs `list` finds.
+fn jobs(db: &Db, filter: &[&str]) -> usize {
+    let args: Vec<&str> = ["list"].into_iter().chain(filter.iter().copied()).collect();
+    json(db, &args).as_array().unwrap().len()
+}
+
+fn state(db: &Db, id: i64) -> String {
+    json(db, &["show", &id.to_string()])["state"].as_str().unwrap().to_owned()
+}
+
+/// The one worker that lives.
+fn worker_id(db: &Db) -> String {
+    let begun = Instant::now();
+    loop {
+        if let Some(id) = json(db, &["workers"])[0]["id"].as_str() {
+            return id.to_owned();
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "no worker has registered");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+on_each_database! {
+    fn a_queue_is_paused_and_all_commands_say_so(db) {
+        let db = db.migrated();
+        let _worker = db.start(&["--queues", "mail=2,default=2"]);
+        let id = worker_id(&db);
+        let paused = run(&db, &["queues", "pause", "mail", "--reason", "the mail server moves", "--actor", "ada"]).succeeded().stdout;
+        assert!(paused.contains("queue `mail`: paused since") && paused.contains("by ada: the mail server moves"), "{paused}");
+        let waiting = db.enqueue(greet());
+        let text = run(&db, &["show", &waiting.to_string()]).succeeded().stdout;
+        assert!(text.starts_with("queue `mail` is paused since") && text.contains("worker queues resume mail"), "{text}");
+        assert_eq!(json(&db, &["show", &waiting.to_string()])["paused"][0]["by"], "ada");
+        assert!(run(&db, &["stats"]).succeeded().stdout.starts_with("queue `mail` is paused"));
+        assert_eq!(json(&db, &["stats"])["paused"][0]["name"], "mail");
+        let findings = json(&db, &["check"])["findings"].clone();
+        assert!(findings.as_array().unwrap().iter().any(|finding| finding["code"] == "queue_paused" && finding["level"] == "warning"), "{findings}");
+        let listed = json(&db, &["queues"]);
+        assert_eq!((&listed[1]["name"], &listed[1]["workers"], &listed[1]["total_slots"]), (&Value::from("mail"), &Value::from(1), &Value::from(2)));
+        assert_eq!(state(&db, waiting), "available");
+
+        let again = run(&db, &["queues", "pause", "mail", "--actor", "bert"]).succeeded().stdout;
+        assert!(again.contains("already") && again.contains("by ada"), "{again}");
+        let begun = Instant::now();
+        assert_eq!(json(&db, &["queues", "resume", "mail"])["changed"], true);
+        db.await_state(waiting, "completed");
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        assert!(run(&db, &["queues", "resume", "mail"]).succeeded().stdout.contains("already: not paused"));
+        assert!(json(&db, &["check"])["findings"].as_array().unwrap().iter().all(|finding| finding["code"] != "queue_paused"));
+        assert!(run(&db, &["workers", "show", &id[..8]]).succeeded().stdout.contains("it runs nothing now"));
+    }
+
+    fn a_drained_queue_is_paused_and_its_jobs_have_ended(db) {
+        let db = db.migrated();
+        let _worker = db.start(&["--queues", "default=2"]);
+        let running = db.enqueue(Wait { millis: 2500 });
+        db.await_state(running, "running");
+        let early = run(&db, &["queues", "drain", "default", "--timeout", "300ms", "--actor", "ada"]).exited(1).stdout;
+        assert!(early.contains("1 job of queue `default` still run") && early.contains("stays paused"), "{early}");
+        let done = run(&db, &["queues", "drain", "default"]).succeeded();
+        assert!(done.stdout.contains("none of its jobs runs"), "{}", done.stdout);
+        assert_eq!(state(&db, running), "completed");
+        assert_eq!(json(&db, &["queues", "drain", "default"])["running"], 0);
+    }
+
+    fn slots_are_set_and_given_back(db) {
+        let db = db.migrated();
+        let set = run(&db, &["queues", "slots", "mail", "3", "--actor", "ada"]).succeeded();
+        assert!(set.stdout.contains("queue `mail`: not paused; 3 slots in each worker"), "{}", set.stdout);
+        assert!(set.stderr.contains("no live worker serves the queue `mail`"), "{}", set.stderr);
+        assert_eq!(json(&db, &["queues"])[0]["slots"], 3);
+        assert_eq!(json(&db, &["queues", "slots", "mail", "default"])["changed"], true);
+        run(&db, &["queues", "slots", "mail", "many"]).exited(2).complained(&["from 0 to 10000", "default"]);
+        run(&db, &["queues", "slots", "mail", "10001"]).exited(2).complained(&["10000"]);
+        run(&db, &["queues", "pause", ""]).exited(2).complained(&["must not be empty"]);
+    }
+
+    fn a_paused_kind_waits_and_others_go_on(db) {
+        let db = db.migrated();
+        let _worker = db.start(&["--queues", "mail=2,default=2"]);
+        worker_id(&db);
+        run(&db, &["kinds", "pause", "charge", "--reason", "a bug", "--actor", "ada"]).succeeded();
+        std::thread::sleep(Duration::from_secs(1));
+        let waiting = db.enqueue(Charge { card: "1234".to_owned() });
+        let other = db.enqueue(greet());
+        db.await_state(other, "completed");
+        assert_eq!(state(&db, waiting), "available");
+        let listed = json(&db, &["kinds"]);
+        assert!(listed.as_array().unwrap().iter().any(|kind| kind["name"] == "charge" && kind["paused"]["reason"] == "a bug"), "{listed}");
+        run(&db, &["kinds", "resume", "charge"]).succeeded();
+        db.await_state(waiting, "discarded");
+        let unknown = run(&db, &["kinds", "pause", "chagre", "--actor", "ada"]).succeeded().stderr;
+        assert!(unknown.contains("has no job of kind `chagre`"), "{unknown}");
+    }
+
+    fn a_worker_is_asked_to_be_quiet_and_to_stop(db) {
+        let db = db.migrated();
+        let mut worker = db.start(&["--queues", "default=2", "--lease", "1s"]);
+        let id = worker_id(&db);
+        let running = db.enqueue(Wait { millis: 3000 });
+        db.await_state(running, "running");
+        let shown = json(&db, &["workers", "show", &id]);
+        assert_eq!((&shown["running"][0]["id"], &shown["slots"]["default"]), (&Value::from(running), &Value::from(2)));
+        let quiet = run(&db, &["workers", "quiet", &id, "--actor", "ada"]).succeeded().stdout;
+        assert!(quiet.contains("asked to be quiet by ada"), "{quiet}");
+        worker.await_line("asked this worker to be quiet");
+        let waiting = db.enqueue(Wait { millis: 1 });
+        db.await_state(running, "completed");
+        assert_eq!(state(&db, waiting), "available");
+        run(&db, &["workers", "stop", &id, "--actor", "ada"]).succeeded();
+        worker.await_line("worker stopped");
+        run(&db, &["workers", "stop", &id]).exited(1).complained(&["there is no worker"]);
+        run(&db, &["workers", "show", "nonsense"]).exited(1).complained(&["there is no worker"]);
+    }
+
+    fn retention_is_set_listed_and_removed(db) {
+        let db = db.migrated();
+        let set = run(&db, &["retention", "set", "discarded", "7d", "--kind", "charge", "--actor", "ada"]).succeeded().stdout;
+        assert_eq!(set, "`charge` discarded jobs are kept for 7 d 0 h\n");
+        run(&db, &["retention", "set", "completed", "forever"]).succeeded();
+        run(&db, &["retention", "set", "cancelled", "none"]).succeeded();
+        let listed = json(&db, &["retention"]);
+        assert_eq!(listed.as_array().unwrap().len(), 3);
+        assert_eq!((&listed[0]["kind"], &listed[0]["keep_seconds"]), (&Value::Null, &Value::Null));
+        assert_eq!((&listed[2]["kind"], &listed[2]["keep_seconds"]), (&Value::from("charge"), &Value::from(604_800.0)));
+        assert_eq!(json(&db, &["retention", "unset", "discarded", "--kind", "charge"])["changed"], true);
+        assert_eq!(json(&db, &["retention", "unset", "discarded", "--kind", "charge"])["changed"], false);
+        run(&db, &["retention", "set", "running", "1d"]).exited(2).complained(&["completed, cancelled or discarded"]);
+        run(&db, &["retention", "set", "completed", "soon"]).exited(2).complained(&["not a duration", "forever"]);
+        // An operator's cancel follows it, too.
+        let id = db.enqueue(greet());
+        run(&db, &["cancel", &id.to_string()]).succeeded();
+        let _worker = db.start(&["--retain-discarded", "0s", "--queues", "default"]);
+        let discarded = db.enqueue(Charge { card: "1234".to_owned() });
+        let begun = Instant::now();
+        while jobs(&db, &[]) > 0 {
+            assert!(begun.elapsed() < Duration::from_secs(90), "jobs {id} and {discarded} are still there");
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    fn an_operators_schedule_is_added_changed_triggered_and_removed(db) {
+        let db = db.migrated();
+        let add = ["schedules", "add", "greet Bo", "greet", "--cron", "0 30 2 * * *", "--timezone", "Europe/Paris", "--args", r#"{"name":"Bo"}"#, "--priority", "-2", "--actor", "ada"];
+        assert!(run(&db, &add).succeeded().stdout.contains("schedule `greet Bo`: it ticks from now on"));
+        run(&db, &add).exited(1).complained(&["there is a schedule \"greet Bo\" already"]);
+        let text = run(&db, &["schedules"]).succeeded().stdout;
+        assert!(text.contains("0 30 2 * * * in Europe/Paris") && text.contains("added by      ada"), "{text}");
+        assert_eq!(json(&db, &["schedules", "show", "greet Bo"])["next"].as_array().unwrap().len(), 5);
+        run(&db, &["schedules", "change", "greet Bo", "--cron", "0 0 3 * * *", "--actor", "bert"]).succeeded();
+        assert!(run(&db, &["schedules", "change", "greet Bo", "--cron", "0 0 3 * * *"]).succeeded().stdout.contains("nothing was changed"));
+        assert_eq!(json(&db, &["schedules"])[0]["changed_by"], "bert");
+
+        run(&db, &["schedules", "trigger", "greet Bo", "--actor", "bert"]).succeeded();
+        let dry = run(&db, &["schedules", "backfill", "greet Bo", "--from", "2026-01-01", "--to", "2026-01-10T12:00:00Z", "--dry-run"]).succeeded().stdout;
+        assert_eq!(dry, "10 jobs of kind `greet`, for the ticks from 2026-01-01 02:00:00Z to 2026-01-10 02:00:00Z\n");
+        assert_eq!(jobs(&db, &[]), 1);
+        run(&db, &["schedules", "backfill", "greet Bo", "--from", "2026-01-01", "--to", "2026-01-10"]).exited(1).complained(&["9 jobs", "nothing was changed"]);
+        run(&db, &["schedules", "backfill", "greet Bo", "--from", "2026-01-01", "--to", "2026-01-10", "--yes"]).succeeded();
+        let listed = json(&db, &["list", "--kind", "greet"]);
+        assert_eq!(listed.as_array().unwrap().len(), 10);
+        assert_eq!((&listed[0]["queue"], &listed[0]["priority"]), (&Value::from("mail"), &Value::from(-2)));
+        let _worker = db.start(&["--queues", "mail=2"]);
+        let begun = Instant::now();
+        while jobs(&db, &["--state", "completed"]) < 10 {
+            assert!(begun.elapsed() < Duration::from_secs(30), "the backfilled jobs are not found");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        assert_eq!(json(&db, &["schedules"])[0]["last_result"], "completed");
+
+        run(&db, &["schedules", "pause", "greet Bo", "--reason", "a holiday", "--actor", "ada"]).succeeded();
+        assert_eq!(json(&db, &["schedules"])[0]["paused"]["reason"], "a holiday");
+        run(&db, &["schedules", "resume", "greet Bo"]).succeeded();
+        run(&db, &["schedules", "reset", "greet Bo"]).succeeded();
+        run(&db, &["schedules", "remove", "greet Bo"]).succeeded();
+        assert_eq!(run(&db, &["schedules"]).succeeded().stdout, "no schedules\n");
+    }
+
+    fn an_added_schedule_ticks(db) {
+        let db = db.migrated();
+        run(&db, &["schedules", "add", "often", "greet", "--cron", "* * * * * *", "--args", r#"{"name":"Bo"}"#, "--actor", "ada"]).succeeded();
+        let _worker = db.start(&["--queues", "mail=2"]);
+        let begun = Instant::now();
+        while jobs(&db, &["--state", "completed"]) < 3 {
+            assert!(begun.elapsed() < Duration::from_secs(30), "it does not tick");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    fn schedules_that_cannot_work_are_refused(db) {
+        let db = db.migrated();
+        let add = |rest: &[&str]| {
+            let mut args = vec!["schedules", "add", "mine"];
+            args.extend(rest);
+            run(&db, &args)
+        };
+        add(&["greet", "--cron", "0 0 30 2 * *"]).exited(2).complained(&["cron expression"]);
+        add(&["greet", "--cron", "0 0 2 * * *", "--timezone", "Paris"]).exited(2).complained(&["unknown time zone \"Paris\""]);
+        add(&["greet", "--cron", "0 0 2 * * *", "--args", "7"]).exited(2).complained(&["JSON object"]);
+        add(&["greet", "--cron", "0 0 2 * * *", "--catch-up", "some"]).exited(2).complained(&["unknown catch_up"]);
+        add(&["greet"]).exited(2).complained(&["--cron"]);
+        assert_eq!(json(&db, &["schedules"]), serde_json::json!([]));
+        let unknown = add(&["gret", "--cron", "0 0 2 * * *", "--actor", "ada"]).succeeded();
+        assert!(unknown.stderr.contains("no job of kind `gret`"), "{}", unknown.stderr);
+        run(&db, &["schedules", "change", "mine"]).exited(2).complained(&["--cron"]);
+        run(&db, &["schedules", "change", "mine", "--cron", "soon"]).exited(2).complained(&["cron expression"]);
+        for command in ["show", "pause", "resume", "trigger", "remove", "reset"] {
+            run(&db, &["schedules", command, "other"]).exited(1).complained(&["there is no schedule \"other\""]);
+        }
+        run(&db, &["schedules", "backfill", "mine", "--from", "yesterday"]).exited(2).complained(&["is not a time"]);
+        run(&db, &["schedules", "backfill", "mine", "--from", "2026-01-02", "--to", "2026-01-01"]).exited(2).complained(&["--from is later"]);
+    }
+
+    fn a_frozen_database_keeps_its_settings_and_takes_new_ones(db) {
+        let db = db.migrated();
+        run(&db, &["queues", "pause", "mail", "--actor", "ada"]).succeeded();
+        run(&db, &["freeze", "--reason", "a copy", "--actor", "ada"]).succeeded();
+        run(&db, &["kinds", "pause", "charge", "--actor", "ada"]).succeeded();
+        run(&db, &["queues", "resume", "mail", "--actor", "ada"]).succeeded();
+        let _worker = db.start(&["--queues", "mail=2", "--poll", "50ms", "--lease", "1s"]);
+        worker_id(&db);
+        let id = db.enqueue(greet());
+        std::thread::sleep(Duration::from_secs(1));
+        assert_eq!(state(&db, id), "available");
+        run(&db, &["thaw"]).succeeded();
+        db.await_state(id, "completed");
+        assert_eq!(json(&db, &["kinds"]).as_array().unwrap().iter().filter(|kind| kind["paused"].is_object()).count(), 1);
+    }
+}
