@@ -4,8 +4,11 @@ use std::time::Duration;
 
 use diesel_jobs_core::EventsSince;
 use diesel_jobs_core::history::{Fold, HistoryBatch, HistoryRow, WorkCounts, WorkFilter};
-use diesel_jobs_core::storage::{Claim, RescanReason, RescuePolicy, Transacted, Transaction, WorkerInfo};
-use diesel_jobs_core::{CatchUp, DiscardRule, Finish, Keep, Lease, NewJob, Output, Transition, WorkerId};
+use diesel_jobs_core::storage::{
+    Asked, Claim, NewSchedule, RescanReason, RescuePolicy, RetentionSetting, ScheduledJob, Transacted, Transaction,
+    WorkerInfo,
+};
+use diesel_jobs_core::{CatchUp, DiscardRule, Finish, JobState, Keep, Lease, NewJob, Output, Transition, WorkerId};
 use diesel_jobs_storage::Database;
 use tokio_util::sync::CancellationToken;
 
@@ -88,6 +91,30 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     assert!(step!("heartbeat", heartbeat.beat()).is_some());
     step!("set_idle", storage.set_idle(id, true));
     step!("workers", operator.workers());
+    step!("overrides", storage.overrides());
+    step!("pause_queue", operator.pause_queue("elsewhere", "ada", None));
+    step!("resume_queue", operator.resume_queue("elsewhere", "ada"));
+    step!("set_slots", operator.set_slots("elsewhere", Some(1), "ada"));
+    step!("pause_kind", operator.pause_kind("elsewhere", "ada", None));
+    step!("resume_kind", operator.resume_kind("elsewhere", "ada"));
+    let kept = RetentionSetting { kind: None, state: JobState::Cancelled, keep: Keep::For(HOUR) };
+    step!("set_retention", operator.set_retention(&kept, "ada"));
+    step!("unset_retention", operator.unset_retention(None, JobState::Cancelled, "ada"));
+    step!("ask_worker", operator.ask_worker(id, Asked::Quiet, "ada"));
+    step!("running", operator.running(id));
+    let schedule = NewSchedule {
+        name: "mine".to_owned(),
+        kind: "a".to_owned(),
+        expression: "0 0 2 * * *".to_owned(),
+        timezone: "UTC".to_owned(),
+        catch_up: CatchUp::Skip,
+        job: ScheduledJob::default(),
+    };
+    step!("add_schedule", operator.add_schedule(&schedule, "ada"));
+    step!("list_schedules", operator.list_schedules());
+    step!("pause_schedule", operator.pause_schedule("mine", "ada", None));
+    step!("resume_schedule", operator.resume_schedule("mine", "ada"));
+    step!("remove_schedule", operator.remove_schedule("mine", "ada"));
     step!("listen", clients[0].1.execute("listen jobs; unlisten jobs"));
 
     // Each way in which a job can be enqueued.
