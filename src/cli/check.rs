@@ -9,9 +9,9 @@ use serde::Serialize;
 use self::examine::{Facts, examine, set_apart};
 use self::finding::Finding;
 use super::app::App;
-use super::args::RunArgs;
 use super::exit::{CliError, Exit};
 use super::pauses::{self, Paused};
+use super::run_args::RunArgs;
 use super::{database, output, settings, worker};
 
 #[derive(Serialize)]

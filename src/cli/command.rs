@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use diesel_jobs_storage::Backend;
 
-use super::args::RunArgs;
 #[cfg(feature = "bench")]
 use super::bench::args::{BenchArgs, WorkArgs};
 use super::command_args::{DoctorArgs, EnvironmentAction, FreezeArgs, IdArgs, ListArgs, TailArgs, ThawArgs};
@@ -16,6 +15,7 @@ use super::kinds::KindsAction;
 use super::parse::id;
 use super::queue_commands::args::QueuesAction;
 use super::retention::RetentionAction;
+use super::run_args::RunArgs;
 use super::schedules::args::SchedulesAction;
 #[cfg(feature = "top")]
 use super::top::args::TopArgs;

@@ -35,6 +35,7 @@ mod duration;
 mod environment;
 mod exit;
 mod freeze;
+mod global_args;
 mod kinds;
 mod list;
 #[cfg_attr(not(feature = "listen"), path = "listen/missing.rs")]
@@ -51,6 +52,7 @@ mod queues;
 mod retention;
 mod retry;
 mod run;
+mod run_args;
 mod schedules;
 mod settings;
 mod show;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use diesel_jobs_core::{Recorder, record_enqueues};
 
 use super::app::App;
-use super::args::RunArgs;
 use super::exit::{CliError, Exit};
+use super::run_args::RunArgs;
 use super::signals::Signals;
 use super::{database, listen, settings, unknown_queues, worker};
 

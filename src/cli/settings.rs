@@ -3,11 +3,12 @@
 
 use std::ffi::OsString;
 
-use super::args::{GlobalArgs, RunArgs};
 use super::command_args::FreezeArgs;
 use super::exit::CliError;
+use super::global_args::GlobalArgs;
 use super::logging::LogFormat;
 use super::queues::QueueList;
+use super::run_args::RunArgs;
 use super::{duration, parse};
 
 /// Looks up a variable, in the process's environment or in a test's.

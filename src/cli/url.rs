@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use diesel_jobs_storage::Backend;
 
-use super::args::GlobalArgs;
 use super::database::place;
 use super::dotenv::EnvFile;
 use super::exit::CliError;
+use super::global_args::GlobalArgs;
 use super::settings::{self, DATABASE_URL, Environment};
 
 /// The database of a program that was built with SQLite alone, if none is named.

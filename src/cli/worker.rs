@@ -6,9 +6,9 @@ use diesel_jobs_core::storage::Storage;
 use diesel_jobs_core::{Recorder, Registry, Worker, WorkerBuilder};
 
 use super::app::Setup;
-use super::args::RunArgs;
 use super::exit::CliError;
 use super::queues::{QueueEntry, QueueList};
+use super::run_args::RunArgs;
 
 /// The most connections for transactional handlers if no option sets the number. Servers allow 100 connections for all
 /// programs together.

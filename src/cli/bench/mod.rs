@@ -42,9 +42,9 @@ use self::progress::Progress;
 use self::ramp::{Ramp, ramp};
 use self::report::Report;
 use super::app::App;
-use super::args::RunArgs;
 use super::exit::{CliError, Exit};
 use super::output;
+use super::run_args::RunArgs;
 use super::settings;
 use super::signals::Signals;
 
