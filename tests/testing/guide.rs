@@ -81,7 +81,7 @@ mod async_tests {
 
     #[tokio::test]
     async fn receipts_are_sent() -> Result<(), Box<dyn std::error::Error>> {
-        // In a copy of a template with the migrations' tables, on the server of TEST_DATABASE_URL or DATABASE_URL.
+        // Creates a database with the migrations' tables, on the server of TEST_DATABASE_URL or DATABASE_URL.
         let database = TestDatabase::builder().migrations("examples/axum-app/migrations").create().await?;
         let mut conn = AsyncPgConnection::establish(database.url()).await?;
         conn.begin_test_transaction().await?;
