@@ -126,7 +126,7 @@ impl JobError {
     }
 
     /// The same error, which comes from this place.
-    pub(crate) fn from_place(self, place: Option<String>, backtrace: Option<String>) -> Self {
+    pub(crate) fn with_place(self, place: Option<String>, backtrace: Option<String>) -> Self {
         Self { origin: Some(Box::new(Origin { place, backtrace })), ..self }
     }
 
@@ -136,13 +136,13 @@ impl JobError {
         let mut backtrace = self.backtrace();
         reword(&mut text);
         backtrace.as_mut().map(&reword);
-        Self { source: anyhow::Error::msg(text), ..self }.from_place(place, backtrace)
+        Self { source: anyhow::Error::msg(text), ..self }.with_place(place, backtrace)
     }
 
     /// The failure as it is stored: the error and its causes on one line.
     pub(crate) fn to_failure(&self) -> Failure {
         let failure = Failure::new(self.kind, &format!("{:#}", self.source));
-        failure.from_place(self.place(), self.backtrace().as_deref())
+        failure.with_place(self.place(), self.backtrace().as_deref())
     }
 }
 

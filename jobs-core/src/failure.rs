@@ -103,7 +103,7 @@ impl Failure {
     }
 
     /// The same failure, which comes from this place.
-    pub(crate) fn from_place(self, place: Option<&str>, backtrace: Option<&str>) -> Self {
+    pub(crate) fn with_place(self, place: Option<&str>, backtrace: Option<&str>) -> Self {
         let place = place.map(|place| storable(place, MAX_PLACE_BYTES));
         let backtrace = backtrace.map(|backtrace| storable(backtrace, MAX_BACKTRACE_BYTES));
         Self { place, backtrace, ..self }

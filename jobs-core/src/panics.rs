@@ -69,7 +69,7 @@ pub(crate) fn described(payload: Box<dyn Any + Send>) -> JobError {
     let Panic { place, backtrace } = PANIC.take().unwrap_or(Panic { place: None, backtrace: None });
     let at = place.as_ref().map(|place| format!(" at {place}")).unwrap_or_default();
     let error = JobError::of_kind(FailureKind::Panic, anyhow::Error::msg(format!("panicked{at}: {message}")))
-        .from_place(place, backtrace.as_ref().and_then(backtraces::of));
+        .with_place(place, backtrace.as_ref().and_then(backtraces::of));
     // The payload may panic when it is dropped, and so may the payload of that panic. Outside of a handler, such a
     // panic would end the runner and leave its job running for ever.
     std::mem::forget(std::panic::catch_unwind(AssertUnwindSafe(|| drop(payload))));

@@ -42,6 +42,9 @@ pub(crate) trait Fixture: Send + Sync + Sized + 'static {
     /// A query that returns the number of stored large arguments.
     fn payloads() -> &'static str;
 
+    /// The view of all jobs.
+    const VIEW: &'static str;
+
     /// The tables of ours in which jobs and workers leave rows.
     const TABLES: &'static [&'static str];
 

@@ -170,6 +170,8 @@ impl Fixture for Postgres {
         "select count(*) as number from jobs.payload"
     }
 
+    const VIEW: &'static str = "jobs.job";
+
     const TABLES: &'static [&'static str] =
         &["ready", "running", "finished", "payload", "job_error", "worker", "queue", "installation", "output"];
 

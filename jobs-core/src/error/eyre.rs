@@ -16,7 +16,7 @@ impl IntoJobError<ByEyre> for ::eyre::Report {
                 let backtrace = backtraces::here().and_then(|_| backtraces::within(&format!("{report:?}")));
                 let error = JobError::of_kind(FailureKind::Error, anyhow::Error::from_boxed(report.into()));
                 match backtrace {
-                    Some(backtrace) => error.from_place(None, Some(backtrace)),
+                    Some(backtrace) => error.with_place(None, Some(backtrace)),
                     None => error,
                 }
             }

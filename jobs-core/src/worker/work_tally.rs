@@ -22,24 +22,33 @@ const MOST: usize = 500;
 /// Longer names are cut.
 const LONGEST: usize = 200;
 
+/// The counts of each queue and kind. The index is for look-ups without a copy of the names.
 #[derive(Default)]
 struct Part {
-    queues: FxHashMap<String, FxHashMap<String, WorkCounts>>,
-    rows: usize,
+    index: FxHashMap<String, FxHashMap<String, usize>>,
+    rows: Vec<HistoryRow>,
 }
 
 impl Part {
     fn counts(&mut self, queue: &str, kind: &str) -> &mut WorkCounts {
         let (queue, kind) = (cut(queue), cut(kind));
-        let is_known = self.queues.get(queue).is_some_and(|kinds| kinds.contains_key(kind));
-        let (queue, kind) = if is_known || self.rows < MOST { (queue, kind) } else { (OTHER, OTHER) };
-        if !is_known {
-            let kinds = self.queues.entry(queue.to_owned()).or_default();
-            if kinds.insert(kind.to_owned(), WorkCounts::default()).is_none() {
-                self.rows += 1;
-            }
-        }
-        self.queues.entry(queue.to_owned()).or_default().entry(kind.to_owned()).or_default()
+        let (queue, kind) = match self.place(queue, kind) {
+            None if self.rows.len() >= MOST => (OTHER, OTHER),
+            _ => (queue, kind),
+        };
+        let place = self.place(queue, kind).unwrap_or_else(|| self.add(queue, kind));
+        &mut self.rows[place].counts
+    }
+
+    fn place(&self, queue: &str, kind: &str) -> Option<usize> {
+        self.index.get(queue)?.get(kind).copied()
+    }
+
+    fn add(&mut self, queue: &str, kind: &str) -> usize {
+        let place = self.rows.len();
+        self.index.entry(queue.to_owned()).or_default().insert(kind.to_owned(), place);
+        self.rows.push(HistoryRow { queue: queue.to_owned(), kind: kind.to_owned(), counts: WorkCounts::default() });
+        place
     }
 }
 
@@ -107,10 +116,7 @@ impl WorkTally {
         let now = Instant::now();
         let since = std::mem::replace(&mut *lock(&self.since), now);
         let parts: Vec<Part> = self.parts.iter().map(|part| std::mem::take(&mut *lock(part))).collect();
-        let rows = parts.into_iter().flat_map(|part| part.queues).flat_map(|(queue, kinds)| {
-            kinds.into_iter().map(move |(kind, counts)| HistoryRow { queue: queue.clone(), kind, counts })
-        });
-        (since + (now - since) / 2, fold(rows))
+        (since + (now - since) / 2, fold(parts.into_iter().flat_map(|part| part.rows)))
     }
 }
 

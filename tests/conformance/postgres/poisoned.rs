@@ -191,7 +191,7 @@ fn only_rows_that_the_refused_claim_read_are_set_apart() {
             .unwrap();
         let good = enqueue(&f, job()).await;
         assert_eq!(ids(&claim(db, worker, 10).await), [good]);
-        assert_eq!(apart(&mut client, "counted up").await, 1);
+        assert_eq!(apart(&mut client, "largest possible").await, 1);
         // A quarantined job.
         client
             .execute("insert into jobs.ready (kind, args, attempt, crashes) values ('a', '1', 32767, 2)")
@@ -204,7 +204,7 @@ fn only_rows_that_the_refused_claim_read_are_set_apart() {
                 .unwrap()
                 .is_empty()
         );
-        assert_eq!(apart(&mut client, "counted up").await, 2);
+        assert_eq!(apart(&mut client, "largest possible").await, 2);
     });
 }
 
@@ -231,7 +231,7 @@ fn numbers_at_their_maximum_stop_no_worker() {
         // The worker does not know the priority yet.
         db.storage.rescan(&wants(worker, &[("default", 10)]), RescanReason::Requested).await.unwrap();
         assert_eq!(ids(&claim(db, worker, 10).await), [last.job]);
-        assert_eq!(apart(&mut client, "counted up").await, 2);
+        assert_eq!(apart(&mut client, "largest possible").await, 2);
         client.execute("update jobs.running set attempt = 0, crashes = 32767").await.unwrap();
         db.storage.deregister(worker).await.unwrap();
         assert_eq!(db.storage.rescue(POLICY).await.unwrap().discarded, [last.job]);

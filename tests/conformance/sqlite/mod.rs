@@ -110,6 +110,8 @@ impl Fixture for Sqlite {
         "select count(*) as number from jobs_job where length(args) > 50000"
     }
 
+    const VIEW: &'static str = "jobs_job_view";
+
     const TABLES: &'static [&'static str] = &["job", "job_error", "worker", "queue", "installation", "output"];
 
     const EPOCH: &'static str = "0";

@@ -2,8 +2,9 @@
 //! `ready_claim` and locks no rows.
 //!
 //! It finds the levels (the priorities of each queue) by one or two probes per level, and the oldest job of a level is its
-//! first entry. The jobs of a queue are counted up to a limit. The limit falls with the number of queues, so that no more
-//! than about a hundred thousand entries of due jobs are read, and as many of later ones.
+//! first entry. The jobs of a level, and of a queue, are counted up to a limit. The limit falls with the number of queues
+//! and of levels, so that a bounded number of entries is read. It counts level by level and then adds: to search the
+//! levels of each queue among all levels would take the square of their number.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -49,26 +50,23 @@ impl QueryFragment<Pg> for QueueDepthsQuery {
              order by r.queue, r.priority desc, r.run_at limit 1)
         ) two limit 1
     ) n
-), queue as (
-    select queue, extract(epoch from now() - min(run_at) filter (where run_at <= now()))::float8 as oldest from level group by queue
 ), cap as (
-    select greatest(" [self.least => BigInt] ", least(" [self.most => BigInt] ", " [self.of_all => BigInt] " / greatest(count(*), 1))) as n from queue
+    select greatest(" [self.least => BigInt] ", least(" [self.most => BigInt] ", " [self.of_all => BigInt] " / greatest(count(distinct queue), 1),
+                    5 * " [self.of_all => BigInt] " / greatest(count(*), 1))) as n from level
 )
-select q.queue, due.jobs, later.jobs, cap.n, q.oldest
-from queue q, cap, lateral (
+select l.queue, least(sum(due.jobs), cap.n)::bigint, least(sum(later.jobs), cap.n)::bigint, cap.n,
+       extract(epoch from now() - min(l.run_at) filter (where l.run_at <= now()))::float8
+from level l, cap, lateral (
     select count(*) as jobs from (
-        select from level l, lateral (
-            select from jobs.ready r where r.queue = l.queue and r.priority = l.priority and r.run_at <= now() limit cap.n
-        ) one where l.queue = q.queue limit cap.n
+        select from jobs.ready r where r.queue = l.queue and r.priority = l.priority and r.run_at <= now() limit cap.n
     ) counted
 ) due, lateral (
     select count(*) as jobs from (
-        select from level l, lateral (
-            select from jobs.ready r where r.queue = l.queue and r.priority = l.priority and r.run_at > now() limit cap.n
-        ) one where l.queue = q.queue limit cap.n
+        select from jobs.ready r where r.queue = l.queue and r.priority = l.priority and r.run_at > now() limit cap.n
     ) counted
 ) later
-order by q.queue"
+group by l.queue, cap.n
+order by l.queue"
         )
     }
 }

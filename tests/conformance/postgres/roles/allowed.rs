@@ -5,10 +5,12 @@ use std::time::Duration;
 use diesel_jobs_core::EventsSince;
 use diesel_jobs_core::history::{Fold, HistoryBatch, HistoryRow, WorkCounts, WorkFilter};
 use diesel_jobs_core::storage::{
-    Asked, Claim, NewSchedule, RescanReason, RescuePolicy, RetentionSetting, ScheduledJob, Transacted, Transaction,
-    WorkerInfo,
+    Action, Asked, Claim, JobFilter, NewSchedule, RescanReason, RescuePolicy, RetentionSetting, STEP, ScheduledJob,
+    Transacted, Transaction, WorkerInfo,
 };
-use diesel_jobs_core::{CatchUp, DiscardRule, Finish, JobState, Keep, Lease, NewJob, Output, Transition, WorkerId};
+use diesel_jobs_core::{
+    CatchUp, DiscardRule, Finish, JobState, Keep, Lease, NewJob, Output, Traceparent, Transition, WorkerId,
+};
 use diesel_jobs_storage::Database;
 use tokio_util::sync::CancellationToken;
 
@@ -57,6 +59,8 @@ pub(super) async fn enqueueing(roles: &Roles, clients: &mut Clients) -> Option<S
     for (name, client) in clients {
         step!(name, client.enqueue(with(|job| job.tags = vec!["tag".to_owned()])));
         step!(name, client.enqueue(large()));
+        let trace = Traceparent::parse("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
+        step!(name, client.enqueue(with(|job| job.traceparent = trace)));
         step!(name, client.enqueue_all(vec![job(), large(), later(HOUR)]));
         step!(name, client.execute("select jobs.enqueue('a')"));
         step!(
@@ -202,12 +206,28 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     let (schedules, now) = step!("schedules", storage.schedules());
     assert!(step!("tick", storage.tick(&schedules[0], now, &[crate::bench::job(), large()])));
 
-    step!("list", operator.list_all(&diesel_jobs_core::storage::JobFilter::default(), 10));
+    step!("list", operator.list_all(&JobFilter::default(), 10));
     let waiting = enqueue(f, later(HOUR)).await;
     step!("show", operator.show(waiting));
     step!("retry", operator.retry(waiting));
     step!("cancel", operator.cancel(waiting));
     step!("retry what was cancelled", operator.retry(waiting));
+    // Each action on waiting and on ended jobs, by their ids and on all that match.
+    for action in [Action::Reprioritise(1), Action::Move("mine".to_owned()), Action::RunNow, Action::Discard] {
+        step!(action.as_str(), operator.act(&action, &[waiting], "ada"));
+    }
+    step!("rerun", operator.act(&Action::Rerun, &[waiting], "ada"));
+    step!("delete", operator.act(&Action::Delete, &[waiting], "ada"));
+    let mine = JobFilter { queues: vec!["mine".to_owned()], ..JobFilter::default() };
+    step!("preview", operator.preview(&Action::Delete, &mine));
+    let first = step!("start_operation", operator.start_operation(&Action::Delete, &mine, "ada"));
+    while step!("step_operation", operator.step_operation(None, STEP)).is_some() {}
+    step!("operation", operator.operation(first));
+    let second = step!("start_operation", operator.start_operation(&Action::Retry, &mine, "ada"));
+    step!("cancel_operation", operator.cancel_operation(second, "ada"));
+    step!("failures", operator.failures(10));
+    step!("audit", operator.audit(None, 10));
+    step!("why", operator.why(waiting));
     step!("stats", operator.stats());
     step!("sample_jobs", storage.sample_jobs());
     step!("sample", operator.sample());

@@ -42,9 +42,6 @@ pub(super) const TO_BOTH: &[&str] = &[
     "update jobs.schema_migration set version = 2",
     "delete from jobs.schema_migration",
     "select setval('jobs.job_id', 1)",
-    "insert into jobs.queue (name, paused) values ('default', true)",
-    "update jobs.queue set paused = true",
-    "delete from jobs.queue",
     "insert into jobs.installation (environment) values ('mine')",
     "update jobs.installation set environment = 'mine'",
     "delete from jobs.installation",
@@ -57,6 +54,11 @@ pub(super) const TO_BOTH: &[&str] = &[
 
 /// Reading, deleting, changing and running other programs' jobs, and inserting rows of jobs that never ran.
 pub(super) const TO_ENQUEUERS: &[&str] = &[
+    "insert into jobs.queue (name, paused) values ('default', true)",
+    "update jobs.queue set paused = true",
+    "delete from jobs.queue",
+    "insert into jobs.audit (actor, action, target) values ('a', 'b', 'c')",
+    "table jobs.audit",
     "table jobs.job",
     "select args from jobs.job",
     "select tags from jobs.job",
@@ -115,6 +117,9 @@ pub(super) const TO_ENQUEUERS: &[&str] = &[
 
 /// Changes of a job in place, which no worker makes.
 pub(super) const TO_WORKERS: &[&str] = &[
+    "update jobs.audit set actor = 'somebody else'",
+    "delete from jobs.audit",
+    "delete from jobs.operation",
     "update jobs.ready set args = '{}'",
     "update jobs.running set worker = gen_random_uuid()",
     "update jobs.finished set state = 1",

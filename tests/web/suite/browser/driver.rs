@@ -1,6 +1,7 @@
 //! A real browser, driven through chromedriver's HTTP interface. `cargo xtask test` installs both.
 
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -33,6 +34,8 @@ impl Browser {
             .arg("--port=0")
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
+            // A group of their own for the driver and the processes of its browser.
+            .process_group(0)
             .spawn()
             .expect("chromedriver can be started");
         let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines();
@@ -183,8 +186,8 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // The driver ends its browser when it is asked to end.
-        let _ = Command::new("kill").arg(self.driver.id().to_string()).status();
+        // The whole group, because a driver that ends may leave its browser running.
+        let _ = Command::new("kill").args(["-KILL", "--", &format!("-{}", self.driver.id())]).status();
         let _ = self.driver.wait();
     }
 }
