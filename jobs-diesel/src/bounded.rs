@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+#[cfg(feature = "sqlite")]
 use diesel_jobs_core::JobId;
 use diesel_jobs_core::storage::{COUNTED, Count, EXAMINED, EXAMINED_AT_COST, JobFilter, MAX_PAGE, Paging};
 
@@ -102,6 +103,7 @@ impl Found {
 }
 
 /// The ids as those of jobs.
+#[cfg(feature = "sqlite")]
 pub(crate) fn jobs(ids: &[i64]) -> Vec<JobId> {
     ids.iter().copied().map(JobId).collect()
 }

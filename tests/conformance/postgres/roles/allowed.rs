@@ -44,7 +44,7 @@ async fn anew(roles: &Roles) -> WorkerId {
         .execute(
             "delete from jobs.ready; delete from jobs.running; delete from jobs.finished; delete from jobs.payload;
          delete from jobs.job_error; delete from jobs.dead_letter; delete from jobs.worker; delete from jobs.schedule;
-         delete from jobs.installation",
+         delete from jobs.installation; delete from jobs.sample",
         )
         .await
         .unwrap();
