@@ -246,7 +246,7 @@ pub(crate) async fn depths_are_exact_up_to_ten_thousand_and_marked_above<F: Fixt
 
     client.execute(&insert(11_000, 0, "big", false)).await.unwrap();
     let stats = db.operator.stats().await.unwrap();
-    assert_eq!(stats.queues[0].available.is_exact, false);
+    assert!(!stats.queues[0].available.is_exact);
     assert!(!stats.unfinished().is_exact && stats.unfinished().jobs >= 20_000, "{stats:?}");
     // The tables are not small, so the kinds and the estimates come from the last count.
     let kinds: i64 = stats.kinds.iter().map(|kind| kind.available).sum();

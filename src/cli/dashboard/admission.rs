@@ -9,7 +9,7 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
@@ -28,27 +28,44 @@ impl Admission {
         Self { token, actor }
     }
 
-    /// Returns who sends the request, or the answer that refuses it.
-    fn actor(&self, headers: &HeaderMap) -> Result<Actor, Response> {
+    /// Returns who sends the request.
+    fn actor(&self, headers: &HeaderMap) -> Result<Actor, Refusal> {
         let Some(token) = &self.token else {
             let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-            if is_loopback(host) {
-                return Ok(Actor(self.actor.clone()));
-            }
-            let text = "without a token this dashboard answers only to the names localhost, 127.0.0.1 and [::1]; \
-                        set JOBS_DASHBOARD_TOKEN to use it behind a proxy\n";
-            return Err((StatusCode::FORBIDDEN, text).into_response());
+            return if is_loopback(host) { Ok(Actor(self.actor.clone())) } else { Err(Refusal::Host) };
         };
         match credentials(headers) {
             Some((user, password)) if is_same(&password, token) => {
                 Ok(Actor(if user.is_empty() { self.actor.clone() } else { user }))
             }
-            _ => Err((
+            _ => Err(Refusal::Credentials),
+        }
+    }
+}
+
+/// Why a request is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refusal {
+    /// There is no token, and the request names another host.
+    Host,
+    /// The token is missing or wrong.
+    Credentials,
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        match self {
+            Self::Host => {
+                let text = "without a token this dashboard answers only to the names localhost, 127.0.0.1 and [::1]; \
+                            set JOBS_DASHBOARD_TOKEN to use it behind a proxy\n";
+                (StatusCode::FORBIDDEN, text).into_response()
+            }
+            Self::Credentials => (
                 StatusCode::UNAUTHORIZED,
                 [(header::WWW_AUTHENTICATE, "Basic realm=\"jobs\", charset=\"UTF-8\"")],
                 "write your name as user, and the token as password\n",
             )
-                .into_response()),
+                .into_response(),
         }
     }
 }
@@ -60,7 +77,7 @@ pub(super) async fn admit(State(admission): State<Arc<Admission>>, mut request: 
             request.extensions_mut().insert(actor);
             next.run(request).await
         }
-        Err(refusal) => refusal,
+        Err(refusal) => refusal.into_response(),
     }
 }
 
@@ -109,7 +126,7 @@ mod tests {
         }
         for host in ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:8080", "10.0.0.1", "[::2]", ""] {
             let refused = admission.actor(&headers(header::HOST, host)).unwrap_err();
-            assert_eq!(refused.status(), StatusCode::FORBIDDEN, "{host}");
+            assert_eq!(refused.into_response().status(), StatusCode::FORBIDDEN, "{host}");
         }
         assert!(admission.actor(&HeaderMap::new()).is_err());
     }
@@ -121,7 +138,7 @@ mod tests {
         assert_eq!(admission.actor(&basic("eve:0123456789abcdef")).unwrap().0, "eve");
         assert_eq!(admission.actor(&basic(":0123456789abcdef")).unwrap().0, "ada");
         for wrong in ["eve:0123456789abcdeF", "eve:", "0123456789abcdef", "eve:0123456789abcdef0", ""] {
-            assert_eq!(admission.actor(&basic(wrong)).unwrap_err().status(), StatusCode::UNAUTHORIZED, "{wrong}");
+            assert_eq!(admission.actor(&basic(wrong)).unwrap_err(), Refusal::Credentials, "{wrong}");
         }
         for wrong in ["Bearer 0123456789abcdef", "Basic !!!", "Basic"] {
             assert!(admission.actor(&headers(header::AUTHORIZATION, wrong)).is_err());

@@ -1,6 +1,7 @@
 //! `failures`: the newest failures, and the jobs that they are of.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use diesel::SqliteConnection;
 use diesel::dsl::sql;
@@ -32,9 +33,9 @@ pub(crate) fn failures(conn: &mut SqliteConnection, limit: usize) -> QueryResult
     let mut of = HashMap::new();
     let mut rows = Vec::with_capacity(errors.len());
     for (id, of_job, fingerprint, message, at) in errors.into_iter().take(FAILURES_EXAMINED) {
-        if !of.contains_key(&of_job) {
+        if let Entry::Vacant(unknown) = of.entry(of_job) {
             let found = job::table.find(of_job).select((job::kind, job::state)).first::<(String, State)>(conn);
-            of.insert(of_job, found.optional()?.map(|(kind, state)| (kind, state.0)));
+            unknown.insert(found.optional()?.map(|(kind, state)| (kind, state.0)));
         }
         let of = of.get(&of_job).cloned().flatten();
         rows.push(FailureRow { id, job: JobId(of_job), of, fingerprint, message, at: at.0 });
