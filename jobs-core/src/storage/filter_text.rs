@@ -82,7 +82,9 @@ impl JobFilter {
             })?,
             "error" => set(key, &mut self.error, one(values)?, |value| Ok(value.to_owned()))?,
             "fingerprint" => set(key, &mut self.fingerprint, one(values)?, |value| {
-                value.parse().map_err(|_| format!("{value:?} is not a whole number, as `worker failures` prints it"))
+                value.parse().map_err(|_| {
+                    format!("{value:?} is not a whole number, such as the fingerprint of a group of failures")
+                })
             })?,
             "worker" => set(key, &mut self.worker, one(values)?, |value| {
                 value
