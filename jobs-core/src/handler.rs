@@ -6,13 +6,14 @@ use std::future::Future;
 
 use futures_util::future::BoxFuture;
 
-use crate::context::{JobContext, TypeKey};
+use crate::context::JobContext;
 use crate::discarded::OnDiscarded;
 use crate::error::JobError;
 use crate::job::Job;
 use crate::job_options::JobOptions;
 use crate::outcome::Handled;
 use crate::schedule::ScheduleSpec;
+use crate::states::TypeKey;
 
 /// A database connection with its type erased. The storage and the handler know the type.
 pub type AnyConnection<'c> = &'c mut (dyn Any + Send);

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-use crate::context::{JobContext, States, TypeKey};
+use crate::context::JobContext;
 use crate::error::JobError;
 use crate::outcome::{Handled, Outcome};
 use crate::panics;
+use crate::states::{States, TypeKey};
 use crate::telemetry;
 
 /// Code that is called before and after each attempt of a worker, whatever its job is. `WorkerBuilder::layer` adds it.

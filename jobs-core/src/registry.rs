@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::context::States;
 use crate::discarded::{DiscardRule, InvalidDiscardRule};
 use crate::handler::{Handler, Registered, Registration};
 use crate::missing_state;
 use crate::schedule::{InvalidSchedule, Schedule};
 use crate::secrets;
+use crate::states::States;
 
 /// The kinds that a worker can run.
 #[derive(Clone, Debug, Default)]

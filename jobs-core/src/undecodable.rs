@@ -1,10 +1,32 @@
-//! The error text for undecodable arguments. It contains the name of the argument and what was expected, but not the
-//! stored value. Arguments must not get into logs or error tables, and serde's messages contain values.
+//! Decodes arguments, and has the error text for those that cannot be decoded. The text contains the name of the
+//! argument and what was expected, but not the stored value. Arguments must not get into logs or error tables, and
+//! serde's messages contain values.
 
 use serde::de::{DeserializeOwned, Deserializer, Error as _, Visitor, value};
 
+use crate::context::JobContext;
+use crate::error::{FailureKind, JobError};
+
+impl JobContext {
+    #[doc(hidden)]
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<T, JobError> {
+        serde_json::from_slice(&self.claimed().args).map_err(|error| {
+            let mismatch = mismatch::<T>(&self.claimed().args, &error);
+            JobError::of_kind(
+                FailureKind::Undecodable,
+                anyhow::Error::msg(format!(
+                    "the stored arguments of job kind `{}` do not fit: {mismatch}; if one was renamed, accept its old name too \
+                     (`#[derive(Job)]` with `#[serde(alias = ..)]`), then `worker retry {}`",
+                    self.kind(),
+                    self.id()
+                )),
+            )
+        })
+    }
+}
+
 /// Returns the error text for the arguments `args`, which cannot be decoded as a `T`.
-pub(crate) fn mismatch<T: DeserializeOwned>(args: &[u8], error: &serde_json::Error) -> String {
+fn mismatch<T: DeserializeOwned>(args: &[u8], error: &serde_json::Error) -> String {
     let text = without_values(error);
     match argument_at(args, error).filter(|key| fields::<T>().contains(&key.as_str())) {
         Some(name) => format!("`{name}`: {text}"),

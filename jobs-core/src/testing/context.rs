@@ -5,9 +5,10 @@ use std::sync::Arc;
 use chrono::Utc;
 use tokio_util::sync::CancellationToken;
 
-use crate::context::{JobContext, States};
+use crate::context::JobContext;
 use crate::job_id::JobId;
 use crate::lease::{ClaimedJob, Lease, WorkerId};
+use crate::states::States;
 
 /// Makes a [`JobContext`] without a database, to call a handler with.
 ///

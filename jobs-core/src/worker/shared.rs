@@ -19,13 +19,14 @@ use super::settings::Settings;
 use super::stats::Counters;
 use super::usual_durations::UsualDurations;
 use super::work_tally::WorkTally;
-use crate::context::{JobContext, States};
+use crate::context::JobContext;
 use crate::installation::Installation;
 use crate::lease::{ClaimedJob, WorkerId};
 use crate::outcome::Keep;
 use crate::progress::Reports;
 use crate::recorder::Event;
 use crate::registry::Registry;
+use crate::states::States;
 use crate::storage::{Storage, StorageResult, WorkerInfo};
 use crate::telemetry::RateLimitedWarning;
 
