@@ -97,7 +97,7 @@ pub(crate) fn installation(found: &Installation, environment: Option<&str>) {
 pub(crate) fn frozen(freeze: &Freeze) {
     warn!(
         target: "diesel_jobs", { freeze.by = freeze.by,
-        freeze.reason = freeze.reason }, "the database is {freeze}. Nothing is claimed and no schedule ticks until `worker thaw`; running jobs go on");
+        freeze.reason = freeze.reason }, "the database is {freeze}. Nothing is claimed and no schedule ticks until `worker thaw`; running jobs continue");
 }
 
 pub(crate) fn thawed() {
@@ -116,7 +116,7 @@ pub(crate) fn asked(asked: Asked) {
 /// `what` is a queue or a kind.
 pub(crate) fn pauses_changed(what: &str, paused: &[&str], resumed: &[&str]) {
     for name in paused {
-        warn!(target: "diesel_jobs", "{what} `{name}` is paused: this worker claims none of its jobs until it is resumed; running jobs go on");
+        warn!(target: "diesel_jobs", "{what} `{name}` is paused: this worker claims none of its jobs until it is resumed; running jobs continue");
     }
     for name in resumed {
         info!(target: "diesel_jobs", "{what} `{name}` was resumed: its jobs are claimed again");

@@ -15,7 +15,7 @@ pub(super) struct Ended {
     pub(super) cancelled: usize,
 }
 
-/// Cancels the jobs that were enqueued before the call, and makes the schedules go on from now. Jobs that are enqueued
+/// Cancels the jobs that were enqueued before the call, and makes the schedules continue from now. Jobs that are enqueued
 /// during the call stay.
 pub(super) async fn end(database: &Database) -> Result<Ended, CliError> {
     let (_, now) = database.storage.schedules().await?;
@@ -38,5 +38,5 @@ pub(super) async fn size(database: &Database) -> Result<Depth, CliError> {
 /// Returns one line that reports what [`end`] did.
 pub(super) fn said(cancelled: usize) -> String {
     let jobs = output::count(i64::try_from(cancelled).unwrap_or(i64::MAX), "job");
-    format!("cancelled {jobs}; schedules go on from now\n")
+    format!("cancelled {jobs}; schedules continue from now\n")
 }

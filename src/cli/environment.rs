@@ -60,7 +60,7 @@ async fn set(app: &App<'_>, database: &Database, before: Option<&str>, args: &Se
         let cancelled = if args.cancel_jobs { backlog::said(ended.cancelled) } else { String::new() };
         format!(
             "{cancelled}this database belongs to `{name}`: only workers that start with JOBS_ENVIRONMENT={name} serve it; \
-             those that run already go on\n"
+             those that run already continue\n"
         )
     })
 }

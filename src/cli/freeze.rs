@@ -27,7 +27,7 @@ pub(super) async fn freeze(app: &App<'_>, args: &FreezeArgs) -> Result<Exit, Cli
     output::print(app.json, &answer, || match &answer.frozen {
         Some(freeze) if changed => {
             format!(
-                "{}\nrunning jobs go on, nothing else is claimed; to end it: `worker thaw`\n",
+                "{}\nrunning jobs continue, nothing else is claimed; to end it: `worker thaw`\n",
                 output::printable(&freeze.to_string())
             )
         }

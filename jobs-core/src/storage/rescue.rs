@@ -68,7 +68,7 @@ impl RescuePolicy {
 }
 
 /// The reason for a job that has `max_crashes` counted crashes and was alone in its process at the last one.
-pub const CRASHED_TOO_OFTEN: &str = "it crashed its worker as often as allowed";
+pub const CRASHED_TOO_OFTEN: &str = "it has reached its maximum of crashes";
 /// The reason for a job whose last attempt ended in a crash.
 pub const NO_ATTEMPT_LEFT: &str = "no attempt is left";
 /// A part of the failure's text if the job is quarantined now.

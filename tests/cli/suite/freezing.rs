@@ -82,7 +82,7 @@ on_each_database! {
         let waiting: Vec<i64> = (0..2500).step_by(500).map(|_| db.enqueue(greet())).collect();
         db.run(&["freeze", "--reason", "restored", "--actor", "anna"]).succeeded();
         let thawed = db.run(&["thaw", "--cancel-jobs"]).succeeded().stdout;
-        assert_eq!(thawed, format!("cancelled {} jobs; schedules go on from now\nthawed: workers claim again\n", waiting.len() + 1));
+        assert_eq!(thawed, format!("cancelled {} jobs; schedules continue from now\nthawed: workers claim again\n", waiting.len() + 1));
         let new = db.enqueue(greet());
         let _worker = db.start(&["--lease", "1s"]);
         db.await_state(new, "completed");

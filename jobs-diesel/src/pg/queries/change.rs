@@ -10,7 +10,7 @@ use diesel_jobs_core::storage::Action;
 
 use super::audited::{Actor, Audited};
 use super::columns::{CARRIED, READY};
-use super::wake::SOMEBODY_SLEEPS;
+use super::wake::A_WORKER_IS_IDLE;
 use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};
 
@@ -54,7 +54,7 @@ impl QueryFragment<Pg> for ChangeQuery {
     from waiting
     returning id, queue
 ), woken as (
-    select pg_notify('jobs', queue) from (select distinct queue from returned) returned where " SOMEBODY_SLEEPS "
+    select pg_notify('jobs', queue) from (select distinct queue from returned) returned where " A_WORKER_IS_IDLE "
 )" {self.audited} "
 select id from returned where (select count(*) from woken) >= 0"
         )

@@ -15,7 +15,7 @@ use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, BigInt, Bool, Interval, Json, Nullable, SmallInt, Text, Timestamptz};
 use diesel_jobs_core::{NewJob, RunAt, Traceparent};
 
-use super::wake::SOMEBODY_SLEEPS;
+use super::wake::A_WORKER_IS_IDLE;
 use crate::pg::native::{RawJson, cached_by_text, native_query, sql};
 
 /// The most jobs per bulk statement.
@@ -150,7 +150,7 @@ impl QueryFragment<Pg> for EnqueueQuery<'_> {
         sql!(
             out,
             "insert into jobs.ready (" COLUMNS ") values (" {self.values} ", " [self.args => Json]
-            ") returning id, case when " SOMEBODY_SLEEPS " then pg_notify('jobs', queue) is not null end"
+            ") returning id, case when " A_WORKER_IS_IDLE " then pg_notify('jobs', queue) is not null end"
         )
     }
 }
@@ -218,7 +218,7 @@ from unnest(" [self.kinds => Array<Text>] ", " [self.queues => Array<Text>] ", "
         [self.tags => Array<Nullable<Text>>] ", " [self.args => Array<Json>] {self.traceparents} ")
     with ordinality as job (kind, queue, priority, delay, not_before, max_attempts, tags, args" {self.trace} ", place)
 order by place
-returning id + (select count(pg_notify('jobs', queue)) * 0 from unnest(" [self.distinct_queues => Array<Text>] ") as woken (queue) where " SOMEBODY_SLEEPS ")"
+returning id + (select count(pg_notify('jobs', queue)) * 0 from unnest(" [self.distinct_queues => Array<Text>] ") as woken (queue) where " A_WORKER_IS_IDLE ")"
             )
     }
 }

@@ -8,7 +8,7 @@ use diesel::sql_types::{Array, Json, Text};
 use diesel_jobs_core::NewJob;
 
 use super::enqueue::{COLUMNS, TraceColumn, TraceValue, Values, args};
-use super::wake::SOMEBODY_SLEEPS;
+use super::wake::A_WORKER_IS_IDLE;
 use crate::pg::native::{RawJson, cached_by_text, sql};
 
 pub(crate) struct EnqueueAlikeQuery<'a> {
@@ -42,7 +42,7 @@ impl QueryFragment<Pg> for EnqueueAlikeQuery<'_> {
             "insert into jobs.ready (" COLUMNS {self.trace} ")
 select " {self.values} ", args" {self.traceparent} "
 from unnest(" [self.args => Array<Json>] ") as job (args)
-returning id + (select count(pg_notify('jobs', queue)) * 0 from (select " [self.queue => Text] "::text as queue) woken where " SOMEBODY_SLEEPS ")"
+returning id + (select count(pg_notify('jobs', queue)) * 0 from (select " [self.queue => Text] "::text as queue) woken where " A_WORKER_IS_IDLE ")"
         )
     }
 }

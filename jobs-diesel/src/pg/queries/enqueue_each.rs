@@ -13,7 +13,7 @@ use diesel::sql_types::Text;
 use diesel_jobs_core::NewJob;
 
 use super::enqueue::{COLUMNS, TraceColumn, TraceValue, Values};
-use super::wake::SOMEBODY_SLEEPS;
+use super::wake::A_WORKER_IS_IDLE;
 use crate::enqueue_each::{Rows, name, names};
 use crate::pg::native::sql;
 
@@ -68,7 +68,7 @@ impl<Q: QueryFragment<Pg>> QueryFragment<Pg> for EnqueueEachQuery<'_, Q> {
             "insert into jobs.ready (" COLUMNS {self.trace} ")
 select " {self.values} ", " (&self.args) {self.traceparent} "
 from (select " (&self.fields) " from (" {self.query} ") as source (" (&self.names) ")) as args
-where (select count(pg_notify('jobs', queue)) from (select " [self.queue => Text] "::text as queue) woken where " SOMEBODY_SLEEPS ") is not null"
+where (select count(pg_notify('jobs', queue)) from (select " [self.queue => Text] "::text as queue) woken where " A_WORKER_IS_IDLE ") is not null"
         )
     }
 }

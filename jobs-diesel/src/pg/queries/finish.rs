@@ -21,7 +21,7 @@ use super::columns::{CARRIED, ERROR, FINISHED, READY};
 use super::complete::CompleteQuery;
 use super::delete::DeleteQuery;
 use super::on_discarded::FOLLOWED;
-use super::wake::SOMEBODY_SLEEPS;
+use super::wake::A_WORKER_IS_IDLE;
 use crate::pg::native::{native_query, seconds, sql};
 
 /// A batch of transitions, column by column. The verbs are numbers. 1 (completed), 2 (cancelled) and 3 (discarded) are
@@ -123,7 +123,7 @@ impl<'a> FinishQuery<'a> {
 ), emptied as (
     delete from jobs.payload where job_id = any(array(select id from moved where args is null and keep = -1))
 ), woken as (
-    select pg_notify('jobs', queue) from moved where verb = 6 and " SOMEBODY_SLEEPS "
+    select pg_notify('jobs', queue) from moved where verb = 6 and " A_WORKER_IS_IDLE "
 )" gone followed "
 select coalesce(array_agg(id) filter (where (select count(*) from woken) >= 0" and_read "), '{}') from moved"
         )

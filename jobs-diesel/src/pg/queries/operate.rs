@@ -10,7 +10,7 @@ use diesel_jobs_core::storage::{Action, CANCELLED, cancel_fingerprint};
 use super::audited::{Actor, Audited};
 use super::columns::{CARRIED, ERROR, FINISHED, READY};
 use super::expiry::{BEGIN, END, OR_ELSE, SetByOperators};
-use super::wake::SOMEBODY_SLEEPS;
+use super::wake::A_WORKER_IS_IDLE;
 use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};
 
@@ -47,7 +47,7 @@ impl QueryFragment<Pg> for RetryQuery {
     from (select * from ended union all select * from waiting) job
     returning id, queue
 ), woken as (
-    select pg_notify('jobs', queue) from (select distinct queue from returned) returned where " SOMEBODY_SLEEPS "
+    select pg_notify('jobs', queue) from (select distinct queue from returned) returned where " A_WORKER_IS_IDLE "
 )" {self.audited} "
 select id from returned where (select count(*) from woken) >= 0"
         )

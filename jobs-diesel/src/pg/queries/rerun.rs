@@ -8,7 +8,7 @@ use diesel::sql_types::{Array, BigInt};
 use diesel_jobs_core::storage::Action;
 
 use super::audited::{Actor, Audited};
-use super::wake::SOMEBODY_SLEEPS;
+use super::wake::A_WORKER_IS_IDLE;
 use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};
 
@@ -40,7 +40,7 @@ impl QueryFragment<Pg> for RerunQuery {
     select new_id, flags, priority, max_attempts, kind, queue, tags, args from ended
     returning queue
 ), woken as (
-    select pg_notify('jobs', queue) from (select distinct queue from returned) returned where " SOMEBODY_SLEEPS "
+    select pg_notify('jobs', queue) from (select distinct queue from returned) returned where " A_WORKER_IS_IDLE "
 )" {self.audited} "
 select id, new_id from ended where (select count(*) from returned) + (select count(*) from woken) >= 0"
         )

@@ -7,5 +7,5 @@ pub(crate) const CHANNEL: &str = "jobs";
 /// The condition that an idle worker may serve `queue`, and that notifications are not off. A transaction that has sent
 /// a notification cannot be prepared for a two-phase commit. So an application that prepares a transaction sets
 /// `jobs.notify` to `off`. Reads the few rows of `jobs.worker`.
-pub(crate) const SOMEBODY_SLEEPS: &str = "current_setting('jobs.notify', true) is distinct from 'off' \
+pub(crate) const A_WORKER_IS_IDLE: &str = "current_setting('jobs.notify', true) is distinct from 'off' \
     and exists (select from jobs.worker where idle and get_bit(queue_filter, hashtext(queue) & 1023) = 1)";
