@@ -11,6 +11,7 @@ mod doc;
 mod features;
 mod lint;
 mod package;
+mod pages;
 mod pg;
 mod screenshots;
 mod test;
@@ -50,6 +51,8 @@ enum Verb {
     Ci,
     /// Measure everything beside hand-written SQL, and write PERFORMANCE.md's tables and charts
     Bench(bench::Options),
+    /// Measure each page of the dashboard and each command beside millions of jobs
+    Pages(pages::Options),
     /// Take the pictures of the dashboard for the guide and the README
     Screenshots,
     /// Kill, stop, cut and crash everything around real workers, and see what holds
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Verb::Package => package::run(&root),
         Verb::Ci => ci::run(&root),
         Verb::Bench(options) => bench::run(&root, &options),
+        Verb::Pages(options) => pages::run(&root, &options),
         Verb::Screenshots => screenshots::run(&root),
         Verb::Torture(options) => torture::run(&root, &options),
         Verb::Pg { verb } => pg::run(&root, &verb),
