@@ -26,7 +26,8 @@ impl Doctor for SqliteOperator {
             return Ok(vec![Finding::error("schema", problem.to_string(), "worker migrate")]);
         }
         let file: Arc<str> = self.file.clone();
-        let mut findings = self.reader.read(move |conn| Ok(all(conn, &file, objectives))).await?;
+        // Not in one transaction: in a damaged file its commit may fail, and all findings would be lost.
+        let mut findings = self.reader.run(move |conn| Ok(all(conn, &file, objectives))).await?;
         findings.sort_by_key(|finding| finding.severity);
         Ok(findings)
     }

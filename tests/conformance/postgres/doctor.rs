@@ -30,6 +30,39 @@ fn faults_of_tables_are_named_and_repaired() {
         )
         .await;
         plant(&f, "alter table jobs.finished set (autovacuum_enabled = false)", "autovacuum").await;
+        plant(
+            &f,
+            "alter table jobs.ready replica identity nothing; create publication all_ready for table jobs.ready",
+            "publication",
+        )
+        .await;
+        plant(&f, "update jobs.worker set heartbeat_at = now() + interval '1 hour'", "future_heartbeat").await;
+        // The age counts from a number of the future, modulo 2^32.
+        plant(
+            &f,
+            "update pg_database set datfrozenxid = ((txid_current() - 1100000000) & 4294967295)::text::xid
+             where datname = current_database()",
+            "wraparound",
+        )
+        .await;
+    });
+}
+
+#[test]
+fn a_prepared_transaction_is_named_and_ended() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let gid = format!("{}_forgotten", f.name);
+        let prepare = format!("begin; create table of_the_application (id bigint); prepare transaction '{gid}'");
+        owner(&f).await.batch_execute(&prepare).await.unwrap();
+        tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
+        let objectives = Objectives { transaction: std::time::Duration::from_secs(1), ..Objectives::default() };
+        let find = async || {
+            let findings = f.database().operator.examine(objectives).await.unwrap();
+            findings.into_iter().find(|one| one.what.contains(&gid))
+        };
+        let ours = find().await.unwrap();
+        owner(&f).await.batch_execute(&ours.repair).await.unwrap();
+        assert_eq!(find().await, None);
     });
 }
 

@@ -1,6 +1,7 @@
 //! SQLite: each test has a file in a directory of its own. Some tests are for SQLite only.
 
 mod commits;
+mod damaged;
 mod far_times;
 mod joining;
 mod locks;
