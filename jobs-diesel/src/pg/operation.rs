@@ -1,13 +1,13 @@
 //! A step of an operation: the next jobs, the action on them, and the note how far the operation is, in one transaction.
 //!
 //! A job that another transaction has locked is waited for, for [`PATIENCE`]. Then the operation goes on and says which jobs it
-//! has left out.
+//! has left out. Meanwhile the step holds no lock of a job, only that of the operation.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use diesel::QueryResult;
-use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl};
+use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection as _};
 use diesel_jobs_core::storage::{
     Action, EXAMINED_PER_STEP, JobFilter, OperationId, OperationRecord, PATIENCE, StorageResult,
 };
@@ -23,8 +23,8 @@ use super::{PgStorage, run};
 use crate::bounded::{Found, FoundRow, Range};
 use crate::operation::record::left_out;
 
-/// The pause between two tries to lock the jobs that are left.
-const AGAIN: Duration = Duration::from_millis(100);
+/// The shortest pause between two tries to lock the jobs.
+const AGAIN: Duration = Duration::from_millis(50);
 
 impl PgStorage {
     /// One step. If the database refuses the batch because of one of its jobs, the jobs are done one by one, and that one is left
@@ -96,6 +96,8 @@ async fn step(
 }
 
 /// Acts on these jobs. Returns how many it has changed, and those that others hold locked.
+///
+/// While it waits for jobs of others it holds none: two operations on the same jobs would otherwise wait for each other.
 async fn act_on(
     conn: &mut AsyncPgConnection,
     action: &Action,
@@ -104,33 +106,41 @@ async fn act_on(
     actor: &str,
 ) -> QueryResult<(usize, Vec<i64>)> {
     let actor = Actor { name: actor, is_audited: false };
-    let (begun, mut changed) = (Instant::now(), 0);
+    let begun = Instant::now();
     loop {
+        conn.batch_execute("savepoint jobs_locks").await?;
         let mut free: HashSet<i64> = HashSet::new();
         for table in tables(action) {
             free.extend(LockJobsQuery { table, ids: left.clone() }.load::<i64>(conn).await?);
         }
         // A `rerun` only reads.
         let (ours, others): (Vec<i64>, Vec<i64>) =
-            left.into_iter().partition(|id| free.contains(id) || *action == Action::Rerun);
-        if !ours.is_empty() {
-            changed += change(conn, action, ours, actor).await?.len();
-        }
-        left = others;
-        if left.is_empty() {
-            return Ok((changed, left));
-        }
+            left.iter().copied().partition(|id| free.contains(id) || *action == Action::Rerun);
         // A job that has moved meanwhile and does not match any more is not waited for.
-        let mut still = filter.clone();
-        still.ids = left.iter().copied().map(JobId).collect();
-        let range =
-            Range { lowest: i64::MIN, highest: i64::MAX, ascends: true, limit: left.len(), examined: left.len() };
-        left = find(conn, &still, range).await?.ids;
-        if left.is_empty() || begun.elapsed() >= PATIENCE {
-            return Ok((changed, left));
+        let locked = if others.is_empty() { others } else { matching(conn, filter, others).await? };
+        if locked.is_empty() || begun.elapsed() >= PATIENCE {
+            let changed = if ours.is_empty() { 0 } else { change(conn, action, ours, actor).await?.len() };
+            return Ok((changed, locked));
         }
-        tokio::time::sleep(AGAIN).await;
+        conn.batch_execute("rollback to savepoint jobs_locks").await?;
+        tokio::time::sleep(again()).await;
+        left.retain(|id| free.contains(id) || locked.contains(id));
     }
+}
+
+/// Those of these jobs that still match.
+async fn matching(conn: &mut AsyncPgConnection, filter: &JobFilter, ids: Vec<i64>) -> QueryResult<Vec<i64>> {
+    let mut still = filter.clone();
+    still.ids = ids.into_iter().map(JobId).collect();
+    let limit = still.ids.len();
+    let range = Range { lowest: i64::MIN, highest: i64::MAX, ascends: true, limit, examined: limit };
+    Ok(find(conn, &still, range).await?.ids)
+}
+
+/// The pause until the next try. It differs from session to session, so that two of them do not try at the same times.
+fn again() -> Duration {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    AGAIN + Duration::from_millis(u64::from(now.subsec_micros() % 97))
 }
 
 /// Passes over the next job, which the database refuses to change.
