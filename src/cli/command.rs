@@ -5,13 +5,19 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use diesel_jobs_storage::Backend;
 
+use super::act::args::{ActArgs, MoveArgs, ReprioritiseArgs};
 #[cfg(feature = "bench")]
 use super::bench::args::{BenchArgs, WorkArgs};
-use super::command_args::{DoctorArgs, EnvironmentAction, FreezeArgs, IdArgs, ListArgs, TailArgs, ThawArgs};
+use super::command_args::{
+    CompletionsArgs, DoctorArgs, EnvironmentAction, FreezeArgs, ManArgs, PageArgs, TailArgs, ThawArgs,
+};
 #[cfg(feature = "dashboard")]
 use super::dashboard::args::DashboardArgs;
-use super::exit::{self, CliError};
+use super::exit::CliError;
+use super::failures::FailuresArgs;
 use super::kinds::KindsAction;
+use super::list::ListArgs;
+use super::operations::OperationsArgs;
 use super::parse::id;
 use super::queue_commands::args::QueuesAction;
 use super::retention::RetentionAction;
@@ -19,6 +25,8 @@ use super::run_args::RunArgs;
 use super::schedules::args::SchedulesAction;
 #[cfg(feature = "top")]
 use super::top::args::TopArgs;
+use super::transfer::export::ExportArgs;
+use super::transfer::import::ImportArgs;
 use super::workers::WorkersAction;
 
 #[derive(Debug, Subcommand)]
@@ -35,11 +43,10 @@ pub(super) enum Command {
         #[command(subcommand)]
         action: MigrationsAction,
     },
-    /// Report problems that prevent jobs from running: schema, handlers, unserved queues and kinds, schedules
+    /// Report problems that prevent jobs from running
     ///
-    /// Takes the options of `run`, and checks what that worker would serve. Fails if it finds an error, and not if it finds only
-    /// warnings.
-    #[command(after_help = exit::HELP)]
+    /// It checks the schema, the handlers, queues and kinds that nobody serves, and the schedules. It takes the options of `run`, and
+    /// checks what that worker would serve. It fails if it finds an error, and not if it finds only warnings.
     Check(RunArgs),
     /// List jobs, newest first
     List(ListArgs),
@@ -52,32 +59,67 @@ pub(super) enum Command {
         #[arg(long)]
         backtraces: bool,
     },
-    /// Make jobs available now that were cancelled or discarded, or that wait for a later time
-    Retry(IdArgs),
-    /// Cancel waiting or running jobs; a running handler is asked to stop, and its finish is refused
-    Cancel(IdArgs),
+    /// Make cancelled, discarded and waiting jobs available now
+    ///
+    /// They have at least one attempt left then.
+    ///
+    /// Name the jobs by their ids, or by a filter. With a filter the command prints how many jobs match and some of them, asks, and
+    /// then changes them in batches of at most 1000. After Ctrl-C the workers do the rest: see `operations`.
+    Retry(ActArgs),
+    /// Make waiting jobs available now; nothing else of them changes
+    RunNow(ActArgs),
+    /// Cancel waiting and running jobs
+    ///
+    /// The handler of a running job is asked to stop, and its finish is refused.
+    Cancel(ActArgs),
+    /// Discard waiting jobs, as if no attempt was left
+    Discard(ActArgs),
+    /// Delete jobs that wait or have ended, with their failures and outputs
+    Delete(ActArgs),
+    /// Move waiting jobs to another queue
+    Move(MoveArgs),
+    /// Change the priority of waiting jobs
+    Reprioritise(ReprioritiseArgs),
+    /// Enqueue ended jobs anew, each under a new id and with all its attempts
+    Rerun(ActArgs),
+    /// Print the actions on all jobs that match; resume or cancel one
+    Operations(OperationsArgs),
+    /// Print who has changed what, newest first
+    Audit(PageArgs),
+    /// Write jobs as lines of JSON, oldest first
+    ///
+    /// Values of secret arguments are left out, if this program knows the kind.
+    Export(ExportArgs),
+    /// Enqueue jobs from lines of JSON
+    ///
+    /// All lines are checked first. If one is wrong, nothing is imported. Each job gets a new id and all its attempts.
+    Import(ImportArgs),
     /// Explain why a job does not run, or what became of it
     Why {
         /// The job
         #[arg(value_parser = id)]
         id: i64,
     },
-    /// Examine the database: schema, indexes, settings, old transactions, dead workers, late jobs. Prints the repair of each problem
+    /// Examine the database, and print the repair of each problem
     ///
-    /// Fails if it finds an error, and not if it finds only warnings. It changes nothing.
-    #[command(after_help = exit::HELP)]
+    /// It looks at the schema, indexes, settings, old transactions, dead workers and late jobs. It fails if it finds an error, and not
+    /// if it finds only warnings. It changes nothing.
     Doctor(DoctorArgs),
     /// Print the number of jobs of each queue and kind, and the workers
     Stats,
-    /// Print what happens to jobs, a line for each event, until interrupted
+    /// Print the newest failures in groups; retry or discard the jobs of one
+    ///
+    /// Failures of the same kind with the same text, apart from numbers and ids, are a group.
+    Failures(FailuresArgs),
+    /// Print what happens to jobs, a line for each event
+    ///
+    /// It prints until it is interrupted.
     ///
     /// It reads the database again and again. So it misses jobs that are not kept when they complete, and starts of attempts that take
     /// less time than the interval.
-    #[command(after_help = exit::HELP)]
     Tail(TailArgs),
-    /// Show queues, kinds, workers and running jobs live, on the whole terminal; `?` lists the keys
+    /// Show queues, kinds, workers and running jobs live; `?` lists the keys
     #[cfg(feature = "top")]
-    #[command(after_help = exit::HELP)]
     Top(TopArgs),
     /// Explains why `top` is missing in this program
     #[cfg(not(feature = "top"))]
@@ -87,7 +129,7 @@ pub(super) enum Command {
         #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<String>,
     },
-    /// Print the queues, pause or resume one, set its slots, or wait until none of its jobs runs
+    /// Print the queues; pause, resume, drain or purge one, or set its slots
     Queues {
         #[command(subcommand)]
         action: Option<QueuesAction>,
@@ -97,12 +139,14 @@ pub(super) enum Command {
         #[command(subcommand)]
         action: Option<KindsAction>,
     },
-    /// Print the workers and what they run, and ask one to be quiet or to stop
+    /// Print the workers and what they run; ask one to be quiet or to stop
     Workers {
         #[command(subcommand)]
         action: Option<WorkersAction>,
     },
-    /// Print or set how long ended jobs are kept, instead of what the workers were started with
+    /// Print or set how long ended jobs are kept
+    ///
+    /// What is set here applies instead of what the workers were started with.
     Retention {
         #[command(subcommand)]
         action: Option<RetentionAction>,
@@ -120,7 +164,7 @@ pub(super) enum Command {
     Freeze(FreezeArgs),
     /// End a freeze
     Thaw(ThawArgs),
-    /// Print or set the environment of the database: only workers of the same environment serve it
+    /// Print or set the environment of the database; only its workers serve it
     ///
     /// The name is stored in the database, and each dump and copy contains it. So workers of another environment, or of none, do not
     /// start on a copy of production.
@@ -128,12 +172,11 @@ pub(super) enum Command {
         #[command(subcommand)]
         action: Option<EnvironmentAction>,
     },
-    /// Serve the dashboard: pages that show what happens to jobs, and act on them
+    /// Serve pages that show what happens to jobs, and act on them
     ///
     /// It listens on this machine only, and whoever can connect may do everything. At another address it needs `--allow-remote` and a
     /// token in the variable JOBS_DASHBOARD_TOKEN, which the browser asks for as a password.
     #[cfg(feature = "dashboard")]
-    #[command(after_help = exit::HELP)]
     Dashboard(DashboardArgs),
     /// Explains why `dashboard` is missing in this program
     #[cfg(not(feature = "dashboard"))]
@@ -143,14 +186,17 @@ pub(super) enum Command {
         #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<String>,
     },
-    /// Load-test this database: the job rate, how late jobs start, and what limits the rate
+    /// Load-test this database: its job rate, and what limits it
     ///
     /// Uses its own schema, `jobs_bench` (with SQLite: a directory beside the file), and the statements that applications and
     /// workers send. Drops the schema afterwards. It does not change your jobs, but it writes as fast as it can, which affects
     /// all users of the server. Raises connections, batch size and processes until the rate no longer grows.
     #[cfg(feature = "bench")]
-    #[command(after_help = exit::HELP)]
     Bench(BenchArgs),
+    /// Print a script that completes commands and options in a shell
+    Completions(CompletionsArgs),
+    /// Print the manual page, or write one for each command
+    Man(ManArgs),
     /// A worker process of `bench`, which starts it
     #[cfg(feature = "bench")]
     #[command(hide = true)]
@@ -240,6 +286,8 @@ impl Command {
             Self::Bench { .. } => false,
             #[cfg(not(feature = "dashboard"))]
             Self::Dashboard { .. } => false,
+            Self::Completions(_) | Self::Man(_) => false,
+            Self::Import(args) => args.needs_database(),
             Self::Migrations { action: MigrationsAction::Copy { .. } } => false,
             Self::Migrate { action } => !matches!(action, Some(MigrateAction::Sql(_) | MigrateAction::Roles)),
             _ => true,

@@ -1,28 +1,14 @@
 //! The options of single commands.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use diesel_jobs_core::{Happened, JobState};
+use clap_complete::Shell;
+use diesel_jobs_core::Happened;
 
 use super::duration;
-use super::parse::{id, positive};
-
-#[derive(Debug, Args)]
-pub(super) struct ListArgs {
-    /// Only jobs in this state: available, scheduled, retrying, running, completed, cancelled or discarded
-    #[arg(long)]
-    pub(super) state: Option<JobState>,
-    /// Only jobs of this queue
-    #[arg(long)]
-    pub(super) queue: Option<String>,
-    /// Only jobs of this kind
-    #[arg(long)]
-    pub(super) kind: Option<String>,
-    /// At most this many
-    #[arg(long, value_name = "N", default_value = "50", value_parser = positive)]
-    pub(super) limit: usize,
-}
+use super::parse::{entry, positive};
 
 #[derive(Debug, Args)]
 pub(super) struct FreezeArgs {
@@ -73,11 +59,31 @@ pub(super) struct SetArgs {
     pub(super) keep_jobs: bool,
 }
 
+/// A page of a list whose entries have ids.
 #[derive(Debug, Args)]
-pub(super) struct IdArgs {
-    /// The jobs
-    #[arg(required = true, value_name = "ID", value_parser = id)]
-    pub(super) ids: Vec<i64>,
+pub(super) struct PageArgs {
+    /// At most this many, the newest
+    #[arg(long, value_name = "N", default_value = "20", value_parser = positive)]
+    pub(super) limit: usize,
+    /// The next page: only those with a lower id than this
+    #[arg(long, value_name = "ID", value_parser = entry)]
+    pub(super) before: Option<i64>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CompletionsArgs {
+    /// The shell
+    pub(super) shell: Shell,
+    /// The name under which the program is called
+    #[arg(long, value_name = "NAME", default_value = "worker")]
+    pub(super) name: String,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ManArgs {
+    /// Write a page for each command into this directory, which must exist
+    #[arg(long, value_name = "DIR")]
+    pub(super) dir: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -1,16 +1,37 @@
 //! `list`: one row per job, without its arguments.
 
-use diesel_jobs_core::JobRecord;
-use diesel_jobs_core::storage::JobFilter;
+use clap::Args;
+use diesel_jobs_core::storage::Paging;
+use diesel_jobs_core::{JobId, JobRecord};
 use serde::Serialize;
 
 use super::app::App;
-use super::command_args::ListArgs;
-use super::database;
 use super::exit::{CliError, Exit};
+use super::filter_args::FilterArgs;
 use super::output::{self, Align, Table};
+use super::pages::{self, Found};
+use super::parse::{id, positive};
+use super::{database, words};
 
-/// A job without its arguments. Only `show` prints them.
+#[derive(Debug, Args)]
+pub(super) struct ListArgs {
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// At most this many
+    #[arg(long, value_name = "N", default_value = "50", value_parser = positive)]
+    limit: usize,
+    /// The next page: only jobs with a lower id than this
+    #[arg(long, value_name = "ID", value_parser = id)]
+    before: Option<i64>,
+    /// The page before: only jobs with a higher id than this, the oldest of them
+    #[arg(long, value_name = "ID", value_parser = id)]
+    after: Option<i64>,
+    /// Print only how many jobs match. Above 10,000 it prints "10,000+"
+    #[arg(long, conflicts_with_all = ["limit", "before", "after"])]
+    count: bool,
+}
+
+/// A job without its arguments. Only `show` and `export` print them.
 #[derive(Serialize)]
 pub(super) struct Row<'a> {
     id: i64,
@@ -52,23 +73,37 @@ impl<'a> From<&'a JobRecord> for Row<'a> {
     }
 }
 
-pub(super) async fn list(app: &App<'_>, args: ListArgs) -> Result<Exit, CliError> {
-    let filter = JobFilter {
-        states: args.state.into_iter().collect(),
-        queues: args.queue.into_iter().collect(),
-        kinds: args.kind.into_iter().collect(),
-        ..JobFilter::default()
-    };
-    let jobs = database::open(app.url()?, database::NO_HANDLERS).await?.operator.list_all(&filter, args.limit).await?;
-    let rows: Vec<Row<'_>> = jobs.iter().map(Row::from).collect();
-    output::print(app.json, &rows, || human(&jobs, args.limit))?;
+pub(super) async fn list(app: &App<'_>, args: &ListArgs) -> Result<Exit, CliError> {
+    let filter = args.filter.filter()?;
+    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
+    if args.count {
+        let count = database.operator.count(&filter).await?;
+        output::print(app.json, &count, || format!("{}\n", words::jobs(&count)))?;
+        return Ok(Exit::Fine);
+    }
+    let start = Paging { before: args.before.map(JobId), after: args.after.map(JobId), limit: args.limit };
+    let found = pages::read(&*database.operator, &filter, start).await?;
+    let rows: Vec<Row<'_>> = found.jobs.iter().map(Row::from).collect();
+    output::print(app.json, &rows, || human(&found, start))?;
     Ok(Exit::Fine)
 }
 
-fn human(jobs: &[JobRecord], limit: usize) -> String {
-    if jobs.is_empty() {
+fn human(found: &Found, start: Paging) -> String {
+    let (Some(newest), Some(oldest)) = (found.jobs.first(), found.jobs.last()) else {
         return "no job matches\n".to_owned();
+    };
+    let mut text = table(&found.jobs);
+    if found.has_more && start.ascends() {
+        text.push_str(&format!("\nthere may be newer jobs: --after {} is the next page\n", newest.id));
+    } else if found.has_more {
+        let page = format!("--before {} is the next page", oldest.id);
+        text.push_str(&format!("\nthere may be older jobs: --limit shows more, {page}\n"));
     }
+    text
+}
+
+/// The jobs as a table.
+pub(super) fn table(jobs: &[JobRecord]) -> String {
     let mut table = Table::new(&[
         ("ID", Align::Right),
         ("STATE", Align::Left),
@@ -91,9 +126,5 @@ fn human(jobs: &[JobRecord], limit: usize) -> String {
             job.finished_at.map(output::time).unwrap_or_default(),
         ]);
     }
-    let mut text = table.render();
-    if jobs.len() == limit {
-        text.push_str(&format!("\nthe newest {limit}; --limit shows more\n"));
-    }
-    text
+    table.render()
 }

@@ -11,20 +11,23 @@
 //! | exit code | meaning |
 //! |--:|---|
 //! | 0 | fine; also a worker that was asked to stop and did |
-//! | 1 | the command failed, or `check` found problems |
+//! | 1 | the command failed, was interrupted, or was refused for a job; `check` or `doctor` found an error |
 //! | 2 | an option, an environment variable or the database URL is not understood |
 //! | 3 | the database cannot be reached |
 //! | 4 | the schema is missing, older or newer than this program |
 
+mod act;
 mod app;
 mod args;
+mod attempts;
+mod audit;
 mod backlog;
 #[cfg(feature = "bench")]
 mod bench;
-mod cancel;
 mod check;
 mod command;
 mod command_args;
+mod completions;
 mod confirm;
 #[cfg(feature = "dashboard")]
 mod dashboard;
@@ -34,8 +37,11 @@ mod dotenv;
 mod duration;
 mod environment;
 mod exit;
+mod failures;
+mod filter_args;
 mod freeze;
 mod global_args;
+mod help;
 mod kinds;
 mod list;
 #[cfg_attr(not(feature = "listen"), path = "listen/missing.rs")]
@@ -43,14 +49,16 @@ mod listen;
 mod logging;
 mod migrate;
 mod migrations;
-mod operate;
+mod operations;
 mod output;
+mod pages;
 mod parse;
 mod pauses;
+mod progress;
 mod queue_commands;
 mod queues;
+mod redact;
 mod retention;
-mod retry;
 mod run;
 mod run_args;
 mod schedules;
@@ -61,18 +69,21 @@ mod stats;
 mod tail;
 #[cfg(feature = "top")]
 mod top;
+mod transfer;
 mod unknown_queues;
 mod url;
 mod who;
 mod why;
+mod words;
 mod worker;
 mod workers;
 
 use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
+use clap::{FromArgMatches as _, error::ErrorKind};
 use diesel_jobs_core::WorkerBuilder;
+use diesel_jobs_core::storage::Action;
 use diesel_jobs_storage::Backend;
 
 use self::app::{App, BoxError, Setup};
@@ -133,14 +144,15 @@ fn start(setup: Option<Setup>) -> ExitCode {
 /// Parses the command line. On `--help` and on invalid input, clap ends the process. Its error repeats the input; an
 /// error that contains a URL is replaced, because the URL may contain a password.
 fn parse() -> Cli {
-    let cli = Cli::try_parse().unwrap_or_else(|error| {
+    let read = help::grouped().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = read.unwrap_or_else(|error| {
         if error.use_stderr() && error.to_string().contains("://") {
-            Cli::command().error(ErrorKind::InvalidValue, "a URL stands where none belongs: set DATABASE_URL").exit();
+            help::grouped().error(ErrorKind::InvalidValue, "a URL stands where none belongs: set DATABASE_URL").exit();
         }
         error.exit()
     });
     if cli.command.is_some() && !cli.run.is_empty() {
-        Cli::command()
+        help::grouped()
             .error(
                 ErrorKind::ArgumentConflict,
                 "options of `run` and `check` stand after the command: `run --queues mail`",
@@ -204,10 +216,23 @@ async fn execute(command: Command, app: App<'_>) -> Result<Exit, CliError> {
         Command::Migrate { action } => migrate::migrate(&app, action.unwrap_or(MigrateAction::Up)).await,
         Command::Migrations { action } => migrations::migrations(&app, &action),
         Command::Check(args) => check::check(app, &args).await,
-        Command::List(args) => list::list(&app, args).await,
+        Command::List(args) => list::list(&app, &args).await,
         Command::Show { id, backtraces } => show::show(&app, id, backtraces).await,
-        Command::Retry(args) => retry::retry(&app, &args.ids).await,
-        Command::Cancel(args) => cancel::cancel(&app, &args.ids).await,
+        Command::Retry(args) => act::act(&app, Action::Retry, &args).await,
+        Command::RunNow(args) => act::act(&app, Action::RunNow, &args).await,
+        Command::Cancel(args) => act::act(&app, Action::Cancel, &args).await,
+        Command::Discard(args) => act::act(&app, Action::Discard, &args).await,
+        Command::Delete(args) => act::act(&app, Action::Delete, &args).await,
+        Command::Move(args) => act::act(&app, Action::Move(args.to), &args.act).await,
+        Command::Reprioritise(args) => act::act(&app, Action::Reprioritise(args.to), &args.act).await,
+        Command::Rerun(args) => act::act(&app, Action::Rerun, &args).await,
+        Command::Failures(args) => failures::failures(&app, &args).await,
+        Command::Operations(args) => operations::operations(&app, &args).await,
+        Command::Audit(args) => audit::audit(&app, &args).await,
+        Command::Export(args) => transfer::export::export(&app, &args).await,
+        Command::Import(args) => transfer::import::import(&app, &args).await,
+        Command::Completions(args) => completions::completions(&args),
+        Command::Man(args) => completions::man(&args),
         Command::Why { id } => why::why(&app, id).await,
         Command::Doctor(args) => doctor::doctor(&app, args).await,
         Command::Stats => stats::stats(&app).await,

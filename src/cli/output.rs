@@ -59,7 +59,8 @@ impl Table {
 
     /// Adds a row with as many cells as there are columns.
     pub(super) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().map(|cell| cut(printable(&cell))).collect());
+        // A kind or a queue may have any length if plain SQL inserted it.
+        self.rows.push(cells.into_iter().map(|cell| start_of(&printable(&cell), WIDEST)).collect());
     }
 
     /// Returns the text. Each line ends with a newline.
@@ -86,12 +87,12 @@ impl Table {
     }
 }
 
-/// Shortens a cell of a table. A kind or a queue may have any length if plain SQL inserted it.
-fn cut(cell: String) -> String {
-    if cell.chars().count() <= WIDEST {
-        return cell;
+/// The beginning of a text, at most this many characters of it.
+pub(super) fn start_of(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
     }
-    cell.chars().take(WIDEST - 2).chain("..".chars()).collect()
+    text.chars().take(most.saturating_sub(2)).chain("..".chars()).collect()
 }
 
 /// Returns the time in UTC, to the second.

@@ -31,6 +31,11 @@ pub(super) fn id(text: &str) -> Result<i64, String> {
     text.trim().parse().map_err(|_| format!("{text:?} is not the id of a job: it is a whole number, see `worker list`"))
 }
 
+/// Parses the id of an operation, or of an entry of the audit.
+pub(super) fn entry(text: &str) -> Result<i64, String> {
+    text.trim().parse().map_err(|_| format!("{text:?} is not an id, which is a whole number"))
+}
+
 /// Parses a whole number of at least 1.
 pub(super) fn positive(text: &str) -> Result<usize, String> {
     match text.trim().parse() {

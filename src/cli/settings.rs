@@ -74,11 +74,16 @@ pub(super) fn actor(args: &FreezeArgs, env: Environment<'_>) -> Result<String, C
 }
 
 /// The same, for the option of any command.
-pub(super) fn actor_or_user(mut actor: Option<String>, env: Environment<'_>) -> Result<String, CliError> {
+pub(super) fn actor_or_user(actor: Option<String>, env: Environment<'_>) -> Result<String, CliError> {
+    actor_if_known(actor, env)?.ok_or_else(|| CliError::usage("who does it is not known here: write --actor NAME"))
+}
+
+/// The same. `None`: the machine names no user.
+pub(super) fn actor_if_known(mut actor: Option<String>, env: Environment<'_>) -> Result<Option<String>, CliError> {
     for name in ["SUDO_USER", "USER", "LOGNAME", "USERNAME"] {
         actor = pick(actor, env, name, |user| Ok(user.to_owned()))?;
     }
-    actor.ok_or_else(|| CliError::usage("who does it is not known here: write --actor NAME"))
+    Ok(actor)
 }
 
 fn crashes(text: &str) -> Result<u16, String> {

@@ -1,8 +1,8 @@
-//! `show`: prints one job in full. It is the only command that prints arguments, because the user named exactly this
-//! job.
+//! `show`: prints one job in full. Only `show` and `export` print arguments, because the user has asked for these jobs.
 
-use diesel_jobs_core::secrets::redacted;
-use diesel_jobs_core::{AttemptError, FailureKind, Freeze, JobId, JobRecord, JobState, Output, Progress, Registry};
+use diesel_jobs_core::{
+    AttemptError, AttemptRecord, FailureKind, Freeze, JobId, JobRecord, JobState, Output, Progress, Registry,
+};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -11,7 +11,7 @@ use super::exit::{CliError, Exit};
 use super::list::Row;
 use super::output::{self, printable, time};
 use super::pauses::{self, Paused};
-use super::{database, stats};
+use super::{attempts, database, redact, stats};
 
 #[derive(Serialize)]
 struct Shown<'a> {
@@ -28,6 +28,8 @@ struct Shown<'a> {
     /// What the handler has reported last.
     #[serde(skip_serializing_if = "Option::is_none")]
     progress: Option<Progress>,
+    /// Each attempt that is known, oldest first.
+    attempts: &'a [AttemptRecord],
     errors: &'a [AttemptError],
     /// Only set if the freeze keeps this job from being claimed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,7 +51,9 @@ pub(super) async fn show(app: &App<'_>, id: i64, backtraces: bool) -> Result<Exi
         _ => None,
     };
     let progress = database.operator.progress(JobId(id)).await?;
-    let args = shown_args(&job);
+    let args = redact::arguments(&Registry::linked(), &job).json;
+    // The job may have been pruned since.
+    let attempts = database.operator.attempts(JobId(id)).await?.unwrap_or_default();
     let waits = !job.state.is_finished() && job.state != JobState::Running;
     let frozen = if waits { database.storage.check_schema().await?.frozen } else { None };
     let paused = if waits { pauses::of_job(&*database.operator, &job.queue, &job.kind).await? } else { Vec::new() };
@@ -59,6 +63,7 @@ pub(super) async fn show(app: &App<'_>, id: i64, backtraces: bool) -> Result<Exi
         output: output.as_ref().and_then(Output::json).and_then(|json| serde_json::from_str(json).ok()),
         output_note: output.as_ref().and_then(Output::note),
         progress,
+        attempts: &attempts,
         errors: &errors,
         frozen,
         paused,
@@ -66,26 +71,13 @@ pub(super) async fn show(app: &App<'_>, id: i64, backtraces: bool) -> Result<Exi
     output::print(app.json, &shown, || {
         shown.frozen.as_ref().map(stats::frozen).unwrap_or_default()
             + &pauses::text(&shown.paused)
-            + &human(&job, &args, shown.progress.as_ref(), output.as_ref(), &errors, backtraces)
+            + &human(&job, &args, shown.progress.as_ref(), output.as_ref())
+            + &history(&attempts, &errors, backtraces)
     })?;
     Ok(Exit::Fine)
 }
 
-/// The arguments without the values of secret ones. Only programs that know the kind know which ones are secret.
-fn shown_args(job: &JobRecord) -> String {
-    let registry = Registry::linked();
-    let secrets = registry.get(&job.kind).map_or(&[][..], |registration| registration.options.secrets);
-    redacted(&job.args, secrets)
-}
-
-fn human(
-    job: &JobRecord,
-    args: &str,
-    progress: Option<&Progress>,
-    output: Option<&Output>,
-    errors: &[AttemptError],
-    backtraces: bool,
-) -> String {
+fn human(job: &JobRecord, args: &str, progress: Option<&Progress>, output: Option<&Output>) -> String {
     let mut lines = vec![
         ("id", job.id.to_string()),
         ("kind", job.kind.clone()),
@@ -118,6 +110,13 @@ fn human(
         let shown = output.json().map(pretty).or_else(|| output.note().map(|note| format!("({note})")));
         text.push_str(&indented(&shown.unwrap_or_default()));
     }
+    text
+}
+
+/// The attempts as a table, and then the failures in full.
+fn history(attempts: &[AttemptRecord], errors: &[AttemptError], backtraces: bool) -> String {
+    let table = attempts::table(attempts);
+    let mut text = if table.is_empty() { table } else { format!("\nattempts\n{}", indented(&table)) };
     errors.iter().for_each(|error| text.push_str(&failure(error, backtraces)));
     text
 }

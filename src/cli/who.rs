@@ -1,6 +1,7 @@
 //! Who gives a command, and why: the options that all changes of settings share.
 
 use clap::Args;
+use diesel_jobs_core::storage::SOMEBODY;
 
 use super::app::App;
 use super::exit::CliError;
@@ -39,5 +40,11 @@ impl Who {
     /// The option, else the user's name.
     pub(super) fn name(&self, app: &App<'_>) -> Result<String, CliError> {
         settings::actor_or_user(self.actor.clone(), app.env)
+    }
+
+    /// The option, else the user's name, else a word for somebody.
+    pub(super) fn name_if_known(&self, app: &App<'_>) -> Result<String, CliError> {
+        let known = settings::actor_if_known(self.actor.clone(), app.env)?;
+        Ok(known.unwrap_or_else(|| SOMEBODY.to_owned()))
     }
 }

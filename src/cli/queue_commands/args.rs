@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
+use super::super::act::args::How;
 use super::super::duration;
 use super::super::who::{Named, Pausing, Who};
 
@@ -19,6 +20,8 @@ pub(in super::super) enum QueuesAction {
     Slots(SlotsArgs),
     /// Pause a queue, and wait until none of its jobs runs
     Drain(DrainArgs),
+    /// Delete all jobs of a queue that wait; jobs that run or have ended stay
+    Purge(PurgeArgs),
 }
 
 #[derive(Debug, Args)]
@@ -53,4 +56,12 @@ pub(in super::super) struct DrainArgs {
     /// Give up after this time, such as 10m; the queue stays paused [default: wait until it is done]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse_positive)]
     pub(super) timeout: Option<Duration>,
+}
+
+#[derive(Debug, Args)]
+pub(in super::super) struct PurgeArgs {
+    /// The queue
+    pub(super) queue: String,
+    #[command(flatten)]
+    pub(super) how: How,
 }

@@ -3,6 +3,7 @@
 pub(super) mod args;
 mod drain;
 mod list;
+mod purge;
 
 use diesel_jobs_core::storage::QueueSettings;
 use diesel_jobs_storage::Database;
@@ -28,6 +29,7 @@ pub(super) async fn queues(app: &App<'_>, action: &QueuesAction) -> Result<Exit,
     match action {
         QueuesAction::List => return list::list(app, &database).await,
         QueuesAction::Drain(args) => return drain::drain(app, &database, args).await,
+        QueuesAction::Purge(args) => return purge::purge(app, &database, args).await,
         QueuesAction::Pause(args) => {
             let changed = operator.pause_queue(&args.name, &args.who.name(app)?, args.reason.as_deref()).await?;
             say(app, &database, &args.name, changed).await?;

@@ -62,7 +62,8 @@ fn summary(model: &Model) -> Vec<Line<'static>> {
     let nothing = diesel_jobs_core::Depth { jobs: 0, is_exact: true };
     let due = stats.queues.iter().fold(nothing, |sum, queue| sum + queue.available);
     let alive = workers.iter().filter(|worker| worker.alive).count();
-    let completed: f64 = rates.iter().map(diesel_jobs_core::history::KindRate::completed_per_minute).sum();
+    // A sum of no numbers is -0.0, which would be shown so.
+    let completed = rates.iter().map(diesel_jobs_core::history::KindRate::completed_per_minute).fold(0.0, |a, b| a + b);
     let (failed, ended) = rates.iter().fold((0, 0), |(failed, ended), rate| {
         let here = rate.work.retried + rate.work.discarded;
         (failed + here, ended + here + rate.work.completed)

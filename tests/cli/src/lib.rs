@@ -36,6 +36,13 @@ pub async fn write(length: usize) -> Result<Option<String>, std::io::Error> {
     Ok((length > 0).then(|| "x".repeat(length)))
 }
 
+/// Takes ten minutes.
+#[job(queue = "mail")]
+pub async fn send_newsletter(list: String) {
+    drop(list);
+    tokio::time::sleep(Duration::from_secs(600)).await;
+}
+
 /// Blocks a thread of the runtime.
 #[job]
 pub async fn block(millis: u64) {

@@ -46,7 +46,41 @@ on_each_database! {
         assert!(lines.next().unwrap().split_whitespace().eq("ID STATE QUEUE KIND PRIORITY ATTEMPT RUN AT FINISHED AT".split(' ')));
         let failed = failed.to_string();
         assert!(lines.next().unwrap().split_whitespace().take(6).eq([&*failed, "discarded", "default", "charge", "0", "1/1"]));
-        assert!(table.ends_with("the newest 2; --limit shows more\n"), "{table}");
+        let older = format!("there may be older jobs: --limit shows more, --before {later} is the next page\n");
+        assert!(table.ends_with(&older), "{table}");
+    }
+
+    fn list_has_pages_and_every_condition(db) {
+        let db = db.migrated();
+        let [waiting, later, failed] = three_jobs(&db);
+        let list = |args: &[&str]| ids(&db.run(&[&["list", "--json"], args].concat()).succeeded().never_said(SECRET));
+        let [w, l, f] = [waiting, later, failed].map(|id| id.to_string());
+        assert_eq!(list(&["--limit", "1", "--before", &f]), [later]);
+        assert_eq!(list(&["--before", &l]), [waiting]);
+        assert_eq!(list(&["--before", &w]), [0i64; 0]);
+        assert_eq!(list(&["--limit", "1", "--after", &w]), [later]);
+        assert_eq!(list(&["--after", &w]), [failed, later]);
+        assert_eq!(list(&["--after", &w, "--before", &f]), [later]);
+        assert_eq!(db.run(&["list", "--before", &w]).succeeded().stdout, "no job matches\n");
+        let newer = db.run(&["list", "--after", &w, "--limit", "1"]).succeeded().stdout;
+        assert!(newer.ends_with(&format!("there may be newer jobs: --after {later} is the next page\n")), "{newer}");
+
+        assert_eq!(list(&["--tag", "vip"]), [later]);
+        assert_eq!(list(&["--priority", "-5"]), [later]);
+        assert_eq!(list(&["--state", "scheduled,discarded"]), [failed, later]);
+        assert_eq!(list(&["--error", "BANK is"]), [failed]);
+        assert_eq!(list(&["--args", &format!("card={SECRET}")]), [failed]);
+        assert_eq!(list(&["--due-after", "0s"]), [later]);
+        assert_eq!(list(&["--ended-after", "1h"]), [failed]);
+        assert_eq!((list(&["--older-than", "1h"]), list(&["--newer-than", "1h"]).len()), (vec![], 3));
+        let shown = db.json(&["show", &f]);
+        assert_eq!(list(&["--fingerprint", &shown["errors"][0]["fingerprint"].to_string()]), [failed]);
+        assert_eq!(list(&["--worker", shown["worker"].as_str().unwrap()]), [failed]);
+        assert_eq!(list(&["--filter", "kind:greet priority:-5", "--queue", "mail"]), [later]);
+
+        assert_eq!(db.json(&["list", "--count", "--kind", "greet"]), json!({"jobs": 2, "is_exact": true}));
+        assert_eq!(db.run(&["list", "--count"]).succeeded().stdout, "3 jobs\n");
+        assert_eq!(db.run(&["list", "--count", "--kind", "charge"]).succeeded().stdout, "1 job\n");
     }
 
     fn show_tells_everything(db) {
@@ -91,7 +125,7 @@ on_each_database! {
         let (json, text) = shown(none);
         assert!(json.get("output").is_none() && json.get("output_note").is_none() && !text.contains("output"), "{text}");
         let (json, text) = shown(small);
-        assert!(json["output"] == "xxx" && text.ends_with("\noutput\n  \"xxx\"\n"), "{text}");
+        assert!(json["output"] == "xxx" && text.contains("\noutput\n  \"xxx\"\n\nattempts\n"), "{text}");
         let (json, text) = shown(large);
         assert!(json["output_note"] == note && text.contains(&format!("\noutput\n  ({note})\n")), "{text}");
     }

@@ -5,6 +5,7 @@
 #[macro_use]
 mod support;
 
+mod acting;
 mod bench;
 mod check;
 mod copy;
@@ -12,6 +13,7 @@ mod dashboards;
 mod dotenv;
 mod down;
 mod freezing;
+mod guide;
 mod jobs;
 mod listening;
 mod long_attempt;
@@ -23,4 +25,7 @@ mod schema;
 mod settings;
 mod standby;
 mod startup;
+mod tail;
+mod top;
+mod transferring;
 mod unknown_queues;

@@ -82,7 +82,7 @@ fn an_unreadable_url_is_not_repeated() {
 
 #[test]
 fn help_states_defaults_units_variables_and_exit_codes() {
-    let help = worker("fixture-worker").args(["--help"]).run().succeeded().stdout;
+    let help = worker("fixture-worker").args(["run", "--help"]).run().succeeded().stdout;
     for part in ["[env: JOBS_POLL]", "[default: 3s]", "mail=10,default=50", "Exit codes:", "DATABASE_URL", "RUST_LOG"] {
         // The help is wrapped at the width of the terminal.
         let help = help.split_whitespace().collect::<Vec<_>>().join(" ");

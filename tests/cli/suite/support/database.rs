@@ -107,6 +107,28 @@ impl Db {
         id
     }
 
+    /// The URL of the server, and the name of the database. PostgreSQL only.
+    pub(crate) fn server(&self) -> (&str, &str) {
+        match &self.home {
+            Home::Postgres { server, name } => (server, name),
+            Home::Sqlite { .. } => panic!("SQLite has no server"),
+        }
+    }
+
+    /// Enqueues many jobs with one statement.
+    pub(crate) fn enqueue_many(&self, kind: &str, queue: &str, jobs: u32) {
+        self.enqueue_many_with(kind, queue, jobs, r#"{"millis": 0}"#);
+    }
+
+    /// The same with these arguments.
+    pub(crate) fn enqueue_many_with(&self, kind: &str, queue: &str, jobs: u32, args: &str) {
+        let table = self.waiting_table();
+        let insert = format!("insert into {table} (kind, queue, args) select '{kind}', '{queue}', '{args}' from n");
+        self.execute(&format!(
+            "with recursive n(i) as (select 1 union all select i + 1 from n where i < {jobs}) {insert}"
+        ));
+    }
+
     /// Enqueues as another database user. PostgreSQL only.
     pub(crate) fn enqueue_as(&self, user: &str, job: impl Enqueue) -> i64 {
         enqueue_on_postgres(&self.url_as(user), job)
@@ -250,7 +272,8 @@ fn enqueue_on_postgres(url: &str, job: impl Enqueue) -> i64 {
     id
 }
 
-fn on_postgres(url: &str, sql: &str) {
+/// Runs SQL on the database of this URL.
+pub(crate) fn on_postgres(url: &str, sql: &str) {
     runtime().block_on(async {
         let mut conn = AsyncPgConnection::establish(url).await.unwrap();
         conn.batch_execute(sql).await.unwrap();

@@ -1,7 +1,7 @@
 //! Worker processes: they are started with a clean environment, awaited with a limit, and ended with the test.
 
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -101,7 +101,25 @@ impl Prepared {
     }
 
     pub(crate) fn start(mut self) -> Running {
-        let mut child = self.0.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        self.0.stdin(Stdio::null());
+        self.spawn()
+    }
+
+    /// Starts it with an open standard input.
+    pub(crate) fn start_with_input(mut self) -> Running {
+        self.0.stdin(Stdio::piped());
+        self.spawn()
+    }
+
+    /// Runs it with this text on standard input.
+    pub(crate) fn run_with_input(self, text: &str) -> Run {
+        let mut running = self.start_with_input();
+        running.answer(text);
+        running.ended(LIMIT)
+    }
+
+    fn spawn(mut self) -> Running {
+        let mut child = self.0.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (sender, lines) = channel();
         let stderr = child.stderr.take().unwrap();
         std::thread::spawn(move || {
@@ -130,6 +148,12 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    /// Writes this text to standard input, and closes it.
+    pub(crate) fn answer(&mut self, text: &str) {
+        // The process may have ended already.
+        let _ = self.child.stdin.take().unwrap().write_all(text.as_bytes());
+    }
+
     /// Waits for a line on standard error that contains this text. Returns the line.
     pub(crate) fn await_line(&mut self, text: &str) -> String {
         self.await_line_within(LIMIT, text)

@@ -1,0 +1,42 @@
+//! An action on jobs that are named by their ids. Each gets an answer, and the exit code is 1 if one was refused.
+
+use std::collections::HashMap;
+
+use diesel_jobs_core::storage::{Action, Operator};
+use diesel_jobs_core::{JobId, JobState};
+
+use super::super::app::App;
+use super::super::confirm::confirm;
+use super::super::exit::{CliError, Exit};
+use super::super::{output, words};
+use super::answer::Answer;
+use super::args::How;
+
+pub(super) async fn act(
+    app: &App<'_>,
+    operator: &dyn Operator,
+    action: &Action,
+    ids: &[JobId],
+    how: &How,
+    actor: &str,
+) -> Result<Exit, CliError> {
+    let answers: Vec<Answer> = if how.dry_run {
+        let shown = operator.show_many(ids).await?;
+        let states: HashMap<JobId, JobState> = shown.iter().map(|(job, _)| (job.id, job.state)).collect();
+        ids.iter().map(|id| Answer::of_dry_run(action, *id, states.get(id).copied())).collect()
+    } else {
+        // Whoever writes ids knows the jobs. Only what cannot be undone is asked about.
+        if *action == Action::Delete {
+            let jobs = words::exactly(ids.len() as u64);
+            confirm(&format!("delete {jobs}: {}", words::effect(action)), "delete", how.yes)?;
+        }
+        let mut answers = Vec::with_capacity(ids.len());
+        for ids in ids.chunks(how.batch) {
+            let operated = operator.act(action, ids, actor).await?;
+            answers.extend(ids.iter().zip(operated).map(|(id, operated)| Answer::new(action, *id, operated)));
+        }
+        answers
+    };
+    output::print(app.json, &answers, || answers.iter().map(|answer| format!("{}\n", answer.text())).collect())?;
+    Ok(if answers.iter().all(Answer::is_done) { Exit::Fine } else { Exit::Failed })
+}

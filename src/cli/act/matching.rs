@@ -1,0 +1,88 @@
+//! An action on all jobs that match a filter: a preview, a question, and then an operation in batches.
+
+use std::io::{self, IsTerminal as _};
+
+use diesel_jobs_core::storage::{Action, Count, JobFilter, Operator, filter_for};
+
+use super::super::app::App;
+use super::super::confirm::confirm;
+use super::super::exit::{CliError, Exit};
+use super::super::progress::Progress;
+use super::super::signals::Signals;
+use super::super::{output, words};
+use super::args::How;
+use super::by_pages::{self, Most};
+use super::drive;
+use super::report::{self, Report};
+
+/// What is to be done.
+pub(in super::super) struct Plan {
+    pub(in super::super) action: Action,
+    pub(in super::super) filter: JobFilter,
+    pub(in super::super) actor: String,
+    /// What the user must write to go on. `None`: `yes`, or `delete`.
+    pub(in super::super) typed: Option<String>,
+}
+
+pub(in super::super) async fn act(
+    app: &App<'_>,
+    operator: &dyn Operator,
+    plan: &Plan,
+    how: &How,
+) -> Result<Exit, CliError> {
+    let Plan { action, actor, .. } = plan;
+    let filter = filter_for(action, &plan.filter).map_err(CliError::usage)?;
+    let preview = operator.preview(action, &filter).await?;
+    let report = Report::new(action, &filter, &preview);
+    if preview.count.jobs == 0 && preview.count.is_exact {
+        return report.nothing(app, how.dry_run);
+    }
+    let question = question(plan, &filter, &preview.count, how.limit);
+    if how.dry_run {
+        return report.dry_run(app, &preview, &question);
+    }
+    if !how.yes {
+        output::complain(&report::sample_of(&preview));
+    }
+    let expected = plan.typed.as_deref().unwrap_or(if *action == Action::Delete { "delete" } else { "yes" });
+    confirm(&question, expected, how.yes)?;
+
+    let mut signals = Signals::install().map_err(|error| CliError::failed(format!("handling signals: {error}")))?;
+    if let Some(limit) = how.limit {
+        let most = Most { jobs: limit, per_batch: how.batch };
+        let done = by_pages::act(operator, action, &filter, actor, most, &mut signals).await?;
+        return report.by_pages(app, done);
+    }
+    let id = operator.start_operation(action, &filter, actor).await?;
+    let missing = || CliError::failed(format!("operation {id} has been deleted from the database"));
+    let started = operator.operation(id).await?.ok_or_else(missing)?;
+    if how.detach {
+        return report.detached(app, started);
+    }
+    if io::stderr().is_terminal() {
+        output::complain(&format!("operation {id} has begun; Ctrl-C leaves the rest of it to the workers"));
+    }
+    let progress = Progress::of_operation(&started, Some(preview.count));
+    let driven = drive::drive(operator, id, how.batch, &progress, &mut signals).await?;
+    drop(progress);
+    match driven {
+        Some(record) => report.operation(app, record, false),
+        None => {
+            let record = operator.operation(id).await?.ok_or_else(missing)?;
+            let is_open = record.finished_at.is_none();
+            report.operation(app, record, is_open)
+        }
+    }
+}
+
+/// What is about to be done, in a line.
+fn question(plan: &Plan, filter: &JobFilter, count: &Count, limit: Option<usize>) -> String {
+    let jobs = match limit {
+        Some(limit) if count.jobs > limit as u64 || !count.is_exact => {
+            format!("the newest {} of {}", words::exactly(limit as u64), words::jobs(count))
+        }
+        _ => words::jobs(count),
+    };
+    let what = words::to_do(&plan.action, &jobs);
+    output::printable(&format!("{what} that match {filter}: {}", words::effect(&plan.action)))
+}

@@ -1,0 +1,115 @@
+//! `failures`: the newest failures in groups, and commands for the jobs of a group.
+
+use clap::{Args, Subcommand};
+use diesel_jobs_core::storage::{Action, FAILURES_EXAMINED, Failures, JobFilter};
+
+use super::act::args::How;
+use super::act::matching::{self, Plan};
+use super::app::App;
+use super::exit::{CliError, Exit};
+use super::output::{self, Align, Table};
+use super::parse::positive;
+use super::{database, words};
+
+/// The most characters of an error in the table.
+const SHOWN: usize = 100;
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(super) struct FailuresArgs {
+    /// Only jobs of this kind
+    #[arg(long)]
+    kind: Option<String>,
+    /// At most this many groups, the largest
+    #[arg(long, value_name = "N", default_value = "20", value_parser = positive)]
+    limit: usize,
+    #[command(subcommand)]
+    action: Option<FailuresAction>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum FailuresAction {
+    /// Retry the jobs whose newest failure is of this group
+    Retry(GroupArgs),
+    /// Discard those of these jobs that wait for another attempt
+    Discard(GroupArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct GroupArgs {
+    /// The fingerprint of the group, as `worker failures` prints it
+    #[arg(allow_negative_numbers = true)]
+    fingerprint: i64,
+    /// Only jobs of this kind. Groups of several kinds may have the same fingerprint
+    #[arg(long)]
+    kind: Option<String>,
+    #[command(flatten)]
+    how: How,
+}
+
+pub(super) async fn failures(app: &App<'_>, args: &FailuresArgs) -> Result<Exit, CliError> {
+    let (action, group) = match &args.action {
+        None => return list(app, args).await,
+        Some(FailuresAction::Retry(group)) => (Action::Retry, group),
+        Some(FailuresAction::Discard(group)) => (Action::Discard, group),
+    };
+    let filter = JobFilter {
+        kinds: group.kind.iter().cloned().collect(),
+        fingerprint: Some(group.fingerprint),
+        ..JobFilter::default()
+    };
+    let plan = Plan { action, filter, actor: group.how.who.name_if_known(app)?, typed: None };
+    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
+    matching::act(app, &*database.operator, &plan, &group.how).await
+}
+
+async fn list(app: &App<'_>, args: &FailuresArgs) -> Result<Exit, CliError> {
+    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
+    // With a kind, the largest groups of all kinds are not the ones to show.
+    let groups = if args.kind.is_some() { FAILURES_EXAMINED } else { args.limit };
+    let mut failures = database.operator.failures(groups).await?;
+    failures.groups.retain(|group| args.kind.as_ref().is_none_or(|kind| *kind == group.kind));
+    failures.groups.truncate(args.limit);
+    output::print(app.json, &failures, || human(&failures))?;
+    Ok(Exit::Fine)
+}
+
+fn human(failures: &Failures) -> String {
+    let examined = words::grouped(failures.examined as u64);
+    if failures.groups.is_empty() && failures.is_complete {
+        return "no failure is stored\n".to_owned();
+    }
+    if failures.groups.is_empty() {
+        return format!("none among the newest {examined} failures\n");
+    }
+    let mut table = Table::new(&[
+        ("KIND", Align::Left),
+        ("FAILURES", Align::Right),
+        ("JOBS", Align::Right),
+        ("DISCARDED", Align::Right),
+        ("RETRYING", Align::Right),
+        ("NEWEST", Align::Left),
+        ("JOB", Align::Right),
+        ("FINGERPRINT", Align::Right),
+        ("ERROR", Align::Left),
+    ]);
+    for group in &failures.groups {
+        table.row([
+            group.kind.clone(),
+            words::grouped(group.failures),
+            words::grouped(group.jobs),
+            words::grouped(group.discarded),
+            words::grouped(group.retrying),
+            output::time(group.last_at),
+            group.sample.to_string(),
+            group.fingerprint.map_or_else(|| "-".to_owned(), |fingerprint| fingerprint.to_string()),
+            output::start_of(&group.message, SHOWN),
+        ]);
+    }
+    let all = if failures.is_complete { "all".to_owned() } else { "the newest".to_owned() };
+    format!(
+        "{}\n{all} {examined} failures that are stored were read; JOB is the newest job of a group\n\
+         `worker failures retry FINGERPRINT --kind KIND` retries the jobs of a group, `worker show JOB` prints an error in full\n",
+        table.render()
+    )
+}

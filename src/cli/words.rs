@@ -1,0 +1,84 @@
+//! What is done to jobs, in words.
+
+use diesel_jobs_core::storage::{Action, Count};
+
+/// `3,000 jobs`, or `10,000+ jobs`.
+pub(super) fn jobs(count: &Count) -> String {
+    let noun = if count.jobs == 1 && count.is_exact { "job" } else { "jobs" };
+    format!("{count} {noun}")
+}
+
+/// An exact number of jobs.
+pub(super) fn exactly(jobs: u64) -> String {
+    self::jobs(&Count { jobs, is_exact: true })
+}
+
+/// The command of an action.
+pub(super) fn command(action: &Action) -> &'static str {
+    match action {
+        Action::RunNow => "run-now",
+        other => other.as_str(),
+    }
+}
+
+/// What is done to these jobs: `retry 7 jobs`.
+pub(super) fn to_do(action: &Action, jobs: &str) -> String {
+    match action {
+        Action::RunNow => format!("make {jobs} available now"),
+        Action::Reprioritise(priority) => format!("set the priority of {jobs} to {priority}"),
+        Action::Move(queue) => format!("move {jobs} to the queue `{queue}`"),
+        Action::Rerun => format!("enqueue {jobs} anew"),
+        other => format!("{} {jobs}", other.as_str()),
+    }
+}
+
+/// What the action means for the jobs.
+pub(super) fn effect(action: &Action) -> &'static str {
+    match action {
+        Action::Retry => "they become available now, with at least one attempt left",
+        Action::RunNow => "they become available now, and nothing else of them changes",
+        Action::Cancel => {
+            "those that wait will not run; the handler of one that runs is asked to stop, and its result is refused"
+        }
+        Action::Delete => "they are deleted with their failures and outputs, which cannot be undone",
+        Action::Discard => "they end as discarded, as if no attempt was left",
+        Action::Reprioritise(_) => "jobs with a higher priority are claimed first",
+        Action::Move(_) => "workers of that queue will run them",
+        Action::Rerun => "each is enqueued under a new id with all its attempts, and the ended jobs stay",
+        _ => "they change",
+    }
+}
+
+/// What a job is after the action.
+pub(super) fn done(action: &Action) -> String {
+    match action {
+        Action::Retry | Action::RunNow => "available now".to_owned(),
+        Action::Cancel => "cancelled".to_owned(),
+        Action::Delete => "deleted".to_owned(),
+        Action::Discard => "discarded".to_owned(),
+        Action::Reprioritise(priority) => format!("it has priority {priority} now"),
+        Action::Move(queue) => format!("it is in the queue `{queue}` now"),
+        Action::Rerun => "enqueued anew".to_owned(),
+        other => format!("{} is done", other.as_str()),
+    }
+}
+
+/// Why the action does not apply to a job.
+pub(super) fn refused(action: &Action) -> &'static str {
+    match action {
+        Action::Retry => "only cancelled, discarded and waiting jobs can be retried",
+        Action::Cancel => "it has ended already, so there is nothing to cancel",
+        Action::Delete => "a running job cannot be deleted; cancel it first",
+        Action::Rerun => "only jobs that have ended can be enqueued anew",
+        Action::RunNow => "only waiting jobs can be made available",
+        Action::Discard => "only waiting jobs can be discarded",
+        Action::Reprioritise(_) => "only waiting jobs have a priority that matters",
+        Action::Move(_) => "only waiting jobs can be moved",
+        _ => "the action does not apply to it",
+    }
+}
+
+/// The number with commas.
+pub(super) fn grouped(number: u64) -> String {
+    Count { jobs: number, is_exact: true }.to_string()
+}
