@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
+use crate::error::JobError;
 use crate::handler::{AnyConnection, LoadedHandler};
 use crate::outcome::Handled;
 use crate::storage_error::StorageError;
@@ -31,6 +32,13 @@ pub enum Loaded {
     Handler(LoadedHandler),
     /// The attempt ends without its handler: a row is gone, or its query failed.
     Ended(Handled),
+    /// A conflict with another transaction. Nothing was read, and another try may succeed at once.
+    Conflict {
+        /// What the conflict was, with the database's code. The text holds no user data.
+        what: &'static str,
+        /// The error that the conflict caused.
+        error: JobError,
+    },
     /// `abort` fired.
     Aborted,
     /// There was no connection, or the database ended every connection that was tried.

@@ -1,5 +1,5 @@
 //! Conflicts: a transactional attempt that failed because of another transaction runs again after a short pause, in a
-//! new transaction.
+//! new transaction. So does the loading of rows before a handler.
 //!
 //! Nothing of the failed run was committed, and its error says nothing about the job. So a conflict consumes no
 //! attempt, up to [`RUNS`] runs in a row. After that the attempt ends like any failure: a retry after the kind's
@@ -8,7 +8,8 @@
 
 use std::time::Duration;
 
-use crate::storage::{Storage, Transacted, Transaction};
+use crate::lease::Lease;
+use crate::storage::{Loaded, Loading, Storage, Transacted, Transaction};
 use crate::telemetry;
 
 /// How many times an attempt is begun at most.
@@ -41,6 +42,27 @@ pub(super) async fn transact(storage: &dyn Storage, transaction: Transaction) ->
             Ok(leases) if !leases.contains(&(job, transaction.lease.number)) => return Transacted::LeaseLost,
             // The finish checks the lease again.
             _ => {}
+        }
+    }
+    unreachable!("run number {RUNS} returns, whatever it came to")
+}
+
+/// Loads the rows of a handler until that ends without a conflict, or it was begun [`RUNS`] times. Its `abort` token ends it at
+/// any moment.
+pub(super) async fn load(storage: &dyn Storage, lease: Lease, loading: Loading) -> Loaded {
+    for run in 1.. {
+        let (what, error) = match storage.load(loading.clone()).await {
+            Loaded::Conflict { what, error } => (what, error),
+            ended => return ended,
+        };
+        telemetry::conflict(lease, run, what);
+        if run == RUNS {
+            let note = format!("its rows could not be loaded {RUNS} times in a row, at last because of {what}");
+            return Loaded::Ended(Err(error.noted(note)));
+        }
+        tokio::select! {
+            () = tokio::time::sleep(pause(run, rand::random())) => {}
+            () = loading.abort.cancelled() => return Loaded::Aborted,
         }
     }
     unreachable!("run number {RUNS} returns, whatever it came to")

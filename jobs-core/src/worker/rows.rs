@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, Span};
 
 use super::attempt::{self, Ended};
+use super::conflicts;
 use super::queue::Slot;
 use super::shared::Shared;
 use crate::context::JobContext;
@@ -51,13 +52,15 @@ async fn load(
         rows: handler.rows,
         abort: abort.clone(),
     };
-    let storage = shared.storage.clone();
-    let mut loaded = tokio::spawn(async move { storage.load(loading).await }.in_current_span());
+    let (storage, lease) = (shared.storage.clone(), ctx.lease());
+    let mut loaded = tokio::spawn(async move { conflicts::load(&*storage, lease, loading).await }.in_current_span());
     let ended = tokio::select! {
         biased;
         loaded = &mut loaded => return match loaded {
             Ok(Loaded::Handler(handler)) => Ok(handler),
             Ok(Loaded::Ended(handled)) => Err(Ended::Handled(handled)),
+            // A conflict is repeated, or is an error at last.
+            Ok(Loaded::Conflict { error, .. }) => Err(Ended::Handled(Err(error))),
             Ok(Loaded::Aborted) => Err(Ended::GivenUp),
             Ok(Loaded::NotLoaded(problem)) => Err(Ended::Transacted(Transacted::NotBegun(problem))),
             Err(error) => Err(attempt::handler_without_result(error)),

@@ -13,7 +13,7 @@ use diesel_async::{AnsiTransactionManager, AsyncPgConnection, TransactionManager
 use diesel_jobs_core::storage::{Loaded, LoadedHandler, Loading, LoadingBody};
 use diesel_jobs_core::{Handled, JobError};
 
-use super::transact::{connections, is_closed, is_closed_at_once};
+use super::transact::{conflict, connections, is_closed, is_closed_at_once};
 use super::{PgStorage, no_connection, unavailable};
 
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
@@ -53,8 +53,9 @@ pub(super) async fn load(storage: &PgStorage, loading: Loading) -> Loaded {
         };
         match loaded {
             Some(Ok(Ok(handler))) => return Loaded::Handler(handler),
-            Some(Ok(Err(handled))) if !closed(&handled) => return Loaded::Ended(handled),
-            Some(Err(error)) if !is_closed(&error) => return Loaded::Ended(Err(JobError::new(error))),
+            Some(Ok(Err(Err(error)))) if !closed(&error) => return failed(error),
+            Some(Ok(Err(Ok(outcome)))) => return Loaded::Ended(Ok(outcome)),
+            Some(Err(error)) if !is_closed(&error) => return failed(JobError::new(error)),
             // Nothing was written, so another connection may read the rows.
             Some(_) => drop(Object::take(conn)),
             None => {
@@ -86,8 +87,15 @@ async fn run(
     Ok(loaded)
 }
 
+/// The rows could not be read. If that is because of a conflict, they can be read again at once.
+fn failed(error: JobError) -> Loaded {
+    match conflict::of_handler(&error) {
+        Some(what) => Loaded::Conflict { what, error },
+        None => Loaded::Ended(Err(error)),
+    }
+}
+
 /// Whether the attempt would end because the server has closed the connection.
-fn closed(handled: &Handled) -> bool {
-    let Err(error) = handled else { return false };
+fn closed(error: &JobError) -> bool {
     error.causes().filter_map(|cause| cause.downcast_ref::<DieselError>()).any(is_closed)
 }

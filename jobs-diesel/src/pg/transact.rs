@@ -7,7 +7,7 @@
 
 #[cfg(feature = "postgres-sync")]
 mod blocking;
-mod conflict;
+pub(super) mod conflict;
 mod end;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used)]

@@ -47,6 +47,9 @@ async fn sends_in_time(_parcel: Ref<Parcel>) {}
 #[job(timeout = "300ms", max_attempts = 1)]
 fn sends_in_time_on_a_thread(_parcel: Ref<Parcel>) {}
 
+#[job(max_attempts = 1)]
+async fn sends_in_the_end(_parcel: Ref<Parcel>) {}
+
 #[job]
 async fn takes_the_connection(_conn: &mut AsyncPgConnection, ctx: &JobContext, State(probe): State<Probe>) {
     probe.say(ctx, "has the connection");
@@ -196,7 +199,45 @@ async fn a_job_that_finds_no_connection_is_released(db: Db) {
     worker.stop().await;
 }
 
+/// The rows of this table cannot be read at first.
+const LOCKED: &str =
+    "create table parcel_row (id bigint primary key, name text not null); insert into parcel_row values (7, 'P');
+    create sequence tries;
+    create function read_one(number bigint) returns boolean language plpgsql as $$ begin
+        if nextval('tries') <= 3 then
+            raise exception 'could not obtain lock on row in relation \"parcel_row\"' using errcode = '55P03';
+        end if;
+        return true;
+    end $$;
+    create view parcel as select id, name from parcel_row where read_one(id)";
+
+async fn a_lock_that_is_not_available_costs_no_attempt(db: Db) {
+    let (probe, mut events) = Probe::new();
+    db.execute(LOCKED).await;
+    let worker = Running::start(with_one_connection(&db, registry![Sends]).await.state(probe));
+    events.open(1);
+    let id = db.enqueue(Sends::new(7)).await;
+    events.expect("sends P7").await;
+    db.await_state(id, JobState::Completed).await;
+    assert_eq!((db.record(id).await.attempt, db.failures(id).await.len()), (1, 0));
+    worker.stop().await;
+}
+
+async fn a_lock_that_is_never_available_ends_the_attempt(db: Db) {
+    db.execute(&LOCKED.replace("<= 3", "> 0")).await;
+    let worker = Running::start(with_one_connection(&db, registry![SendsInTheEnd]).await);
+    let id = db.enqueue(SendsInTheEnd::new(7)).await;
+    db.await_state(id, JobState::Discarded).await;
+    let failure = db.failures(id).await.remove(0).message;
+    let expected =
+        "its rows could not be loaded 10 times in a row, at last because of a lock that was not available (55P03)";
+    assert!(failure.contains(expected), "{failure}");
+    worker.stop().await;
+}
+
 support::on_postgres! {
+    a_lock_that_is_not_available_costs_no_attempt,
+    a_lock_that_is_never_available_ends_the_attempt,
     the_connection_is_back_in_its_pool_while_the_handler_runs,
     a_row_that_cannot_be_read_in_time_ends_the_attempt,
     a_worker_that_stops_releases_a_job_whose_row_cannot_be_read,

@@ -30,7 +30,7 @@ pub(super) fn of_statement(error: &DieselError) -> Option<&'static str> {
 
 /// The conflict that made a statement of a handler fail, if the handler returned that error. `None` if the error is not
 /// a conflict, or if the handler has decided itself what should follow.
-pub(super) fn of_handler(error: &JobError) -> Option<&'static str> {
+pub(in crate::pg) fn of_handler(error: &JobError) -> Option<&'static str> {
     if error.says_what_follows() {
         return None;
     }
