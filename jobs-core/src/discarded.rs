@@ -7,6 +7,7 @@ use crate::context::JobContext;
 use crate::error::{Failure, FailureKind};
 use crate::job_id::JobId;
 use crate::new_job::{IntoNewJob, InvalidJob, JobBuilder, MAX_ARGS_BYTES, NewJob, RunAt};
+use crate::panics;
 
 /// A job that was discarded. The job that `on_discarded` names takes it as an argument.
 ///
@@ -74,6 +75,9 @@ pub enum InvalidDiscardRule {
     /// No job can be made.
     #[error(transparent)]
     Job(#[from] InvalidJob),
+    /// `new` panicked.
+    #[error("its `new`, called with an example, {0}")]
+    Panicked(String),
     /// The arguments do not contain the discarded job.
     #[error(
         "its arguments are {0}, and none of them is the `Discarded` that its `new` was given: keep that as one argument"
@@ -125,8 +129,10 @@ impl DiscardRule {
             error: "another message".to_owned(),
         };
         let rule = Self::of_example(kind, on_discarded, example)?;
-        if !Self::of_example(kind, on_discarded, other).is_ok_and(|other| other == rule) {
-            return Err(InvalidDiscardRule::Varies(rule.argument));
+        match Self::of_example(kind, on_discarded, other) {
+            Ok(other) if other == rule => {}
+            Err(panicked @ InvalidDiscardRule::Panicked(_)) => return Err(panicked),
+            _ => return Err(InvalidDiscardRule::Varies(rule.argument)),
         }
         if rule.args.len() > MAX_BYTES {
             return Err(InvalidDiscardRule::TooLarge(rule.args.len()));
@@ -135,7 +141,8 @@ impl DiscardRule {
     }
 
     fn of_example(kind: &str, on_discarded: OnDiscarded, example: Discarded) -> Result<Self, InvalidDiscardRule> {
-        let job = on_discarded(example.clone()).into_new_job()?;
+        let job = panics::caught_call(|| on_discarded(example.clone()).into_new_job())
+            .map_err(|panicked| InvalidDiscardRule::Panicked(panicked.to_string()))??;
         if job.run_at != RunAt::Now {
             return Err(InvalidDiscardRule::NotAtOnce);
         }
@@ -171,5 +178,37 @@ impl DiscardRule {
         (job.queue, job.priority) = (self.queue.clone().into(), self.priority);
         job.max_attempts = self.max_attempts;
         Ok(job)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Serialize, Deserialize)]
+    struct Alert {
+        discarded: Discarded,
+    }
+
+    impl crate::Job for Alert {
+        const KIND: &'static str = "alert";
+    }
+
+    #[test]
+    fn a_panic_of_new_is_an_error_that_says_so() {
+        let always: OnDiscarded = |_| panic!("no pager");
+        let problem = DiscardRule::new("charge", always).unwrap_err();
+        assert!(matches!(&problem, InvalidDiscardRule::Panicked(_)), "{problem}");
+        let text = problem.to_string();
+        assert!(
+            text.starts_with("its `new`, called with an example, panicked") && text.ends_with(": no pager"),
+            "{text}"
+        );
+        let at_the_second: OnDiscarded = |discarded| {
+            assert!(discarded.attempt > 1, "a first attempt");
+            JobBuilder::new(Alert { discarded })
+        };
+        let problem = DiscardRule::new("charge", at_the_second).unwrap_err().to_string();
+        assert!(problem.ends_with(": a first attempt"), "{problem}");
     }
 }

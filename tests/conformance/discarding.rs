@@ -237,3 +237,24 @@ pub(crate) async fn a_job_whose_follower_is_refused_ends_nevertheless<F: Fixture
     }
     assert!(claim(db, worker, 5).await.is_empty());
 }
+
+/// Two programs of different versions start at the same time again and again: each has rules for the kinds of which the other one has none.
+pub(crate) async fn programs_with_different_rules_start_at_the_same_time<F: Fixture>(f: F) {
+    let db = f.database();
+    let kinds: Vec<String> = (0..40).map(|number| format!("kind {number:02}")).collect();
+    let rules = |odd: usize| {
+        let mine = kinds.iter().enumerate().filter(|(number, _)| number % 2 == odd);
+        // In another order than that of the kinds.
+        let rules: Vec<DiscardRule> =
+            mine.map(|(_, kind)| DiscardRule { kind: kind.clone(), ..rule() }).rev().collect();
+        rules
+    };
+    let (even, odd) = (rules(0), rules(1));
+    for round in 0..60 {
+        let (one, other) = tokio::join!(
+            db.storage.declare_discard_rules(&kinds, &even),
+            db.storage.declare_discard_rules(&kinds, &odd)
+        );
+        assert!(one.is_ok() && other.is_ok(), "round {round}: {one:?}, {other:?}");
+    }
+}

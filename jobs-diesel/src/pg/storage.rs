@@ -23,6 +23,7 @@ use super::outage::Outage;
 use super::queries::cancelled::CancelledQuery;
 use super::queries::declare_discard_rules::DeclareDiscardRulesQuery;
 use super::queries::enqueue::CHUNK;
+use super::queries::forget_discard_rules::ForgetDiscardRulesQuery;
 use super::queries::overrides::{OverrideRow, OverridesQuery, overrides};
 use super::queries::progress::StoreProgressQuery;
 use super::queries::prune::PruneQuery;
@@ -62,7 +63,13 @@ impl Storage for PgStorage {
     }
 
     async fn declare_discard_rules(&self, kinds: &[String], rules: &[DiscardRule]) -> StorageResult<()> {
-        let declare = || DeclareDiscardRulesQuery::new(kinds, rules);
+        // Two transactions: each locks rows in one order, so two programs cannot deadlock.
+        let forget = || ForgetDiscardRulesQuery::new(kinds, rules);
+        run!(self, "forget_discard_rules", conn => RunQueryDsl::execute(forget(), conn)).map(drop)?;
+        if rules.is_empty() {
+            return Ok(());
+        }
+        let declare = || DeclareDiscardRulesQuery::new(rules);
         run!(self, "declare_discard_rules", conn => RunQueryDsl::execute(declare(), conn)).map(drop)
     }
 

@@ -6,6 +6,7 @@ use syn::{Expr, ExprLit, ExprPath, ExprUnary, Ident, Lit, LitStr, Type, TypePath
 
 use super::{Backoff, CatchUp, MAX_NAME_BYTES, Retain};
 use crate::duration;
+use crate::names::upper_camel;
 
 pub(super) fn flag(value: &Expr) -> syn::Result<bool> {
     match literal(value) {
@@ -116,7 +117,16 @@ pub(super) fn upgrade(value: Expr) -> syn::Result<Vec<ExprPath>> {
 pub(super) fn on_discarded(value: Expr) -> syn::Result<TypePath> {
     match value {
         Expr::Group(group) => on_discarded(*group.expr),
-        Expr::Path(ExprPath { qself, path, .. }) => Ok(TypePath { qself, path }),
+        Expr::Path(ExprPath { qself, path, .. }) => match path.segments.last().map(|last| last.ident.to_string()) {
+            Some(name) if name.starts_with(char::is_lowercase) => Err(syn::Error::new_spanned(
+                path,
+                format!(
+                    "`on_discarded` takes the type of a job, such as `{}`; `{name}` is a function",
+                    upper_camel(&name)
+                ),
+            )),
+            _ => Ok(TypePath { qself, path }),
+        },
         value => Err(syn::Error::new_spanned(
             value,
             "`on_discarded` takes the type of a job, without quotes, such as `AlertOps`",

@@ -30,4 +30,7 @@ fn enqueues_no_job() {}
 #[job(on_discared = Alert)]
 fn typo() {}
 
+#[job(on_discarded = alert)]
+fn function() {}
+
 fn main() {}

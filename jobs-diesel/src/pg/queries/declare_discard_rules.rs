@@ -1,6 +1,6 @@
-//! `declare_discard_rules`: stores what is enqueued when jobs of these kinds are discarded. It deletes the rules of
-//! kinds that have none any more. Rules that are stored already are only read, so that workers that start at the same
-//! time do not wait for each other.
+//! `declare_discard_rules`: stores what is enqueued when jobs of these kinds are discarded. Rules that are stored already are
+//! only read, so that workers that start at the same time do not wait for each other. The rows are locked in the order of
+//! their kinds, and by one statement per transaction, so that two programs cannot deadlock.
 
 use diesel::QueryResult;
 use diesel::pg::Pg;
@@ -12,7 +12,6 @@ use crate::pg::native::{RawJson, native_query, sql};
 
 #[derive(Default)]
 pub(crate) struct DeclareDiscardRulesQuery<'a> {
-    known: &'a [String],
     kinds: Vec<&'a str>,
     enqueues: Vec<&'a str>,
     queues: Vec<&'a str>,
@@ -23,9 +22,8 @@ pub(crate) struct DeclareDiscardRulesQuery<'a> {
 }
 
 impl<'a> DeclareDiscardRulesQuery<'a> {
-    /// `known` are the kinds that the program knows, with or without a rule.
-    pub(crate) fn new(known: &'a [String], rules: &'a [DiscardRule]) -> Self {
-        let mut query = Self { known, ..Self::default() };
+    pub(crate) fn new(rules: &'a [DiscardRule]) -> Self {
+        let mut query = Self::default();
         for rule in rules {
             query.kinds.push(&rule.kind);
             query.enqueues.push(&rule.enqueues);
@@ -45,11 +43,8 @@ impl QueryFragment<Pg> for DeclareDiscardRulesQuery<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         sql!(
             out,
-            "with removed as (
-    delete from jobs.on_discarded where kind = any(" [self.known => Array<Text>] ") and kind <> all(" [self.kinds => Array<Text>] ")
-)
-insert into jobs.on_discarded (" COLUMNS ")
-select " COLUMNS " from unnest(" [self.kinds => Array<Text>] ", " [self.enqueues => Array<Text>] ", " [self.queues => Array<Text>] ", "
+            "insert into jobs.on_discarded (" COLUMNS ")
+        select " COLUMNS " from unnest(" [self.kinds => Array<Text>] ", " [self.enqueues => Array<Text>] ", " [self.queues => Array<Text>] ", "
         [self.priorities => Array<SmallInt>] ", " [self.max_attempts => Array<SmallInt>] ", " [self.args => Array<Json>] ", "
         [self.arguments => Array<Text>] ") as declared (" COLUMNS ")
 where not exists (

@@ -38,6 +38,7 @@ pub(crate) mod failures;
 pub(crate) mod find;
 pub(crate) mod finish;
 pub(crate) mod fold_history;
+pub(crate) mod forget_discard_rules;
 pub(crate) mod heartbeat;
 pub(crate) mod inspect;
 pub(crate) mod installation;
