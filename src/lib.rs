@@ -53,6 +53,8 @@ pub use diesel_jobs_core::{
     WorkerHandle, WorkerId, WorkerRecord, WorkerStats, history, metrics, record_enqueues, set_trace_link,
     set_trace_source, storage,
 };
+#[cfg(all(feature = "testing", any(feature = "postgres", feature = "sqlite")))]
+pub use diesel_jobs_macros::test;
 pub use diesel_jobs_macros::{Job, job};
 pub use diesel_jobs_storage::{
     AsyncLoadRow, AsyncTakeRow, Backend, ColumnArgument, CompleteError, CompleteIn, Database, Enqueue,
@@ -68,6 +70,8 @@ pub use metrics_recorder::MetricsRecorder;
 pub mod __private {
     #[cfg(feature = "cli")]
     pub use crate::cli::log_as_worker;
+    #[cfg(all(feature = "testing", any(feature = "postgres", feature = "sqlite")))]
+    pub use crate::testing;
     pub use diesel_jobs_core::__private::{
         Argument, BoxFuture, CloneArgument, DebugArgument, NoArguments, PartialEqArgument, Redacted, handle, inventory,
     };

@@ -20,7 +20,7 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut conn = SqliteConnection::establish(":memory:")?;
 //! diesel_jobs::migrate(&mut conn)?;
-//! conn.begin_test_transaction()?;
+//! conn.begin_test_transaction()?; // `#[diesel_jobs::test]` does this for a test
 //!
 //! place_order(&mut conn, 7)?;
 //! assert_enqueued!(conn, Charge { order_id: 7 }, queue = "default", count = 1);
@@ -37,13 +37,14 @@
 
 #[doc(hidden)]
 pub use diesel_jobs_core::testing::check_golden;
-#[doc(hidden)]
-pub use diesel_jobs_storage::testing::differs;
 pub use diesel_jobs_storage::testing::{
     Among, AsTestConnection, Blocked, Contents, CrashConnection, CrashEverywhere, CrashPoint, CrashReport, Drain,
-    DrainReport, Enqueued, Expectation, FieldDifference, Perform, RanJob, RunIn, StillWaiting, TestConnection,
-    TestDatabase, TestDatabaseBuilder, Waiting, crash_everywhere, drain, enqueued, perform,
+    DrainReport, Ended, Enqueued, Expectation, FieldDifference, Perform, RanJob, RunIn, StillWaiting, SyncTestSession,
+    TestConnection, TestDatabase, TestDatabaseBuilder, TestSession, Waiting, crash_everywhere, drain, enqueued,
+    perform, tick,
 };
+#[doc(hidden)]
+pub use diesel_jobs_storage::testing::{Prepared, TestSettings, differs, run_async_test, run_test};
 
 /// Asserts that a connection has enqueued a job. It reads the jobs that wait, inside the connection's transaction.
 ///
@@ -54,9 +55,10 @@ pub use diesel_jobs_storage::testing::{
 /// Options after the job: `queue = "mail"`, `priority = 5`, `max_attempts = 3`, `tags = ["vip"]`, `run_at = time`,
 /// `run_in = 3500..3700` (seconds or `Duration`s from now), `count = 2` (exactly two jobs; without it, at least one).
 ///
-/// On an async connection the macro returns a future: `assert_enqueued!(conn, ..).await`. The type needs `Deserialize`,
-/// which `#[job]` implements. A failed assertion panics. Its message shows the waiting jobs of this kind and the fields
-/// that differ. Jobs with the fewest differences come first.
+/// On an async connection the macro returns a future: `assert_enqueued!(conn, ..).await`. The type needs a
+/// handler (`#[job]` or `#[derive(Job)]`). Jobs of its earlier versions are compared with upgraded arguments. A failed
+/// assertion panics. Its message shows the waiting jobs of this kind and the fields that differ. Jobs with the fewest
+/// differences come first.
 #[macro_export]
 macro_rules! assert_enqueued {
     ($conn:expr, $($rest:tt)+) => {
@@ -98,7 +100,6 @@ macro_rules! __expectation {
         $conn.check(
             $crate::testing::Expectation::<$job>::new(
                 ::core::stringify!($job { $($fields)* }),
-                ::core::concat!(::core::file!(), ":", ::core::line!()),
                 |job: &$job| {
                     $crate::__listed!($job, job, $($fields)*);
                     #[allow(unused_mut)]
@@ -107,7 +108,8 @@ macro_rules! __expectation {
                     differences
                 },
             )
-            $(.$option($value))* $($refute)*
+            $(.$option($value))* $($refute)*,
+            |message| ::core::panic!("{message}"),
         )
     }};
     ($conn:expr, [$($refute:tt)*], $job:path $(, $option:ident = $value:expr)* $(,)?) => {{
@@ -116,10 +118,10 @@ macro_rules! __expectation {
         $conn.check(
             $crate::testing::Expectation::<$job>::new(
                 ::core::stringify!($job),
-                ::core::concat!(::core::file!(), ":", ::core::line!()),
                 |_: &$job| ::std::vec::Vec::new(),
             )
-            $(.$option($value))* $($refute)*
+            $(.$option($value))* $($refute)*,
+            |message| ::core::panic!("{message}"),
         )
     }};
 }

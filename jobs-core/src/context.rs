@@ -43,19 +43,37 @@ struct Inner {
     reports: Arc<Reports>,
 }
 
+/// Without a registry it is not known which arguments are secret.
+fn no_secrets() -> Arc<Reports> {
+    Arc::new(Reports::new(|_| &[]))
+}
+
 impl JobContext {
     /// The context of a claimed job. Workers make one for each attempt. Tests of handlers may make one, too.
     pub fn new(job: ClaimedJob, token: CancellationToken, states: Arc<States>) -> Self {
         let keep = Keep::For(Retention::default().completed);
-        Self::with(job, Stop::by(token), states, keep, None, Arc::default(), Instant::now())
+        Self::with(job, Stop::by(token), states, keep, None, no_secrets(), Instant::now())
     }
 
-    /// The context of an attempt in a test, at this time.
+    /// The context of an attempt in a test, at this time. `secrets` are the names of the kind's secret arguments.
     #[cfg(feature = "testing")]
     #[doc(hidden)]
-    pub fn for_test(job: ClaimedJob, states: Arc<States>, now: DateTime<Utc>) -> Self {
+    pub fn for_test(
+        job: ClaimedJob,
+        states: Arc<States>,
+        now: DateTime<Utc>,
+        secrets: &'static [&'static str],
+    ) -> Self {
         let keep = Keep::For(Retention::default().completed);
-        Self::with(job, Stop::default(), states, keep, Some(now), Arc::default(), Instant::now())
+        Self::with(
+            job,
+            Stop::default(),
+            states,
+            keep,
+            Some(now),
+            Arc::new(Reports::new(move |_| secrets)),
+            Instant::now(),
+        )
     }
 
     /// Like [`new`](Self::new), with the time for which the completed job is kept, the time that a test has set, where reports
@@ -169,8 +187,8 @@ impl JobContext {
     /// Takes the report that is not stored yet.
     #[cfg(feature = "testing")]
     #[doc(hidden)]
-    pub fn take_progress(&self, secrets: &'static [&'static str]) -> Vec<ProgressReport> {
-        self.0.reports.take(|_| secrets)
+    pub fn take_progress(&self) -> Vec<ProgressReport> {
+        self.0.reports.take()
     }
 
     /// An idempotency key for other systems. It is the same in all attempts of this job, also after an operator's

@@ -172,11 +172,6 @@ impl Registry {
         &self.discard_rules
     }
 
-    /// The names of the secret arguments of this kind.
-    pub(crate) fn secrets(&self, kind: &str) -> &'static [&'static str] {
-        self.get(kind).map_or(&[], |registration| registration.options.secrets)
-    }
-
     /// The default queues of the registered kinds, sorted.
     pub fn queues(&self) -> BTreeSet<&'static str> {
         self.iter().map(|registration| registration.options.queue).collect()

@@ -158,6 +158,12 @@ impl Schedule {
         instant.with_timezone(&self.zone).format("%Y-%m-%d %H:%M:%S %Z").to_string()
     }
 
+    /// The time zone.
+    #[cfg(feature = "testing")]
+    pub(crate) fn zone(&self) -> Tz {
+        self.zone
+    }
+
     /// The ticks after `last_tick` and up to `now` that must be enqueued.
     pub fn due(&self, last_tick: DateTime<Utc>, now: DateTime<Utc>, catch_up: CatchUp) -> Due {
         let fresh = |tick: &DateTime<Utc>| (now - *tick).to_std().unwrap_or_default() <= MISSED_AFTER;

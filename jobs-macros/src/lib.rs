@@ -18,6 +18,7 @@ mod names;
 mod nearest;
 mod options;
 mod place;
+mod test;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -113,6 +114,33 @@ use proc_macro::TokenStream;
 #[proc_macro_attribute]
 pub fn job(options: TokenStream, item: TokenStream) -> TokenStream {
     expand::job(options.into(), item.into()).into()
+}
+
+/// Makes a test of a function that takes a connection (feature `testing`).
+///
+/// ```text
+/// #[diesel_jobs::test]
+/// fn an_order_is_charged(conn: &mut SqliteConnection) {
+///     place_order(conn, 7).unwrap();
+///     assert_enqueued!(conn, Charge { order_id: 7 });
+/// }
+///
+/// #[diesel_jobs::test(migrations = "db/migrations", setup = some_users)]
+/// async fn users_are_greeted(conn: &mut AsyncPgConnection) -> Result<(), BoxError> { .. }
+/// ```
+///
+/// The connection is a `PgConnection` or a `SqliteConnection`, or for an `async fn` also an `AsyncPgConnection` or a `SyncConnectionWrapper`.
+/// It is in a test transaction, which is rolled back. On SQLite each test has a database in memory. On PostgreSQL the tests with
+/// the same migrations share a database on the server of `TEST_DATABASE_URL` (or `DATABASE_URL`), whose role may create databases. It
+/// is created by the first test, is named `jobs_test_shared_..` and stays there. An `async fn` runs on a tokio runtime of one thread.
+///
+/// | option | value | default |
+/// |---|---|---|
+/// | `migrations` | a directory of the package, in Diesel's form: the application's tables. Those of `diesel-jobs` need not be among them | the package's `migrations`, if there is such a directory |
+/// | `setup` | a function that is called with the connection before the test, in its transaction. It returns nothing or a `Result`; above an `async fn` it is async, too | none |
+#[proc_macro_attribute]
+pub fn test(options: TokenStream, item: TokenStream) -> TokenStream {
+    test::expand(options.into(), item.into()).into()
 }
 
 /// Makes a struct or an enum a job type. Use it instead of [`macro@job`] for types that need their own attributes.

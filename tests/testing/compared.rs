@@ -6,7 +6,8 @@ use chrono::{NaiveDate, TimeDelta};
 use diesel::connection::SimpleConnection as _;
 use diesel::prelude::*;
 use diesel_jobs::prelude::*;
-use diesel_jobs::testing::{drain, perform};
+use diesel_jobs::testing::Ended::{Completed, Retried};
+use diesel_jobs::testing::{drain, perform, tick};
 use diesel_jobs::{EnqueueError, assert_enqueued, refute_enqueued};
 
 diesel::table! {
@@ -41,11 +42,9 @@ fn daily_report(ctx: &JobContext, conn: &mut SqliteConnection) -> QueryResult<()
     diesel::insert_into(reports::table).values(reports::day.eq(day)).execute(conn).map(drop)
 }
 
-fn connection() -> SqliteConnection {
-    let mut conn = SqliteConnection::establish(":memory:").unwrap();
-    diesel_jobs::migrate(&mut conn).unwrap();
-    conn.batch_execute("create table orders (id bigint, state text); create table reports (day date)").unwrap();
-    conn
+/// An application would have these tables in its migrations.
+fn tables(conn: &mut SqliteConnection) -> QueryResult<()> {
+    conn.batch_execute("create table orders (id bigint, state text); create table reports (day date)")
 }
 
 fn state(conn: &mut SqliteConnection, id: i64) -> String {
@@ -58,51 +57,44 @@ fn reported(conn: &mut SqliteConnection) -> NaiveDate {
 // end set-up
 
 // begin enqueues
-#[test]
-fn an_order_is_charged() {
-    let mut conn = connection();
-    place_order(&mut conn, 7, 990).unwrap();
+#[diesel_jobs::test(setup = tables)]
+fn an_order_is_charged(conn: &mut SqliteConnection) {
+    place_order(conn, 7, 990).unwrap();
     assert_enqueued!(conn, Capture { order_id: 7 });
 }
 // end enqueues
 
 // begin enqueues not
-#[test]
-fn a_free_order_is_not_charged() {
-    let mut conn = connection();
-    place_order(&mut conn, 7, 0).unwrap();
+#[diesel_jobs::test(setup = tables)]
+fn a_free_order_is_not_charged(conn: &mut SqliteConnection) {
+    place_order(conn, 7, 0).unwrap();
     refute_enqueued!(conn, Capture { .. });
 }
 // end enqueues not
 
 // begin effect
-#[test]
-fn a_captured_payment_marks_the_order_as_paid() {
-    let mut conn = connection();
-    place_order(&mut conn, 7, 990).unwrap();
-    perform(Capture { order_id: 7 }).on(&mut conn).unwrap();
-    assert_eq!(state(&mut conn, 7), "paid");
+#[diesel_jobs::test(setup = tables)]
+fn a_captured_payment_marks_the_order_as_paid(conn: &mut SqliteConnection) {
+    place_order(conn, 7, 990).unwrap();
+    perform(Capture { order_id: 7 }).on(conn).unwrap();
+    assert_eq!(state(conn, 7), "paid");
 }
 // end effect
 
 // begin retry
-#[test]
-fn a_failed_mail_is_sent_again() {
-    let mut conn = connection();
-    MailInvoice { order_id: 7 }.enqueue(&mut conn).unwrap();
-    let report = drain(&mut conn).skip_time().run().unwrap();
-    report.assert_completed::<MailInvoice>(1);
-    assert_eq!(report.ran.len(), 2, "{report}");
+#[diesel_jobs::test(setup = tables)]
+fn a_failed_mail_is_sent_again(conn: &mut SqliteConnection) {
+    MailInvoice { order_id: 7 }.enqueue(conn).unwrap();
+    let report = drain(conn).skip_time().run().unwrap();
+    report.assert_ran::<MailInvoice>([Retried, Completed]);
 }
 // end retry
 
 // begin cron
-#[test]
-fn the_report_is_about_the_day_before() {
-    let mut conn = connection();
-    let tick = "2026-03-01T02:00:00Z".parse().unwrap();
-    perform(DailyReport).run_at(tick).on(&mut conn).unwrap();
-    assert_eq!(reported(&mut conn).to_string(), "2026-02-28");
+#[diesel_jobs::test(setup = tables)]
+fn the_report_is_about_the_day_before(conn: &mut SqliteConnection) {
+    tick(DailyReport, "2026-03-01 02:00").on(conn).unwrap();
+    assert_eq!(reported(conn).to_string(), "2026-02-28");
 }
 // end cron
 
@@ -127,7 +119,7 @@ fn lines(test: &str) -> usize {
 #[test]
 fn the_comparison_counts_its_lines() {
     let mut sums = [0; 3];
-    for section in PAGE.split("\n## ").filter(|section| section.contains("```rust\n#[test]")) {
+    for section in PAGE.split("\n## ").filter(|section| section.contains("```rust\n#[diesel_jobs::test")) {
         let title = section.lines().next().unwrap();
         let counts = ["rust", "elixir", "go"].map(|language| {
             let (_, code) = section.split_once(&format!("```{language}\n")).unwrap();

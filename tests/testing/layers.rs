@@ -7,7 +7,7 @@ use std::time::Duration;
 use diesel::prelude::*;
 use diesel_async::AsyncPgConnection;
 use diesel_jobs::prelude::*;
-use diesel_jobs::testing::{drain, perform};
+use diesel_jobs::testing::{crash_everywhere, drain, perform};
 use diesel_jobs::{Layer, States, TypeKey};
 
 use crate::database;
@@ -160,6 +160,21 @@ macro_rules! on {
                     assert_eq!(report.ran[0].failed(), does == Does::Refuse, "{report}");
                     assert_eq!(log.take().len(), 1);
                 }
+            }
+
+            /// A run that crashes calls `before` only.
+            #[tokio::test]
+            async fn crashes_have_layers() {
+                let $database = $create;
+                let mut conn = $open;
+                let log = Log::default();
+                let job = || crash_everywhere($transactional { fails: false }).state(log.clone());
+                let problem = job().on(&mut conn)$($wait)*.unwrap_err().to_string();
+                assert!(problem.contains("Tenant"), "{problem}");
+                assert_eq!(job().layer(Tenants("outer", Does::Nothing, log.clone())).on(&mut conn)$($wait)*.unwrap(), 0);
+                let after = format!("outer after {} Complete", <$transactional as diesel_jobs::Job>::KIND);
+                let (runs, after) = ("runs for outer".to_owned(), after);
+                assert_eq!(log.take(), [runs.clone(), after.clone(), runs.clone(), runs, after]);
             }
 
             #[tokio::test]

@@ -4,6 +4,7 @@
 #![cfg(all(feature = "testing", feature = "postgres-sync", feature = "sqlite"))]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+mod attribute;
 mod compared;
 mod crashes;
 mod database;

@@ -102,7 +102,6 @@ macro_rules! on {
                 })
                 .await;
                 let expected = [
-                    "tests/testing/suite.rs:",
                     "not enqueued: SendWelcome",
                     "of kind `send_welcome` in queue `mail`, due now\n    template: \"v1\", expected \"v2\"\n",
                     "in queue `slow`, due now\n    _user_id: 2, expected 1\n    template: \"v1\", expected \"v2\"\n    \

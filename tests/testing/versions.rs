@@ -4,8 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use diesel_jobs::prelude::*;
-use diesel_jobs::testing::{check_golden, drain};
-use diesel_jobs::{IntoNewJob, NewJob, Registered, Registry, assert_golden};
+use diesel_jobs::testing::Ended::{Completed, Discarded};
+use diesel_jobs::testing::{check_golden, drain, enqueued};
+use diesel_jobs::{IntoNewJob, NewJob, Registered, Registry, assert_enqueued, assert_golden, refute_enqueued};
 
 use crate::database;
 
@@ -110,6 +111,35 @@ fn each_version_has_a_kind_of_its_own() {
     let mut copy = Registry::new();
     again.iter().for_each(|registration| copy.insert(*registration));
     assert!(copy.check(&diesel_jobs_core::States::default(), |_| true, "a database").is_ok());
+}
+
+#[test]
+fn jobs_of_each_version_are_seen_with_upgraded_arguments() {
+    let mut conn = database::sqlite();
+    stored("bill", r#"{"order": 1}"#).enqueue(&mut conn).unwrap();
+    stored("bill.v2", r#"{"order": 2, "cents": 250}"#).enqueue(&mut conn).unwrap();
+    Bill::new(3, (7, "CHF".to_owned())).enqueue(&mut conn).unwrap();
+    let euros = |cents| (cents, "EUR".to_owned());
+    assert_enqueued!(conn, Bill { order_id: 1, amount: euros(100) }, count = 1);
+    assert_enqueued!(conn, Bill { order_id: 2, amount: euros(250) }, queue = "billing");
+    assert_enqueued!(conn, Bill, count = 3);
+    refute_enqueued!(conn, Bill { order_id: 4, .. });
+    let bills = enqueued::<Bill, _>(&mut conn).unwrap();
+    assert_eq!(
+        bills.iter().map(|bill| bill.args.clone()).collect::<Vec<_>>(),
+        [Bill::new(1, euros(100)), Bill::new(2, euros(250)), Bill::new(3, (7, "CHF".to_owned()))]
+    );
+    let different = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        assert_enqueued!(conn, Bill { order_id: 9, amount: euros(100) });
+    }));
+    let message = *different.unwrap_err().downcast::<String>().unwrap();
+    assert!(message.contains("of kind `bill` in queue `billing`, due now\n    order_id: 1, expected 9\n"), "{message}");
+    let report = drain(&mut conn).run().unwrap();
+    report.assert_ran::<Bill>([Completed; 3]);
+    let wrong = std::panic::catch_unwind(|| report.assert_ran::<Bill>([Completed, Completed, Discarded]));
+    let message = *wrong.unwrap_err().downcast::<String>().unwrap();
+    let expected = "the attempts of kind `bill.v3` ended [Completed, Completed, Completed], expected [Completed, Completed, Discarded]";
+    assert!(message.starts_with(expected), "{message}");
 }
 
 #[test]

@@ -19,7 +19,7 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
             () = shared.reports.added() => {}
             () = stop.cancelled() => goes_on = false,
         }
-        let reports = shared.reports.take(|kind| shared.registry.secrets(kind));
+        let reports = shared.reports.take();
         if !reports.is_empty()
             && let Err(problem) = shared.storage.store_progress(&reports).await
         {

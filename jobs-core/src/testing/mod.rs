@@ -8,8 +8,13 @@ mod context;
 mod golden;
 #[cfg(feature = "testing")]
 pub(crate) mod limit;
+#[cfg(feature = "testing")]
+mod tick;
 
 pub use context::TestContext;
 #[cfg(feature = "testing")]
 #[doc(hidden)]
 pub use golden::check_golden;
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub use tick::tick;

@@ -1,5 +1,6 @@
 //! What the steps of a worker and its maintenance services share.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -20,6 +21,7 @@ use super::stats::Counters;
 use super::usual_durations::UsualDurations;
 use super::work_tally::WorkTally;
 use crate::context::JobContext;
+use crate::handler::Registration;
 use crate::installation::Installation;
 use crate::lease::{ClaimedJob, WorkerId};
 use crate::outcome::Keep;
@@ -81,6 +83,12 @@ pub(crate) struct Shared {
     pub(super) skipped: AtomicI64,
 }
 
+fn reports(registry: &Registry) -> Reports {
+    let of_kind = |registration: &Registration| (registration.kind, registration.options.secrets);
+    let secrets: HashMap<_, _> = registry.iter().map(of_kind).filter(|(_, names)| !names.is_empty()).collect();
+    Reports::new(move |kind| secrets.get(kind).copied().unwrap_or_default())
+}
+
 impl Shared {
     /// The state of a worker that has not started.
     pub(super) fn new(storage: Arc<dyn Storage>, registry: Registry, states: States, settings: Settings) -> Self {
@@ -89,7 +97,6 @@ impl Shared {
             live: Arc::new(Live::new(&registry, settings.retention)),
             storage,
             usual_durations: UsualDurations::new(&registry),
-            registry,
             states: Arc::new(states),
             settings,
             id: watch::Sender::new(WorkerId::generate()),
@@ -109,9 +116,10 @@ impl Shared {
             counters: Counters::default(),
             work: WorkTally::default(),
             runners: TaskTracker::new(),
-            reports: Arc::default(),
+            reports: Arc::new(reports(&registry)),
             failure: Mutex::default(),
             skipped: AtomicI64::new(0),
+            registry,
         }
     }
 

@@ -134,11 +134,12 @@ impl<C: TestConnection> Attempts<'_, C> {
             return Ok(());
         };
         started.run_at = job.run_at;
-        let ctx = JobContext::for_test(started, self.states.clone(), self.now + self.skipped);
+        let ctx =
+            JobContext::for_test(started, self.states.clone(), self.now + self.skipped, registration.options.secrets);
         let limit = stuck::limit(self.plan.time_limit, registration);
         let handled = layered::call(self.conn, registration, ctx.clone(), &self.plan.layers, limit).await;
         let handled = handled.map_err(StorageError::Config)?;
-        let reports = ctx.take_progress(registration.options.secrets);
+        let reports = ctx.take_progress();
         if !reports.is_empty() {
             self.conn.store_progress(reports).await?;
         }

@@ -76,15 +76,7 @@ impl TestDatabaseBuilder {
     /// Creates the database. On PostgreSQL it is a copy of a template database. The template is named `jobs_test_template_..`,
     /// is made once for each state of the migrations, and stays on the server.
     pub async fn create(self) -> StorageResult<TestDatabase> {
-        let server = match self.server {
-            Some(server) => server,
-            None => ["TEST_DATABASE_URL", "DATABASE_URL"].iter().find_map(|name| std::env::var(name).ok()).ok_or_else(
-                || {
-                    let problem = "no test database: set TEST_DATABASE_URL, or call `.server(..)` with a URL";
-                    StorageError::Config(problem.to_owned())
-                },
-            )?,
-        };
+        let server = server(self.server, "set TEST_DATABASE_URL, or call `.server(..)` with a URL")?;
         let mut all = Vec::new();
         for directory in &self.migrations {
             all.extend(migrations::read(directory)?);
@@ -100,6 +92,12 @@ impl TestDatabaseBuilder {
     pub fn create_blocking(self) -> StorageResult<TestDatabase> {
         on_a_thread(self.create())
     }
+}
+
+/// The URL of the server: that of the settings, or of the environment.
+pub(super) fn server(set: Option<String>, otherwise: &str) -> StorageResult<String> {
+    let of_environment = || ["TEST_DATABASE_URL", "DATABASE_URL"].iter().find_map(|name| std::env::var(name).ok());
+    set.or_else(of_environment).ok_or_else(|| StorageError::Config(format!("no test database: {otherwise}")))
 }
 
 /// Runs a future on a thread with a runtime of its own.
@@ -127,7 +125,6 @@ async fn postgres(server: String, _: &[UserMigration]) -> StorageResult<TestData
 
 #[cfg(feature = "sqlite")]
 async fn sqlite(all: &[UserMigration]) -> StorageResult<TestDatabase> {
-    use diesel::connection::SimpleConnection as _;
     use diesel::prelude::*;
 
     let file = std::env::temp_dir().join(format!("jobs_test_{}.db", Uuid::now_v7().simple()));
@@ -135,12 +132,19 @@ async fn sqlite(all: &[UserMigration]) -> StorageResult<TestDatabase> {
     let database = TestDatabase { url: format!("sqlite://{path}"), place: Place::File(file) };
     let refused = |error: &dyn std::fmt::Display| StorageError::Refused(error.to_string().into());
     let mut conn = SqliteConnection::establish(&path).map_err(|error| refused(&error))?;
-    for migration in all {
-        let named = |error| refused(&format!("migration {}: {error}", migration.directory));
-        conn.batch_execute(&migration.up).map_err(named)?;
-    }
-    crate::migrate(&mut conn).map_err(|error| refused(&error))?;
+    fill_sqlite(&mut conn, all)?;
     Ok(database)
+}
+
+/// Creates the application's tables and those of `diesel-jobs`.
+#[cfg(feature = "sqlite")]
+pub(super) fn fill_sqlite(conn: &mut diesel::SqliteConnection, all: &[UserMigration]) -> StorageResult<()> {
+    use diesel::connection::SimpleConnection as _;
+    let refused = |problem: String| StorageError::Refused(problem.into());
+    for UserMigration { directory, up, .. } in all {
+        conn.batch_execute(up).map_err(|error| refused(format!("migration {directory}: {error}")))?;
+    }
+    crate::migrate(conn).map_err(|error| refused(error.to_string()))
 }
 
 #[cfg(not(feature = "sqlite"))]

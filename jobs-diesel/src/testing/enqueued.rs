@@ -4,9 +4,9 @@ use std::ops::Deref;
 
 use chrono::{DateTime, Utc};
 use diesel_jobs_core::storage::StorageResult;
-use diesel_jobs_core::{Job, JobId, JobRecord, StorageError};
-use serde::de::DeserializeOwned;
+use diesel_jobs_core::{JobId, JobRecord, Registered, StorageError};
 
+use super::decoded::{decoded, is_of};
 use super::store::{AsTestConnection, TestConnection};
 use super::waiting::Among;
 
@@ -41,9 +41,9 @@ impl<J> Deref for Enqueued<J> {
     }
 }
 
-impl<J: DeserializeOwned> Enqueued<J> {
+impl<J: Registered> Enqueued<J> {
     pub(super) fn of(job: JobRecord) -> StorageResult<Self> {
-        let args = serde_json::from_str(&job.args).map_err(|error| {
+        let args = decoded(&job).map_err(|error| {
             let problem = format!("the arguments of job {} of kind `{}` cannot be decoded: {error}", job.id, job.kind);
             StorageError::Refused(problem.into())
         })?;
@@ -60,19 +60,20 @@ impl<J: DeserializeOwned> Enqueued<J> {
     }
 }
 
-/// Returns the waiting jobs of kind `J` that this connection sees, in the order of their ids. Sync connections return a
+/// Returns the waiting jobs of kind `J` that this connection sees, in the order of their ids, with those of earlier versions,
+/// whose arguments are upgraded. Sync connections return a
 /// `Result`, async ones a future of it. Fails if the database fails, or if arguments cannot be decoded.
 ///
 /// Write `enqueued::<SendWelcome, _>(&mut conn)`.
 pub fn enqueued<J, C>(conn: &mut C) -> <C::Connection as TestConnection>::Answer<'_, StorageResult<Vec<Enqueued<J>>>>
 where
-    J: Job + DeserializeOwned + Send,
+    J: Registered + Send,
     C: AsTestConnection,
 {
     let conn = conn.as_test_connection();
     <C::Connection as TestConnection>::answer(Box::pin(async move {
         let mut jobs = conn.waiting(Among::All).await?.jobs;
-        jobs.retain(|job| job.kind == J::KIND);
+        jobs.retain(|job| is_of::<J>(&job.kind));
         jobs.sort_by_key(|job| job.id);
         jobs.into_iter().map(Enqueued::of).collect()
     }))

@@ -19,18 +19,10 @@ pub(super) async fn call<C: TestConnection>(
     layers: &Layers,
     limit: Duration,
 ) -> Result<Handled, String> {
+    let handled = crashing(conn, registration, ctx.clone(), layers, limit).await?;
     if layers.is_empty() {
-        return stuck::call(conn, registration, ctx, limit).await;
+        return Ok(handled);
     }
-    let begun = Instant::now();
-    let (of_layers, of_job) = (layers.clone(), ctx.clone());
-    let before = Box::pin(async move { of_layers.before(&of_job).await });
-    let handled = match within(conn, &ctx, "`before`", before, limit).await? {
-        ControlFlow::Continue(()) => {
-            stuck::call(conn, registration, ctx.clone(), limit.saturating_sub(begun.elapsed())).await?
-        }
-        ControlFlow::Break(handled) => handled,
-    };
     let handled = calls::handled_without_secrets(&ctx, registration, handled);
     let (of_layers, of_job) = (layers.clone(), ctx.clone());
     let observe = Box::pin(async move {
@@ -38,6 +30,26 @@ pub(super) async fn call<C: TestConnection>(
         handled
     });
     within(conn, &ctx, "`after` or `error`", observe, limit).await
+}
+
+/// Calls `before` of the layers and the handler, as a worker does that then dies.
+pub(super) async fn crashing<C: TestConnection>(
+    conn: &mut C,
+    registration: &Registration,
+    ctx: JobContext,
+    layers: &Layers,
+    limit: Duration,
+) -> Result<Handled, String> {
+    if layers.is_empty() {
+        return stuck::call(conn, registration, ctx, limit).await;
+    }
+    let begun = Instant::now();
+    let (of_layers, of_job) = (layers.clone(), ctx.clone());
+    let before = Box::pin(async move { of_layers.before(&of_job).await });
+    match within(conn, &ctx, "`before`", before, limit).await? {
+        ControlFlow::Continue(()) => stuck::call(conn, registration, ctx, limit.saturating_sub(begun.elapsed())).await,
+        ControlFlow::Break(handled) => Ok(handled),
+    }
 }
 
 async fn within<C: TestConnection, T: Send + 'static>(

@@ -6,6 +6,7 @@ mod backlog;
 pub(crate) mod blocked;
 mod crash;
 mod database;
+mod decoded;
 mod drain;
 mod enqueued;
 mod expectation;
@@ -22,16 +23,21 @@ mod plan;
 mod report;
 mod rows;
 mod savepoint;
+mod session;
+mod sessions;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 #[cfg(feature = "sqlite")]
 mod sqlite_async;
 mod store;
 mod stuck;
+mod tick;
 mod waiting;
 
 #[doc(hidden)]
 pub use expectation::differs;
+#[doc(hidden)]
+pub use session::{Migrations, Prepared, TestSettings, run_async_test, run_test};
 pub use {
     blocked::Blocked,
     crash::{Contents, CrashConnection, CrashEverywhere, CrashPoint, CrashReport, crash_everywhere},
@@ -40,8 +46,10 @@ pub use {
     enqueued::{Enqueued, enqueued},
     expectation::{Expectation, FieldDifference, RunIn},
     perform::{Perform, perform},
-    report::{DrainReport, RanJob, StillWaiting},
+    report::{DrainReport, Ended, RanJob, StillWaiting},
+    session::{SyncTestSession, TestSession},
     store::{AsTestConnection, TestConnection},
+    tick::tick,
     waiting::{Among, Waiting},
 };
 

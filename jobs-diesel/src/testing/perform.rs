@@ -101,7 +101,7 @@ impl<J: Registered + IntoNewJob> Perform<J> {
     fn prepare<C: TestConnection>(self) -> Result<JobContext, JobError> {
         check::<J, C>(&self.layers.known(&self.states))?;
         let job = claimed(self.job, self.attempt, self.now, self.run_at)?;
-        Ok(JobContext::for_test(job, Arc::new(self.states), self.now))
+        Ok(JobContext::for_test(job, Arc::new(self.states), self.now, J::OPTIONS.secrets))
     }
 }
 

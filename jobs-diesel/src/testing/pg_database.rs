@@ -1,5 +1,5 @@
-//! The databases of tests on a PostgreSQL server. Each is a copy of a template, which is made once for each state of the
-//! migrations.
+//! The databases of tests on a PostgreSQL server. A test has a copy of a template, which is made once for each state of the
+//! migrations, or shares one that is made in the same way.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -21,9 +21,16 @@ diesel::define_sql_function! {
 /// Creates a database and returns its URL.
 pub(super) async fn create(server: &str, name: &str, all: &[UserMigration]) -> StorageResult<String> {
     let mut admin = connect(server).await?;
-    let template = template(&mut admin, server, all).await?;
+    let template = filled(&mut admin, server, "template", all).await?;
     admin.batch_execute(&format!("create database {name} template {template}")).await.map_err(storage_error)?;
     Ok(in_database(server, name))
+}
+
+/// Returns the URL of the database that tests with these migrations share. It is made if it is missing.
+pub(super) async fn shared(server: &str, all: &[UserMigration]) -> StorageResult<String> {
+    let mut admin = connect(server).await?;
+    let name = filled(&mut admin, server, "shared", all).await?;
+    Ok(in_database(server, &name))
 }
 
 pub(super) async fn drop(server: &str, name: &str) -> StorageResult<()> {
@@ -31,14 +38,19 @@ pub(super) async fn drop(server: &str, name: &str) -> StorageResult<()> {
     admin.batch_execute(&format!("drop database if exists {name} with (force)")).await.map_err(storage_error)
 }
 
-/// Returns the name of the template, and creates the template if it is missing. Other tests may need it at the same time.
-/// So this holds an advisory lock of the session, and the template gets its name when its tables are complete.
-async fn template(admin: &mut AsyncPgConnection, server: &str, all: &[UserMigration]) -> StorageResult<String> {
+/// Returns the name of a database with these tables, and creates it if it is missing. Other tests may need it at the same time.
+/// So this holds an advisory lock of the session, and the database gets its name when its tables are complete.
+async fn filled(
+    admin: &mut AsyncPgConnection,
+    server: &str,
+    what: &str,
+    all: &[UserMigration],
+) -> StorageResult<String> {
     let mut hasher = DefaultHasher::new();
     all.hash(&mut hasher);
     POSTGRES.iter().for_each(|migration| migration.up.hash(&mut hasher));
     let hash = hasher.finish();
-    let name = format!("jobs_test_template_{hash:016x}");
+    let name = format!("jobs_test_{what}_{hash:016x}");
     let exists = diesel::dsl::sql::<Bool>("exists (select from pg_database where datname = ").bind::<Text, _>(&name);
     let exists = diesel::select(exists.sql(")"));
     diesel::select(pg_advisory_lock(hash.cast_signed())).execute(admin).await.map_err(storage_error)?;
@@ -85,7 +97,7 @@ async fn fill(conn: &mut AsyncPgConnection, all: &[UserMigration]) -> StorageRes
     crate::migrate(conn).await.map_err(|error| StorageError::Refused(error.to_string().into()))
 }
 
-async fn connect(url: &str) -> StorageResult<AsyncPgConnection> {
+pub(super) async fn connect(url: &str) -> StorageResult<AsyncPgConnection> {
     let connected = Connector::from_url(url)?.connect().await;
     connected.map_err(|error| StorageError::Unavailable(format!("the server of the test database: {error}").into()))
 }

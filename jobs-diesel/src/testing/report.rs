@@ -5,6 +5,8 @@ use std::fmt;
 use chrono::{DateTime, Utc};
 use diesel_jobs_core::{Failure, JobContext, JobId, JobRecord, Output, Registered, Transition};
 
+use super::decoded::is_of;
+
 /// What a [`drain`](super::drain) ran, in order, and what still waits. Its `Display` has a line for each.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
@@ -77,10 +79,41 @@ impl StillWaiting {
     }
 }
 
+/// How an attempt of a [`drain`](super::drain) ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Ended {
+    /// The job completed.
+    Completed,
+    /// It failed, and the job is retried.
+    Retried,
+    /// The job runs again later, and no attempt is consumed.
+    Snoozed,
+    /// The job was given back.
+    Released,
+    /// The job was cancelled.
+    Cancelled,
+    /// It failed, and the job was discarded.
+    Discarded,
+}
+
+impl RanJob {
+    /// How the attempt ended.
+    pub fn ended(&self) -> Ended {
+        match &self.transition {
+            Transition::Complete(_) | Transition::CompleteWith(..) => Ended::Completed,
+            Transition::Retry { .. } => Ended::Retried,
+            Transition::Snooze(_) => Ended::Snoozed,
+            Transition::Release => Ended::Released,
+            Transition::Cancel { .. } => Ended::Cancelled,
+            Transition::Discard { .. } => Ended::Discarded,
+        }
+    }
+}
+
 impl DrainReport {
     fn count<J: Registered>(&self, is: impl Fn(&Transition) -> bool) -> usize {
-        let of_kind = |kind: &str| kind == J::KIND || J::REGISTRATION.earlier.contains(&kind);
-        self.ran.iter().filter(|ran| of_kind(&ran.kind) && is(&ran.transition)).count()
+        self.ran.iter().filter(|ran| is_of::<J>(&ran.kind) && is(&ran.transition)).count()
     }
 
     /// How many jobs of this kind completed, with those of earlier versions.
@@ -91,6 +124,23 @@ impl DrainReport {
     /// How many jobs of this kind were discarded, with those of earlier versions.
     pub fn discarded<J: Registered>(&self) -> usize {
         self.count::<J>(|transition| matches!(transition, Transition::Discard { .. }))
+    }
+
+    /// Panics with the report unless the attempts of jobs of this kind (with those of earlier versions) ended like this, in the order in
+    /// which they ran.
+    ///
+    /// ```text
+    /// use diesel_jobs::testing::Ended::{Completed, Retried};
+    ///
+    /// let report = drain(&mut conn).skip_time().run()?;
+    /// report.assert_ran::<SendReceipt>([Retried, Completed]);
+    /// ```
+    #[track_caller]
+    pub fn assert_ran<J: Registered>(&self, expected: impl IntoIterator<Item = Ended>) {
+        let ran = self.ran.iter().filter(|ran| is_of::<J>(&ran.kind));
+        let ran: Vec<Ended> = ran.map(RanJob::ended).collect();
+        let expected: Vec<Ended> = expected.into_iter().collect();
+        assert!(ran == expected, "the attempts of kind `{}` ended {ran:?}, expected {expected:?}\n{self}", J::KIND);
     }
 
     /// Panics with the report unless exactly this many jobs of this kind completed.
@@ -114,7 +164,10 @@ impl DrainReport {
 
 impl fmt::Display for DrainReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{} attempts ran, {} jobs wait", self.ran.len(), self.waiting.len())?;
+        let (ran, waiting) = (self.ran.len(), self.waiting.len());
+        let (attempts, wait) =
+            (if ran == 1 { "attempt" } else { "attempts" }, if waiting == 1 { "job waits" } else { "jobs wait" });
+        writeln!(f, "{ran} {attempts} ran, {waiting} {wait}")?;
         for RanJob { id, kind, queue, attempt, transition, error, output } in &self.ran {
             write!(f, "  job {id} of kind `{kind}` in queue `{queue}`, attempt {attempt}: ")?;
             match transition {

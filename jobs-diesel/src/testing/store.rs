@@ -7,10 +7,9 @@ use async_trait::async_trait;
 use diesel_jobs_core::storage::StorageResult;
 use diesel_jobs_core::testing::calls::{self, Expired};
 use diesel_jobs_core::{
-    ClaimedJob, Finish, Handled, Handler, Job, JobContext, JobError, JobId, NewJob, ProgressReport, WorkerId,
+    ClaimedJob, Finish, Handled, Handler, JobContext, JobError, JobId, NewJob, ProgressReport, Registered, WorkerId,
 };
 use futures_util::future::BoxFuture;
-use serde::de::DeserializeOwned;
 
 use super::blocked::Blocked;
 use super::expectation::Expectation;
@@ -67,13 +66,13 @@ pub trait TestConnection: Send + Sized + 'static {
     /// Writes the finish of an attempt, without the rules for discarded jobs that a worker may have stored. Returns `false` if the job was no longer running.
     async fn finish(&mut self, finish: Finish) -> StorageResult<bool>;
 
-    /// Checks what is enqueued. Panics if the expectation does not hold. `assert_enqueued!` and `refute_enqueued!` call
-    /// it.
-    fn check<'c, J>(&'c mut self, expectation: Expectation<'c, J>) -> Self::Answer<'c, ()>
+    /// Checks what is enqueued. `assert_enqueued!` and `refute_enqueued!` call it. `fail` panics with a message. It is a function of the
+    /// macros' output, so that the panic has the place of the assertion, on async connections, too.
+    fn check<'c, J>(&'c mut self, expectation: Expectation<'c, J>, fail: fn(&str)) -> Self::Answer<'c, ()>
     where
-        J: Job + DeserializeOwned + Send + 'c,
+        J: Registered + Send + 'c,
     {
-        Self::answer(Box::pin(async move { expectation.verify(self.waiting(Among::All).await) }))
+        Self::answer(Box::pin(async move { expectation.verify(self.waiting(Among::All).await, fail) }))
     }
 }
 

@@ -17,7 +17,9 @@ use std::time::Duration;
 use chrono::Utc;
 use diesel_jobs_core::secrets::redacted;
 use diesel_jobs_core::testing::calls;
-use diesel_jobs_core::{ClaimedJob, Handled, IntoNewJob, JobContext, JobError, Registered, Registry, States};
+use diesel_jobs_core::{
+    ClaimedJob, Handled, IntoNewJob, JobContext, JobError, Layer, Layers, Registered, Registry, States,
+};
 
 pub use connection::CrashConnection;
 pub use contents::Contents;
@@ -25,13 +27,14 @@ pub use point::CrashPoint;
 
 use super::store::{AsTestConnection, TestConnection};
 use super::waiting::Among;
-use super::{perform, stuck};
+use super::{layered, perform, stuck};
 
 /// Crashes a handler at each of its statements. See [`crash_everywhere`].
 #[must_use = "call `on`"]
 pub struct CrashEverywhere<J> {
     job: J,
     states: Vec<Insert>,
+    layers: Layers,
     observe: Option<Observe>,
     time_limit: Option<Duration>,
 }
@@ -78,7 +81,7 @@ impl<J: Registered> fmt::Debug for CrashEverywhere<J> {
 ///
 /// The handler must take the connection. Everything is rolled back at the end.
 pub fn crash_everywhere<J: Registered>(job: J) -> CrashEverywhere<J> {
-    CrashEverywhere { job, states: Vec::new(), observe: None, time_limit: None }
+    CrashEverywhere { job, states: Vec::new(), layers: Layers::default(), observe: None, time_limit: None }
 }
 
 impl<J: Registered + IntoNewJob> CrashEverywhere<J> {
@@ -91,6 +94,13 @@ impl<J: Registered + IntoNewJob> CrashEverywhere<J> {
     /// new one is made.
     pub fn state_with<T: Send + Sync + 'static>(mut self, make: impl Fn() -> T + Send + Sync + 'static) -> Self {
         self.states.push(Box::new(move |states| states.insert(make())));
+        self
+    }
+
+    /// Calls this layer in each run, as `WorkerBuilder::layer` does: `before` also in a run that crashes, `after` or `error` only
+    /// in one that ends. All runs share the layer.
+    pub fn layer(mut self, layer: impl Layer) -> Self {
+        self.layers.add(layer);
         self
     }
 
@@ -137,16 +147,17 @@ impl<J: Registered + IntoNewJob> CrashEverywhere<J> {
             let problem = "takes no connection, so there is no statement to crash at";
             return Err(JobError::msg(format!("the handler of `{}` {problem}", J::KIND)));
         }
-        let Self { job, states, observe, time_limit } = self;
+        let Self { job, states, layers, observe, time_limit } = self;
         let limit = stuck::limit(time_limit, &J::REGISTRATION);
-        let runs = Runs { states, observe, limit, kind: std::marker::PhantomData };
-        perform::check::<J, C>(&runs.new_states())?;
+        let runs = Runs { states, layers, observe, limit, kind: std::marker::PhantomData };
+        perform::check::<J, C>(&runs.layers.known(&runs.new_states()))?;
         Ok((runs, perform::claimed(job, 1, Utc::now(), None)?))
     }
 }
 
 struct Runs<J> {
     states: Vec<Insert>,
+    layers: Layers,
     observe: Option<Observe>,
     limit: Duration,
     kind: std::marker::PhantomData<fn() -> J>,
@@ -168,7 +179,7 @@ impl<J: Registered> Runs<J> {
             let point = CrashPoint::at(statement);
             conn.begin().await?;
             conn.instrument(Some(&point)).await;
-            let crashed = self.run(conn, &job, &states, 1).await;
+            let crashed = self.run(conn, &job, &states, 1, true).await;
             conn.instrument(None).await;
             let crashed = crashed?;
             conn.roll_back().await?;
@@ -204,7 +215,7 @@ impl<J: Registered> Runs<J> {
         states: &Arc<States>,
     ) -> Result<Result<Contents, String>, CrashReport> {
         conn.begin().await?;
-        let contents = match self.run(conn, job, states, attempt).await? {
+        let contents = match self.run(conn, job, states, attempt, false).await? {
             Ok(_) => self.contents(conn, job, states).await.map(Ok),
             Err(error) => Ok(Err(self.without_secrets(job, states, &error))),
         };
@@ -214,20 +225,26 @@ impl<J: Registered> Runs<J> {
 
     /// The error as a worker would store it.
     fn without_secrets(&self, job: &ClaimedJob, states: &Arc<States>, error: &JobError) -> String {
-        calls::without_secrets(&context(job, states, 1), J::OPTIONS.secrets, error.to_string())
+        calls::without_secrets(&context::<J>(job, states, 1), J::OPTIONS.secrets, error.to_string())
     }
 
-    /// Runs the handler in a savepoint, which is rolled back if the handler fails. If the handler does not end within the time limit,
-    /// returns an error. Its last statement may then still wait, so the connection cannot be used any more.
+    /// Runs the handler in a savepoint, which is rolled back if the handler fails. `crashes` says that the worker dies afterwards, so
+    /// no layer is called then. If the handler does not end within the time limit, returns an error. Its last statement may then still
+    /// wait, so the connection cannot be used any more.
     async fn run<C: TestConnection>(
         &self,
         conn: &mut C,
         job: &ClaimedJob,
         states: &Arc<States>,
         attempt: u16,
+        crashes: bool,
     ) -> Result<Handled, CrashReport> {
-        let ctx = context(job, states, attempt);
-        stuck::call(conn, &J::REGISTRATION, ctx, self.limit).await.map_err(CrashReport)
+        let ctx = context::<J>(job, states, attempt);
+        let handled = match crashes {
+            true => layered::crashing(conn, &J::REGISTRATION, ctx, &self.layers, self.limit).await,
+            false => layered::call(conn, &J::REGISTRATION, ctx, &self.layers, self.limit).await,
+        };
+        handled.map_err(CrashReport)
     }
 
     async fn contents<C: CrashConnection>(
@@ -245,15 +262,16 @@ impl<J: Registered> Runs<J> {
         });
         contents.add("the waiting jobs", rows.collect());
         if let Some(observe) = &self.observe {
-            contents.add("what is observed", vec![observe(&context(job, states, 1))]);
+            contents.add("what is observed", vec![observe(&context::<J>(job, states, 1))]);
         }
         Ok(contents)
     }
 }
 
-fn context(job: &ClaimedJob, states: &Arc<States>, attempt: u16) -> JobContext {
+fn context<J: Registered>(job: &ClaimedJob, states: &Arc<States>, attempt: u16) -> JobContext {
+    let secrets = J::OPTIONS.secrets;
     let mut job = job.clone();
     (job.attempt, job.lease.number) = (attempt, attempt.into());
     let now = job.claimed_at;
-    JobContext::for_test(job, states.clone(), now)
+    JobContext::for_test(job, states.clone(), now, secrets)
 }

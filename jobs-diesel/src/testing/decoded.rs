@@ -1,0 +1,28 @@
+//! The arguments of a waiting job as a value. Those of an earlier version are upgraded.
+
+use std::sync::Arc;
+
+use diesel_jobs_core::{ClaimedJob, JobContext, JobError, JobRecord, Lease, Registered, States, WorkerId};
+
+/// Whether this is the kind of `J`, or of an earlier version of it.
+pub(super) fn is_of<J: Registered>(kind: &str) -> bool {
+    kind == J::KIND || J::REGISTRATION.earlier.contains(&kind)
+}
+
+/// The arguments, as the job's handler would get them.
+pub(super) fn decoded<J: Registered>(job: &JobRecord) -> Result<J, JobError> {
+    let claimed = ClaimedJob {
+        lease: Lease { job: job.id, number: 1, worker: WorkerId::generate() },
+        kind: job.kind.clone(),
+        queue: job.queue.clone(),
+        priority: job.priority,
+        args: job.args.clone().into_bytes(),
+        attempt: job.attempt,
+        max_attempts: job.max_attempts,
+        run_at: job.run_at,
+        enqueued_at: job.enqueued_at,
+        claimed_at: job.run_at,
+        traceparent: None,
+    };
+    J::decode(&JobContext::for_test(claimed, Arc::new(States::default()), job.run_at, J::OPTIONS.secrets))
+}
