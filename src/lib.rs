@@ -80,6 +80,8 @@ pub mod __private {
         Handler, IntoHandled, Job, JobBuilder, JobContext, JobError, JobId, JobOptions, LoadedHandler, Registered,
         Registration, Retain, ReturnsOutput, RowHandler, ScheduleSpec, State, TypeKey,
     };
+    #[cfg(feature = "testing")]
+    pub use diesel_jobs_macros::equal;
     pub use diesel_jobs_storage::{
         AsyncJobConnection, AsyncLoadRow, AsyncTakeRow, BlockingJobConnection, EnqueueConnection, Gone, HasTable,
         IntoColumn, JobColumns, Key, LoadRow, Loadable, Loaders, NotThroughAsyncPg, NotThroughPg, NotThroughSqlite,

@@ -44,7 +44,7 @@ pub use diesel_jobs_storage::testing::{
     perform, tick,
 };
 #[doc(hidden)]
-pub use diesel_jobs_storage::testing::{Prepared, TestSettings, differs, run_async_test, run_test};
+pub use diesel_jobs_storage::testing::{Prepared, TestSettings, differs, never, run_async_test, run_test};
 
 /// Asserts that a connection has enqueued a job. It reads the jobs that wait, inside the connection's transaction.
 ///
@@ -101,7 +101,7 @@ macro_rules! __expectation {
             $crate::testing::Expectation::<$job>::new(
                 ::core::stringify!($job { $($fields)* }),
                 |job: &$job| {
-                    $crate::__listed!($job, job, $($fields)*);
+                    $crate::__listed!($job, $($fields)*);
                     #[allow(unused_mut)]
                     let mut differences = ::std::vec::Vec::new();
                     $crate::__compare!(job, differences, $($fields)*);
@@ -126,15 +126,20 @@ macro_rules! __expectation {
     }};
 }
 
-/// Fails to compile if a field does not exist, or if one is missing and there is no `..`.
+/// Fails to compile if a field does not exist, or if one is missing and there is no `..`. For a missing field it is a struct literal,
+/// because its error names the field.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __listed {
-    ($job:path, $value:expr, $($field:ident $(: $expected:expr)?),* $(,)?) => {
-        let $job { $($field: _),* } = $value;
+    ($job:path, $($field:ident $(: $expected:expr)?),* $(,)?) => {
+        // A literal cannot begin with `$job`.
+        type Listed = $job;
+        let _ = || Listed { $($field: $crate::testing::never()),* };
     };
-    ($job:path, $value:expr, $($field:ident $(: $expected:expr)?,)* ..) => {
-        let $job { $($field: _,)* .. } = $value;
+    ($job:path, $($field:ident $(: $expected:expr)?,)* ..) => {
+        let _ = |job: &$job| {
+            let $job { $($field: _,)* .. } = job;
+        };
     };
 }
 
@@ -143,7 +148,7 @@ macro_rules! __listed {
 macro_rules! __compare {
     ($job:expr, $differences:ident, $field:ident: $expected:expr $(, $($rest:tt)*)?) => {
         #[allow(clippy::bool_comparison, clippy::float_cmp, clippy::cmp_owned, clippy::op_ref, clippy::bool_assert_comparison)]
-        if !($job.$field == $expected) {
+        if !$crate::__private::equal!($job.$field, $expected) {
             $crate::testing::differs(&mut $differences, ::core::stringify!($field), &$expected);
         }
         $($crate::__compare!($job, $differences, $($rest)*);)?

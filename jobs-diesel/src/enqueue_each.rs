@@ -35,7 +35,7 @@ pub trait EnqueueEach: Sized {
     /// # struct SendNudge { user_id: i64, template: String }
     /// # impl diesel_jobs_core::Job for SendNudge { const KIND: &'static str = "send_nudge"; }
     /// # impl SendNudge {
-    /// #     fn columns<A: diesel_jobs::IntoColumn<i64>, B: diesel_jobs::IntoColumn<String>>(a: A, b: B) -> JobColumns<Self, (A::Expression, B::Expression)> {
+    /// #     fn columns<A: diesel_jobs::IntoColumn<i64, X>, B: diesel_jobs::IntoColumn<String, Y>, X, Y>(a: A, b: B) -> JobColumns<Self, (X, Y)> {
     /// #         JobColumns::new((a.into_column(), b.into_column()), &[("user_id", A::in_sqlite), ("template", B::in_sqlite)])
     /// #     }
     /// # }

@@ -143,6 +143,14 @@ pub fn test(options: TokenStream, item: TokenStream) -> TokenStream {
     test::expand(options.into(), item.into()).into()
 }
 
+/// `left == right`, with the compiler's errors at `right`. For `assert_enqueued!`, because the errors of an `==` in a `macro_rules!` macro
+/// are at the whole call.
+#[doc(hidden)]
+#[proc_macro]
+pub fn equal(operands: TokenStream) -> TokenStream {
+    test::equal(operands.into()).into()
+}
+
 /// Makes a struct or an enum a job type. Use it instead of [`macro@job`] for types that need their own attributes.
 ///
 /// ```text

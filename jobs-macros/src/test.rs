@@ -2,8 +2,10 @@
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
+use syn::parse::Parser as _;
+use syn::punctuated::Punctuated;
 use syn::spanned::Spanned as _;
-use syn::{Expr, ExprLit, ExprPath, FnArg, ItemFn, Lit, LitStr, Signature, Type};
+use syn::{Expr, ExprLit, ExprPath, FnArg, ItemFn, Lit, LitStr, Signature, Token, Type};
 
 use crate::attr::{self, Entry};
 use crate::errors::Errors;
@@ -31,6 +33,24 @@ pub(crate) fn expand(list: TokenStream, item: TokenStream) -> TokenStream {
     match (errors.into_option(), connection) {
         (None, Some(connection)) => test(&function, &connection, &options),
         (error, _) => error.map(|error| error.to_compile_error()).unwrap_or_default(),
+    }
+}
+
+/// Expands `equal!(left, right)`.
+pub(crate) fn equal(operands: TokenStream) -> TokenStream {
+    let operands = Punctuated::<Expr, Token![,]>::parse_separated_nonempty.parse2(operands);
+    match operands.map(|operands| operands.into_iter().collect::<Vec<_>>()) {
+        Ok(operands) if operands.len() == 2 => {
+            let (left, right) = (&operands[0], &operands[1]);
+            // The span of the group itself is in the macro that inserted it.
+            let equal = Token![==](ungrouped(right.clone()).span());
+            quote!((#left #equal #right))
+        }
+        Ok(operands) => {
+            let problem = format!("`equal!` takes two operands, and there are {}", operands.len());
+            syn::Error::new(Span::call_site(), problem).to_compile_error()
+        }
+        Err(error) => error.to_compile_error(),
     }
 }
 

@@ -1,20 +1,12 @@
-//! Databases and connections for one test.
+//! Databases and pools for one test.
 
 use actix_app::Pool;
-use diesel::prelude::*;
 use diesel::r2d2::{ConnectionManager, TestCustomizer};
 use diesel_jobs::testing::TestDatabase;
 
 /// Creates a database with the desk's and the jobs' tables.
 pub(crate) fn database() -> TestDatabase {
     TestDatabase::builder().migrations("migrations").create_blocking().expect("run `cargo xtask test`")
-}
-
-/// A connection inside a test transaction.
-pub(crate) fn connection(database: &TestDatabase) -> PgConnection {
-    let mut conn = PgConnection::establish(database.url()).unwrap();
-    conn.begin_test_transaction().unwrap();
-    conn
 }
 
 /// A pool for the application. Its only connection is inside a test transaction, so the test sees what the application

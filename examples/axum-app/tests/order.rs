@@ -21,11 +21,9 @@ async fn order(conn: &mut AsyncPgConnection, cents: i64) -> Result<i64, OrderErr
     place_order(conn, &order, REVIEW_AFTER).await
 }
 
-#[tokio::test]
-async fn an_order_comes_with_its_jobs() {
-    let db = Db::migrated().await;
-    let mut conn = db.test_conn().await;
-    let id = order(&mut conn, 60).await.unwrap();
+#[diesel_jobs::test]
+async fn an_order_comes_with_its_jobs(conn: &mut AsyncPgConnection) {
+    let id = order(conn, 60).await.unwrap();
     assert_enqueued!(conn, Charge { order_id: id }, queue = "billing", priority = 10, count = 1).await;
     let address = "ada@example.org";
     assert_enqueued!(conn, SendMail { order_id: id, address, template: "confirmation" }, queue = "mail", run_in = 0..1)
@@ -34,15 +32,13 @@ async fn an_order_comes_with_its_jobs() {
     assert_enqueued!(conn, SendMail, count = 2).await;
 }
 
-#[tokio::test]
-async fn a_refused_payment_leaves_nothing() {
-    let db = Db::migrated().await;
-    let mut conn = db.test_conn().await;
-    let refused = order(&mut conn, 101).await;
+#[diesel_jobs::test]
+async fn a_refused_payment_leaves_nothing(conn: &mut AsyncPgConnection) {
+    let refused = order(conn, 101).await;
     assert!(matches!(refused, Err(OrderError::PaymentRefused)), "{refused:?}");
     refute_enqueued!(conn, Charge).await;
     refute_enqueued!(conn, SendMail).await;
-    assert_eq!(orders::table.count().get_result::<i64>(&mut conn).await.unwrap(), 0);
+    assert_eq!(orders::table.count().get_result::<i64>(conn).await.unwrap(), 0);
 }
 
 #[tokio::test]

@@ -110,33 +110,30 @@ where
     type SqlType = sql::Array<T::SqlType>;
 }
 
-/// An expression of a query, or a value, for an argument of type `T`.
+/// An expression of a query, or a value, for an argument of type `T`. It becomes the expression `E`.
+// `E` is a parameter and no associated type, because the compiler would print an error about the associated type, and not the message
+// of this trait.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not fit the argument of type `{T}`",
     label = "not of the argument's SQL type",
     note = "pass a column or another expression of the argument's SQL type, or a value of the argument's type; for an `Option` write \
             `column.nullable()`; for a number write its type, as in `5_i64`"
 )]
-pub trait IntoColumn<T> {
+pub trait IntoColumn<T, E> {
     /// The expression.
-    type Expression;
-
-    /// The expression.
-    fn into_column(self) -> Self::Expression;
+    fn into_column(self) -> E;
 
     /// See [`ColumnArgument::in_sqlite`].
     fn in_sqlite(column: &str) -> String;
 }
 
 #[diagnostic::do_not_recommend]
-impl<E, T> IntoColumn<T> for E
+impl<C, T> IntoColumn<T, C::Expression> for C
 where
     T: ColumnArgument,
-    E: AsExpression<T::SqlType>,
+    C: AsExpression<T::SqlType>,
 {
-    type Expression = E::Expression;
-
-    fn into_column(self) -> E::Expression {
+    fn into_column(self) -> C::Expression {
         self.as_expression()
     }
 

@@ -38,6 +38,12 @@ pub fn differs(differences: &mut Vec<FieldDifference>, name: &str, expected: &dy
     differences.push(FieldDifference::new(name, cut(format!("{expected:?}")), ""));
 }
 
+/// A value of any type, for code that is compiled and never called. For `assert_enqueued!`.
+#[doc(hidden)]
+pub fn never<T>() -> T {
+    unreachable!("only closures that are never called contain it")
+}
+
 /// A span of seconds from now.
 pub trait RunIn {
     /// Whether this many seconds are within the span.

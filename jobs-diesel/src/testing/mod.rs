@@ -35,7 +35,7 @@ mod tick;
 mod waiting;
 
 #[doc(hidden)]
-pub use expectation::differs;
+pub use expectation::{differs, never};
 #[doc(hidden)]
 pub use session::{Migrations, Prepared, TestSettings, run_async_test, run_test};
 pub use {

@@ -56,7 +56,7 @@ pub trait TestSession: TestConnection {
 
 /// A connection of a test that is not async.
 #[diagnostic::on_unimplemented(
-    message = "a test with a `{Self}` must be an `async fn`",
+    message = "a test that is no `async fn` cannot be given a `{Self}`",
     label = "not a sync connection",
     note = "write `async fn` for an AsyncPgConnection or a SyncConnectionWrapper; a plain `fn` takes `&mut` to a PgConnection or a SqliteConnection"
 )]

@@ -18,18 +18,22 @@ pub(crate) fn constructor(
     if arguments.is_empty() {
         return TokenStream::new();
     }
-    let generics: Vec<Ident> =
-        (0..arguments.len()).map(|i| format_ident!("__Column{i}", span = Span::mixed_site())).collect();
+    let named = |form: &str| -> Vec<Ident> {
+        (0..arguments.len()).map(|i| format_ident!("__{form}{i}", span = Span::mixed_site())).collect()
+    };
+    let (generics, expressions) = (named("Column"), named("Expression"));
     let fields: Vec<&Ident> = arguments.iter().map(|(field, _)| *field).collect();
     let keys = fields.iter().map(|field| field.unraw().to_string());
-    let bounds: Vec<TokenStream> = arguments.iter().map(|(_, ty)| quote!(#private::IntoColumn<#ty>)).collect();
+    let bound =
+        |((_, ty), expression): (&(&Ident, TokenStream), &Ident)| quote!(#private::IntoColumn<#ty, #expression>);
+    let bounds: Vec<TokenStream> = arguments.iter().zip(&expressions).map(bound).collect();
     quote_spanned! {Span::mixed_site()=>
         impl #name {
             /// A job for each row of a query, with arguments from expressions of that query: see `EnqueueEach::enqueue_each`.
             #[allow(dead_code, clippy::too_many_arguments, clippy::type_complexity)]
-            #vis fn columns<#(#generics: #bounds),*>(
+            #vis fn columns<#(#generics: #bounds,)* #(#expressions),*>(
                 #(#fields: #generics),*
-            ) -> #private::JobColumns<Self, (#(<#generics as #bounds>::Expression,)*)> {
+            ) -> #private::JobColumns<Self, (#(#expressions,)*)> {
                 #private::JobColumns::new(
                     (#(<#generics as #bounds>::into_column(#fields),)*),
                     &[#((#keys, <#generics as #bounds>::in_sqlite as fn(&str) -> ::std::string::String)),*],
