@@ -14,6 +14,7 @@ mod dotenv;
 mod down;
 mod freezing;
 mod guide;
+mod helping;
 mod jobs;
 mod listening;
 mod long_attempt;

@@ -146,6 +146,24 @@ on_each_database! {
         assert!(import(&db, &[&file, "--from-line", "7"]).succeeded().stdout.starts_with("imported 3 jobs"));
     }
 
+    fn an_interrupted_import_says_where_to_go_on(db) {
+        let db = db.migrated();
+        let scratch = Scratch::new();
+        let file = write(&scratch, "{\"kind\":\"greet\",\"queue\":\"mail\",\"args\":{\"name\":\"x\"}}\n".repeat(60_000));
+        let command = worker("fixture-worker").args(["import", &file]).env("DATABASE_URL", &db.url).start();
+        let begun = std::time::Instant::now();
+        while count(&db) == 0 {
+            assert!(begun.elapsed() < Duration::from_secs(60));
+        }
+        command.signal("INT");
+        let run = command.ended(Duration::from_secs(20)).exited(1);
+        let next: u64 = run.stdout.split("--from-line ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+        assert!(run.stdout.starts_with("interrupted: ") && next % 1000 == 1, "{run:#?}");
+        let rest = import(&db, &[&file, "--from-line", &next.to_string(), "--json"]).succeeded().json();
+        assert_eq!(rest["imported"], 60_000 - (next - 1));
+        assert_eq!(db.run(&["export"]).succeeded().stdout.lines().count(), 60_000);
+    }
+
     fn failures_are_grouped_and_a_group_is_retried_or_discarded(db) {
         let db = db.migrated();
         assert_eq!(db.run(&["failures"]).succeeded().stdout, "no failure is stored\n");
