@@ -43,15 +43,15 @@ pub mod prelude;
 pub mod testing;
 
 pub use diesel_jobs_core::{
-    AttemptError, AttemptOutcome, Backoff, CatchUp, Counted, Depth, Discarded, Event, Failure, FailureKind, Freeze,
-    Gauge, Handle, HandleBlocking, HandleBlockingIn, HandleIn, Handled, HealthCheck, Installation, IntoInstant,
-    IntoNewJob, InvalidJob, InvalidSchedule, Job, JobBuilder, JobContext, JobEnd, JobError, JobId, JobOptions,
-    JobOutput, JobRecord, JobState, KindStats, Layer, Lease, LeasedJob, MetricsText, NewJob, NoRuntime, Outcome,
-    Output, Progress, QueueLoad, QueueStats, Recorder, Registered, Registration, Registry, RegistryError, ResultExt,
-    Retain, Retention, RunAt, Sample, Schedule, State, States, Stats, StorageError, TestContext, TraceLink,
-    TraceRelation, Traceparent, TypeKey, UnknownQueue, UntilEmpty, WaitError, Worker, WorkerBuilder, WorkerError,
-    WorkerHandle, WorkerId, WorkerRecord, WorkerStats, history, metrics, record_enqueues, set_trace_link,
-    set_trace_source, storage,
+    AttemptError, AttemptOutcome, Backoff, BatchContext, BatchHandled, CatchUp, Counted, Depth, Discarded, Event,
+    Failure, FailureKind, Freeze, Gauge, Handle, HandleBatch, HandleBlocking, HandleBlockingIn, HandleIn, Handled,
+    HealthCheck, Installation, IntoInstant, IntoNewJob, InvalidJob, InvalidSchedule, Job, JobBuilder, JobContext,
+    JobEnd, JobError, JobId, JobOptions, JobOutput, JobRecord, JobState, KindStats, Layer, Lease, LeasedJob,
+    MetricsText, NewJob, NoRuntime, Outcome, Output, Progress, QueueLoad, QueueStats, Recorder, Registered,
+    Registration, Registry, RegistryError, ResultExt, Retain, Retention, RunAt, Sample, Schedule, State, States, Stats,
+    StorageError, TestContext, TraceLink, TraceRelation, Traceparent, TypeKey, UnknownQueue, UntilEmpty, WaitError,
+    Worker, WorkerBuilder, WorkerError, WorkerHandle, WorkerId, WorkerRecord, WorkerStats, history, metrics,
+    record_enqueues, set_trace_link, set_trace_source, storage,
 };
 #[cfg(all(feature = "testing", any(feature = "postgres", feature = "sqlite")))]
 pub use diesel_jobs_macros::test;
@@ -73,12 +73,13 @@ pub mod __private {
     #[cfg(all(feature = "testing", any(feature = "postgres", feature = "sqlite")))]
     pub use crate::testing;
     pub use diesel_jobs_core::__private::{
-        Argument, BoxFuture, CloneArgument, DebugArgument, NoArguments, PartialEqArgument, Redacted, handle, inventory,
+        Argument, BoxFuture, CloneArgument, DebugArgument, NoArguments, PartialEqArgument, Redacted, handle,
+        handle_batch, inventory,
     };
     pub use diesel_jobs_core::{
-        AnyConnection, Backoff, CatchUp, Discarded, Handle, HandleBlocking, HandleBlockingIn, HandleIn, Handled,
-        Handler, IntoHandled, Job, JobBuilder, JobContext, JobError, JobId, JobOptions, LoadedHandler, Registered,
-        Registration, Retain, ReturnsOutput, RowHandler, ScheduleSpec, State, TypeKey,
+        AnyConnection, Backoff, BatchHandler, CatchUp, Discarded, Handle, HandleBlocking, HandleBlockingIn, HandleIn,
+        Handled, Handler, IntoHandled, Job, JobBuilder, JobContext, JobError, JobId, JobOptions, LoadedHandler,
+        Registered, Registration, Retain, ReturnsOutput, RowHandler, ScheduleSpec, State, TypeKey,
     };
     #[cfg(feature = "testing")]
     pub use diesel_jobs_macros::equal;

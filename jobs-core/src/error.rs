@@ -139,6 +139,13 @@ impl JobError {
         Self { source: anyhow::Error::msg(text), ..self }.with_place(place, backtrace)
     }
 
+    /// The same error for one more job that failed with it. Its causes are in its text.
+    pub(crate) fn for_another_job(&self) -> Self {
+        let source = anyhow::Error::msg(format!("{:#}", self.source));
+        let same = Self { source, kind: self.kind, next: self.next, origin: None };
+        same.with_place(self.place().map(str::to_owned), self.backtrace())
+    }
+
     /// The failure as it is stored: the error and its causes on one line.
     pub(crate) fn to_failure(&self) -> Failure {
         let failure = Failure::new(self.kind, &format!("{:#}", self.source));

@@ -31,6 +31,8 @@ pub enum Handler {
     BlockingTransactional(fn(AnyConnection<'_>, JobContext) -> Handled),
     /// A function that takes rows and no connection. The rows are loaded before it is called.
     WithRows(&'static RowHandler),
+    /// An `async fn` that takes several jobs at once.
+    Batch(&'static BatchHandler),
 }
 
 /// A handler that takes rows and no connection.
@@ -43,6 +45,23 @@ pub struct RowHandler {
     /// Loads the rows through a connection of one of these types. On a sync connection the future is ready at once. If it
     /// returns `Err`, the attempt ends with this result and the handler is not called.
     pub load: for<'c> fn(AnyConnection<'c>, JobContext) -> BoxFuture<'c, Result<LoadedHandler, Handled>>,
+}
+
+/// A batch handler, with the type of its jobs erased.
+#[derive(Clone, Copy)]
+pub struct BatchHandler {
+    /// The most jobs of one call.
+    pub most: usize,
+    /// Runs one attempt of each job. Returns one result per job, in their order.
+    pub handle: fn(Vec<JobContext>) -> BoxFuture<'static, Vec<Handled>>,
+}
+
+impl BatchHandler {
+    /// Runs one attempt of one job.
+    pub async fn one(&self, ctx: JobContext) -> Handled {
+        let mut results = (self.handle)(vec![ctx]).await;
+        results.pop().unwrap_or_else(|| Err(JobError::msg("the batch handler returned no result")))
+    }
 }
 
 /// A handler whose rows are loaded. It does not use the connection any more.
@@ -61,6 +80,7 @@ impl fmt::Debug for Handler {
             Self::AsyncTransactional(_) => "AsyncTransactional",
             Self::BlockingTransactional(_) => "BlockingTransactional",
             Self::WithRows(_) => "WithRows",
+            Self::Batch(_) => "Batch",
         })
     }
 }

@@ -6,6 +6,7 @@ mod argument_traits;
 mod asked;
 mod attempts;
 mod backtraces;
+mod batch;
 mod context;
 mod crash_point;
 mod cron_problem;
@@ -63,13 +64,14 @@ mod worker;
 
 pub use asked::Asked;
 pub use attempts::{AttemptEnd, AttemptRecord};
+pub use batch::{BatchContext, BatchHandled, HandleBatch};
 pub use context::JobContext;
 pub use discarded::{DiscardRule, Discarded, InvalidDiscardRule, OnDiscarded};
 pub use error::{IntoJobError, JobError, NoRuntime, ResultExt};
 pub use failure::{Failure, FailureKind, MAX_BACKTRACE_BYTES, MAX_FAILURE_BYTES, fingerprint};
 pub use handler::{
-    AnyConnection, Handle, HandleBlocking, HandleBlockingIn, HandleIn, Handler, LoadedHandler, Registered,
-    Registration, RowHandler,
+    AnyConnection, BatchHandler, Handle, HandleBlocking, HandleBlockingIn, HandleIn, Handler, LoadedHandler,
+    Registered, Registration, RowHandler,
 };
 pub use installation::{Freeze, Installation};
 pub use instant::IntoInstant;
@@ -106,6 +108,7 @@ pub use worker::{HealthCheck, QueueLoad, UntilEmpty, Worker, WorkerBuilder, Work
 pub mod __private {
     pub use crate::argument::{Argument, NoArguments, handle};
     pub use crate::argument_traits::{CloneArgument, DebugArgument, PartialEqArgument, Redacted};
+    pub use crate::batch::handle_batch;
     pub use crate::crash_point::{crash_point, crash_soon};
     pub use crate::sending::{sending, sending_all, sending_each};
     pub use futures_util::future::BoxFuture;

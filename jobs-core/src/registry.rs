@@ -17,6 +17,7 @@ pub struct Registry {
     duplicates: Vec<(Registration, Registration)>,
     discard_rules: Vec<DiscardRule>,
     invalid_rules: Vec<(Registration, Arc<InvalidDiscardRule>)>,
+    has_batches: bool,
 }
 
 /// Why a worker cannot start with its registered jobs.
@@ -147,6 +148,7 @@ impl Registry {
             Some(Err(problem)) => self.invalid_rules.push((registration, Arc::new(problem))),
             None => {}
         }
+        self.has_batches |= matches!(registration.handler, Handler::Batch(_));
         if let Some(first) = self.kinds.insert(registration.kind, registration) {
             self.duplicates.push((first, registration));
         }
@@ -175,6 +177,19 @@ impl Registry {
     /// The default queues of the registered kinds, sorted.
     pub fn queues(&self) -> BTreeSet<&'static str> {
         self.iter().map(|registration| registration.options.queue).collect()
+    }
+
+    /// Whether a handler takes batches.
+    pub(crate) fn has_batches(&self) -> bool {
+        self.has_batches
+    }
+
+    /// The default queue and the size of the batches of each kind whose handler takes batches.
+    pub(crate) fn batches(&self) -> impl Iterator<Item = (&'static str, usize)> {
+        self.iter().filter_map(|registration| match registration.handler {
+            Handler::Batch(handler) => Some((registration.options.queue, handler.most)),
+            _ => None,
+        })
     }
 
     /// Reports errors that would otherwise appear only when a job runs.

@@ -48,6 +48,11 @@ pub(crate) fn job_span(job: &ClaimedJob) -> Span {
     span
 }
 
+/// The span around the call of a batch handler.
+pub(crate) fn batch_span(kind: &str, queue: &str, jobs: usize) -> Span {
+    info_span!(target: "diesel_jobs", "batch", job.kind = kind, job.queue = queue, batch.jobs = jobs)
+}
+
 /// The span around the insert of an enqueue.
 pub(crate) fn send_span(queue: &str, jobs: usize) -> Span {
     let span = debug_span!(

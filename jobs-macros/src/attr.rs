@@ -1,14 +1,15 @@
-//! Parses the list inside `#[job(..)]` as `name = value` pairs. `options` interprets the values.
+//! Parses the list inside `#[job(..)]` as `name = value` pairs. `batch(..)` is a list of its own. `options` interprets the values.
 
 use proc_macro2::TokenStream;
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
-use syn::{Attribute, Expr, Ident, Meta, Token};
+use syn::token::Paren;
+use syn::{Attribute, Expr, ExprTuple, Ident, Meta, Token, parenthesized};
 
 use crate::errors::Errors;
 
-/// One `name = value`.
+/// One `name = value`, or `name(..)` with a tuple as the value.
 pub(crate) struct Entry {
     pub(crate) name: Ident,
     pub(crate) value: Expr,
@@ -20,6 +21,12 @@ impl Parse for Entry {
             return Err(input.error("expected an option, such as `queue = \"mail\"`"));
         }
         let name = input.call(Ident::parse_any)?;
+        if name == "batch" && input.peek(Paren) {
+            let list;
+            let paren_token = parenthesized!(list in input);
+            let elems = Punctuated::parse_terminated(&list)?;
+            return Ok(Self { name, value: Expr::Tuple(ExprTuple { attrs: Vec::new(), paren_token, elems }) });
+        }
         if !input.peek(Token![=]) {
             return Err(syn::Error::new(
                 name.span(),

@@ -1,5 +1,6 @@
 //! Reads the options, and checks each value by itself. `validate` checks how they fit together.
 
+mod batch;
 mod values;
 
 use std::collections::BTreeMap;
@@ -19,7 +20,7 @@ use values::{
 /// The most bytes of a kind or a queue. `diesel_jobs_core` has the same limit at run time.
 pub(crate) const MAX_NAME_BYTES: usize = 200;
 
-const KNOWN: [&str; 16] = [
+const KNOWN: [&str; 17] = [
     "name",
     "kind",
     "queue",
@@ -36,6 +37,7 @@ const KNOWN: [&str; 16] = [
     "version",
     "upgrade",
     "on_discarded",
+    "batch",
 ];
 
 /// The parsed options. `None` stands for the default.
@@ -60,6 +62,8 @@ pub(crate) struct Options {
     pub(crate) upgrade: Option<Vec<ExprPath>>,
     /// The job that is enqueued when a job of this kind is discarded.
     pub(crate) on_discarded: Option<TypePath>,
+    /// The most jobs of one call. Only for types.
+    pub(crate) batch: Option<usize>,
     /// The span of each option.
     pub(crate) written: BTreeMap<String, Span>,
 }
@@ -112,6 +116,12 @@ impl Options {
                     name.span(),
                     "a function takes the connection of its transaction as a parameter: `conn: &mut AsyncPgConnection`",
                 )),
+                "batch" if target == Target::Function => Err(syn::Error::new(
+                    name.span(),
+                    "`batch` is for types, because its handler takes several jobs at once: write a struct with `#[derive(Job)]` and \
+                     `impl HandleBatch`",
+                )),
+                "batch" => batch::batch(&value).map(|v| options.batch = Some(v)),
                 "blocking" => flag(&value).map(|v| options.blocking = v),
                 "connection" => connection(value).map(|v| options.connection = Some(v)),
                 "version" => version(&value).map(|v| options.version = Some(v)),
@@ -140,7 +150,7 @@ impl Options {
 }
 
 fn unknown(name: &Ident, target: Target) -> syn::Error {
-    let elsewhere: &[&str] = if target == Target::Function { &["blocking", "connection"] } else { &["name"] };
+    let elsewhere: &[&str] = if target == Target::Function { &["batch", "blocking", "connection"] } else { &["name"] };
     let known: Vec<&str> = KNOWN.into_iter().filter(|known| !elsewhere.contains(known)).collect();
     let hint = match nearest(&name.to_string(), known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),

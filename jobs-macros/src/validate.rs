@@ -122,10 +122,29 @@ pub(crate) fn declaration(declaration: &Declaration, options: Options, errors: &
         }
     }
     schedule(&options, errors);
+    batch(&options, errors);
     let name = declaration.ident.clone();
     follows_another(&options, &name, errors);
     let Kinds { kind, earlier } = version::kinds(&options, names::snake(&name.unraw().to_string()), &name, errors);
     Plan { name, kind, earlier, secrets: secrets(declaration, errors), shared: shared(&declaration.attrs), options }
+}
+
+/// A batch handler is an `async fn` without a connection.
+fn batch(options: &Options, errors: &mut Errors) {
+    if options.batch.is_none() {
+        return;
+    }
+    for (other, instead) in [
+        ("blocking", "the handler of a batch is async: call what blocks with `tokio::task::spawn_blocking`"),
+        ("connection", "the handler of a batch takes no connection: take one from a pool in a `State`"),
+    ] {
+        if let Some(span) = options.written.get(other) {
+            errors.keep::<()>(Err(syn::Error::new(
+                *span,
+                format!("`{other}` cannot be combined with `batch`; {instead}"),
+            )));
+        }
+    }
 }
 
 /// A job that is enqueued when it is discarded itself would never end.

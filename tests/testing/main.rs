@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod attribute;
+mod batches;
 mod compared;
 mod crashes;
 mod database;

@@ -51,6 +51,7 @@ pub(super) async fn run(
         Handler::Async(handle) => on_the_runtime(shared, registration, ctx, slot, handle).await,
         Handler::Blocking(_) => unreachable!("a runner has a thread run plain functions"),
         Handler::WithRows(_) => unreachable!("the executor has their rows loaded first"),
+        Handler::Batch(_) => unreachable!("a runner has their batch run"),
         Handler::AsyncTransactional(handle) => {
             let (decided, ctx_of_body) = (decision(shared, registration, ctx), ctx.clone());
             let body = Body::Async(Arc::new(move |connection| {

@@ -76,7 +76,7 @@ impl Executor {
     }
 
     /// Returns the job's registration, or the conclusion of a job that must not start.
-    fn admit(&self, ctx: &JobContext) -> Result<&Registration, Conclusion> {
+    pub(super) fn admit(&self, ctx: &JobContext) -> Result<&Registration, Conclusion> {
         if ctx.is_cancelled() {
             // The attempt was asked to stop before it started: its lease is lost, or the worker shuts down.
             let lost = ctx.stop().is_lost();
@@ -129,7 +129,7 @@ impl Executor {
     }
 
     /// Reports a conclusion. If the lease is lost, the log names `refused`: the `start` or the `finish`.
-    async fn report(&self, ctx: JobContext, conclusion: Conclusion, refused: &str, ran: Duration) {
+    pub(super) async fn report(&self, ctx: JobContext, conclusion: Conclusion, refused: &str, ran: Duration) {
         match conclusion {
             Conclusion::Committed(transition) => {
                 self.shared.done(&ctx, &transition, ran);

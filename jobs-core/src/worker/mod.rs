@@ -6,6 +6,7 @@
 //! ```
 
 mod attempt;
+mod batch;
 mod bounds;
 mod builder;
 mod busy_polling;

@@ -54,8 +54,17 @@ impl Prefetch {
             return 0;
         }
         let by_time = (slots as u64).saturating_mul(limit) / run;
+        self.bounded(by_time)
+    }
+
+    /// How many jobs to prefetch so that each free slot can take a batch of this size.
+    pub(crate) fn most_for_batches(&self, free: usize, batch: usize) -> usize {
+        self.bounded((free as u64).saturating_mul(batch.saturating_sub(1) as u64))
+    }
+
+    fn bounded(&self, jobs: u64) -> usize {
         let by_size = MOST_BYTES / self.bytes.load(Ordering::Relaxed).max(1);
-        usize::try_from(by_time.min(by_size).min(MOST_JOBS)).unwrap_or(usize::MAX)
+        usize::try_from(jobs.min(by_size).min(MOST_JOBS)).unwrap_or(usize::MAX)
     }
 }
 
@@ -102,6 +111,15 @@ mod tests {
         assert_eq!(prefetch.most(16), 0);
         (0..10).for_each(|_| prefetch.ran(Duration::from_micros(10)));
         assert!(prefetch.most(16) > 0);
+    }
+
+    #[test]
+    fn each_free_slot_gets_a_batch_however_long_it_runs() {
+        let prefetch = prefetch(&[Duration::from_secs(1)]);
+        assert_eq!(prefetch.most_for_batches(3, 100), 297);
+        assert_eq!(prefetch.most_for_batches(16, 1), 0, "no batches");
+        prefetch.claimed(64 * 1024);
+        assert_eq!(prefetch.most_for_batches(16, 100), 128);
     }
 
     #[test]

@@ -39,6 +39,8 @@ pub(crate) struct Queue {
     prefetched: Mutex<VecDeque<PrefetchedJob>>,
     /// When this many prefetched jobs are left, it is time to claim more.
     low: AtomicUsize,
+    /// The most jobs that one slot takes at once.
+    batch: AtomicUsize,
     pub(crate) prefetch: Prefetch,
     capacity_changed: Arc<Notify>,
 }
@@ -92,6 +94,7 @@ impl Queue {
             all_prefetched,
             prefetched: Mutex::default(),
             low: AtomicUsize::new(0),
+            batch: AtomicUsize::new(1),
             prefetch: Prefetch::default(),
             capacity_changed,
         }
@@ -186,6 +189,32 @@ impl Queue {
         Some(next.ctx)
     }
 
+    /// From now on a free slot may take so many jobs at once, so as many are prefetched for it.
+    pub(crate) fn expect_batches(&self, most: usize) {
+        self.batch.fetch_max(most, Ordering::AcqRel);
+    }
+
+    /// Takes the best prefetched jobs of this kind out, to run them together with one of them.
+    pub(crate) fn take_kind(&self, kind: &str, most: usize) -> Vec<JobContext> {
+        if most == 0 {
+            return Vec::new();
+        }
+        let mut prefetched = self.prefetched();
+        let mut left = most;
+        let mut is_taken = |job: &PrefetchedJob| {
+            let taken = left > 0 && job.ctx.kind() == kind;
+            left -= usize::from(taken);
+            taken
+        };
+        let (taken, kept): (VecDeque<_>, VecDeque<_>) = prefetched.drain(..).partition(&mut is_taken);
+        *prefetched = kept;
+        self.all_prefetched.fetch_sub(taken.len(), Ordering::AcqRel);
+        if prefetched.len() <= self.low.load(Ordering::Relaxed) {
+            self.capacity_changed.notify_one();
+        }
+        taken.into_iter().map(|job| job.ctx).collect()
+    }
+
     /// A prefetched job and a slot for it, if there are both.
     pub(crate) fn start(self: &Arc<Self>) -> Option<(Slot, JobContext)> {
         let mut prefetched = self.prefetched();
@@ -204,7 +233,8 @@ impl Queue {
         let held = if self.all_prefetched.load(Ordering::Acquire) == 0 { 0 } else { self.prefetched().len() };
         let limit = self.limit.load(Ordering::Acquire);
         let free = limit.saturating_sub(self.busy.load(Ordering::Acquire));
-        let most = self.prefetch.most(limit);
+        let batch = self.batch.load(Ordering::Acquire);
+        let most = self.prefetch.most(limit).max(self.prefetch.most_for_batches(free, batch));
         self.low.store(most / 2, Ordering::Relaxed);
         if free == 0 && (most == 0 || held > most / 2) {
             return None;

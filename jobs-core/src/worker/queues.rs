@@ -35,6 +35,13 @@ impl Queues {
         Self { queues, all_prefetched, paused_kinds, capacity_changed }
     }
 
+    /// Prefetches for batches of this size from now on, if the queue is served.
+    pub(crate) fn expect_batches(&self, queue: &str, most: usize) {
+        if let Some(queue) = self.queues.get(queue) {
+            queue.expect_batches(most);
+        }
+    }
+
     /// The queues that may have a prefetched job.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Queue>> {
         let none = self.all_prefetched.load(Ordering::Acquire) == 0;

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use tracing::Instrument as _;
 
+use super::batch;
 use super::executor::Executor;
 use super::queue::Slot;
 use super::report::Reporter;
@@ -22,12 +23,15 @@ pub(super) fn start(shared: &Arc<Shared>, reporter: &Reporter) {
     for queue in shared.queues.iter() {
         while let Some((slot, ctx)) = queue.start() {
             let executor = Executor::new(shared.clone(), reporter.clone());
-            shared.runners.spawn(run(executor, slot, ctx));
+            // Taken here, because otherwise each free slot would begin with one job of the batch.
+            let companions = batch::companions(shared, &slot, &ctx);
+            shared.runners.spawn(run(executor, slot, ctx, companions));
         }
     }
 }
 
-async fn run(executor: Executor, mut slot: Slot, mut ctx: JobContext) {
+/// `companions` are the other jobs of a batch.
+async fn run(executor: Executor, mut slot: Slot, mut ctx: JobContext, mut companions: Vec<JobContext>) {
     let mut in_a_row = 0_usize;
     loop {
         // A handler that outlives its attempt keeps the slot.
@@ -36,7 +40,7 @@ async fn run(executor: Executor, mut slot: Slot, mut ctx: JobContext) {
                 Some(ended) => ended,
                 None => return,
             },
-            Err(ctx) => match execute(&executor, slot, ctx).await {
+            Err(ctx) => match execute(&executor, slot, ctx, std::mem::take(&mut companions)).await {
                 Some(slot) => (slot, None),
                 None => return,
             },
@@ -49,7 +53,10 @@ async fn run(executor: Executor, mut slot: Slot, mut ctx: JobContext) {
             taken => taken,
         };
         match next {
-            Some(next) => ctx = next,
+            Some(next) => {
+                companions = batch::companions(&executor.shared, &slot, &next);
+                ctx = next;
+            }
             None => return,
         }
         // Handlers that never wait must not keep the other tasks of this thread from running.
@@ -60,8 +67,15 @@ async fn run(executor: Executor, mut slot: Slot, mut ctx: JobContext) {
     }
 }
 
-/// Runs one job on this task, or on a separate task if its handler needs one.
-async fn execute(executor: &Executor, slot: Slot, ctx: JobContext) -> Option<Slot> {
+/// Runs one job on this task, or on a separate task if its handler needs one. Runs it with its companions if its handler takes batches.
+async fn execute(executor: &Executor, slot: Slot, ctx: JobContext, companions: Vec<JobContext>) -> Option<Slot> {
+    if let Some((registration, handler)) = batch::handler(&executor.shared, ctx.kind()) {
+        let jobs: Vec<JobContext> = std::iter::once(ctx).chain(companions).collect();
+        let (started, count) = (Instant::now(), u32::try_from(jobs.len()).unwrap_or(u32::MAX));
+        let slot = Box::pin(batch::run(executor, registration, handler, jobs, slot)).await?;
+        slot.queue().prefetch.ran(started.elapsed() / count);
+        return Some(slot);
+    }
     let (started, span) = (Instant::now(), telemetry::job_span(ctx.claimed()));
     let slot = executor.execute(ctx, slot).instrument(span).await?;
     slot.queue().prefetch.ran(started.elapsed());

@@ -92,8 +92,12 @@ fn reports(registry: &Registry) -> Reports {
 impl Shared {
     /// The state of a worker that has not started.
     pub(super) fn new(storage: Arc<dyn Storage>, registry: Registry, states: States, settings: Settings) -> Self {
+        let queues = Queues::new(&settings.queues);
+        for (queue, most) in registry.batches() {
+            queues.expect_batches(queue, most);
+        }
         Self {
-            queues: Queues::new(&settings.queues),
+            queues,
             live: Arc::new(Live::new(&registry, settings.retention)),
             storage,
             usual_durations: UsualDurations::new(&registry),

@@ -53,6 +53,7 @@ impl TestConnection for AsyncPgConnection {
     async fn call(&mut self, handler: Handler, ctx: JobContext, limit: Duration) -> Result<Handled, Expired> {
         match handler {
             Handler::Async(handle) => calls::caught_within(limit, async move { handle(ctx).await }).await,
+            Handler::Batch(handler) => calls::caught_within(limit, handler.one(ctx)).await,
             Handler::Blocking(handle) => calls::on_a_thread_async(handle, ctx, limit).await,
             Handler::AsyncTransactional(handle) => {
                 savepoint::asynchronous(self, limit, |conn| Box::pin(async move { handle(conn, ctx).await })).await

@@ -53,6 +53,7 @@ impl TestConnection for PgConnection {
     async fn call(&mut self, handler: Handler, ctx: JobContext, limit: Duration) -> Result<Handled, Expired> {
         match handler {
             Handler::Async(handle) => calls::on_a_thread(handle, ctx, limit),
+            Handler::Batch(handler) => calls::on_a_thread(|ctx| Box::pin(handler.one(ctx)), ctx, limit),
             Handler::Blocking(handle) => calls::blocking_on_a_thread(handle, ctx, limit),
             Handler::BlockingTransactional(handle) => {
                 Ok(savepoint::blocking(self, |conn| stuck::reported(conn, handle, ctx, limit)))

@@ -73,6 +73,7 @@ pub(super) fn call(
 ) -> Result<Handled, Expired> {
     match handler {
         Handler::Async(handle) => calls::on_a_thread(handle, ctx, limit),
+        Handler::Batch(handler) => calls::on_a_thread(|ctx| Box::pin(handler.one(ctx)), ctx, limit),
         Handler::Blocking(handle) => calls::blocking_on_a_thread(handle, ctx, limit),
         Handler::BlockingTransactional(handle) => {
             Ok(savepoint::blocking(conn, |conn| stuck::reported(conn, handle, ctx, limit)))

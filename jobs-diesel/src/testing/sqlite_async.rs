@@ -44,6 +44,7 @@ impl TestConnection for SyncConnectionWrapper<SqliteConnection> {
     async fn call(&mut self, handler: Handler, ctx: JobContext, limit: Duration) -> Result<Handled, Expired> {
         match handler {
             Handler::Async(handle) => calls::caught_within(limit, async move { handle(ctx).await }).await,
+            Handler::Batch(handler) => calls::caught_within(limit, handler.one(ctx)).await,
             Handler::Blocking(handle) => calls::on_a_thread_async(handle, ctx, limit).await,
             Handler::WithRows(&handler) => {
                 let of_load = ctx.clone();

@@ -45,6 +45,14 @@ pub(crate) fn expand(private: &TokenStream, declaration: &Declaration, plan: &Pl
 fn handler(private: &TokenStream, Plan { name, options, .. }: &Plan) -> TokenStream {
     let here = Span::mixed_site().located_at(name.span());
     let decoded = quote_spanned!(here=> let job = <#name as #private::Registered>::decode(&ctx)?;);
+    if let Some(most) = options.batch {
+        return quote_spanned! {here=>
+            #private::Handler::Batch(&#private::BatchHandler {
+                most: #most,
+                handle: |jobs| #private::handle_batch::<#name>(jobs),
+            })
+        };
+    }
     match (&options.connection, options.blocking) {
         (None, false) => quote_spanned! {here=>
             #private::Handler::Async(|ctx| #private::handle::<#name>(ctx))

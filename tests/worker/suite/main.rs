@@ -8,6 +8,7 @@ mod each_connection;
 
 mod ahead;
 mod bad_input;
+mod batches;
 mod busy_polling;
 mod canary;
 mod cancelling;

@@ -1,0 +1,153 @@
+//! Runs the attempts of a batch: jobs of one kind whose handler is called once for all of them. Each job is admitted, concluded and
+//! finished by itself, as any other job. The batch occupies one slot.
+//!
+//! A batch takes the jobs of its kind that are prefetched. So a queue in which batches run prefetches for full batches
+//! (`Queue::expect_batches`).
+
+use std::time::{Duration, Instant};
+
+use tracing::Instrument as _;
+
+use super::attempt::{self, Ended};
+use super::executor::Executor;
+use super::layers;
+use super::queue::Slot;
+use super::shared::Shared;
+use crate::context::JobContext;
+use crate::crash_point::crash_point;
+use crate::handler::{BatchHandler, Handler, Registration};
+use crate::telemetry;
+
+/// The handler of a kind, if it takes batches. A worker without such kinds looks nothing up.
+pub(super) fn handler<'s>(shared: &'s Shared, kind: &str) -> Option<(&'s Registration, &'static BatchHandler)> {
+    if !shared.registry.has_batches() {
+        return None;
+    }
+    let registration = shared.registry.get(kind)?;
+    match registration.handler {
+        Handler::Batch(handler) => Some((registration, handler)),
+        _ => None,
+    }
+}
+
+/// Takes the jobs that run together with this one out of the prefetched ones. There are none if the handler takes no batches.
+pub(super) fn companions(shared: &Shared, slot: &Slot, ctx: &JobContext) -> Vec<JobContext> {
+    let Some((_, handler)) = handler(shared, ctx.kind()) else { return Vec::new() };
+    slot.queue().expect_batches(handler.most);
+    slot.queue().take_kind(ctx.kind(), handler.most.saturating_sub(1))
+}
+
+/// Runs one attempt of each job and reports their finishes. Returns the slot, unless the handler still occupies it.
+pub(super) async fn run(
+    executor: &Executor,
+    registration: &Registration,
+    handler: &'static BatchHandler,
+    jobs: Vec<JobContext>,
+    slot: Slot,
+) -> Option<Slot> {
+    crash_point("start");
+    let shared = &*executor.shared;
+    let started = Instant::now();
+    let jobs = begin(executor, registration, jobs, started).await;
+    if jobs.is_empty() {
+        return Some(slot);
+    }
+    let span = telemetry::batch_span(registration.kind, slot.queue().name(), jobs.len());
+    let (handle, contexts) = (handler.handle, jobs.clone());
+    let mut call = tokio::spawn(async move { (handle(contexts).await, slot) }.instrument(span));
+    let over = tokio::select! {
+        biased;
+        joined = &mut call => {
+            let ran = started.elapsed();
+            let (ends, slot) = match joined {
+                Ok((handled, slot)) => (handled.into_iter().map(Ended::Handled).collect(), Some(slot)),
+                // The runtime shuts down: panics of the handler are caught.
+                Err(_) => (jobs.iter().map(|_| Ended::GivenUp).collect(), None),
+            };
+            conclude(executor, registration, jobs, ends, ran).await;
+            return slot;
+        }
+        over = over(shared, registration, &jobs) => over,
+    };
+    jobs.iter().for_each(|ctx| ctx.stop().ask());
+    call.abort();
+    let stopped = tokio::time::timeout(attempt::stop_time(&over.of_one()), call).await;
+    if stopped.is_err() && !executor.is_draining() {
+        jobs.iter().take(1).for_each(|ctx| telemetry::slot_kept(ctx.claimed()));
+    }
+    let slot = stopped.ok().and_then(Result::ok).map(|(_, slot)| slot);
+    let ends = jobs.iter().map(|ctx| if ctx.stop().is_lost() { Ended::Lost } else { over.of_one() }).collect();
+    conclude(executor, registration, jobs, ends, started.elapsed()).await;
+    slot
+}
+
+/// Admits the jobs and calls the layers' `before`. Returns the jobs that go on.
+async fn begin(
+    executor: &Executor,
+    registration: &Registration,
+    jobs: Vec<JobContext>,
+    started: Instant,
+) -> Vec<JobContext> {
+    let mut admitted = Vec::with_capacity(jobs.len());
+    for ctx in jobs {
+        if let Err(conclusion) = executor.admit(&ctx) {
+            executor.report(ctx, conclusion, "start", Duration::ZERO).await;
+            continue;
+        }
+        ctx.start(started);
+        let ended = match executor.shared.settings.layers.is_empty() {
+            true => None,
+            false => layers::before(&executor.shared, registration, &ctx).await,
+        };
+        match ended {
+            Some(ended) => executor.conclude(registration, ctx, ended, started.elapsed()).await,
+            None => admitted.push(ctx),
+        }
+    }
+    admitted
+}
+
+async fn conclude(
+    executor: &Executor,
+    registration: &Registration,
+    jobs: Vec<JobContext>,
+    ends: Vec<Ended>,
+    ran: Duration,
+) {
+    for (ctx, ended) in jobs.into_iter().zip(ends) {
+        let span = telemetry::job_span(ctx.claimed());
+        executor.conclude(registration, ctx, ended, ran).instrument(span).await;
+    }
+}
+
+/// Why a batch must end without its handler.
+#[derive(Clone, Copy)]
+enum Over {
+    TimedOut(Duration),
+    GivenUp,
+    AllLost,
+}
+
+impl Over {
+    fn of_one(self) -> Ended {
+        match self {
+            Self::TimedOut(limit) => Ended::TimedOut(limit),
+            Self::GivenUp => Ended::GivenUp,
+            Self::AllLost => Ended::Lost,
+        }
+    }
+}
+
+/// Becomes ready when the batch must end. If only some leases are lost, the others go on.
+async fn over(shared: &Shared, registration: &Registration, jobs: &[JobContext]) -> Over {
+    let mut lost = 0;
+    loop {
+        let Some(ctx) = jobs.get(lost) else { return Over::AllLost };
+        match attempt::over(shared, registration, ctx).await {
+            Ended::TimedOut(limit) => return Over::TimedOut(limit),
+            Ended::GivenUp => return Over::GivenUp,
+            // All attempts have begun at the same time, so the next one has the same limit.
+            _ => lost += 1,
+        }
+    }
+}

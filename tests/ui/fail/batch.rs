@@ -1,0 +1,38 @@
+use diesel_jobs::prelude::*;
+
+#[derive(serde::Serialize, serde::Deserialize, Job)]
+#[job(batch = 100)]
+struct NoList;
+
+#[derive(serde::Serialize, serde::Deserialize, Job)]
+#[job(batch())]
+struct NoMax;
+
+#[derive(serde::Serialize, serde::Deserialize, Job)]
+#[job(batch(max = 0))]
+struct Zero;
+
+#[derive(serde::Serialize, serde::Deserialize, Job)]
+#[job(batch(max = "100"))]
+struct Quoted;
+
+#[derive(serde::Serialize, serde::Deserialize, Job)]
+#[job(batch(size = 100))]
+struct Unknown;
+
+#[derive(serde::Serialize, serde::Deserialize, Job)]
+#[job(batch(max = 1, max = 2))]
+struct Twice;
+
+#[derive(serde::Serialize, serde::Deserialize, Job)]
+#[job(batch(max = 100), blocking = true)]
+struct Blocking;
+
+#[job(batch(max = 100))]
+fn function() {}
+
+#[derive(serde::Serialize, serde::Deserialize, Job)]
+#[job(batch(max = 100))]
+struct NoHandler;
+
+fn main() {}
