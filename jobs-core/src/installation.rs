@@ -23,6 +23,8 @@ pub struct Installation {
     pub frozen: Option<Freeze>,
     /// Whether the server is a standby, which takes no writes.
     pub standby: bool,
+    /// Whether it takes no writes of this role: it is a standby, or a setting makes transactions read-only.
+    pub read_only: bool,
 }
 
 /// A freeze: since when, by whom and why no job is claimed.
@@ -86,7 +88,7 @@ mod tests {
     use super::*;
 
     fn of(environment: Option<&str>) -> Installation {
-        Installation { environment: environment.map(str::to_owned), frozen: None, standby: false }
+        Installation { environment: environment.map(str::to_owned), frozen: None, ..Installation::default() }
     }
 
     #[test]

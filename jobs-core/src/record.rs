@@ -11,6 +11,7 @@ use crate::job_id::JobId;
 use crate::lease::WorkerId;
 use crate::output::Output;
 use crate::state::JobState;
+use crate::trace_context::Traceparent;
 
 /// One row of the view `jobs.job`.
 #[derive(Clone, Serialize)]
@@ -49,6 +50,9 @@ pub struct JobRecord {
     pub last_error: Option<String>,
     /// The features of later versions that the job uses, see [`flags`](crate::flags).
     pub flags: i32,
+    /// The trace context of its enqueue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<Traceparent>,
 }
 
 /// How far a job is, and what it left if it has ended.

@@ -7,6 +7,7 @@
 use std::fmt;
 use std::sync::OnceLock;
 
+use serde::{Serialize, Serializer};
 use tracing::Span;
 
 /// The length of a `traceparent` of version 00.
@@ -62,6 +63,12 @@ fn is_hex(byte: u8) -> bool {
 impl fmt::Display for Traceparent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+impl Serialize for Traceparent {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 #[cfg(feature = "sqlite")]
 use diesel_jobs_core::JobId;
+use diesel_jobs_core::JobState;
 use diesel_jobs_core::storage::{COUNTED, Count, EXAMINED, EXAMINED_AT_COST, JobFilter, MAX_PAGE, Paging};
 
 /// Which ids are searched, in which direction, and how far.
@@ -31,7 +32,8 @@ pub(crate) struct Found {
 /// all were looked at.
 pub(crate) type FoundRow = (i32, Option<i64>, bool);
 
-fn examined(filter: &JobFilter) -> usize {
+/// How many rows of each source are looked at.
+pub(crate) fn examined(filter: &JobFilter) -> usize {
     if filter.is_costly() { EXAMINED_AT_COST } else { EXAMINED }
 }
 
@@ -94,6 +96,27 @@ impl Range {
     }
 }
 
+/// A source of a count, a state, how many jobs of the state match, and how many were looked at.
+pub(crate) type StateRow = (i32, String, i64, i64);
+
+/// Which states are counted in a source.
+pub(crate) type Has = fn(JobState) -> bool;
+
+/// The numbers of jobs in each state that the filter takes. `sources` says in which source the jobs of a state are counted, by its
+/// number.
+pub(crate) fn by_state(filter: &JobFilter, sources: &[(i32, Has)], rows: &[StateRow]) -> Vec<(JobState, Count)> {
+    let sum = |source: i32, number: &dyn Fn(&StateRow) -> i64| -> u64 {
+        rows.iter().filter(|row| row.0 == source).map(|row| number(row).unsigned_abs()).sum()
+    };
+    let count = |state: JobState| {
+        let (source, _) = *sources.iter().find(|(_, has)| has(state))?;
+        let jobs = sum(source, &|row| if row.1 == state.as_str() { row.2 } else { 0 });
+        let is_whole = !filter.ids.is_empty() || sum(source, &|row| row.3) < examined(filter) as u64;
+        Some((state, Count { jobs: jobs.min(COUNTED), is_exact: is_whole && jobs <= COUNTED }))
+    };
+    JobState::ALL.into_iter().filter(|state| filter.takes(*state)).filter_map(count).collect()
+}
+
 impl Found {
     /// The ids of a page, the newest first.
     pub(crate) fn newest_first(mut self) -> Vec<i64> {
@@ -131,6 +154,18 @@ mod tests {
         assert_eq!(range(false).merge(rows.clone()), Found { ids: vec![9, 8, 7], searched_to: Some(7) });
         let rows = vec![(1, Some(3), false), (2, Some(7), false), (1, None, true), (2, None, true)];
         assert_eq!(range(false).merge(rows), Found { ids: vec![7, 3], searched_to: None });
+    }
+
+    #[test]
+    fn a_state_is_counted_in_its_source_only() {
+        let sources: [(i32, Has); 2] = [(0, JobState::is_waiting), (1, |state| state == JobState::Discarded)];
+        let seen = i64::try_from(EXAMINED).unwrap();
+        let row = |source, state: &str, jobs, seen| (source, state.to_owned(), jobs, seen);
+        let rows =
+            [row(0, "available", 12_000, 12_000), row(0, "retrying", 3, seen - 12_000), row(1, "discarded", 5, 9)];
+        let counts = by_state(&JobFilter::default(), &sources, &rows);
+        let text: Vec<_> = counts.iter().map(|(state, count)| format!("{state} {count}")).collect();
+        assert_eq!(text, ["available 10,000+", "scheduled 0+", "retrying 3+", "discarded 5"]);
     }
 
     #[test]

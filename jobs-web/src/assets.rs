@@ -1,6 +1,7 @@
 //! The style sheet and the script. They are compiled in. Their names contain a hash of their content, so browsers may keep them.
 
 use axum::extract::Path;
+use axum::extract::rejection::PathRejection;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
@@ -50,7 +51,9 @@ pub(crate) fn names() -> [String; 3] {
 }
 
 /// `GET /assets/{name}`.
-pub(crate) async fn asset(Path(name): Path<String>) -> Response {
+pub(crate) async fn asset(name: Result<Path<String>, PathRejection>) -> Response {
+    // A name that is no UTF-8 is none of ours.
+    let name = name.map(|Path(name)| name).unwrap_or_default();
     match [CSS, JS, ICON].iter().find(|asset| asset.name() == name) {
         // Private: only those who may read the dashboard get it.
         Some(asset) => (

@@ -104,7 +104,8 @@ impl Dashboard {
         self.base.to(&format!("/jobs/{job}"))
     }
 
-    /// The router, to be nested at the path that [`at`](Self::at) names.
+    /// The router, to be nested at the path that [`at`](Self::at) names. With `nest_service` the path is answered with a slash at its
+    /// end, too; with `nest` it is not.
     pub fn router(self) -> Router {
         let Self { database, base, title, rights, redactor, origins } = self;
         let site = Arc::new(Site::new(database, base, title, redactor));

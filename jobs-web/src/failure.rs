@@ -21,8 +21,8 @@ pub(crate) enum Failure {
     Malformed(String),
     /// The sender may not do this.
     Forbidden(Action),
-    /// The server takes no writes.
-    Standby,
+    /// The database takes no writes, for this reason.
+    ReadOnly(&'static str),
     /// The storage failed.
     Storage(StorageError),
     /// The page could not be rendered.
@@ -66,12 +66,14 @@ impl Failure {
                 format!("You may not do this: your rights do not include “{action}”."),
                 "The application that serves this dashboard decides who may do what.",
             ),
-            Self::Standby => (
+            Self::ReadOnly(why) => (
                 StatusCode::CONFLICT,
                 "Read-only database",
-                "The database is a standby, which takes no writes. Nothing was changed.".to_owned(),
-                "Open the dashboard of the primary server.",
+                format!("{why} Nothing was changed."),
+                "Open the dashboard of a server that takes writes.",
             ),
+            // What the storage refuses before it asks the database: a name or a number that cannot be stored.
+            Self::Storage(StorageError::Config(what)) => (StatusCode::BAD_REQUEST, "Not understood", what.clone(), ""),
             Self::Storage(error @ StorageError::Unavailable(_)) => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "The database cannot be reached",

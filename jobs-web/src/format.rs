@@ -83,10 +83,44 @@ pub(crate) fn depth(depth: Depth) -> String {
     format!("{}{}", count(depth.jobs), if depth.is_exact { "" } else { "+" })
 }
 
+/// A number of things. Templates pass references.
+pub(crate) trait Number {
+    fn number(self) -> i64;
+}
+
+impl Number for i64 {
+    fn number(self) -> i64 {
+        self
+    }
+}
+
+impl Number for usize {
+    fn number(self) -> i64 {
+        i64::try_from(self).unwrap_or(i64::MAX)
+    }
+}
+
+impl<T: Number + Copy> Number for &T {
+    fn number(self) -> i64 {
+        (*self).number()
+    }
+}
+
 /// `1 job`, `2 jobs`.
-pub(crate) fn counted(number: impl Borrow<i64>, one: &str, many: &str) -> String {
-    let number = *number.borrow();
+pub(crate) fn counted(number: impl Number, one: &str, many: &str) -> String {
+    let number = number.number();
     format!("{} {}", count(number), if number == 1 { one } else { many })
+}
+
+/// The parts of a text that stand between backticks, and the others: names and commands are shown as code.
+pub(crate) fn prose(text: &str) -> Vec<(bool, &str)> {
+    let mut parts: Vec<(bool, &str)> = text.split('`').enumerate().map(|(at, part)| (at % 2 == 1, part)).collect();
+    // A backtick alone begins nothing.
+    if parts.len().is_multiple_of(2) {
+        return vec![(false, text)];
+    }
+    parts.retain(|(_, part)| !part.is_empty());
+    parts
 }
 
 /// Indents JSON. A text that is none stays as it is.
@@ -104,7 +138,16 @@ mod tests {
         for (number, expected) in [(0, "0"), (999, "999"), (1000, "1,000"), (-1_234_567, "-1,234,567")] {
             assert_eq!(count(number), expected);
         }
-        assert_eq!((counted(1, "job", "jobs"), counted(1000, "job", "jobs")), ("1 job".into(), "1,000 jobs".into()));
+        assert_eq!(
+            (counted(1_i64, "job", "jobs"), counted(1000_i64, "job", "jobs")),
+            ("1 job".into(), "1,000 jobs".into())
+        );
+    }
+
+    #[test]
+    fn texts_between_backticks_are_code() {
+        assert_eq!(prose("queue `a b` is `c`"), [(false, "queue "), (true, "a b"), (false, " is "), (true, "c")]);
+        assert_eq!(prose("a ` alone"), [(false, "a ` alone")]);
     }
 
     #[test]

@@ -17,7 +17,7 @@
 //!         let operator = request.headers.get("x-operator").and_then(|name| name.to_str().ok()).map(str::to_owned);
 //!         async move { operator.map_or_else(Rights::none, Rights::read_only) }
 //!     });
-//! let app: Router = Router::new().nest("/admin/jobs", dashboard.router());
+//! let app: Router = Router::new().nest_service("/admin/jobs", dashboard.router());
 //! # Ok(())
 //! # }
 //! ```
@@ -25,14 +25,17 @@
 mod act;
 mod assets;
 mod chart;
+mod checkup;
 mod confirm;
 mod dashboard;
 mod failure;
 mod filter;
 mod format;
 mod guard;
+mod history;
 mod link;
 mod live;
+mod names;
 mod pages;
 mod redact;
 mod rights;
@@ -40,7 +43,6 @@ mod routes;
 mod sample;
 mod shell;
 mod site;
-mod why;
 
 pub use dashboard::Dashboard;
 pub use redact::{Part, Subject};

@@ -5,6 +5,7 @@
 
 use std::convert::Infallible;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -13,13 +14,26 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tower::ServiceExt as _;
 
 use crate::link;
 
-/// All pages, behind the guard.
+/// Each stream renders its page again and again. If there are so many, the script of another page asks for the page instead.
+const MOST_STREAMS: usize = 100;
+
+/// All pages, behind the guard, and how many more streams may be open.
 #[derive(Clone)]
-pub(crate) struct Pages(pub(crate) Router);
+pub(crate) struct Pages {
+    router: Router,
+    free: Arc<Semaphore>,
+}
+
+impl Pages {
+    pub(crate) fn new(router: Router) -> Self {
+        Self { router, free: Arc::new(Semaphore::new(MOST_STREAMS)) }
+    }
+}
 
 /// How often a page is rendered.
 const EVERY: Duration = Duration::from_secs(2);
@@ -35,10 +49,12 @@ struct Stream {
     request: Request<()>,
     rounds: u32,
     last: Option<u64>,
+    /// Given back at the end of the stream.
+    _place: OwnedSemaphorePermit,
 }
 
 /// `GET /events?page=/jobs`.
-pub(crate) async fn events(State(Pages(pages)): State<Pages>, request: Request) -> Response {
+pub(crate) async fn events(State(Pages { router: pages, free }): State<Pages>, request: Request) -> Response {
     let query = link::decode(request.uri().query().unwrap_or_default());
     let page = query.into_iter().find(|(name, _)| name == "page").map(|(_, page)| page).unwrap_or_default();
     // A path of ours, and not another site.
@@ -46,13 +62,17 @@ pub(crate) async fn events(State(Pages(pages)): State<Pages>, request: Request) 
     let Some(uri) = is_path.then(|| page.parse::<Uri>().ok()).flatten().filter(|uri| uri.host().is_none()) else {
         return (StatusCode::BAD_REQUEST, "write ?page=/jobs, with the path of a page\n").into_response();
     };
+    let Ok(place) = free.try_acquire_owned() else {
+        return (StatusCode::SERVICE_UNAVAILABLE, "too many pages are open; this one asks for changes by itself\n")
+            .into_response();
+    };
     let (parts, _) = request.into_parts();
     let mut request = Request::new(());
     *request.method_mut() = Method::GET;
     *request.uri_mut() = uri;
     *request.headers_mut() = parts.headers;
     *request.extensions_mut() = parts.extensions;
-    let stream = Stream { pages, request, rounds: 0, last: None };
+    let stream = Stream { pages, request, rounds: 0, last: None, _place: place };
     let body = Body::from_stream(stream::unfold(stream, |stream| async move { stream.next().await }));
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),

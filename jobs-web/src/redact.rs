@@ -1,6 +1,7 @@
 //! What of a job's data a page shows.
 
 use diesel_jobs_core::secrets::redacted;
+use diesel_jobs_core::storage::JobFilter;
 use diesel_jobs_core::{JobId, JobOptions, Registry};
 
 /// Which data of a job is about to be shown.
@@ -59,6 +60,12 @@ impl Redactor {
     /// The options of the kind, if this program has a handler of it.
     pub(crate) fn options(&self, kind: &str) -> Option<JobOptions> {
         self.registry.get(kind).map(|registration| registration.options)
+    }
+
+    /// The secret argument of some kind that a filter asks for. To search for a value would show it.
+    pub(crate) fn searched_secret<'a>(&self, filter: &'a JobFilter) -> Option<&'a str> {
+        let is_secret = |name: &str| self.registry.iter().any(|kind| kind.options.secrets.contains(&name));
+        filter.args.iter().filter_map(|arg| arg.path.first()).map(String::as_str).find(|name| is_secret(name))
     }
 
     /// What may be shown.

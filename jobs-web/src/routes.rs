@@ -6,7 +6,8 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
+use axum::http::{Method, Uri};
+use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{MethodRouter, get, post};
 
 use crate::failure::{Failure, Page};
@@ -31,11 +32,13 @@ const PAGES: &[Route] = &[
     Route { method: "GET", path: "/jobs", handler: || page(pages::jobs::jobs) },
     Route { method: "GET", path: "/jobs/{id}", handler: || page(pages::job::job) },
     Route { method: "GET", path: "/queues", handler: || page(pages::queues::queues) },
+    Route { method: "GET", path: "/queues/drain", handler: || page(pages::drain::drain) },
     Route { method: "GET", path: "/kinds", handler: || page(pages::kinds::kinds) },
     Route { method: "GET", path: "/workers", handler: || page(pages::workers::workers) },
     Route { method: "GET", path: "/schedules", handler: || page(pages::schedules::schedules) },
     Route { method: "GET", path: "/failures", handler: || page(pages::failures::failures) },
     Route { method: "GET", path: "/operations", handler: || page(pages::operations::operations) },
+    Route { method: "GET", path: "/doctor", handler: || page(pages::doctor::doctor) },
     Route { method: "GET", path: "/confirm", handler: || page(confirm::ask) },
     Route { method: "POST", path: "/confirm", handler: || form(confirm::perform) },
     Route { method: "GET", path: "/help", handler: || page(pages::help::help) },
@@ -57,7 +60,7 @@ pub(crate) fn router(site: Arc<Site>, guard: Guard) -> Router {
         router = router.route(path, handler());
     }
     let pages = guard.before(router.fallback(missing).with_state(site));
-    let events = guard.before(Router::new().route(EVENTS, get(live::events)).with_state(Pages(pages.clone())));
+    let events = guard.before(Router::new().route(EVENTS, get(live::events)).with_state(Pages::new(pages.clone())));
     pages.merge(events)
 }
 
@@ -88,6 +91,22 @@ where
     })
 }
 
-async fn missing(State(site): State<Arc<Site>>, visit: Visit) -> Response {
+/// The page of this path without the slash at its end. Only our own pages: a path such as `//example.org/` must not become a redirect to
+/// another site.
+fn without_slash(path: &str) -> Option<&str> {
+    let path = path.strip_suffix('/')?;
+    let is_job = path.strip_prefix("/jobs/").is_some_and(|id| !id.is_empty() && id.bytes().all(|c| c.is_ascii_digit()));
+    let is_page = PAGES.iter().any(|route| route.method == "GET" && route.path == path);
+    match path {
+        "" => Some("/"),
+        path => (is_job || is_page).then_some(path),
+    }
+}
+
+async fn missing(State(site): State<Arc<Site>>, method: Method, uri: Uri, visit: Visit) -> Response {
+    if let Some(path) = without_slash(uri.path()).filter(|_| method == Method::GET || method == Method::HEAD) {
+        let query = if visit.query.is_empty() { String::new() } else { format!("?{}", visit.query) };
+        return Redirect::permanent(&format!("{}{query}", site.base.to(path))).into_response();
+    }
     Failure::NotFound("There is no such page in this dashboard.".to_owned()).answer(&site, &visit.rights)
 }

@@ -1,8 +1,11 @@
 //! What the overview shows of the database. The last sample is kept for when the database cannot be reached.
 
-use diesel_jobs_core::{QueueStats, Stats, WorkerRecord};
+use diesel_jobs_core::{Counted, QueueStats, Stats, WorkerRecord};
 
 use crate::format::{self, depth};
+
+/// So many queues stand on the overview.
+const QUEUES: usize = 50;
 
 /// What the overview shows of the database. The last one is kept for when the database cannot be reached.
 #[derive(Clone, Debug)]
@@ -16,6 +19,16 @@ impl Sample {
     pub(crate) fn new(stats: Stats, workers: &[WorkerRecord]) -> Self {
         let alive = workers.iter().filter(|worker| worker.alive).count();
         Self { stats, alive, gone: workers.len() - alive }
+    }
+
+    /// The queues whose jobs wait longest, at most [`QUEUES`], and how many others there are.
+    pub(crate) fn longest(&self) -> (Vec<&QueueStats>, usize) {
+        let mut queues: Vec<&QueueStats> = self.stats.queues.iter().collect();
+        let waited = |queue: &QueueStats| queue.oldest_wait_seconds.unwrap_or(-1.0);
+        queues.sort_by(|a, b| waited(b).total_cmp(&waited(a)).then(b.available.jobs.cmp(&a.available.jobs)));
+        let others = queues.len().saturating_sub(QUEUES);
+        queues.truncate(QUEUES);
+        (queues, others)
     }
 
     pub(crate) fn due(&self) -> String {
@@ -44,21 +57,22 @@ impl Sample {
         format::count(self.stats.kinds.iter().map(|kind| kind.discarded).sum::<i64>())
     }
 
-    /// When the jobs were counted by kind.
     pub(crate) fn counted(&self) -> String {
-        let counted = &self.stats.counted;
-        let mut text = match (counted.now, counted.age_seconds) {
-            (true, _) => "Jobs were counted now.".to_owned(),
-            (false, Some(age)) => format!("Ended jobs and kinds were counted {} ago.", format::seconds(age)),
-            (false, None) => {
-                "Ended jobs and kinds were not counted yet: a worker does it from time to time.".to_owned()
-            }
-        };
-        if let Some(resting) = &counted.resting {
-            text.push_str(&format!(" No newer count is made: {resting}."));
-        }
-        text
+        counted(&self.stats.counted)
     }
+}
+
+/// When the jobs were counted by kind, in words.
+pub(crate) fn counted(counted: &Counted) -> String {
+    let mut text = match (counted.now, counted.age_seconds) {
+        (true, _) => "Jobs were counted now.".to_owned(),
+        (false, Some(age)) => format!("Ended jobs and kinds were counted {} ago.", format::seconds(age)),
+        (false, None) => "Ended jobs and kinds were not counted yet: a worker does it from time to time.".to_owned(),
+    };
+    if let Some(resting) = &counted.resting {
+        text.push_str(&format!(" No newer count is made: {resting}."));
+    }
+    text
 }
 
 /// How long the oldest due job of a queue has waited.

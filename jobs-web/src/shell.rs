@@ -18,11 +18,12 @@ pub(crate) enum Place {
     Schedules,
     Failures,
     Operations,
+    Doctor,
     Nowhere,
 }
 
 /// Place, path, name, and the key that leads there after a `g`.
-const PLACES: [(Place, &str, &str, &str); 8] = [
+const PLACES: [(Place, &str, &str, &str); 9] = [
     (Place::Overview, "/", "Overview", "o"),
     (Place::Jobs, "/jobs", "Jobs", "j"),
     (Place::Queues, "/queues", "Queues", "q"),
@@ -31,6 +32,7 @@ const PLACES: [(Place, &str, &str, &str); 8] = [
     (Place::Schedules, "/schedules", "Schedules", "s"),
     (Place::Failures, "/failures", "Failures", "f"),
     (Place::Operations, "/operations", "Operations", "p"),
+    (Place::Doctor, "/doctor", "Doctor", "d"),
 ];
 
 /// One link of the navigation.
@@ -52,7 +54,8 @@ pub(crate) struct Shell {
     pub(crate) now: DateTime<Utc>,
     pub(crate) environment: Option<String>,
     pub(crate) frozen: Option<Freeze>,
-    pub(crate) standby: bool,
+    /// Why nothing can be changed, if the database takes no writes.
+    pub(crate) read_only: Option<&'static str>,
     /// The address of the event stream of this page. `None`: the page does not change by itself.
     pub(crate) events: Option<String>,
     rights: Rights,
@@ -62,7 +65,12 @@ impl Shell {
     pub(crate) fn new(site: &Site, rights: &Rights, installation: Installation, place: Place, title: &str) -> Self {
         let entries =
             PLACES.map(|(entry, path, name, key)| Entry { url: site.base.to(path), name, key, here: entry == place });
-        let Installation { environment, frozen, standby } = installation;
+        let Installation { environment, frozen, standby, read_only } = installation;
+        let read_only = match (standby, read_only) {
+            (true, _) => Some("The database is a standby, which takes no writes."),
+            (false, true) => Some("The setting default_transaction_read_only is on for this role or database."),
+            (false, false) => None,
+        };
         Self {
             base: site.base.clone(),
             site: site.title.clone(),
@@ -72,7 +80,7 @@ impl Shell {
             now: Utc::now(),
             environment,
             frozen,
-            standby,
+            read_only,
             events: None,
             rights: rights.clone(),
         }
@@ -89,9 +97,9 @@ impl Shell {
         self.rights.actor()
     }
 
-    /// Whether the page offers this action. A standby takes no writes.
+    /// Whether the page offers this action.
     pub(crate) fn may(&self, action: Action) -> bool {
-        !self.standby && self.rights.may(action)
+        self.read_only.is_none() && self.rights.may(action)
     }
 
     pub(crate) fn link(&self, path: &str) -> String {

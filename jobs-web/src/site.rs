@@ -1,13 +1,15 @@
 //! What all pages share.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use chrono::{DateTime, Utc};
-use diesel_jobs_core::storage::{Operator, StorageResult};
+use diesel_jobs_core::storage::{JobFilter, Operator, StorageResult};
 use diesel_jobs_core::{Installation, JobRecord};
 use diesel_jobs_storage::Database;
 
 use crate::assets;
+use crate::checkup::Checkups;
+use crate::history::Charts;
 use crate::link::Base;
 use crate::redact::{Part, Redactor, Subject};
 use crate::sample::Sample;
@@ -17,6 +19,8 @@ pub(crate) struct Site {
     pub(crate) base: Base,
     pub(crate) title: String,
     pub(crate) redactor: Redactor,
+    pub(crate) checkups: Checkups,
+    pub(crate) charts: Charts,
     /// The names of style sheet, script and icon.
     pub(crate) assets: [String; 3],
     /// The newest sample that was shown, for when the database cannot be reached.
@@ -25,16 +29,38 @@ pub(crate) struct Site {
 
 impl Site {
     pub(crate) fn new(database: Database, base: Base, title: String, redactor: Redactor) -> Self {
-        Self { database, base, title, redactor, assets: assets::names(), last: Mutex::new(None) }
+        Self {
+            database,
+            base,
+            title,
+            redactor,
+            checkups: Checkups::default(),
+            charts: Charts::default(),
+            assets: assets::names(),
+            last: Mutex::new(None),
+        }
     }
 
     pub(crate) fn operator(&self) -> &dyn Operator {
         &*self.database.operator
     }
 
+    /// For work that goes on after a page was answered.
+    pub(crate) fn shared_operator(&self) -> &Arc<dyn Operator> {
+        &self.database.operator
+    }
+
     /// Fails if the database cannot be reached, or if its schema is another one.
     pub(crate) async fn installation(&self) -> StorageResult<Installation> {
         self.database.storage.check_schema().await
+    }
+
+    /// Why a filter is refused: it asks for the value of a secret argument.
+    pub(crate) fn check_search(&self, filter: &JobFilter) -> Result<(), String> {
+        match self.redactor.searched_secret(filter) {
+            Some(name) => Err(format!("{name} is a secret argument: it cannot be searched for.")),
+            None => Ok(()),
+        }
     }
 
     /// What may be shown of a job's data.

@@ -15,6 +15,13 @@ async fn found<F: Fixture>(f: &F, filter: &str) -> Vec<JobId> {
     let count = operator.count(&filter).await.unwrap();
     assert_eq!(count, Count { jobs: ids.len() as u64, is_exact: true }, "{filter}");
     assert_eq!(page.searched_to, None, "{filter}");
+    for (state, count) in operator.count_by_state(&filter).await.unwrap() {
+        let jobs = page.jobs.iter().filter(|job| job.state == state).count() as u64;
+        assert_eq!(count, Count { jobs, is_exact: true }, "{filter} {state}");
+    }
+    let states = operator.count_by_state(&filter).await.unwrap().into_iter().map(|(state, _)| state);
+    let states: Vec<JobState> = states.collect();
+    assert!(page.jobs.iter().all(|job| states.contains(&job.state)), "{filter}: {states:?}");
     ids
 }
 
@@ -138,6 +145,12 @@ pub(crate) async fn a_search_ends_after_a_bounded_number_of_rows<F: Fixture>(f: 
     let all = operator.count(&JobFilter::of_state(JobState::Available)).await.unwrap();
     assert_eq!(all, Count { jobs: 10_000, is_exact: false });
     assert_eq!(all.to_string(), "10,000+");
+    let of_states = operator.count_by_state(&JobFilter::default()).await.unwrap();
+    let count = |state| of_states.iter().find(|(of, _)| *of == state).map(|(_, count)| *count);
+    assert_eq!(count(JobState::Available), Some(Count { jobs: 10_000, is_exact: false }));
+    assert_eq!(count(JobState::Discarded), Some(Count { jobs: 0, is_exact: true }));
+    let of_states = operator.count_by_state(&filter).await.unwrap();
+    assert_eq!(of_states[0], (JobState::Available, Count { jobs: 0, is_exact: false }));
 }
 
 pub(crate) async fn a_filter_that_no_database_can_look_for_is_refused<F: Fixture>(f: F) {

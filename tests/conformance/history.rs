@@ -83,6 +83,24 @@ pub(crate) async fn a_minute_is_stored_once_and_shown_in_its_step<F: Fixture>(f:
     assert_eq!(named, [("q", "a", 13), ("q", "b", 5), ("r", "a", 2)]);
     assert!((rates[0].completed_per_minute() - 1.3).abs() < 1e-9);
     assert_eq!(db.operator.rates(MINUTE).await.unwrap(), [], "it was longer ago");
+    // The same numbers without waits and runs, and by queue.
+    let mut outcomes = rates.clone();
+    outcomes.iter_mut().for_each(|rate| (rate.work.wait, rate.work.run) = (None, None));
+    assert_eq!(db.operator.outcomes(10 * MINUTE).await.unwrap(), outcomes);
+    let queues = ["q", "r", "s"].map(str::to_owned);
+    let of_queues = db.operator.queue_rates(&queues, HOUR, MINUTE).await.unwrap();
+    let sums: Vec<_> = of_queues
+        .iter()
+        .map(|rates| {
+            (rates.queue.as_str(), rates.completed_per_minute.len(), rates.completed_per_minute.iter().sum::<f64>())
+        })
+        .collect();
+    assert_eq!(sums, [("q", 60, 18.0), ("r", 60, 2.0)]);
+    assert_eq!(of_queues[0].completed_per_minute[at[0]], 18.0);
+    assert_eq!(
+        db.operator.queue_rates(&queues[1..2], HOUR, 2 * MINUTE).await.unwrap()[0].completed_per_minute.len(),
+        30
+    );
     assert!(db.operator.series(HOUR, Duration::from_secs(1), &WorkFilter::default()).await.is_err());
 }
 

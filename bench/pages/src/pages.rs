@@ -90,7 +90,7 @@ async fn ask(router: &Router, address: &str) -> Result<usize> {
 pub(crate) async fn measure(store: &Store, targets: &Targets, runs: u32, only: &str) -> Result<Vec<Figure>> {
     let dashboard =
         Dashboard::new(store.database.clone()).at(PREFIX).rights(|_| std::future::ready(Rights::everything("measure")));
-    let router = Router::new().nest(PREFIX, dashboard.router());
+    let router = Router::new().nest_service(PREFIX, dashboard.router());
     let mut figures = Vec::new();
     for (name, address) in addresses(targets).into_iter().filter(|(name, _)| name.contains(only)) {
         let (sent, begun) = (statements::sent(), Instant::now());

@@ -12,4 +12,6 @@ mod series;
 pub use bins::{BINS, Bins};
 pub use counts::{HistoryBatch, HistoryRow, OTHER, WorkCounts};
 pub use fold::{FOLDS, Fold, fold};
-pub use series::{KindRate, Point, Quantiles, SeriesBounds, Summary, WorkFilter, kind_rates, points};
+pub use series::{
+    KindRate, Point, Quantiles, QueueRates, SeriesBounds, Summary, WorkFilter, kind_rates, points, queue_rates,
+};

@@ -1,5 +1,6 @@
 //! What charts and tables show of the history: outcomes and quantiles, by time or by queue and kind.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -115,6 +116,15 @@ impl KindRate {
     }
 }
 
+/// How fast the jobs of a queue were completed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct QueueRates {
+    /// The queue.
+    pub queue: String,
+    /// Completed jobs per minute, in each step.
+    pub completed_per_minute: Vec<f64>,
+}
+
 /// The time that a chart shows, in steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeriesBounds {
@@ -184,6 +194,24 @@ pub fn points(bounds: &SeriesBounds, rows: impl IntoIterator<Item = (DateTime<Ut
         work: Summary::from(counts),
     };
     (0..).zip(&sums).map(point).collect()
+}
+
+/// Makes the rates of each queue that has rows: a time in the step, and how many jobs were completed.
+pub fn queue_rates(
+    bounds: &SeriesBounds,
+    rows: impl IntoIterator<Item = (String, DateTime<Utc>, u64)>,
+) -> Vec<QueueRates> {
+    let mut of_queue: BTreeMap<String, Vec<(DateTime<Utc>, WorkCounts)>> = BTreeMap::new();
+    for (queue, at, completed) in rows {
+        of_queue.entry(queue).or_default().push((at, WorkCounts { completed, ..WorkCounts::default() }));
+    }
+    let rate =
+        |point: Point| if point.seconds > 0.0 { point.work.completed as f64 * 60.0 / point.seconds } else { 0.0 };
+    let rates = |(queue, rows)| QueueRates {
+        queue,
+        completed_per_minute: points(bounds, rows).into_iter().map(rate).collect(),
+    };
+    of_queue.into_iter().map(rates).collect()
 }
 
 /// Joins the rows of each queue and kind.

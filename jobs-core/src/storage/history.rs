@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::StorageResult;
-use crate::history::{Fold, HistoryBatch, KindRate, Point, WorkFilter};
+use crate::history::{Fold, HistoryBatch, KindRate, Point, QueueRates, WorkFilter};
 use crate::job_event::{Events, EventsSince};
 use crate::stats::{LeasedJob, Sample, Stats};
 
@@ -27,8 +27,15 @@ pub trait History: Send + Sync + 'static {
     /// by quarters of an hour (from two hours on) and by hours (from two days on). Smaller steps show them as one point.
     async fn series(&self, range: Duration, step: Duration, filter: &WorkFilter) -> StorageResult<Vec<Point>>;
 
+    /// How fast the jobs of these queues were completed in the last `range`, in steps as in [`series`](Self::series). Queues in
+    /// which nothing was done are left out.
+    async fn queue_rates(&self, queues: &[String], range: Duration, step: Duration) -> StorageResult<Vec<QueueRates>>;
+
     /// What was done in the last `range` whole minutes, by queue and kind.
     async fn rates(&self, range: Duration) -> StorageResult<Vec<KindRate>>;
+
+    /// The same as [`rates`](Self::rates), without waits and runs. This takes a small part of the time.
+    async fn outcomes(&self, range: Duration) -> StorageResult<Vec<KindRate>>;
 
     /// Jobs that are under a lease now, those that were claimed first at the beginning, at most `limit`. Some of them
     /// may be prefetched: claimed, and not started yet.

@@ -20,6 +20,7 @@ use crate::lease::WorkerId;
 use crate::new_job::NewJob;
 use crate::progress::Progress;
 use crate::record::{AttemptError, DeadLetters, JobEnd, JobRecord, WorkerRecord};
+use crate::state::JobState;
 use crate::storage_error::StorageError;
 
 /// Why a job was cancelled by an operator who gave no name. All cancelled jobs have its fingerprint.
@@ -50,6 +51,10 @@ pub trait Operator: RuntimeSettings + History + Operations + Explain + Doctor {
 
     /// How many jobs match. It looks at a bounded number of rows.
     async fn count(&self, filter: &JobFilter) -> StorageResult<Count>;
+
+    /// How many jobs match in each of the states that the filter takes. It looks at a bounded number of rows, with one statement
+    /// on PostgreSQL.
+    async fn count_by_state(&self, filter: &JobFilter) -> StorageResult<Vec<(JobState, Count)>>;
 
     /// Does something to these jobs. Returns a result for each id, in this order. An id that is given twice gets the same
     /// result twice. What was changed is written to the audit in the same transaction, at most a thousand jobs in each.

@@ -137,6 +137,26 @@ pub struct Why {
     pub reasons: Vec<Explained>,
 }
 
+impl Why {
+    /// The same with other texts of failures and of progress, for people who may not see all that jobs say.
+    #[must_use]
+    pub fn redacted(mut self, failure: impl Fn(&str) -> String, message: impl Fn(&str) -> String) -> Self {
+        let (id, queue, kind) = (self.id, self.queue.as_deref().unwrap_or(""), self.kind.as_deref().unwrap_or(""));
+        for explained in &mut self.reasons {
+            let mut reason = explained.reason.clone();
+            match &mut reason {
+                Reason::Ended { error: Some(error), .. } | Reason::Retrying { error: Some(error), .. } => {
+                    *error = failure(error)
+                }
+                Reason::Running { progress: Some(progress), .. } => progress.message = message(&progress.message),
+                _ => continue,
+            }
+            *explained = words::explain(id, queue, kind, reason);
+        }
+        self
+    }
+}
+
 /// What a storage has read.
 pub(crate) struct Circumstances {
     pub(crate) around: Surroundings,
@@ -154,14 +174,14 @@ pub(crate) fn why(id: JobId, seen: Circumstances) -> Why {
             Some((why, at)) => Reason::DeadLetter { why, at },
             None => Reason::NoSuchJob { highest: seen.around.highest },
         };
-        return Why { id, kind: None, queue: None, state: None, reasons: vec![words::explain(id, None, reason)] };
+        return Why { id, kind: None, queue: None, state: None, reasons: vec![words::explain(id, "", "", reason)] };
     };
     let reasons = match job.state {
         JobState::Running => running(job, &seen),
         state if state.is_finished() => vec![ended(job, errors)],
         _ => waiting(job, errors, &seen),
     };
-    let reasons = reasons.into_iter().map(|reason| words::explain(id, Some(job), reason)).collect();
+    let reasons = reasons.into_iter().map(|reason| words::explain(id, &job.queue, &job.kind, reason)).collect();
     Why { id, kind: Some(job.kind.clone()), queue: Some(job.queue.clone()), state: Some(job.state), reasons }
 }
 

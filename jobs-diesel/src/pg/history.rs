@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use diesel_async::RunQueryDsl;
-use diesel_jobs_core::history::{Fold, HistoryBatch, KindRate, Point, SeriesBounds, WorkFilter, kind_rates, points};
+use diesel_jobs_core::history::{
+    Fold, HistoryBatch, KindRate, Point, QueueRates, SeriesBounds, WorkFilter, kind_rates, points, queue_rates,
+};
 use diesel_jobs_core::storage::{History, Sampling, Statistics, StorageResult, rest_after};
 use diesel_jobs_core::{Events, EventsSince, KindStats, LeasedJob, Sample, Stats, StorageError};
 
@@ -14,8 +16,9 @@ use super::queries::count_jobs::{CountFinishedQuery, CountReadyQuery, CountRow};
 use super::queries::dead_rows::{DeadRowsQuery, reason};
 use super::queries::inspect::parsed;
 use super::queries::queue_depths::{DepthRow, QueueDepthsQuery, read as read_depth};
+use super::queries::queue_rates::{QueueRatesQuery, QueueRatesRow};
 use super::queries::record_history::RecordHistoryQuery;
-use super::queries::series::{SeriesQuery, SeriesRow, read as read_series};
+use super::queries::series::{OutcomesQuery, SeriesQuery, SeriesRow, read as read_series};
 use super::queries::{clock, events, fold_history, inspect, sample};
 use super::{PgStorage, run};
 use crate::stored_history::JobCounts;
@@ -94,9 +97,24 @@ impl History for PgStorage {
         Ok(points(&bounds, counted))
     }
 
+    async fn queue_rates(&self, queues: &[String], range: Duration, step: Duration) -> StorageResult<Vec<QueueRates>> {
+        let bounds = SeriesBounds::new(self.database_now().await?, range, step)?;
+        let rows: Vec<QueueRatesRow> =
+            run!(self, "queue_rates", conn => RunQueryDsl::load(QueueRatesQuery::new(&bounds, queues), conn))?;
+        let at = |step: i64| bounds.from + TimeDelta::microseconds(step.saturating_mul(bounds.step_micros));
+        Ok(queue_rates(&bounds, rows.into_iter().map(|(queue, step, done)| (queue, at(step), done.unsigned_abs()))))
+    }
+
     async fn rates(&self, range: Duration) -> StorageResult<Vec<KindRate>> {
         let bounds = SeriesBounds::whole(self.database_now().await?, range)?;
         let rows: Vec<SeriesRow> = run!(self, "rates", conn => RunQueryDsl::load(SeriesQuery::by_kind(&bounds), conn))?;
+        Ok(kind_rates(bounds.seconds(), rows.into_iter().map(|row| read_series(row).1)))
+    }
+
+    async fn outcomes(&self, range: Duration) -> StorageResult<Vec<KindRate>> {
+        let bounds = SeriesBounds::whole(self.database_now().await?, range)?;
+        let rows: Vec<SeriesRow> =
+            run!(self, "outcomes", conn => RunQueryDsl::load(OutcomesQuery(SeriesQuery::by_kind(&bounds)), conn))?;
         Ok(kind_rates(bounds.seconds(), rows.into_iter().map(|row| read_series(row).1)))
     }
 

@@ -12,7 +12,8 @@ use diesel_jobs_core::storage::{
     Operations, Operator, Page, Paging, StorageResult, Surroundings, filter_for,
 };
 use diesel_jobs_core::{
-    AttemptError, DeadLetters, JobEnd, JobId, JobRecord, NewJob, Progress, Retention, StorageError, WorkerRecord,
+    AttemptError, DeadLetters, JobEnd, JobId, JobRecord, JobState, NewJob, Progress, Retention, StorageError,
+    WorkerRecord,
 };
 use serde_json::json;
 
@@ -20,13 +21,14 @@ use super::act::{CHUNK, distinct};
 use super::enqueue_connection::insert_many;
 use super::queries::bring_forward::BringForwardQuery;
 use super::queries::cancel_many::CancelManyQuery;
+use super::queries::count_by_state::CountByStateQuery;
 use super::queries::find::FindQuery;
 use super::queries::output::{EndRow, end, one_end};
 use super::queries::progress::one_progress;
 use super::queries::thaw::ThawQuery;
 use super::queries::{audited, dead_letter, failures, inspect, installation, operation, why};
 use super::{PgStorage, native, run};
-use crate::bounded::{FoundRow, Range};
+use crate::bounded::{FoundRow, Range, StateRow, by_state};
 use crate::stored_progress::{Columns, stored};
 
 /// The number as a limit of a statement.
@@ -77,6 +79,14 @@ impl Operator for PgStorage {
         };
         let rows: Vec<FoundRow> = run!(self, "count", conn => query.load(conn))?;
         Ok(Range::number(&rows))
+    }
+
+    async fn count_by_state(&self, filter: &JobFilter) -> StorageResult<Vec<(JobState, Count)>> {
+        checked(filter)?;
+        let Some(query) = CountByStateQuery::new(filter) else { return Ok(Vec::new()) };
+        let sources = query.states();
+        let rows: Vec<StateRow> = run!(self, "count_by_state", conn => query.load(conn))?;
+        Ok(by_state(filter, &sources, &rows))
     }
 
     async fn act(&self, action: &Action, ids: &[JobId], actor: &str) -> StorageResult<Vec<Operated>> {

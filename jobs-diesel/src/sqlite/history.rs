@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use diesel_jobs_core::history::{Fold, HistoryBatch, KindRate, Point, SeriesBounds, WorkFilter, kind_rates, points};
+use diesel_jobs_core::history::{
+    Fold, HistoryBatch, KindRate, Point, QueueRates, SeriesBounds, WorkFilter, kind_rates, points, queue_rates,
+};
 use diesel_jobs_core::storage::{History, Sampling, Statistics, StorageResult, rest_after};
 use diesel_jobs_core::{Events, EventsSince, LeasedJob, Sample, Stats};
 
@@ -45,10 +47,23 @@ impl History for SqliteOperator {
         Ok(points(&bounds, rows.into_iter().map(|(at, row)| (at, row.counts))))
     }
 
+    async fn queue_rates(&self, queues: &[String], range: Duration, step: Duration) -> StorageResult<Vec<QueueRates>> {
+        let bounds = SeriesBounds::new(self.reader.read(history::now).await?, range, step)?;
+        let queues = queues.to_vec();
+        let rows = self.reader.read(move |conn| history::completed(conn, &bounds, &queues)).await?;
+        Ok(queue_rates(&bounds, rows))
+    }
+
     async fn rates(&self, range: Duration) -> StorageResult<Vec<KindRate>> {
         let bounds = SeriesBounds::whole(self.reader.read(history::now).await?, range)?;
         let rows = self.reader.read(move |conn| history::rows(conn, &bounds, &WorkFilter::default())).await?;
         Ok(kind_rates(bounds.seconds(), rows.into_iter().map(|(_, row)| row)))
+    }
+
+    async fn outcomes(&self, range: Duration) -> StorageResult<Vec<KindRate>> {
+        let bounds = SeriesBounds::whole(self.reader.read(history::now).await?, range)?;
+        let rows = self.reader.read(move |conn| history::outcomes(conn, &bounds)).await?;
+        Ok(kind_rates(bounds.seconds(), rows))
     }
 
     async fn leased(&self, limit: usize) -> StorageResult<Vec<LeasedJob>> {

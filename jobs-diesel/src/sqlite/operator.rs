@@ -14,14 +14,15 @@ use diesel_jobs_core::storage::{
     Operations, Operator, Page, Paging, StorageResult, Surroundings, filter_for,
 };
 use diesel_jobs_core::{
-    AttemptError, DeadLetters, JobEnd, JobId, JobRecord, NewJob, Progress, StorageError, WorkerRecord,
+    AttemptError, DeadLetters, JobEnd, JobId, JobRecord, JobState, NewJob, Progress, StorageError, WorkerRecord,
 };
 use serde_json::json;
 
 use crate::bounded::Range;
 use crate::sqlite::queries::enqueue::Insert;
 use crate::sqlite::queries::{
-    act, audited, failure_groups, find, inspect, installation, operate, operation, output, progress, why, worker,
+    act, audited, count_by_state, failure_groups, find, inspect, installation, operate, operation, output, progress,
+    why, worker,
 };
 use crate::sqlite::shared_connection::SharedConnection;
 
@@ -100,6 +101,12 @@ impl Operator for SqliteOperator {
         let (filter, range) = (filter.clone(), Range::count(filter));
         let count = move |conn: &mut SqliteConnection| Ok(Range::number(&find::find(conn, &filter, range, false)?));
         self.reader.read(count).await
+    }
+
+    async fn count_by_state(&self, filter: &JobFilter) -> StorageResult<Vec<(JobState, Count)>> {
+        filter.validate().map_err(StorageError::Config)?;
+        let filter = filter.clone();
+        self.reader.read(move |conn| count_by_state::count_by_state(conn, &filter)).await
     }
 
     async fn act(&self, action: &Action, ids: &[JobId], actor: &str) -> StorageResult<Vec<Operated>> {

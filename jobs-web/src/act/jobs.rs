@@ -90,7 +90,7 @@ impl Act for OnJobs {
 
     async fn perform(&self, site: &Site, actor: &str) -> Result<Done, Failure> {
         let operated = site.operator().act(&self.change, &self.ids, actor).await?;
-        let (mut done, mut lines, mut links) = (0, Vec::new(), Vec::new());
+        let (mut done, mut lines, mut links) = (0_usize, Vec::new(), Vec::new());
         for (id, operated) in self.ids.iter().zip(operated) {
             let mut shown = *id;
             match operated {

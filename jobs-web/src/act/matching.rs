@@ -58,6 +58,7 @@ impl Act for OnMatching {
     }
 
     async fn preview(&self, site: &Site) -> Result<Preview, Failure> {
+        site.check_search(&self.filter).map_err(Failure::Malformed)?;
         let found = site.operator().preview(&self.change, &self.filter).await?;
         let verb = self.verb;
         let what = format!("{} {}", found.count, if found.count.jobs == 1 { "job" } else { "jobs" });
@@ -99,6 +100,7 @@ impl Act for OnMatching {
                 self.typed
             )));
         }
+        site.check_search(&self.filter).map_err(Failure::Malformed)?;
         site.operator().start_operation(&self.change, &self.filter, actor).await?;
         Ok(Done::Page("/operations".to_owned()))
     }

@@ -5,6 +5,7 @@ mod kind;
 mod matching;
 mod queue;
 mod schedule;
+mod schedule_edit;
 mod verb;
 mod worker;
 
@@ -48,6 +49,18 @@ pub(crate) struct Field {
     pub(crate) value: String,
     pub(crate) required: bool,
     pub(crate) hint: &'static str,
+    pub(crate) input: Input,
+}
+
+/// How a field is filled in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Input {
+    /// One line.
+    Line,
+    /// Several lines.
+    Text,
+    /// One of these words.
+    Choice(&'static [&'static str]),
 }
 
 impl Field {
@@ -59,6 +72,7 @@ impl Field {
             value: String::new(),
             required: false,
             hint: "Pages and commands show it with your name.",
+            input: Input::Line,
         }
     }
 }
@@ -148,6 +162,9 @@ pub(crate) fn read(form: &Form, is_asked: bool) -> Result<Box<dyn Act>, Failure>
     }
     if let Some(verb) = worker::Verb::named(action) {
         return Ok(Box::new(worker::OnWorker::read(verb, form)?));
+    }
+    if let Some(verb) = schedule_edit::Verb::named(action) {
+        return Ok(Box::new(schedule_edit::OnSchedule::read(verb, form, is_asked)?));
     }
     if let Some(verb) = schedule::Verb::named(action) {
         return Ok(Box::new(schedule::OnSchedule::read(verb, form)?));

@@ -3,8 +3,9 @@
 use async_trait::async_trait;
 use diesel_jobs_core::storage::MOST_SLOTS;
 
-use super::{Act, Done, Field, Form, Preview};
+use super::{Act, Done, Field, Form, Input, Preview};
 use crate::failure::Failure;
+use crate::link::encode;
 use crate::rights::Action;
 use crate::site::Site;
 
@@ -13,6 +14,8 @@ use crate::site::Site;
 pub(crate) enum Verb {
     Pause,
     Resume,
+    /// A pause, with a page that shows how many jobs still run.
+    Drain,
     Slots,
 }
 
@@ -21,6 +24,7 @@ impl Verb {
         match name {
             "queue-pause" => Some(Self::Pause),
             "queue-resume" => Some(Self::Resume),
+            "queue-drain" => Some(Self::Drain),
             "queue-slots" => Some(Self::Slots),
             _ => None,
         }
@@ -54,7 +58,7 @@ impl OnQueue {
 impl Act for OnQueue {
     fn right(&self) -> Action {
         match self.verb {
-            Verb::Pause | Verb::Resume => Action::Pause,
+            Verb::Pause | Verb::Resume | Verb::Drain => Action::Pause,
             Verb::Slots => Action::Slots,
         }
     }
@@ -81,6 +85,15 @@ impl Act for OnQueue {
                 button: if paused.is_some() { "Resume".to_owned() } else { String::new() },
                 ..preview
             },
+            Verb::Drain => Preview {
+                question: format!("Drain the queue {name}?"),
+                effect: "The queue is paused: no worker claims its jobs until it is resumed. Jobs that run go on, and a page shows \
+                         how many still run. Waiting jobs stay in the queue."
+                    .to_owned(),
+                button: "Drain".to_owned(),
+                fields: vec![Field::reason()],
+                ..preview
+            },
             Verb::Slots => Preview {
                 question: format!("How many jobs of {name} does each worker run at once?"),
                 effect: "Workers follow within a second. Jobs that run are not stopped.".to_owned(),
@@ -94,6 +107,7 @@ impl Act for OnQueue {
                         .unwrap_or_default(),
                     required: false,
                     hint: "Empty: as many as each worker was started with.",
+                    input: Input::Line,
                 }],
                 ..preview
             },
@@ -103,10 +117,13 @@ impl Act for OnQueue {
     async fn perform(&self, site: &Site, actor: &str) -> Result<Done, Failure> {
         let Self { verb, name, reason, slots } = self;
         match verb {
-            Verb::Pause => site.operator().pause_queue(name, actor, reason.as_deref()).await?,
+            Verb::Pause | Verb::Drain => site.operator().pause_queue(name, actor, reason.as_deref()).await?,
             Verb::Resume => site.operator().resume_queue(name, actor).await?,
             Verb::Slots => site.operator().set_slots(name, *slots, actor).await?,
         };
+        if *verb == Verb::Drain {
+            return Ok(Done::Page(format!("/queues/drain?{}", encode([("queue", name.as_str())]))));
+        }
         // If another operator has done it before, the page shows that.
         Ok(Done::Page("/queues".to_owned()))
     }

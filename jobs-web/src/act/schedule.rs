@@ -5,7 +5,7 @@ use chrono::{DateTime, NaiveDateTime, Utc};
 use diesel_jobs_core::storage::{ScheduleRecord, Scheduled};
 use diesel_jobs_core::{NewJob, RunAt, Schedule};
 
-use super::{Act, Done, Field, Form, Preview, Report};
+use super::{Act, Done, Field, Form, Input, Preview, Report};
 use crate::failure::Failure;
 use crate::format::counted;
 use crate::rights::Action;
@@ -166,6 +166,7 @@ impl Act for OnSchedule {
                     value: at.format("%Y-%m-%d %H:%M").to_string(),
                     required: true,
                     hint,
+                    input: Input::Line,
                 };
                 Preview {
                     question: format!("Make up ticks of {name}?"),

@@ -3,7 +3,7 @@
 use diesel_jobs_core::JobState;
 use diesel_jobs_core::storage::Action as Change;
 
-use super::{Field, Form};
+use super::{Field, Form, Input};
 use crate::failure::Failure;
 use crate::rights::Action;
 
@@ -136,7 +136,8 @@ impl Verb {
 
     /// What must be said in addition.
     pub(super) fn fields(self) -> Vec<Field> {
-        let field = |name, label, hint| Field { name, label, value: String::new(), required: true, hint };
+        let field =
+            |name, label, hint| Field { name, label, value: String::new(), required: true, hint, input: Input::Line };
         match self {
             Self::Reprioritise => vec![field("priority", "Priority", "From -32768 to 32767. Higher runs first.")],
             Self::Move => vec![field("queue", "Queue", "A queue that a worker serves.")],

@@ -2,7 +2,7 @@
 
 use askama::Template;
 use chrono::{DateTime, Utc};
-use diesel_jobs_core::{AttemptError, JobRecord, JobState, Output, Progress};
+use diesel_jobs_core::{AttemptError, Explained, JobRecord, JobState, Output, Progress};
 
 use super::{Visit, render};
 use crate::act::Verb;
@@ -11,7 +11,6 @@ use crate::filter::read_id;
 use crate::format::{self, pretty, span};
 use crate::redact::Part;
 use crate::shell::{Place, Shell};
-use crate::why;
 
 /// An entry of the timeline.
 struct Event {
@@ -35,7 +34,7 @@ struct JobPage {
     progress: Option<Progress>,
     events: Vec<Event>,
     verbs: Vec<Verb>,
-    why: Vec<String>,
+    why: Vec<Explained>,
 }
 
 pub(crate) async fn job(visit: Visit) -> Page {
@@ -43,7 +42,9 @@ pub(crate) async fn job(visit: Visit) -> Page {
     let site = &visit.site;
     let shell = visit.shell(Place::Jobs, &format!("Job {id}")).await?.live(&format!("/jobs/{id}"), &visit.query);
     let Some((job, errors)) = site.operator().show(id).await? else {
-        return Err(Failure::NotFound(format!("There is no job {id}. It may have been deleted after its retention.")));
+        let why = site.operator().why(id).await?;
+        let text = why.reasons.first().map_or_else(|| format!("there is no job {id}"), |reason| reason.text.clone());
+        return Err(Failure::NotFound(sentence(&text)));
     };
     let output = match job.state {
         JobState::Completed => site.operator().end(id).await?.and_then(|end| end.output),
@@ -58,15 +59,24 @@ pub(crate) async fn job(visit: Visit) -> Page {
     let output = output.as_ref().and_then(Output::json).map(|json| pretty(&site.shown(&job, Part::Output, json)));
     let events = timeline(&job, &errors, |text| site.shown(&job, Part::Failure, text));
     let verbs = Verb::ALL.into_iter().filter(|verb| verb.applies_to(job.state) && shell.may(verb.right())).collect();
-    let why = if job.state.is_waiting() {
-        let operator = site.operator();
-        let (queues, kinds, workers) = (operator.queues().await?, operator.kinds().await?, operator.workers().await?);
-        why::reasons(&job, shell.frozen.as_ref(), &queues, &kinds, &workers)
-    } else {
+    let why = if job.state.is_finished() {
         Vec::new()
+    } else {
+        let shown = |part| {
+            let job = &job;
+            move |text: &str| site.shown(job, part, text)
+        };
+        site.operator().why(id).await?.redacted(shown(Part::Failure), shown(Part::Progress)).reasons
     };
     let known = site.redactor.knows(&job.kind);
     render(&JobPage { shell, known, args, output, output_note, progress, events, verbs, why, job })
+}
+
+/// The text as a sentence.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first: String = letters.next().map(|letter| letter.to_uppercase().collect()).unwrap_or_default();
+    format!("{first}{}{}", letters.as_str(), if text.ends_with('.') { "" } else { "." })
 }
 
 /// What happened to the job, newest first.

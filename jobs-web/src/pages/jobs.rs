@@ -2,11 +2,12 @@
 
 use askama::Template;
 use chrono::{DateTime, Utc};
+use diesel_jobs_core::storage::{COUNTED, Count, Operator};
 use diesel_jobs_core::{JobRecord, JobState};
 
 use super::{Visit, render};
 use crate::act::Verb;
-use crate::failure::Page;
+use crate::failure::{Failure, Page};
 use crate::filter::Filter;
 use crate::format;
 use crate::shell::{Place, Shell};
@@ -56,20 +57,41 @@ pub(crate) fn first_line(text: &str) -> String {
     }
 }
 
+/// How many jobs stand in each tab. A filter that needs more than the row of a job is counted for the open tab only, because a count of
+/// each state would take too long.
+async fn numbers(operator: &dyn Operator, filter: &Filter) -> Result<Vec<(Option<JobState>, Count)>, Failure> {
+    let all = filter.with_state(None).to_storage()?;
+    if all.is_costly() || !all.states.is_empty() {
+        return Ok(vec![(filter.state, operator.count(&filter.to_storage()?).await?)]);
+    }
+    let counts = operator.count_by_state(&all).await?;
+    let sum = counts.iter().fold(Count { jobs: 0, is_exact: true }, |sum, (_, count)| Count {
+        jobs: sum.jobs + count.jobs,
+        is_exact: sum.is_exact && count.is_exact,
+    });
+    let sum = if sum.jobs > COUNTED { Count { jobs: COUNTED, is_exact: false } } else { sum };
+    Ok([(None, sum)].into_iter().chain(counts.into_iter().map(|(state, count)| (Some(state), count))).collect())
+}
+
+/// A number that says nothing is left out.
+fn shown(count: Count) -> String {
+    if count.jobs == 0 && !count.is_exact { String::new() } else { count.to_string() }
+}
+
 pub(crate) async fn jobs(visit: Visit) -> Page {
     let filter = Filter::read(&visit.pairs())?;
     let stored = filter.to_storage()?;
+    visit.site.check_search(&stored).map_err(Failure::Malformed)?;
     let shell = visit.shell(Place::Jobs, "Jobs").await?.live("/jobs", &visit.query);
     let operator = visit.site.operator();
     let mut page = operator.list(&stored, filter.paging()).await?;
+    let numbers = numbers(operator, &filter).await?;
     let mut tabs = Vec::new();
     for state in [None].into_iter().chain(JobState::ALL.map(Some)) {
         let query = filter.with_state(state).query();
         let url = if query.is_empty() { shell.link("/jobs") } else { format!("{}?{query}", shell.link("/jobs")) };
-        // Only the tab that is open is counted: a count of each would take seven times as long.
-        let here = filter.state == state;
-        let count = if here { operator.count(&stored).await?.to_string() } else { String::new() };
-        tabs.push(Tab { name: state.map_or("all", JobState::as_str), url, here, count });
+        let count = numbers.iter().find(|(of, _)| *of == state).map(|(_, count)| shown(*count)).unwrap_or_default();
+        tabs.push(Tab { name: state.map_or("all", JobState::as_str), url, here: filter.state == state, count });
     }
     for job in &mut page.jobs {
         visit.site.redact_failure(job);

@@ -4,14 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use askama::Template;
-use diesel_jobs_core::KindStats;
+
 use diesel_jobs_core::history::KindRate;
 use diesel_jobs_core::storage::{KindSettings, Pause};
+use diesel_jobs_core::{KindStats, WorkerRecord};
 
 use super::{Visit, render};
 use crate::failure::Page;
 use crate::format;
+use crate::names::Names;
 use crate::rights::Action;
+use crate::sample::counted;
 use crate::shell::{Place, Shell};
 
 /// Rates are those of this time.
@@ -30,9 +33,17 @@ struct Kind {
     /// Of the last hour.
     completed_an_hour: u64,
     failed_an_hour: u64,
+    /// How many live workers know it, and how many may know it because they are too old to say.
+    known_to: usize,
+    perhaps: usize,
 }
 
 impl Kind {
+    /// Jobs of it wait, and no live worker knows it.
+    fn is_orphan(&self) -> bool {
+        self.waiting > 0 && self.known_to + self.perhaps == 0
+    }
+
     fn an_hour(number: u64) -> String {
         format::count(i64::try_from(number).unwrap_or(i64::MAX))
     }
@@ -42,10 +53,17 @@ impl Kind {
 #[template(path = "kinds.html")]
 struct KindsPage {
     shell: Shell,
+    names: Names,
+    here: String,
     kinds: Vec<Kind>,
+    /// How many workers are alive.
+    alive: usize,
+    /// When jobs were counted by kind.
+    counted: String,
 }
 
-fn join(stats: &[KindStats], rates: Vec<KindRate>, settings: Vec<KindSettings>) -> Vec<Kind> {
+/// Puts together what is known of each kind. A kind that only a worker knows is listed, too.
+fn join(stats: &[KindStats], rates: Vec<KindRate>, settings: Vec<KindSettings>, workers: &[WorkerRecord]) -> Vec<Kind> {
     let mut kinds: BTreeMap<String, Kind> = BTreeMap::new();
     for row in stats {
         let kind = kinds.entry(row.kind.clone()).or_default();
@@ -64,16 +82,31 @@ fn join(stats: &[KindStats], rates: Vec<KindRate>, settings: Vec<KindSettings>) 
     for setting in settings {
         kinds.entry(setting.name).or_default().paused = setting.paused;
     }
+    let mut perhaps = 0;
+    for worker in workers.iter().filter(|worker| worker.alive) {
+        match &worker.kinds {
+            Some(known) => known.iter().for_each(|name| kinds.entry(name.clone()).or_default().known_to += 1),
+            None => perhaps += 1,
+        }
+    }
     for (name, kind) in &mut kinds {
         kind.name.clone_from(name);
+        kind.perhaps = perhaps;
     }
     kinds.into_values().collect()
 }
 
 pub(crate) async fn kinds(visit: Visit) -> Page {
+    let mut names = Names::read(&visit.pairs())?;
     let shell = visit.shell(Place::Kinds, "Kinds").await?.live("/kinds", &visit.query);
     let operator = visit.site.operator();
-    let (stats, settings) = (operator.stats().await?, operator.kinds().await?);
-    let rates = operator.rates(HOUR).await?;
-    render(&KindsPage { shell, kinds: join(&stats.kinds, rates, settings) })
+    let (stats, settings, workers) = (operator.stats().await?, operator.kinds().await?, operator.workers().await?);
+    let rates = operator.outcomes(HOUR).await?;
+    let mut kinds = join(&stats.kinds, rates, settings, &workers);
+    // Orphans first, because somebody must do something.
+    kinds.sort_by_key(|kind| !kind.is_orphan());
+    names.choose(&mut kinds, |kind| &kind.name);
+    let alive = workers.iter().filter(|worker| worker.alive).count();
+    let (here, counted) = (shell.link("/kinds"), counted(&stats.counted));
+    render(&KindsPage { shell, names, here, kinds, alive, counted })
 }

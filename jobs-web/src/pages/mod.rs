@@ -1,5 +1,7 @@
 //! The pages: one file each.
 
+pub(crate) mod doctor;
+pub(crate) mod drain;
 pub(crate) mod failures;
 pub(crate) mod help;
 pub(crate) mod job;

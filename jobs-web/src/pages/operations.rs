@@ -2,6 +2,7 @@
 
 use askama::Template;
 use diesel_jobs_core::storage::{AuditRecord, OperationRecord};
+use serde_json::Value;
 
 use super::{Visit, render};
 use crate::failure::{Failure, Page};
@@ -41,7 +42,15 @@ fn state(operation: &OperationRecord) -> (&'static str, &'static str) {
 /// What the audit says besides, on one line.
 fn detail(record: &AuditRecord) -> String {
     const LONGEST: usize = 200;
-    let text = record.detail.as_ref().map(ToString::to_string).unwrap_or_default();
+    let shown = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let text = match &record.detail {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::Object(fields)) => {
+            let fields = fields.iter().filter(|(_, value)| !value.is_null());
+            fields.map(|(name, value)| format!("{name}: {}", shown(value))).collect::<Vec<_>>().join(", ")
+        }
+        Some(other) => shown(other),
+    };
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,

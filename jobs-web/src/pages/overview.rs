@@ -5,10 +5,12 @@ use std::time::Duration;
 use askama::Template;
 use chrono::TimeDelta;
 use diesel_jobs_core::DeadLetters;
-use diesel_jobs_core::history::{Point, Quantiles, Summary, WorkFilter};
+use diesel_jobs_core::history::{Point, Quantiles, Summary};
+use diesel_jobs_core::storage::Severity;
 
 use super::{Visit, render};
 use crate::chart::{Chart, Data, Form, Series, Unit};
+use crate::checkup::Checkup;
 use crate::failure::{Failure, Page};
 use crate::format;
 use crate::sample::Sample;
@@ -28,6 +30,11 @@ const RANGES: [Range; 3] = [
     Range { name: "7d", range: Duration::from_secs(7 * 24 * 3600), step: Duration::from_secs(3600) },
 ];
 
+/// If the doctor has examined the database before this time, the overview lets it examine again, in the background.
+const EXAMINED_EVERY: TimeDelta = TimeDelta::minutes(5);
+/// So many findings of the doctor stand on the overview.
+const FINDINGS: usize = 3;
+
 /// Reads the range of the address.
 fn range(pairs: &[(String, String)]) -> Result<Range, Failure> {
     let mut range = RANGES[0];
@@ -44,6 +51,7 @@ struct OverviewPage {
     shell: Shell,
     sample: Sample,
     dead: DeadLetters,
+    checkup: Option<Checkup>,
     ranges: Vec<(&'static str, String, bool)>,
     charts: Vec<Chart>,
 }
@@ -101,12 +109,14 @@ fn charts(points: &[Point], step: Duration) -> Vec<Chart> {
 
 pub(crate) async fn overview(visit: Visit) -> Page {
     let range = range(&visit.pairs())?;
+    visit.site.checkups.refresh(visit.site.shared_operator(), EXAMINED_EVERY);
     let shell = visit.shell(Place::Overview, "Overview").await?.live("/", &visit.query);
     let operator = visit.site.operator();
     let (stats, workers, dead) = (operator.stats().await?, operator.workers().await?, operator.dead_letters().await?);
-    let points = operator.series(range.range, range.step, &WorkFilter::default()).await?;
+    let points = visit.site.charts.points(visit.site.shared_operator(), range.range, range.step).await?;
     let sample = Sample::new(stats, &workers);
     visit.site.remember(&sample);
     let ranges = RANGES.map(|other| (other.name, shell.one("/", "range", other.name), other == range)).into();
-    render(&OverviewPage { shell, sample, dead, ranges, charts: charts(&points, range.step) })
+    let (checkup, _) = visit.site.checkups.newest();
+    render(&OverviewPage { shell, sample, dead, checkup, ranges, charts: charts(&points, range.step) })
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use askama::Template;
-use diesel_jobs_core::history::WorkFilter;
 use diesel_jobs_core::storage::{Pause, QueueSettings};
 use diesel_jobs_core::{Depth, QueueStats, WorkerRecord};
 
@@ -12,12 +11,11 @@ use super::{Visit, render};
 use crate::chart::Spark;
 use crate::failure::Page;
 use crate::format;
+use crate::names::Names;
 use crate::rights::Action;
 use crate::sample::oldest_text;
 use crate::shell::{Place, Shell};
 
-/// So many queues have a picture of the last hour.
-const SPARKS: usize = 30;
 const HOUR: Duration = Duration::from_secs(3600);
 const STEP: Duration = Duration::from_secs(120);
 
@@ -46,6 +44,8 @@ impl Queue {
 #[template(path = "queues.html")]
 struct QueuesPage {
     shell: Shell,
+    names: Names,
+    here: String,
     queues: Vec<Queue>,
 }
 
@@ -75,17 +75,20 @@ fn join(stats: Vec<QueueStats>, settings: Vec<QueueSettings>, workers: &[WorkerR
 }
 
 pub(crate) async fn queues(visit: Visit) -> Page {
+    let mut names = Names::read(&visit.pairs())?;
     let shell = visit.shell(Place::Queues, "Queues").await?.live("/queues", &visit.query);
     let operator = visit.site.operator();
     let (stats, workers, settings) = (operator.stats().await?, operator.workers().await?, operator.queues().await?);
     let mut queues = join(stats.queues, settings, &workers);
-    for queue in queues.iter_mut().take(SPARKS) {
-        let filter = WorkFilter { queue: Some(queue.stats.queue.clone()), kind: None };
-        let points = operator.series(HOUR, STEP, &filter).await?;
-        #[expect(clippy::cast_precision_loss, reason = "a picture shows no more than three digits")]
-        let a_minute = |number: u64, seconds: f64| number as f64 * 60.0 / seconds.max(1.0);
-        let values: Vec<_> = points.iter().map(|point| Some(a_minute(point.work.completed, point.seconds))).collect();
-        queue.spark = Some(Spark::new("Completed in the last hour", &values));
+    names.choose(&mut queues, |queue| &queue.stats.queue);
+    let shown: Vec<String> = queues.iter().map(|queue| queue.stats.queue.clone()).collect();
+    for rates in operator.queue_rates(&shown, HOUR, STEP).await? {
+        let values: Vec<_> = rates.completed_per_minute.into_iter().map(Some).collect();
+        // Both are in the order of the names.
+        if let Ok(at) = queues.binary_search_by(|queue| queue.stats.queue.cmp(&rates.queue)) {
+            queues[at].spark = Some(Spark::new("Completed in the last hour", &values));
+        }
     }
-    render(&QueuesPage { shell, queues })
+    let here = shell.link("/queues");
+    render(&QueuesPage { shell, names, here, queues })
 }

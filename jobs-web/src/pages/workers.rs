@@ -1,8 +1,9 @@
 //! The workers: what each runs now, and since when.
 
+use std::collections::HashMap;
+
 use askama::Template;
-use diesel_jobs_core::WorkerRecord;
-use diesel_jobs_core::storage::{RunningJob, RuntimeSettings};
+use diesel_jobs_core::{LeasedJob, WorkerId, WorkerRecord};
 
 use super::{Visit, render};
 use crate::failure::Page;
@@ -10,13 +11,17 @@ use crate::format;
 use crate::rights::Action;
 use crate::shell::{Place, Shell};
 
+/// So many workers stand on the page.
+const SHOWN: usize = 200;
+/// So many running jobs of all workers are read, the longest first.
+const EXAMINED: usize = 2000;
 /// So many running jobs of a worker are shown.
-const SHOWN: usize = 8;
+const JOBS: usize = 8;
 
 /// A worker, and what it runs.
 struct Working {
     worker: WorkerRecord,
-    running: Vec<RunningJob>,
+    running: Vec<LeasedJob>,
     /// How many more jobs it runs.
     more: usize,
 }
@@ -34,17 +39,27 @@ impl Working {
 struct WorkersPage {
     shell: Shell,
     workers: Vec<Working>,
+    /// How many more workers there are.
+    left_out: usize,
 }
 
 pub(crate) async fn workers(visit: Visit) -> Page {
     let shell = visit.shell(Place::Workers, "Workers").await?.live("/workers", &visit.query);
     let operator = visit.site.operator();
-    let mut workers = Vec::new();
-    for worker in operator.workers().await? {
-        let mut running = RuntimeSettings::running(operator, worker.id).await?;
-        let more = running.len().saturating_sub(SHOWN);
-        running.truncate(SHOWN);
-        workers.push(Working { worker, running, more });
+    let mut workers = operator.workers().await?;
+    // Those that live first, then those that were seen last.
+    workers.sort_by_key(|worker| (!worker.alive, std::cmp::Reverse(worker.heartbeat_at)));
+    let left_out = workers.len().saturating_sub(SHOWN);
+    workers.truncate(SHOWN);
+    let mut running: HashMap<WorkerId, Vec<LeasedJob>> = HashMap::new();
+    for job in operator.leased(EXAMINED).await? {
+        running.entry(job.worker).or_default().push(job);
     }
-    render(&WorkersPage { shell, workers })
+    let workers = workers.into_iter().map(|worker| {
+        let mut running = running.remove(&worker.id).unwrap_or_default();
+        let more = running.len().saturating_sub(JOBS);
+        running.truncate(JOBS);
+        Working { worker, running, more }
+    });
+    render(&WorkersPage { shell, workers: workers.collect(), left_out })
 }

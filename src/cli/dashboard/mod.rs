@@ -77,7 +77,8 @@ async fn serve(listen: SocketAddr, base: &str, pages: Router, admission: Admissi
     let at = listener.local_addr().map_err(|error| unable(listen, &error))?;
     // Through a proxy the path arrives with or without the prefix.
     let path = format!("/{}", base.trim_matches('/'));
-    let router = if path == "/" { pages } else { Router::new().nest(&path, pages.clone()).fallback_service(pages) };
+    let router =
+        if path == "/" { pages } else { Router::new().nest_service(&path, pages.clone()).fallback_service(pages) };
     let router = router.layer(from_fn_with_state(Arc::new(admission), admit));
     output::complain(&format!(
         "the dashboard is at http://{at}{}; Ctrl-C ends it",

@@ -57,7 +57,7 @@ impl Client {
     }
 
     pub(crate) fn on(dashboard: Dashboard) -> Self {
-        let router = Router::new().nest(PREFIX, dashboard.router());
+        let router = Router::new().nest_service(PREFIX, dashboard.router());
         Self { router: Arc::new(router), rights: "all" }
     }
 

@@ -10,7 +10,7 @@ async fn what_is_not_there_is_said(db: Db) {
     seed(&db).await;
     let client = Client::of(db.database());
     for (path, text) in [
-        ("/jobs/999999", "There is no job 999999."),
+        ("/jobs/999999", "There is no job 999999"),
         ("/jobs/x", "\"x\" is not the id of a job"),
         ("/jobs/99999999999999999999", "is not the id of a job"),
         ("/nothing", "There is no such page"),

@@ -68,6 +68,7 @@ const ATTRIBUTES: &[&str] = &[
     "aria-current",
     "aria-hidden",
     "aria-label",
+    "aria-labelledby",
     "autocomplete",
     "charset",
     "checked",
@@ -123,7 +124,14 @@ const ATTRIBUTES: &[&str] = &[
 pub(crate) struct Element {
     pub(crate) name: String,
     pub(crate) attributes: BTreeMap<String, String>,
+    /// Its text, with that of all elements in it.
+    pub(crate) text: String,
+    /// The elements around it: their names, and their names with their class.
+    around: Vec<String>,
 }
+
+/// Elements without an end.
+const VOID: &[&str] = &["input", "line", "link", "meta", "path", "rect"];
 
 /// A parsed page.
 #[derive(Debug)]
@@ -138,17 +146,31 @@ impl Page {
     /// job was not escaped.
     pub(crate) fn parse(html: &str) -> Self {
         let mut page = Self { elements: Vec::new(), text: String::new() };
+        // The places of the open elements.
+        let mut open: Vec<usize> = Vec::new();
         for token in Tokenizer::new(html) {
             match token.unwrap() {
                 Token::StartTag(tag) => {
                     let string = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
                     let attributes: BTreeMap<_, _> =
                         tag.attributes.iter().map(|(name, value)| (string(name), string(value))).collect();
-                    let element = Element { name: string(&tag.name), attributes };
+                    let around = open.iter().flat_map(|at| page.elements[*at].names()).collect();
+                    let element = Element { name: string(&tag.name), attributes, text: String::new(), around };
                     element.check(html);
+                    if !VOID.contains(&&*element.name) {
+                        open.push(page.elements.len());
+                    }
                     page.elements.push(element);
                 }
-                Token::String(text) => page.text.push_str(&String::from_utf8_lossy(&text)),
+                Token::String(text) => {
+                    let text = String::from_utf8_lossy(&text);
+                    page.text.push_str(&text);
+                    open.iter().for_each(|at| page.elements[*at].text.push_str(&text));
+                }
+                Token::EndTag(tag) => {
+                    let last = open.iter().rposition(|at| page.elements[*at].name.as_bytes() == tag.name.as_slice());
+                    open.truncate(last.unwrap_or(open.len()));
+                }
                 Token::Error(error) => {
                     // Jobs may contain such characters. Browsers show them as nothing, or as a replacement.
                     let name = error.to_string();
@@ -158,7 +180,7 @@ impl Page {
                     let comment = String::from_utf8_lossy(&comment).into_owned();
                     assert!(["live", "/live"].contains(&&*comment), "a foreign comment: {comment}");
                 }
-                Token::EndTag(_) | Token::Doctype(_) => {}
+                Token::Doctype(_) => {}
             }
         }
         page
@@ -174,6 +196,17 @@ impl Page {
         self.all(element).filter_map(move |element| element.attributes.get(attribute)).map(String::as_str)
     }
 
+    /// The texts of the elements with this name within another one, such as `nav.tabs`.
+    pub(crate) fn texts(&self, within: &str, name: &str) -> Vec<String> {
+        let wanted = self.all(name).filter(|element| element.around.iter().any(|around| around == within));
+        wanted.map(|element| element.text.trim().to_owned()).collect()
+    }
+
+    /// Whether the page shows this text.
+    pub(crate) fn contains(&self, text: &str) -> bool {
+        self.text.contains(text)
+    }
+
     /// Panics unless the page shows this text.
     #[track_caller]
     pub(crate) fn shows(&self, text: &str) {
@@ -187,8 +220,13 @@ impl Page {
 }
 
 impl Element {
+    fn names(&self) -> Vec<String> {
+        let class = self.attributes.get("class").map(|class| format!("{}.{class}", self.name));
+        [Some(self.name.clone()), class].into_iter().flatten().collect()
+    }
+
     fn check(&self, html: &str) {
-        let Self { name, attributes } = self;
+        let Self { name, attributes, .. } = self;
         assert!(ELEMENTS.contains(&&**name), "a foreign element: <{name} {attributes:?}> in {html}");
         for (attribute, value) in attributes {
             assert!(

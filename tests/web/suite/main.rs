@@ -2,13 +2,16 @@
 //! Run these tests with `cargo xtask test`.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expects by panicking")]
 
+mod attack;
 mod browser;
 mod client;
+mod doctor;
 mod errors;
 mod hostile;
 mod html;
 mod jobs;
 mod live;
+mod outages;
 mod pages;
 mod pictures;
 mod rights;

@@ -150,11 +150,91 @@ async fn the_page_of_a_waiting_job_says_why_it_does_not_run(db: Db) {
     operator.pause_kind("charge", "bob", None).await.unwrap();
     operator.freeze("zoe", "a move").await.unwrap();
     let page = client.page(&at).await;
-    for text in ["Its queue is paused", "the bank is down", "Its kind is paused", "by bob", "The database is frozen"] {
+    for text in
+        ["Queue `billing` is paused", "the bank is down", "Kind `charge` is paused", "by bob", "The database is frozen"]
+    {
         page.shows(text);
     }
     // A job that has ended needs no reason.
-    client.page(&format!("/jobs/{}", jobs.completed)).await.hides("Its queue is paused");
+    client.page(&format!("/jobs/{}", jobs.completed)).await.hides("Why it does not run");
+}
+
+/// The reasons repeat the newest failure. It must be what may be shown.
+async fn why_a_job_does_not_run_is_redacted(db: Db) {
+    let jobs = seed(&db).await;
+    let client = Client::on(
+        dashboard(db.database().clone(), registry())
+            .redact(|_, part, text| if part == Part::Failure { "no details".to_owned() } else { text }),
+    );
+    let page = client.page(&format!("/jobs/{}", jobs.retrying)).await;
+    page.shows("Its last attempt failed");
+    page.shows("no details");
+    page.hides("figures of monday");
+}
+
+async fn each_tab_has_its_number(db: Db) {
+    seed(&db).await;
+    let client = Client::of(db.database());
+    let tabs = async |path: &str| client.page(path).await.texts("nav.tabs", "a");
+    let all = tabs("/jobs").await;
+    let expected =
+        ["all6", "available1", "scheduled1", "retrying1", "running0", "completed1", "cancelled1", "discarded1"];
+    assert_eq!(all, expected);
+    assert_eq!(tabs("/jobs?state=discarded").await, expected);
+    let of_kind =
+        ["all2", "available1", "scheduled0", "retrying0", "running0", "completed0", "cancelled0", "discarded1"];
+    assert_eq!(tabs("/jobs?kind=charge&state=available").await, of_kind);
+    // A filter that reads more than the row of a job is counted for the open tab.
+    let of_error = ["all1", "available", "scheduled", "retrying", "running", "completed", "cancelled", "discarded"];
+    assert_eq!(tabs("/jobs?error=figures").await, of_error);
+}
+
+async fn the_page_of_a_job_names_its_trace(db: Db) {
+    let jobs = seed(&db).await;
+    let trace = "0af7651916cd43dd8448eb211c80319c";
+    let table = if db.is_postgres() { "jobs.ready" } else { "jobs_job" };
+    db.execute(&format!(
+        "update {table} set traceparent = '00-{trace}-b7ad6b7169203331-01' where id = {}",
+        jobs.available
+    ))
+    .await;
+    let client = Client::of(db.database());
+    client.page(&format!("/jobs/{}", jobs.available)).await.shows(trace);
+    client.page(&format!("/jobs/{}", jobs.completed)).await.hides("Trace");
+}
+
+async fn a_slash_at_the_end_leads_to_the_page(db: Db) {
+    let jobs = seed(&db).await;
+    let client = Client::of(db.database());
+    let id = jobs.completed;
+    for (path, target) in [
+        ("/jobs/".to_owned(), "/admin/jobs/jobs".to_owned()),
+        ("/jobs/?state=running".to_owned(), "/admin/jobs/jobs?state=running".to_owned()),
+        (format!("/jobs/{id}/"), format!("/admin/jobs/jobs/{id}")),
+        ("/queues/drain/?queue=q".to_owned(), "/admin/jobs/queues/drain?queue=q".to_owned()),
+    ] {
+        let answer = client.get(&path).await;
+        assert_eq!(answer.status, StatusCode::PERMANENT_REDIRECT, "{path}");
+        assert_eq!(answer.headers["location"], target.as_str(), "{path}");
+    }
+    // The path of the dashboard itself.
+    for path in ["", "/", "/?range=24h"] {
+        client.page(path).await.shows("Overview");
+    }
+    // Nothing else is sent anywhere.
+    for path in [
+        "//evil.example/",
+        "/evil.example/",
+        "/jobs//",
+        "/assets/",
+        "/nothing/",
+        "/jobs/..%2f..%2fx/",
+        "/%2fevil.example/",
+    ] {
+        let answer = client.get(path).await;
+        assert_eq!(answer.status, StatusCode::NOT_FOUND, "{path}");
+        assert!(!answer.headers.contains_key("location"), "{path}");
+    }
 }
 
 async fn all_that_match_are_changed_by_an_operation(db: Db) {
@@ -259,6 +339,10 @@ async fn the_list_is_read_page_by_page(db: Db) {
 }
 
 support::on_each_database! {
+    why_a_job_does_not_run_is_redacted,
+    each_tab_has_its_number,
+    the_page_of_a_job_names_its_trace,
+    a_slash_at_the_end_leads_to_the_page,
     the_page_of_a_waiting_job_says_why_it_does_not_run,
     all_that_match_are_changed_by_an_operation,
     jobs_are_only_deleted_if_the_name_is_typed,

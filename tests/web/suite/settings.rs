@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use diesel_jobs::storage::{Asked, JobFilter, NewSchedule};
-use diesel_jobs::{CatchUp, JobState};
+use diesel_jobs::{CatchUp, JobState, NewJob};
 use support::{Db, Running, until};
 
 use crate::client::Client;
@@ -124,7 +124,131 @@ async fn a_schedule_is_triggered_paused_and_made_up(db: Db) {
     assert_eq!(client.get("/confirm?action=schedule-pause&name=gone").await.status, StatusCode::NOT_FOUND);
 }
 
+async fn a_queue_is_drained(db: Db) {
+    seed(&db).await;
+    let client = Client::of(db.database());
+    client.page("/queues/drain?queue=mail").await.shows("The queue is not paused");
+    client.page("/confirm?action=queue-drain&name=mail").await.shows("Drain the queue mail?");
+    let answer = client.post("/confirm", "action=queue-drain&name=mail&reason=a+move").await;
+    assert_eq!(answer.headers["location"], "/admin/jobs/queues/drain?queue=mail");
+    let page = client.page("/queues/drain?queue=mail").await;
+    page.shows("The queue is drained.");
+    page.shows("by ada: a move");
+    // A job of it still runs.
+    db.execute(if db.is_postgres() {
+        "with moved as (delete from jobs.ready where queue = 'mail' returning *)
+         insert into jobs.running (id, run_at, enqueued_at, lease, priority, attempt, max_attempts, crashes, worker, kind, queue, args)
+         select id, run_at, enqueued_at, 1, 0, 1, 3, 0, '00000000-0000-7000-8000-000000000001', kind, queue, args from moved"
+    } else {
+        "update jobs_job set state = 'running', worker = '00000000-0000-7000-8000-000000000001', claimed_at = 1, lease = 1
+         where queue = 'mail' and state = 'available'"
+    })
+    .await;
+    let page = client.page("/queues/drain?queue=mail").await;
+    page.shows("1 job still runs.");
+    page.shows("send_mail");
+    client.page("/queues").await.shows("1 job still runs");
+    for wrong in ["", "?queue=", "?name=mail"] {
+        assert_eq!(client.get(&format!("/queues/drain{wrong}")).await.status, StatusCode::BAD_REQUEST, "{wrong}");
+    }
+}
+
+async fn kinds_that_no_live_worker_knows_are_named(db: Db) {
+    seed(&db).await;
+    db.enqueue(NewJob::raw("forgotten", "{}")).await;
+    let client = Client::of(db.database());
+    client.page("/kinds").await.shows("No worker is alive.");
+    let worker = Running::start(db.worker(registry()).queue("elsewhere", 1));
+    until("a worker", async || db.database().operator.workers().await.unwrap().pop()).await;
+    let page = client.page("/kinds").await;
+    page.shows("Orphan: 1 job waits, and no live worker knows this kind.");
+    // Known kinds are none, and an orphan stands first.
+    assert_eq!(page.texts("tbody", "th").iter().filter(|text| text.contains("Orphan")).count(), 1);
+    assert!(page.texts("tbody", "th")[0].starts_with("forgotten"));
+    worker.stop().await;
+}
+
+async fn long_lists_of_names_are_bounded_and_searched(db: Db) {
+    let jobs = (0..230).map(|number| {
+        let mut job = NewJob::raw(format!("kind_{number}"), "{}");
+        job.queue = format!("queue_{number}").into();
+        job
+    });
+    db.conn().await.enqueue_all(jobs).await;
+    let client = Client::of(db.database());
+    for (path, more) in [("/queues", "30 more queues match"), ("/kinds", "30 more kinds match")] {
+        let page = client.page(path).await;
+        assert_eq!(page.texts("tbody", "th").len(), 200, "{path}");
+        page.shows(more);
+        assert_eq!(client.page(&format!("{path}?name=_22")).await.texts("tbody", "th").len(), 11, "{path}");
+        client.page(&format!("{path}?name=nothing")).await.shows("has this in its name");
+        assert_eq!(client.get(&format!("{path}?nam=x")).await.status, StatusCode::BAD_REQUEST);
+    }
+}
+
+async fn a_schedule_is_added_changed_and_removed(db: Db) {
+    let client = Client::of(db.database());
+    let form = "action=schedule-add&name=hourly&kind=report&timezone=Europe%2FParis&catch_up=last&args=%7B%22day%22%3A%22x%22%7D&queue=slow";
+    // A mistake is said, and what was written stands in the form again.
+    for (mistake, text) in [
+        ("cron=every+hour", "every hour"),
+        ("cron=", "The cron expression is missing."),
+        ("cron=0+*+*+*+*&priority=high", "priority"),
+        ("cron=0+*+*+*+*&max_attempts=0", "from 1 to 32767"),
+    ] {
+        let answer = client.post("/confirm", &format!("{form}&{mistake}")).await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{mistake}");
+        let page = answer.page();
+        page.shows("Nothing was changed.");
+        page.shows(text);
+        for kept in ["hourly", "report", "Europe/Paris", "slow"] {
+            assert!(page.values("input", "value").any(|value| value == kept), "{mistake}: {kept}");
+        }
+        page.shows("{\"day\":\"x\"}");
+    }
+    let add = format!("{form}&cron=0+*+*+*+*");
+    assert_eq!(client.post("/confirm", &add).await.headers["location"], "/admin/jobs/schedules");
+    let page = client.page("/schedules").await;
+    for text in ["hourly", "Europe/Paris", "added by ada"] {
+        page.shows(text);
+    }
+    // Another operator who adds the same one is told.
+    let answer = client.post("/confirm", &add).await;
+    assert_eq!(answer.status, StatusCode::BAD_REQUEST);
+    answer.page().shows("There is a schedule \"hourly\" already.");
+
+    let page = client.page("/confirm?action=schedule-change&name=hourly").await;
+    assert!(page.values("input", "value").any(|value| value == "0 * * * *"));
+    let answer =
+        client.post("/confirm", "action=schedule-change&name=hourly&cron=30+*+*+*+*&timezone=UTC&catch_up=skip").await;
+    assert_eq!(answer.status, StatusCode::SEE_OTHER);
+    let schedule = db.database().operator.list_schedules().await.unwrap().0.remove(0);
+    assert_eq!((schedule.expression.as_str(), schedule.timezone.as_str()), ("30 * * * *", "UTC"));
+    assert_eq!((schedule.catch_up, schedule.job.queue.as_deref()), (CatchUp::Skip, Some("slow")));
+
+    assert_eq!(client.post("/confirm", "action=schedule-remove&name=hourly").await.status, StatusCode::SEE_OTHER);
+    client.page("/schedules").await.shows("There are no schedules.");
+    client.post("/confirm", "action=schedule-remove&name=hourly").await.page().shows("There is no schedule");
+}
+
+async fn a_setting_that_cannot_be_stored_is_refused_with_what_was_written(db: Db) {
+    seed(&db).await;
+    let client = Client::of(db.database());
+    let long = "x".repeat(600);
+    let answer = client.post("/confirm", &format!("action=queue-pause&name=mail&reason={long}")).await;
+    assert_eq!(answer.status, StatusCode::BAD_REQUEST);
+    let page = answer.page();
+    page.shows("the reason must not be longer than 500 characters");
+    assert!(page.values("input", "value").any(|value| value == long));
+    client.page("/queues").await.hides("paused since");
+}
+
 support::on_each_database! {
+    a_queue_is_drained,
+    kinds_that_no_live_worker_knows_are_named,
+    long_lists_of_names_are_bounded_and_searched,
+    a_schedule_is_added_changed_and_removed,
+    a_setting_that_cannot_be_stored_is_refused_with_what_was_written,
     a_queue_is_paused_with_a_reason_and_resumed,
     slots_of_a_queue_are_set_and_wrong_ones_refused,
     a_kind_is_paused_and_resumed,

@@ -37,7 +37,7 @@ async fn main() -> anyhow::Result<()> {
     tracing::info!("listening on http://{}", listener.local_addr()?);
 
     let (stopping, stopped) = oneshot::channel();
-    let serve = axum::serve(listener, router(app).nest(ADMIN_JOBS, jobs)).with_graceful_shutdown(async move {
+    let serve = axum::serve(listener, router(app).nest_service(ADMIN_JOBS, jobs)).with_graceful_shutdown(async move {
         tracing::info!("{} received: answering what is under way", stop.await);
         let _ = stopping.send(());
     });

@@ -8,12 +8,10 @@ use super::super::RowLock;
 use super::{Explained, Reason};
 use crate::job_id::JobId;
 use crate::progress::Progress;
-use crate::record::JobRecord;
 use crate::state::JobState;
 
-/// Puts a reason in words. `job` is missing only if there is no such job.
-pub(super) fn explain(id: JobId, job: Option<&JobRecord>, reason: Reason) -> Explained {
-    let (queue, kind) = job.map_or(("", ""), |job| (job.queue.as_str(), job.kind.as_str()));
+/// Puts a reason in words. Queue and kind are empty only if there is no such job.
+pub(super) fn explain(id: JobId, queue: &str, kind: &str, reason: Reason) -> Explained {
     let (text, advice) = match &reason {
         Reason::NoSuchJob { highest } => no_such_job(id, *highest),
         Reason::DeadLetter { why, at } => (

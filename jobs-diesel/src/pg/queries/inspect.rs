@@ -10,7 +10,7 @@ use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Bool, Double, Nullable, Text};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::{
-    AttemptError, FailureKind, JobId, JobRecord, JobState, KindStats, LeasedJob, WorkerId, WorkerRecord,
+    AttemptError, FailureKind, JobId, JobRecord, JobState, KindStats, LeasedJob, Traceparent, WorkerId, WorkerRecord,
 };
 use uuid::Uuid;
 
@@ -40,6 +40,7 @@ pub(crate) struct JobRow {
     args: RawJson,
     last_error: Option<String>,
     flags: i32,
+    traceparent: Option<String>,
 }
 
 /// A count. The ranges of the columns fit into the type. A negative number would become 0.
@@ -72,6 +73,7 @@ impl From<JobRow> for JobRecord {
             args: String::from_utf8_lossy(&row.args.0).into_owned(),
             last_error: row.last_error,
             flags: row.flags,
+            traceparent: row.traceparent.as_deref().and_then(Traceparent::parse),
         }
     }
 }

@@ -20,18 +20,30 @@ struct Row {
     frozen_reason: Option<String>,
     #[diesel(sql_type = Bool)]
     standby: bool,
+    #[diesel(sql_type = Bool)]
+    read_only: bool,
 }
 
 pub(crate) async fn installation(conn: &mut AsyncPgConnection) -> QueryResult<Installation> {
+    // Workers' sessions may write although the role or the database says otherwise (`pg/settings.rs`). People who set this do not
+    // want their changes from a dashboard, so the stored setting is read. The one of the role in this database is the strongest.
     let row: Row = sql_query(
-        "select environment, frozen_at, frozen_by, frozen_reason, pg_is_in_recovery() as standby
+        "select environment, frozen_at, frozen_by, frozen_reason, pg_is_in_recovery() as standby,
+                current_setting('transaction_read_only') = 'on' or coalesce((
+                    select lower(split_part(setting, '=', 2)) in ('on', 'true', 'yes', '1')
+                    from pg_db_role_setting s, unnest(s.setconfig) setting
+                    where s.setdatabase in (0, (select oid from pg_database where datname = current_database()))
+                      and s.setrole in (0, (select oid from pg_roles where rolname = session_user))
+                      and setting like 'default\\_transaction\\_read\\_only=%'
+                    order by (s.setrole <> 0)::int * 2 + (s.setdatabase <> 0)::int desc limit 1
+                ), false) as read_only
          from (select) one left join jobs.installation on true",
     )
     .get_result(conn)
     .await?;
-    let Row { environment, frozen_at, frozen_by: by, frozen_reason: reason, standby } = row;
+    let Row { environment, frozen_at, frozen_by: by, frozen_reason: reason, standby, read_only } = row;
     let freeze = |at| Freeze { at, by: by.unwrap_or_default(), reason: reason.unwrap_or_default() };
-    Ok(Installation { environment, frozen: frozen_at.map(freeze), standby })
+    Ok(Installation { environment, frozen: frozen_at.map(freeze), standby, read_only })
 }
 
 /// Freezes the database. Returns `false` if it was frozen already.

@@ -58,8 +58,23 @@ fn push_bins(out: &mut AstPass<'_, '_, Pg>, column: &str) {
     out.push_sql("]::bigint[]");
 }
 
+/// The same without waits and runs. It is a type of its own, because a prepared statement is found by its type.
+pub(crate) struct OutcomesQuery(pub(crate) SeriesQuery<'static>);
+
 impl QueryFragment<Pg> for SeriesQuery<'_> {
-    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+    fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        self.walk(true, out)
+    }
+}
+
+impl QueryFragment<Pg> for OutcomesQuery {
+    fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        self.0.walk(false, out)
+    }
+}
+
+impl SeriesQuery<'_> {
+    fn walk<'b>(&'b self, with_times: bool, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         let add: QueryResult<()> = sql!(
             out,
             "with part as (
@@ -76,14 +91,21 @@ select step, queue, kind, sum(completed)::bigint, sum(retried)::bigint, sum(disc
        "
         );
         add?;
-        push_bins(&mut out, "waits");
-        out.push_sql(", ");
-        push_bins(&mut out, "runs");
+        if with_times {
+            push_bins(&mut out, "waits");
+            out.push_sql(", ");
+            push_bins(&mut out, "runs");
+        } else {
+            out.push_sql("'{}'::bigint[], '{}'::bigint[]");
+        }
         out.push_sql(", sum(wait_seconds), sum(run_seconds)\nfrom part group by step, queue, kind");
         Ok(())
     }
 }
 
 native_query!(SeriesQuery<'a> -> (
+    BigInt, Text, Text, (BigInt, BigInt, BigInt, BigInt, BigInt), (Array<BigInt>, Array<BigInt>), (Double, Double)
+));
+native_query!(OutcomesQuery -> (
     BigInt, Text, Text, (BigInt, BigInt, BigInt, BigInt, BigInt), (Array<BigInt>, Array<BigInt>), (Double, Double)
 ));

@@ -3,8 +3,9 @@
 
 use chrono::{DateTime, Utc};
 use diesel::SqliteConnection;
-use diesel::dsl::{delete, exists, insert_into, select};
+use diesel::dsl::{delete, exists, insert_into, select, sql};
 use diesel::prelude::*;
+use diesel::sql_types::{BigInt, Nullable};
 use diesel_jobs_core::history::{Bins, Fold, HistoryBatch, HistoryRow, SeriesBounds, WorkFilter, fold};
 
 use crate::sqlite::schema::jobs_history as history;
@@ -167,6 +168,43 @@ pub(crate) fn rows(
         query = query.filter(history::kind.eq(kind));
     }
     query.load(conn)?.into_iter().map(|row: Row| Ok((row.at.0, row.read()?))).collect()
+}
+
+/// How many jobs of these queues were completed, by queue and time.
+pub(crate) fn completed(
+    conn: &mut SqliteConnection,
+    bounds: &SeriesBounds,
+    queues: &[String],
+) -> QueryResult<Vec<(String, DateTime<Utc>, u64)>> {
+    let rows: Vec<(String, Instant, Option<i64>)> = history::table
+        .filter(history::minutes.eq_any([1, 15, 60]))
+        .filter(history::at.ge(bounds.from.timestamp_micros()).and(history::at.lt(bounds.until.timestamp_micros())))
+        .filter(history::queue.eq_any(queues))
+        .group_by((history::queue, history::at))
+        .select((history::queue, history::at, sql::<Nullable<BigInt>>("sum(completed)")))
+        .load(conn)?;
+    Ok(rows.into_iter().map(|(queue, at, done)| (queue, at.0, done.unwrap_or_default().unsigned_abs())).collect())
+}
+
+/// What was done with the jobs of each queue and kind, without waits and runs.
+pub(crate) fn outcomes(conn: &mut SqliteConnection, bounds: &SeriesBounds) -> QueryResult<Vec<HistoryRow>> {
+    let sum = |column: &str| sql::<BigInt>(&format!("coalesce(sum({column}), 0)"));
+    let rows: Vec<(String, String, Outcomes)> = history::table
+        .filter(history::minutes.eq_any([1, 15, 60]))
+        .filter(history::at.ge(bounds.from.timestamp_micros()).and(history::at.lt(bounds.until.timestamp_micros())))
+        .group_by((history::queue, history::kind))
+        .select((
+            history::queue,
+            history::kind,
+            (sum("completed"), sum("retried"), sum("discarded"), sum("cancelled"), sum("snoozed")),
+        ))
+        .load(conn)?;
+    let read = |(queue, kind, outcomes)| HistoryRow {
+        queue,
+        kind,
+        counts: counts(outcomes, (Bins::default(), Bins::default()), (0.0, 0.0)),
+    };
+    Ok(rows.into_iter().map(read).collect())
 }
 
 /// The current time.

@@ -8,7 +8,7 @@ use diesel::SqliteConnection;
 use diesel::prelude::*;
 #[cfg(feature = "testing")]
 use diesel_jobs_core::JobState;
-use diesel_jobs_core::{AttemptError, JobId, JobRecord};
+use diesel_jobs_core::{AttemptError, JobId, JobRecord, Traceparent};
 
 use crate::sqlite::queries::failures;
 use crate::sqlite::schema::job;
@@ -74,6 +74,7 @@ struct Row {
     args: String,
     last_error: Option<String>,
     flags: i32,
+    traceparent: Option<String>,
 }
 
 impl Row {
@@ -96,6 +97,7 @@ impl Row {
             args: self.args,
             last_error: self.last_error,
             flags: self.flags,
+            traceparent: self.traceparent.as_deref().and_then(Traceparent::parse),
         }
     }
 }

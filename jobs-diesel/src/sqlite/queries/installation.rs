@@ -23,7 +23,7 @@ pub(crate) fn installation(conn: &mut SqliteConnection) -> QueryResult<Installat
     let row: Option<Row> = jobs_installation::table.select(columns).first(conn).optional()?;
     let Some((environment, frozen_at, by, reason)) = row else { return Ok(Installation::default()) };
     let freeze = |at: Instant| Freeze { at: at.0, by: by.unwrap_or_default(), reason: reason.unwrap_or_default() };
-    Ok(Installation { environment, frozen: frozen_at.map(freeze), standby: false })
+    Ok(Installation { environment, frozen: frozen_at.map(freeze), ..Installation::default() })
 }
 
 /// The condition that the file is frozen.

@@ -9,6 +9,7 @@ pub(super) mod change_schedule;
 pub(crate) mod claim;
 pub(super) mod complete;
 pub(super) mod complete_in;
+pub(super) mod count_by_state;
 pub(super) mod data_version;
 pub(super) mod doctor;
 pub(crate) mod enqueue;

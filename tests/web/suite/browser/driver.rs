@@ -56,6 +56,8 @@ impl Browser {
             "--disable-component-update",
             "--disable-sync",
             "--disable-dev-shm-usage",
+            // A scroll bar would take a part of the width in pictures.
+            "--hide-scrollbars",
             "--lang=en-US",
             &format!("--user-data-dir={}", profile.path().display()),
         ];

@@ -17,7 +17,7 @@ use crate::jobs::registry;
 pub(crate) async fn serve(db: &Db) -> String {
     let rights = |_: &axum::http::request::Parts| std::future::ready(Rights::everything("ada"));
     let dashboard = dashboard(db.database().clone(), registry()).rights(rights);
-    let router = Router::new().nest(PREFIX, dashboard.router());
+    let router = Router::new().nest_service(PREFIX, dashboard.router());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     // It ends with the test's runtime.

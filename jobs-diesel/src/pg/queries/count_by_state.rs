@@ -1,0 +1,115 @@
+//! `count_by_state`: how many jobs of a filter are in each state. It looks at a bounded number of rows of each source, like `find`, and
+//! returns numbers instead of ids: one row per state instead of up to ten thousand.
+//!
+//! It uses `ready_id`, the primary keys and `finished_unsuccessful`. The text depends on the filter, so the statement is not kept
+//! prepared.
+
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
+use diesel::sql_types::{Array, BigInt, Integer, Text};
+use diesel_jobs_core::JobState;
+use diesel_jobs_core::storage::JobFilter;
+
+use super::matching::{Matching, Source};
+use crate::bounded::{Has, examined};
+use crate::pg::native::sql;
+
+pub(crate) struct CountByStateQuery {
+    sources: Vec<(Source, Matching)>,
+    ids: Vec<i64>,
+    examined: usize,
+}
+
+impl CountByStateQuery {
+    /// `None` if no job can match.
+    pub(crate) fn new(filter: &JobFilter) -> Option<Self> {
+        let takes = |state| filter.takes(state);
+        let mut sources = Source::of(filter);
+        if sources.contains(&Source::Ended) {
+            // Then these two are counted with their own index, and not among the newest of all ended jobs.
+            sources.extend(takes(JobState::Cancelled).then_some(Source::Cancelled));
+            sources.extend(takes(JobState::Discarded).then_some(Source::Discarded));
+        }
+        let matching = |source| {
+            let states = match source {
+                Source::Ended => vec![JobState::Completed],
+                _ => filter.states.clone(),
+            };
+            (source, Matching::new(source, &JobFilter { states, ..filter.clone() }, false))
+        };
+        let ids = filter.ids.iter().map(|id| id.0).collect();
+        (!sources.is_empty()).then(|| Self {
+            sources: sources.into_iter().map(matching).collect(),
+            ids,
+            examined: examined(filter),
+        })
+    }
+
+    /// The numbers of the sources, and which states are counted in them.
+    pub(crate) fn states(&self) -> Vec<(i32, Has)> {
+        (0..).zip(&self.sources).map(|(number, (source, _))| (number, has(*source))).collect()
+    }
+}
+
+fn has(source: Source) -> Has {
+    match source {
+        Source::Waiting => JobState::is_waiting,
+        Source::Running => |state| state == JobState::Running,
+        Source::Ended => |state| state == JobState::Completed,
+        Source::Cancelled => |state| state == JobState::Cancelled,
+        Source::Discarded => |state| state == JobState::Discarded,
+    }
+}
+
+/// The state of a row of this source.
+fn state(source: Source) -> &'static str {
+    match source {
+        Source::Waiting => {
+            "case when job.run_at <= now() then 'available' when job.attempt > 0 then 'retrying' else 'scheduled' end"
+        }
+        Source::Running => "'running'",
+        Source::Ended => "'completed'",
+        Source::Cancelled => "'cancelled'",
+        Source::Discarded => "'discarded'",
+    }
+}
+
+impl QueryFragment<Pg> for CountByStateQuery {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        out.unsafe_to_cache_prepared();
+        for (number, (source, matching)) in self.sources.iter().enumerate() {
+            out.push_sql(if number == 0 { "(" } else { " union all (" });
+            out.push_sql(&format!("select {number} as source, {} as state, count(*) filter (where ", state(*source)));
+            sql!(out, {*matching} "), count(*) from (")?;
+            if self.ids.is_empty() {
+                sql!(
+                    out,
+                    "select * from " (source.table()) " where true" (source.condition()) " order by id desc limit "
+                    (&self.examined.to_string())
+                )?;
+            } else {
+                // One by one, see `by_id`.
+                sql!(
+                    out,
+                    "select found.* from (select distinct unnest(" [self.ids => Array<BigInt>]
+                    ") as id) wanted cross join lateral (select * from " (source.table()) " where id = wanted.id"
+                    (source.condition()) " offset 0) found"
+                )?;
+            }
+            out.push_sql(") job group by 2)");
+        }
+        Ok(())
+    }
+}
+
+impl QueryId for CountByStateQuery {
+    type QueryId = ();
+    const HAS_STATIC_QUERY_ID: bool = false;
+}
+
+impl Query for CountByStateQuery {
+    type SqlType = (Integer, Text, BigInt, BigInt);
+}
+
+impl<C> RunQueryDsl<C> for CountByStateQuery {}

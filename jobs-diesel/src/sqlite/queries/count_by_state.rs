@@ -1,0 +1,73 @@
+//! `count_by_state`: how many jobs of a filter are in each state. It looks at a bounded number of rows of each source, like `find`.
+
+use diesel::SqliteConnection;
+use diesel::prelude::*;
+use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
+use diesel::sql_types::{BigInt, Text};
+use diesel::sqlite::Sqlite;
+use diesel_jobs_core::JobState;
+use diesel_jobs_core::storage::{Count, JobFilter};
+
+use crate::bounded::{Has, by_state, examined};
+use crate::sqlite::queries::matching::Matching;
+use crate::sqlite::time::NOW;
+
+/// A set of rows that has an order or an index: its condition and its states.
+const SOURCES: [(&str, Has); 4] = [
+    ("true order by id desc", |state| state.is_waiting() || state == JobState::Completed),
+    ("state = 'running'", |state| state == JobState::Running),
+    ("state = 'cancelled' order by id desc", |state| state == JobState::Cancelled),
+    ("state = 'discarded' order by id desc", |state| state == JobState::Discarded),
+];
+
+/// Counts the jobs, in the order of the states.
+pub(crate) fn count_by_state(conn: &mut SqliteConnection, filter: &JobFilter) -> QueryResult<Vec<(JobState, Count)>> {
+    let matching = Matching::new(&JobFilter { states: Vec::new(), ..filter.clone() }, false);
+    let mut rows = Vec::new();
+    for (number, (condition, has)) in (0_i32..).zip(SOURCES) {
+        if JobState::ALL.into_iter().any(|state| has(state) && filter.takes(state)) {
+            let counted: Vec<(String, i64, i64)> =
+                CountSource { condition, examined: examined(filter), ids: &filter.ids, matching: &matching }
+                    .load(conn)?;
+            rows.extend(counted.into_iter().map(|(state, jobs, seen)| (number, state, jobs, seen)));
+        }
+    }
+    let sources: Vec<_> = (0_i32..).zip(SOURCES).map(|(number, (_, has))| (number, has)).collect();
+    Ok(by_state(filter, &sources, &rows))
+}
+
+struct CountSource<'a> {
+    condition: &'static str,
+    examined: usize,
+    ids: &'a [diesel_jobs_core::JobId],
+    matching: &'a Matching,
+}
+
+impl QueryFragment<Sqlite> for CountSource<'_> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Sqlite>) -> QueryResult<()> {
+        out.unsafe_to_cache_prepared();
+        out.push_sql(&format!(
+            "select case when job.state <> 'available' then job.state when job.run_at <= {NOW} then 'available' \
+             when job.attempt > 0 then 'retrying' else 'scheduled' end, count(*) filter (where "
+        ));
+        self.matching.walk_ast(out.reborrow())?;
+        out.push_sql("), count(*) from (select * from jobs_job where ");
+        if !self.ids.is_empty() {
+            let ids: Vec<String> = self.ids.iter().map(ToString::to_string).collect();
+            out.push_sql(&format!("id in ({}) and ", ids.join(",")));
+        }
+        out.push_sql(&format!("{} limit {}) job group by 1", self.condition, self.examined));
+        Ok(())
+    }
+}
+
+impl QueryId for CountSource<'_> {
+    type QueryId = ();
+    const HAS_STATIC_QUERY_ID: bool = false;
+}
+
+impl Query for CountSource<'_> {
+    type SqlType = (Text, BigInt, BigInt);
+}
+
+impl RunQueryDsl<SqliteConnection> for CountSource<'_> {}
