@@ -11,7 +11,16 @@ use crate::browser;
 use crate::run::{cargo, run as execute};
 
 /// The pictures of the documentation.
-const SHOWN: [&str; 5] = ["overview-light", "overview-dark", "job-light", "queues-light", "failures-light"];
+const SHOWN: [&str; 8] = [
+    "overview-light",
+    "overview-dark",
+    "job-light",
+    "queues-light",
+    "failures-light",
+    "operations-light",
+    "doctor-light",
+    "purge-light",
+];
 /// A picture is downloaded with each visit of the README.
 const MOST_BYTES: u64 = 100 * 1024;
 
@@ -20,7 +29,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     let session = Session::begin(root.join(cluster::TESTS), &postgres)?;
     let directory = root.join("target/screenshots");
     let mut test = cargo(root);
-    test.args(["test", "--workspace", "--all-features", "--test", "web", "--", "pictures"])
+    test.args(["test", "--package", "jobs-web-tests", "--all-features", "--test", "web", "--", "pictures"])
         .envs(browser::variables(root)?)
         .env("JOBS_TEST_DATABASE_URL", session.url())
         .env("JOBS_TEST_PG_BIN", &postgres.bin)

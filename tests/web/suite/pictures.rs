@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use diesel_jobs::NewJob;
+use diesel_jobs::storage::{Action, JobFilter, NewSchedule, ScheduledJob};
+use diesel_jobs::{CatchUp, JobState, NewJob};
 use support::{Db, Running};
 
 use crate::browser::driver::Browser;
@@ -65,13 +66,64 @@ async fn look_used(db: &Db) {
         job
     });
     conn.enqueue_all(more).await;
+    // Failures in groups, jobs that run, and a second worker.
+    for (kind, queue, number, message, fingerprint) in [
+        ("charge", "billing", 214, "the bank did not answer within 30 s (order ' || n || ')", 11),
+        ("send_mail", "mail", 61, "550 mailbox unavailable: user' || n || '@example.org", 12),
+        ("index_page", "search", 9, "page ' || n || ': the body is no UTF-8, at byte ' || n * 7 || '", 13),
+    ] {
+        conn.execute(&format!(
+            "with made as (
+                 insert into jobs.finished (id, run_at, enqueued_at, claimed_at, finished_at, lease, state, priority, attempt, max_attempts, crashes, kind, queue, args)
+                 select nextval('jobs.job_id'), now() - n * interval '11 minutes', now() - n * interval '11 minutes', now() - n * interval '10 minutes',
+                        now() - n * interval '10 minutes', 3, 3, 0, 3, 3, 0, '{kind}', '{queue}', '{{}}'
+                 from generate_series(1, {number}) n returning id, finished_at)
+             insert into jobs.job_error (job_id, attempt, started_at, at, kind, message, fingerprint)
+             select id, 3, finished_at, finished_at, 'error', '{message}', {fingerprint} from (select *, row_number() over () as n from made) numbered"
+        ))
+        .await;
+    }
+    conn.execute(
+        "insert into jobs.worker (id, host, pid, queues, lease, started_at, version, slots, kinds)
+         values ('018f4c1e-0000-7000-8000-000000000001', 'worker-2', 4711, '{search}', interval '1 day', now() - interval '3 days', '1.4.2',
+                 '{\"search\":8}', '{index_page}');
+         insert into jobs.running (id, run_at, enqueued_at, claimed_at, lease, priority, attempt, max_attempts, crashes, worker, kind, queue, args)
+         select nextval('jobs.job_id'), now(), now(), now() - n * interval '17 seconds', 1, 0, 1, 25, 0, '018f4c1e-0000-7000-8000-000000000001',
+                'index_page', 'search', '{}' from generate_series(1, 5) n",
+    )
+    .await;
+}
+
+/// What operators did.
+async fn operate(db: &Db) {
+    let operator = &db.database().operator;
+    operator.pause_queue("billing", "ada", Some("the bank is down until noon")).await.unwrap();
+    for (name, kind, expression, timezone) in [
+        ("month-end", "report", "0 6 1 * *", "Europe/Paris"),
+        ("newsletter", "send_mail", "30 8 * * MON", "America/New_York"),
+    ] {
+        let schedule = NewSchedule {
+            name: name.to_owned(),
+            kind: kind.to_owned(),
+            expression: expression.to_owned(),
+            timezone: timezone.to_owned(),
+            catch_up: CatchUp::Last,
+            job: ScheduledJob::default(),
+        };
+        operator.add_schedule(&schedule, "eve").await.unwrap();
+    }
+    operator.pause_schedule("newsletter", "ada", Some("summer")).await.unwrap();
+    let failed = JobFilter { kinds: vec!["index_page".to_owned()], ..JobFilter::of_state(JobState::Discarded) };
+    operator.start_operation(&Action::Retry, &failed, "ada").await.unwrap();
+    while operator.step_operation(None, 100).await.unwrap().is_some() {}
+    let images = JobFilter::of_queue("images");
+    operator.start_operation(&Action::Reprioritise(-5), &images, "eve").await.unwrap();
 }
 
 async fn pictures(db: Db) {
     let jobs = seed(&db).await;
     look_used(&db).await;
-    let operator = &db.database().operator;
-    operator.pause_queue("billing", "ada", Some("the bank is down until noon")).await.unwrap();
+    operate(&db).await;
     let worker = Running::start(db.worker(registry()).queue("mail", 16).queue("reports", 4));
     let at = serve(&db).await;
     let directory = directory();
@@ -81,7 +133,7 @@ async fn pictures(db: Db) {
     let pages = [
         ("overview", String::new()),
         ("overview-24h", "?range=24h".to_owned()),
-        ("jobs", "/jobs".to_owned()),
+        ("jobs", "/jobs?limit=20".to_owned()),
         ("job", format!("/jobs/{id}")),
         ("queues", "/queues".to_owned()),
         ("kinds", "/kinds".to_owned()),
@@ -91,6 +143,10 @@ async fn pictures(db: Db) {
         ("help", "/help".to_owned()),
         ("failures", "/failures".to_owned()),
         ("operations", "/operations".to_owned()),
+        ("doctor", "/doctor".to_owned()),
+        ("drain", "/queues/drain?queue=billing".to_owned()),
+        ("schedule-add", "/confirm?action=schedule-add".to_owned()),
+        ("purge", "/confirm?action=queue-purge&name=images".to_owned()),
     ];
     for (scheme, width) in [("light", 1280), ("dark", 1280), ("phone", 320)] {
         browser.scheme(if scheme == "dark" { "dark" } else { "light" }).await;
