@@ -9,6 +9,8 @@ mod guide {
     mod changing {}
     #[doc = include_str!("../docs/guide/enqueueing.md")]
     mod enqueueing {}
+    #[doc = include_str!("../docs/guide/flow-control.md")]
+    mod flow_control {}
     #[doc = include_str!("../docs/guide/getting-started.md")]
     mod getting_started {}
     #[doc = include_str!("../docs/guide/handlers.md")]
@@ -43,15 +45,15 @@ pub mod prelude;
 pub mod testing;
 
 pub use diesel_jobs_core::{
-    AttemptError, AttemptOutcome, Backoff, BatchContext, BatchHandled, CatchUp, Counted, Depth, Discarded, Event,
-    Failure, FailureKind, Freeze, Gauge, Handle, HandleBatch, HandleBlocking, HandleBlockingIn, HandleIn, Handled,
-    HealthCheck, Installation, IntoInstant, IntoNewJob, InvalidJob, InvalidSchedule, Job, JobBuilder, JobContext,
-    JobEnd, JobError, JobId, JobOptions, JobOutput, JobRecord, JobState, KindStats, Layer, Lease, LeasedJob,
-    MetricsText, NewJob, NoRuntime, Outcome, Output, Progress, QueueLoad, QueueStats, Recorder, Registered,
-    Registration, Registry, RegistryError, ResultExt, Retain, Retention, RunAt, Sample, Schedule, State, States, Stats,
-    StorageError, TestContext, TraceLink, TraceRelation, Traceparent, TypeKey, UnknownQueue, UntilEmpty, WaitError,
-    Worker, WorkerBuilder, WorkerError, WorkerHandle, WorkerId, WorkerRecord, WorkerStats, history, metrics,
-    record_enqueues, set_trace_link, set_trace_source, storage,
+    AttemptError, AttemptOutcome, Backoff, BatchContext, BatchHandled, CatchUp, Concurrency, Counted, Depth, Discarded,
+    Event, Failure, FailureKind, Freeze, Gauge, Handle, HandleBatch, HandleBlocking, HandleBlockingIn, HandleIn,
+    Handled, HealthCheck, Installation, IntoInstant, IntoNewJob, InvalidJob, InvalidSchedule, Job, JobBuilder,
+    JobContext, JobEnd, JobError, JobId, JobLimit, JobOptions, JobOutput, JobRecord, JobState, KindStats, Layer, Lease,
+    LeasedJob, Limit, LimitProblem, MetricsText, NewJob, NoRuntime, Outcome, Output, Progress, QueueLoad, QueueStats,
+    Recorder, Registered, Registration, Registry, RegistryError, ResultExt, Retain, Retention, RunAt, Sample, Schedule,
+    State, States, Stats, StorageError, TestContext, TraceLink, TraceRelation, Traceparent, TypeKey, UnknownQueue,
+    UntilEmpty, WaitError, Worker, WorkerBuilder, WorkerError, WorkerHandle, WorkerId, WorkerRecord, WorkerStats,
+    history, metrics, record_enqueues, set_trace_link, set_trace_source, storage,
 };
 #[cfg(all(feature = "testing", any(feature = "postgres", feature = "sqlite")))]
 pub use diesel_jobs_macros::test;
@@ -77,9 +79,10 @@ pub mod __private {
         handle_batch, inventory,
     };
     pub use diesel_jobs_core::{
-        AnyConnection, Backoff, BatchHandler, CatchUp, Discarded, Handle, HandleBlocking, HandleBlockingIn, HandleIn,
-        Handled, Handler, IntoHandled, Job, JobBuilder, JobContext, JobError, JobId, JobOptions, LoadedHandler,
-        Registered, Registration, Retain, ReturnsOutput, RowHandler, ScheduleSpec, State, TypeKey,
+        AnyConnection, Backoff, BatchHandler, CatchUp, Concurrency, Discarded, Handle, HandleBlocking,
+        HandleBlockingIn, HandleIn, Handled, Handler, IntoHandled, Job, JobBuilder, JobContext, JobError, JobId,
+        JobOptions, LoadedHandler, Registered, Registration, Retain, ReturnsOutput, RowHandler, ScheduleSpec, State,
+        TypeKey,
     };
     #[cfg(feature = "testing")]
     pub use diesel_jobs_macros::equal;

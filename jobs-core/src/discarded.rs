@@ -98,6 +98,9 @@ pub enum InvalidDiscardRule {
     /// Tags would be lost.
     #[error("it must have no tags")]
     Tags,
+    /// A limit would be lost.
+    #[error("it must have no limit: `concurrency` is not applied to jobs that are enqueued for discarded ones")]
+    Limit,
 }
 
 crate::debug_as_display!(InvalidDiscardRule);
@@ -148,6 +151,9 @@ impl DiscardRule {
         }
         if !job.tags.is_empty() {
             return Err(InvalidDiscardRule::Tags);
+        }
+        if job.limit.is_some() {
+            return Err(InvalidDiscardRule::Limit);
         }
         let NewJob { kind: enqueues, queue, priority, max_attempts, args, .. } = job;
         let mut fields: Map<String, Value> = match serde_json::from_str(&args) {

@@ -4,8 +4,14 @@
 //! rules that this program does not know. So this program does not claim, move or delete such a row. The newer program
 //! does.
 
-/// The flags of jobs that this version knows. There are none yet.
-pub const KNOWN: i32 = 0;
+/// The job has a limit. What moves it also looks after its slot, which programs of the schema versions 1 to 4 do not do.
+pub const LIMITED: i32 = 1;
+
+/// The job is held by its limit. Only SQLite has this flag: on PostgreSQL held jobs have a table of their own.
+pub const HELD: i32 = 2;
+
+/// The flags of jobs that this version knows.
+pub const KNOWN: i32 = LIMITED | HELD;
 
 /// Whether this version knows all of these flags of a job.
 pub const fn are_known(flags: i32) -> bool {

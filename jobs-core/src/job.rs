@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 
 use crate::instant::IntoInstant;
 use crate::job_options::JobOptions;
+use crate::limit::Limit;
 use crate::new_job::{IntoNewJob, InvalidJob, JobBuilder, NewJob};
 
 /// The typed arguments of one kind of job.
@@ -85,6 +86,14 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     {
         JobBuilder::new(self).tags(tags)
     }
+
+    /// Sets the limit of this job: how many jobs with the same name and key may run at once. Default: the kind's, else none.
+    fn concurrency(self, limit: Limit) -> JobBuilder
+    where
+        Self: Sized,
+    {
+        JobBuilder::new(self).concurrency(limit)
+    }
 }
 
 impl<J: Job> IntoNewJob for J {
@@ -108,5 +117,5 @@ impl JobBuilder {
 /// A job with the defaults of its kind and no arguments. The statement that enqueues it provides them.
 #[doc(hidden)]
 pub fn without_arguments<J: Job>() -> JobBuilder {
-    JobBuilder::of(J::KIND, J::OPTIONS, &serde_json::Map::new())
+    JobBuilder::of(J::KIND, J::OPTIONS, &serde_json::Map::new()).of_rows()
 }

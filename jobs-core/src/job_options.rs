@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::limit::Concurrency;
 use crate::retry::Backoff;
 
 /// The options of all jobs of a kind. A single job may override some of them.
@@ -22,6 +23,8 @@ pub struct JobOptions {
     pub retain: Retain,
     /// The arguments whose values appear in no log, error or page. Default: none.
     pub secrets: &'static [&'static str],
+    /// How many jobs may run at once. Default: no limit but the slots of the workers.
+    pub concurrency: Option<Concurrency>,
 }
 
 impl JobOptions {
@@ -35,6 +38,7 @@ impl JobOptions {
             backoff: Backoff::DEFAULT,
             retain: Retain::Default,
             secrets: &[],
+            concurrency: None,
         }
     }
 
@@ -77,6 +81,12 @@ impl JobOptions {
     /// Names the arguments whose values appear in no log, error or page.
     pub const fn secrets(mut self, secrets: &'static [&'static str]) -> Self {
         self.secrets = secrets;
+        self
+    }
+
+    /// Sets how many jobs may run at once.
+    pub const fn concurrency(mut self, limit: Concurrency) -> Self {
+        self.concurrency = Some(limit);
         self
     }
 }

@@ -1,6 +1,7 @@
 //! The lease, which is a worker's right to a running job, and the job that a claim returns with it.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -32,7 +33,7 @@ impl fmt::Display for WorkerId {
 ///
 /// Each claim of the job increases `number`, and nothing decreases it. A snooze or a release decreases only the
 /// attempt. So two leases of a job are never equal, even of the same worker at the same attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug)]
 pub struct Lease {
     /// The job.
     pub job: JobId,
@@ -40,6 +41,29 @@ pub struct Lease {
     pub number: i32,
     /// The worker that holds it.
     pub worker: WorkerId,
+    /// The [flags](crate::flags) of the job, which its finish must know. They do not identify the lease.
+    pub flags: i32,
+}
+
+impl Lease {
+    /// Whether the job has a limit, so that its finish gives a slot back.
+    pub const fn is_limited(&self) -> bool {
+        self.flags & crate::flags::LIMITED != 0
+    }
+}
+
+impl PartialEq for Lease {
+    fn eq(&self, other: &Self) -> bool {
+        (self.job, self.number, self.worker) == (other.job, other.number, other.worker)
+    }
+}
+
+impl Eq for Lease {}
+
+impl Hash for Lease {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.job, self.number, self.worker).hash(state);
+    }
 }
 
 impl fmt::Display for Lease {

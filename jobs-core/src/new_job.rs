@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::instant::IntoInstant;
 use crate::job_options::JobOptions;
+use crate::limit::{Concurrency, JobLimit, Limit, LimitProblem};
 use crate::trace_context::Traceparent;
 pub use invalid::InvalidJob;
 
@@ -56,6 +57,8 @@ pub struct NewJob {
     pub tags: Vec<String>,
     /// The trace context of the enqueue. If it is `None`, the enqueue stores the current one.
     pub traceparent: Option<Traceparent>,
+    /// The limit under which it runs.
+    pub limit: Option<JobLimit>,
 }
 
 /// A value to be stored.
@@ -102,7 +105,15 @@ impl NewJob {
             args: args.into(),
             tags: Vec::new(),
             traceparent: None,
+            limit: None,
         }
+    }
+
+    /// The same job under this limit: how many jobs with the same name and key may run at once.
+    pub fn limited(mut self, limit: Limit) -> Result<Self, InvalidJob> {
+        let kind = self.kind.to_string();
+        self.limit = Some(limit.of().map_err(|problem| InvalidJob::Limit { kind, problem })?);
+        Ok(self)
     }
 
     /// The stored columns and their values, in a fixed order, without the arguments and the time. To add an option of a
@@ -120,7 +131,7 @@ impl NewJob {
 
     /// Whether the jobs are equal in everything except their arguments.
     pub fn is_like(&self, other: &Self) -> bool {
-        self.run_at == other.run_at && self.columns() == other.columns()
+        self.run_at == other.run_at && self.columns() == other.columns() && self.limit == other.limit
     }
 
     /// Refuses what no storage could store, so that no statement fails inside the caller's transaction.
@@ -193,6 +204,10 @@ impl IntoNewJob for NewJob {
 pub struct JobBuilder {
     job: NewJob,
     encode_error: Option<serde_json::Error>,
+    concurrency: Option<Concurrency>,
+    limit: Option<Limit>,
+    /// The arguments come from the rows of a query.
+    is_of_rows: bool,
 }
 
 impl JobBuilder {
@@ -210,8 +225,20 @@ impl JobBuilder {
             args,
             tags: Vec::new(),
             traceparent: None,
+            limit: None,
         };
-        Self { job, encode_error }
+        Self { job, encode_error, concurrency: options.concurrency, limit: None, is_of_rows: false }
+    }
+
+    pub(crate) fn of_rows(mut self) -> Self {
+        self.is_of_rows = true;
+        self
+    }
+
+    /// See [`Job::concurrency`](crate::Job::concurrency).
+    pub fn concurrency(mut self, limit: Limit) -> Self {
+        self.limit = Some(limit);
+        self
     }
 
     /// See [`Job::delay`](crate::Job::delay).
@@ -253,9 +280,17 @@ impl JobBuilder {
 
 impl IntoNewJob for JobBuilder {
     fn into_new_job(self) -> Result<NewJob, InvalidJob> {
-        match self.encode_error {
-            Some(source) => Err(InvalidJob::Encode { kind: self.job.kind.into_owned(), source }),
-            None => self.job.into_new_job(),
+        let Self { mut job, encode_error, concurrency, limit, is_of_rows } = self;
+        if let Some(source) = encode_error {
+            return Err(InvalidJob::Encode { kind: job.kind.into_owned(), source });
         }
+        let limit = match (limit, concurrency) {
+            (None, None) => return job.into_new_job(),
+            _ if is_of_rows => Err(LimitProblem::OfRows),
+            (Some(limit), _) => limit.of(),
+            (None, Some(concurrency)) => concurrency.of(&job.args),
+        };
+        job.limit = Some(limit.map_err(|problem| InvalidJob::Limit { kind: job.kind.to_string(), problem })?);
+        job.into_new_job()
     }
 }

@@ -174,6 +174,11 @@ impl Registry {
         &self.discard_rules
     }
 
+    /// Whether jobs of any kind have a limit.
+    pub(crate) fn has_limits(&self) -> bool {
+        self.iter().any(|registration| registration.options.concurrency.is_some())
+    }
+
     /// The default queues of the registered kinds, sorted.
     pub fn queues(&self) -> BTreeSet<&'static str> {
         self.iter().map(|registration| registration.options.queue).collect()

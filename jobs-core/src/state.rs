@@ -25,6 +25,8 @@ pub enum JobState {
     Scheduled,
     /// Waits for its `run_at` after a failed attempt. Becomes available at that time.
     Retrying,
+    /// Due, and waits until its [limit](crate::Concurrency) admits it. Ends with the admission, or when an operator cancels the job.
+    Held,
     /// Is leased by a worker. Ends with the finish of that lease, with a rescue if the worker is dead, or when an
     /// operator cancels the job.
     Running,
@@ -40,10 +42,11 @@ pub enum JobState {
 
 impl JobState {
     /// Every state.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Available,
         Self::Scheduled,
         Self::Retrying,
+        Self::Held,
         Self::Running,
         Self::Completed,
         Self::Cancelled,
@@ -56,6 +59,7 @@ impl JobState {
             Self::Available => "available",
             Self::Scheduled => "scheduled",
             Self::Retrying => "retrying",
+            Self::Held => "held",
             Self::Running => "running",
             Self::Completed => "completed",
             Self::Cancelled => "cancelled",
@@ -63,9 +67,9 @@ impl JobState {
         }
     }
 
-    /// Whether the job waits for a worker or for its time.
+    /// Whether the job waits for a worker, for its limit or for its time.
     pub const fn is_waiting(self) -> bool {
-        matches!(self, Self::Available | Self::Scheduled | Self::Retrying)
+        matches!(self, Self::Available | Self::Scheduled | Self::Retrying | Self::Held)
     }
 
     /// Whether the job has ended.
@@ -89,7 +93,7 @@ impl fmt::Display for JobState {
 /// A text that is not the name of a state.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error(
-    "{0:?} is not a job state; write one of available, scheduled, retrying, running, completed, cancelled, discarded"
+    "{0:?} is not a job state; write one of available, scheduled, retrying, held, running, completed, cancelled, discarded"
 )]
 pub struct UnknownState(String);
 

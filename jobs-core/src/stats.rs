@@ -73,6 +73,9 @@ pub struct KindStats {
     pub scheduled: i64,
     /// Waiting for their time after a failed attempt.
     pub retrying: i64,
+    /// Due, and waiting for their limits.
+    #[serde(default)]
+    pub held: i64,
     /// Under a lease.
     pub running: i64,
     /// Completed and still kept.

@@ -12,6 +12,7 @@ mod filter;
 mod filter_text;
 mod history;
 pub(crate) mod instrumented;
+mod limits;
 mod loading;
 mod notifications;
 mod operations;
@@ -51,10 +52,11 @@ pub use audit::{AuditEntry, AuditRecord, DISCARDED, SOMEBODY};
 pub use cancelled::Cancelled;
 pub use claim::{Claim, Wanted};
 pub use doctor::{Doctor, Finding, Objectives, Severity};
-pub use explain::{Explain, MOST_AHEAD, MOST_SHOWN, RowLock, Surroundings};
+pub use explain::{Explain, HeldBy, MOST_AHEAD, MOST_SHOWN, RowLock, Surroundings};
 pub use failures::{FAILURES_EXAMINED, FailureGroup, FailureRow, Failures, Grouped, MESSAGE_PREFIX, group_failures};
 pub use filter::{ArgIs, JobFilter, MAX_FILTER_IDS, Span, index};
 pub use history::{History, Sampling, Statistics, rest_after};
+pub use limits::{Admission, Limits};
 pub use loading::{Loaded, Loading, LoadingBody};
 pub use notifications::Notifications;
 pub use operations::{
@@ -150,7 +152,7 @@ pub trait Heartbeat: Send {
 
 /// What the worker needs from a database.
 #[async_trait]
-pub trait Storage: Schedules + Notifications + Statistics + Operations {
+pub trait Storage: Schedules + Notifications + Statistics + Operations + Limits {
     /// The name of the database, for messages.
     fn name(&self) -> &'static str;
 

@@ -109,9 +109,15 @@ pub(crate) fn by_state(filter: &JobFilter, sources: &[(i32, Has)], rows: &[State
         rows.iter().filter(|row| row.0 == source).map(|row| number(row).unsigned_abs()).sum()
     };
     let count = |state: JobState| {
-        let (source, _) = *sources.iter().find(|(_, has)| has(state))?;
-        let jobs = sum(source, &|row| if row.1 == state.as_str() { row.2 } else { 0 });
-        let is_whole = !filter.ids.is_empty() || sum(source, &|row| row.3) < examined(filter) as u64;
+        // A scheduled job is among the waiting jobs, or among those with a limit.
+        let sources: Vec<i32> = sources.iter().filter(|(_, has)| has(state)).map(|(source, _)| *source).collect();
+        if sources.is_empty() {
+            return None;
+        }
+        let of_state = |row: &StateRow| if row.1 == state.as_str() { row.2 } else { 0 };
+        let jobs: u64 = sources.iter().map(|source| sum(*source, &of_state)).sum();
+        let is_read = |source: &i32| sum(*source, &|row| row.3) < examined(filter) as u64;
+        let is_whole = !filter.ids.is_empty() || sources.iter().all(is_read);
         Some((state, Count { jobs: jobs.min(COUNTED), is_exact: is_whole && jobs <= COUNTED }))
     };
     JobState::ALL.into_iter().filter(|state| filter.takes(*state)).filter_map(count).collect()

@@ -2,14 +2,14 @@
 
 use diesel_jobs_core::KindStats;
 
-/// Queue and kind. Then the numbers of jobs that are available, scheduled, retrying, running, completed, cancelled and
+/// Queue and kind. Then the numbers of jobs that are available, scheduled, retrying, held, running, completed, cancelled and
 /// discarded. Then a value for the oldest available job, in the form of the database.
-pub(crate) type StatsRow<Oldest> = (String, String, i64, i64, i64, i64, i64, i64, i64, Option<Oldest>);
+pub(crate) type StatsRow<Oldest> = (String, String, i64, i64, i64, i64, i64, i64, i64, i64, Option<Oldest>);
 
 /// Converts the rows. `seconds` returns how long the oldest available job has waited, in seconds.
 pub(crate) fn kind_stats<Oldest>(rows: Vec<StatsRow<Oldest>>, seconds: impl Fn(Oldest) -> f64) -> Vec<KindStats> {
     let stats = |row| {
-        let (queue, kind, available, scheduled, retrying, running, completed, cancelled, discarded, oldest) = row;
+        let (queue, kind, available, scheduled, retrying, held, running, completed, cancelled, discarded, oldest) = row;
         let oldest_wait_seconds = Option::map(oldest, &seconds);
         KindStats {
             queue,
@@ -17,6 +17,7 @@ pub(crate) fn kind_stats<Oldest>(rows: Vec<StatsRow<Oldest>>, seconds: impl Fn(O
             available,
             scheduled,
             retrying,
+            held,
             running,
             completed,
             cancelled,

@@ -67,6 +67,7 @@ pub static POSTGRES: &[Migration] = &[
     migration!(2, "postgres", "0002", "outputs"),
     migration!(3, "postgres", "0003", "progress_and_on_discarded"),
     migration!(4, "postgres", "0004", "operations"),
+    migration!(5, "postgres", "0005", "flow_control"),
 ];
 
 /// The SQL that creates the roles of enqueuers and workers on PostgreSQL and grants them their rights. An administrator
@@ -79,6 +80,7 @@ pub static SQLITE: &[Migration] = &[
     migration!(2, "sqlite", "0002", "outputs"),
     migration!(3, "sqlite", "0003", "progress_and_on_discarded"),
     migration!(4, "sqlite", "0004", "operations"),
+    migration!(5, "sqlite", "0005", "flow_control"),
 ];
 
 /// Applies and reverts the versions of the schema in a database.

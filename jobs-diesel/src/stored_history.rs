@@ -52,6 +52,7 @@ impl JobCounts {
             JobState::Available => &mut stats.available,
             JobState::Scheduled => &mut stats.scheduled,
             JobState::Retrying => &mut stats.retrying,
+            JobState::Held => &mut stats.held,
             JobState::Running => &mut stats.running,
             JobState::Completed => &mut stats.completed,
             JobState::Cancelled => &mut stats.cancelled,

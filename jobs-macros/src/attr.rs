@@ -1,4 +1,5 @@
-//! Parses the list inside `#[job(..)]` as `name = value` pairs. `batch(..)` is a list of its own. `options` interprets the values.
+//! Parses the list inside `#[job(..)]` as `name = value` pairs. `batch(..)` and `concurrency(..)` are lists of their own. `options`
+//! interprets the values.
 
 use proc_macro2::TokenStream;
 use syn::ext::IdentExt;
@@ -21,7 +22,7 @@ impl Parse for Entry {
             return Err(input.error("expected an option, such as `queue = \"mail\"`"));
         }
         let name = input.call(Ident::parse_any)?;
-        if name == "batch" && input.peek(Paren) {
+        if (name == "batch" || name == "concurrency") && input.peek(Paren) {
             let list;
             let paren_token = parenthesized!(list in input);
             let elems = Punctuated::parse_terminated(&list)?;

@@ -1,6 +1,7 @@
 //! Reads the options, and checks each value by itself. `validate` checks how they fit together.
 
 mod batch;
+mod concurrency;
 mod values;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use syn::{ExprPath, Ident, LitStr, Type, TypePath};
 use crate::attr::Entry;
 use crate::errors::Errors;
 use crate::nearest::nearest;
+pub(crate) use concurrency::Concurrency;
 use values::{
     backoff, catch_up, connection, flag, max_attempts, on_discarded, priority, retain, stored_name, struct_name, text,
     timeout, upgrade, version,
@@ -20,7 +22,7 @@ use values::{
 /// The most bytes of a kind or a queue. `diesel_jobs_core` has the same limit at run time.
 pub(crate) const MAX_NAME_BYTES: usize = 200;
 
-const KNOWN: [&str; 17] = [
+const KNOWN: [&str; 18] = [
     "name",
     "kind",
     "queue",
@@ -38,6 +40,7 @@ const KNOWN: [&str; 17] = [
     "upgrade",
     "on_discarded",
     "batch",
+    "concurrency",
 ];
 
 /// The parsed options. `None` stands for the default.
@@ -64,6 +67,8 @@ pub(crate) struct Options {
     pub(crate) on_discarded: Option<TypePath>,
     /// The most jobs of one call. Only for types.
     pub(crate) batch: Option<usize>,
+    /// How many jobs may run at once.
+    pub(crate) concurrency: Option<Concurrency>,
     /// The span of each option.
     pub(crate) written: BTreeMap<String, Span>,
 }
@@ -124,6 +129,7 @@ impl Options {
                 "batch" => batch::batch(&value).map(|v| options.batch = Some(v)),
                 "blocking" => flag(&value).map(|v| options.blocking = v),
                 "connection" => connection(value).map(|v| options.connection = Some(v)),
+                "concurrency" => concurrency::concurrency(value).map(|v| options.concurrency = Some(v)),
                 "version" => version(&value).map(|v| options.version = Some(v)),
                 "upgrade" => upgrade(value).map(|v| options.upgrade = Some(v)),
                 "on_discarded" => on_discarded(value).map(|v| options.on_discarded = Some(v)),

@@ -99,3 +99,65 @@ fn a_derived_job_without_fields() {
         struct Cleanup;
     ))));
 }
+
+#[test]
+fn a_job_with_a_limit() {
+    let item = quote! {
+        async fn charge(account: i64, text: &str) {}
+    };
+    let made =
+        pretty(expand::job(quote!(version = 2, upgrade = [], concurrency(limit = 5, by(account, text))), item.clone()));
+    assert!(flat(&made).contains(r#"Concurrency::new("charge",5u32).by(&["account","text"])"#), "{made}");
+    let made = pretty(expand::job(quote!(concurrency("stripe", limit = 1)), item));
+    assert!(flat(&made).contains(r#"Concurrency::new("stripe",1u32).by(&[])"#), "{made}");
+    let derived = quote! {
+        #[job(concurrency(limit = 2, by(account)))]
+        struct Charge { account: i64 }
+    };
+    let made = pretty(expand::derive(derived));
+    assert!(flat(&made).contains(r#"Concurrency::new("charge",2u32).by(&["account"])"#), "{made}");
+}
+
+fn flat(text: &str) -> String {
+    text.split_whitespace().collect()
+}
+
+#[test]
+fn limits_that_cannot_be_are_refused() {
+    let item = quote! {
+        async fn charge(account: i64, #[arg(secret)] card: String) {}
+    };
+    for (options, problem) in [
+        (quote!(concurrency(limit = 0)), "from 1 to 10000"),
+        (quote!(concurrency(limit = 10001)), "from 1 to 10000"),
+        (quote!(concurrency(limit = "5")), "from 1 to 10000"),
+        (quote!(concurrency(by(account))), "has no `limit`"),
+        (quote!(concurrency()), "has no `limit`"),
+        (quote!(concurrency = 5), "takes a list"),
+        (quote!(concurrency(limit = 5, by(acount))), "did you mean `account`?"),
+        (quote!(concurrency(limit = 5, by(zzz))), "the arguments are `account`, `card`"),
+        (quote!(concurrency(limit = 5, by(card))), "is secret"),
+        (quote!(concurrency(limit = 5, by())), "names arguments"),
+        (quote!(concurrency(limit = 5, by("account"))), "names arguments"),
+        (quote!(concurrency(limit = 5, limit = 6)), "given twice"),
+        (quote!(concurrency(limit = 5, by(account), by(account))), "given twice"),
+        (quote!(concurrency("", limit = 5)), "must not be empty"),
+        (quote!(concurrency(limit = 5, on_full = "wait")), "not a part of `concurrency`"),
+        (quote!(concurrency(limit = 5), concurrency(limit = 6)), "given twice"),
+    ] {
+        let made = expand::job(options.clone(), item.clone()).to_string();
+        assert!(made.contains("compile_error") && made.contains(problem), "{options}: {made}");
+    }
+    let scheduled = expand::job(
+        quote!(cron = "0 0 2 * * *", concurrency(limit = 1, by(day))),
+        quote!(
+            async fn nightly() {}
+        ),
+    );
+    assert!(scheduled.to_string().contains("no arguments"), "{scheduled}");
+    let renamed = expand::derive(quote! {
+        #[job(concurrency(limit = 2, by(account)))]
+        struct Charge { #[serde(rename = "a")] account: i64 }
+    });
+    assert!(renamed.to_string().contains("not an argument"), "{renamed}");
+}

@@ -7,6 +7,7 @@ use syn::{Attribute, Data, Field, Fields, Generics, Ident, Meta, ReturnType, Sig
 use crate::arg::ArgOptions;
 use crate::ast::{Argument, Declaration, Form, Function, Param, free_function};
 use crate::errors::Errors;
+use crate::limit::{self, Limit};
 use crate::options::Options;
 use crate::version::{self, Earlier, Kinds};
 use crate::{cron, names};
@@ -23,6 +24,8 @@ pub(crate) struct Plan {
     pub(crate) options: Options,
     /// The stored names of the secret arguments.
     pub(crate) secrets: Vec<String>,
+    /// How many jobs may run at once.
+    pub(crate) limit: Option<Limit>,
     /// The item's `cfg` and `allow` attributes. All generated items need them, because they repeat tokens of the item.
     pub(crate) shared: Vec<Attribute>,
 }
@@ -90,7 +93,13 @@ pub(crate) fn function(function: &mut Function, options: Options, errors: &mut E
         Param::Argument(argument) if argument.options.secret => Some(argument.name.unraw().to_string()),
         _ => None,
     });
-    Some(Plan { name, kind, earlier, secrets: secrets.collect(), shared: shared(&function.attrs), options })
+    let secrets: Vec<String> = secrets.collect();
+    let arguments = function.params.iter().filter_map(|param| match param {
+        Param::Argument(argument) => Some(argument.name.unraw().to_string()),
+        _ => None,
+    });
+    let limit = limit::checked(&options, ident.unraw().to_string(), &arguments.collect::<Vec<_>>(), &secrets, errors);
+    Some(Plan { name, kind, earlier, secrets, limit, shared: shared(&function.attrs), options })
 }
 
 /// Checks a type. The plan is valid only if no error was added.
@@ -126,7 +135,11 @@ pub(crate) fn declaration(declaration: &Declaration, options: Options, errors: &
     let name = declaration.ident.clone();
     follows_another(&options, &name, errors);
     let Kinds { kind, earlier } = version::kinds(&options, names::snake(&name.unraw().to_string()), &name, errors);
-    Plan { name, kind, earlier, secrets: secrets(declaration, errors), shared: shared(&declaration.attrs), options }
+    let secrets = secrets(declaration, errors);
+    let fields: Vec<String> =
+        plain_fields(declaration).filter_map(|field| Some(field.ident.as_ref()?.unraw().to_string())).collect();
+    let limit = limit::checked(&options, names::snake(&name.unraw().to_string()), &fields, &secrets, errors);
+    Plan { name, kind, earlier, secrets, limit, shared: shared(&declaration.attrs), options }
 }
 
 /// A batch handler is an `async fn` without a connection.

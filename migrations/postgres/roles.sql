@@ -44,6 +44,10 @@ revoke all on schema jobs from jobs_enqueuer, jobs_worker;
 grant usage on schema jobs to jobs_enqueuer;
 grant usage on sequence jobs.job_id to jobs_enqueuer;
 grant insert (kind, queue, priority, run_at, max_attempts, tags, args, traceparent), select (id, queue) on jobs.ready to jobs_enqueuer;
+-- A job with a limit is held at first.
+grant insert (kind, queue, priority, run_at, max_attempts, tags, args, traceparent, flow, limit_name, limit_key, most, later), select (id)
+    on jobs.held to jobs_enqueuer;
+grant insert on jobs.nudge to jobs_enqueuer;
 grant select (idle, queue_filter) on jobs.worker to jobs_enqueuer;
 grant select (id, kind, queue, state, priority, attempt, max_attempts, run_at, enqueued_at, claimed_at, finished_at)
     on jobs.job to jobs_enqueuer;
@@ -51,7 +55,9 @@ grant select (id, kind, queue, state, priority, attempt, max_attempts, run_at, e
 -- No statement updates a job's row, but `for update` requires the update privilege on at least one column.
 grant usage on schema jobs to jobs_worker;
 grant usage on sequence jobs.job_id to jobs_worker;
-grant select, insert, delete, update (id) on jobs.ready, jobs.running, jobs.finished to jobs_worker;
+grant select, insert, delete, update (id) on jobs.ready, jobs.running, jobs.finished, jobs.held to jobs_worker;
+grant select, insert, delete on jobs.slot, jobs.nudge to jobs_worker;
+grant select, update on jobs.admission to jobs_worker;
 grant select, delete on jobs.payload to jobs_worker;
 grant select, insert, delete on jobs.job_error to jobs_worker;
 grant select, insert, update, delete on jobs.output, jobs.on_discarded to jobs_worker;

@@ -53,6 +53,9 @@ mod tests {
     #[test]
     fn an_unknown_state_is_refused_with_the_list_of_states() {
         let error = Cli::try_parse_from(["worker", "list", "--state", "sleeping"]).unwrap_err().to_string();
-        assert!(error.contains("available, scheduled, retrying, running, completed, cancelled, discarded"), "{error}");
+        assert!(
+            error.contains("available, scheduled, retrying, held, running, completed, cancelled, discarded"),
+            "{error}"
+        );
     }
 }

@@ -10,7 +10,7 @@ use super::exit::CliError;
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Which jobs")]
 pub(super) struct FilterArgs {
-    /// In one of these states: available, scheduled, retrying, running, completed, cancelled, discarded
+    /// In one of these states: available, scheduled, retrying, held, running, completed, cancelled, discarded
     #[arg(long, value_name = "STATE,..", value_delimiter = ',')]
     state: Vec<JobState>,
     /// Of one of these kinds

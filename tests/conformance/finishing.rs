@@ -211,7 +211,7 @@ pub(crate) async fn a_listener_hears_of_an_enqueue<F: Fixture>(f: F) {
     let (wake, stop) = (Arc::new(Notify::new()), CancellationToken::new());
     let listening = tokio::spawn({
         let (db, wake, stop) = (f.again().await, wake.clone(), stop.clone());
-        async move { db.storage.listen(&["default".to_owned()], wake, stop).await }
+        async move { db.storage.listen(&["default".to_owned()], wake, Arc::default(), stop).await }
     });
     db.storage.set_idle(worker, true).await.unwrap();
     // The first wake-up only means that the listener has started. From then on each notification must arrive.

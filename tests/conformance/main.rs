@@ -22,6 +22,7 @@ mod finishing;
 mod freezing;
 mod history;
 mod hostile;
+mod limiting;
 mod migrating;
 mod model;
 mod moving;
@@ -111,6 +112,21 @@ conformance! {
         only_the_newest_failures_are_kept,
         endless_delays_are_only_long,
         a_listener_hears_of_an_enqueue,
+    }
+    limiting {
+        as_many_start_as_the_limit_allows,
+        every_end_gives_the_slot_back,
+        a_retry_waits_for_its_turn_and_a_release_keeps_it,
+        a_rescued_job_keeps_its_slot_and_a_discarded_one_does_not,
+        handlers_give_the_slot_back_in_their_own_transaction,
+        a_job_for_later_is_admitted_when_it_is_due,
+        a_sweep_finds_what_nobody_has_told,
+        an_enqueue_is_a_part_of_its_transaction,
+        large_arguments_wait_with_their_job,
+        operators_act_on_held_jobs,
+        held_jobs_are_found_and_counted,
+        a_paused_queue_takes_no_slots,
+        at_no_time_are_there_more_than_the_limit,
     }
     explaining {
         a_job_that_is_not_there_may_be_gone_or_not_be_there_yet,

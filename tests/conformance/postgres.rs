@@ -6,6 +6,7 @@ mod doctor;
 mod hostile_sql;
 mod joining;
 mod late_outputs;
+mod limits;
 mod locked;
 mod notifying;
 mod pipelining;
@@ -172,8 +173,20 @@ impl Fixture for Postgres {
 
     const VIEW: &'static str = "jobs.job";
 
-    const TABLES: &'static [&'static str] =
-        &["ready", "running", "finished", "payload", "job_error", "worker", "queue", "installation", "output"];
+    const TABLES: &'static [&'static str] = &[
+        "ready",
+        "running",
+        "finished",
+        "payload",
+        "job_error",
+        "worker",
+        "queue",
+        "installation",
+        "output",
+        "held",
+        "slot",
+        "nudge",
+    ];
 
     const EPOCH: &'static str = "'epoch'";
 
@@ -181,6 +194,7 @@ impl Fixture for Postgres {
         let passed = format!("interval '{} seconds'", time.as_secs());
         format!(
             "update jobs.ready set run_at = run_at - {passed}, enqueued_at = enqueued_at - {passed};
+             update jobs.held set run_at = run_at - {passed}, enqueued_at = enqueued_at - {passed};
              update jobs.running set run_at = run_at - {passed}, enqueued_at = enqueued_at - {passed},
                  claimed_at = claimed_at - {passed};
              update jobs.finished set run_at = run_at - {passed}, enqueued_at = enqueued_at - {passed},

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) fn context<J: Registered>(args: &Value, states: States) -> JobContext {
     let now = chrono::Utc::now();
     let job = ClaimedJob {
-        lease: Lease { job: JobId(7), number: 1, worker: WorkerId::generate() },
+        lease: Lease { job: JobId(7), number: 1, worker: WorkerId::generate(), flags: 0 },
         kind: J::KIND.to_owned(),
         queue: "default".to_owned(),
         priority: 0,

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use diesel_jobs::storage::{
-    Cancelled, Claim, DeclaredSchedule, Heartbeat, Loaded, Loading, Notifications, OperationId, OperationRecord,
-    Operations, Overrides, RescanReason, Rescanned, RescuePolicy, Rescued, Sampling, Schedules, Statistics, Storage,
-    StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
+    Admission, Cancelled, Claim, DeclaredSchedule, Heartbeat, Limits, Loaded, Loading, Notifications, OperationId,
+    OperationRecord, Operations, Overrides, RescanReason, Rescanned, RescuePolicy, Rescued, Sampling, Schedules,
+    Statistics, Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
 };
 use diesel_jobs::{Installation, JobId, NewJob, WorkerId};
 use diesel_jobs_core::history::{Fold, HistoryBatch};
@@ -130,6 +130,17 @@ impl Operations for Timed {
 }
 
 #[async_trait]
+impl Limits for Timed {
+    async fn admit(&self, sweeps: bool) -> StorageResult<Admission> {
+        self.0.admit(sweeps).await
+    }
+
+    async fn next_held(&self, claim: &Claim) -> StorageResult<Option<Duration>> {
+        self.0.next_held(claim).await
+    }
+}
+
+#[async_trait]
 impl Schedules for Timed {
     async fn declare_schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<bool> {
         self.0.declare_schedules(declared).await
@@ -150,7 +161,7 @@ impl Notifications for Timed {
         self.0.set_idle(worker, idle).await
     }
 
-    async fn listen(&self, queues: &[String], wake: Arc<Notify>, stop: CancellationToken) {
-        self.0.listen(queues, wake, stop).await;
+    async fn listen(&self, queues: &[String], wake: Arc<Notify>, admission: Arc<Notify>, stop: CancellationToken) {
+        self.0.listen(queues, wake, admission, stop).await;
     }
 }

@@ -12,11 +12,13 @@
 //! | freeze watcher | each heartbeat | logs that the database was frozen or thawed |
 //! | operations | 5 s; without a pause while there is one | does batches of actions on all jobs that match a filter |
 //! | settings watcher | at most 900 ms, until the worker drains | follows what operators set at run time: pauses, slots, retention |
+//! | admitter | 900 ms, at each end of a limited job, at notifications; 5 s without limits | admits held jobs |
 //! | pruner | 60 s, the first time 5 s after the start | deletes finished jobs whose retention is over |
 //! | history writer | the end of each minute, and the shutdown | stores what this worker did |
 //! | history pruner | 60 to 90 s | joins and deletes old rows of the history |
 //! | sampler | 100 times as long as a count takes, at least 5 s | counts all jobs, one worker at a time |
 
+mod admitter;
 mod freeze_watcher;
 mod history_pruner;
 mod history_writer;
@@ -62,6 +64,7 @@ pub(crate) fn start(shared: &Arc<Shared>, frozen: Option<Freeze>) -> Maintenance
     services.spawn(progress_writer::run(shared.clone(), stop.clone()));
     services.spawn(freeze_watcher::run(shared.clone(), frozen, stop.clone()));
     services.spawn(operations::run(shared.clone(), stop.clone()));
+    services.spawn(admitter::run(shared.clone(), stop.clone()));
     services.spawn(pruner::run(shared.clone(), stop.clone()));
     services.spawn(history_writer::run(shared.clone(), stop.clone()));
     services.spawn(history_pruner::run(shared.clone(), stop.clone()));

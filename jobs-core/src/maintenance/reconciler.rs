@@ -92,5 +92,5 @@ async fn release_unknown_leases(shared: &Shared, worker: WorkerId) -> StorageRes
 async fn standing(shared: &Shared, worker: WorkerId, among: Option<&[Lease]>) -> StorageResult<HashSet<Lease>> {
     let jobs: Option<Vec<JobId>> = among.map(|leases| leases.iter().map(|lease| lease.job).collect());
     let leases = shared.storage.leases(worker, jobs.as_deref()).await?;
-    Ok(leases.into_iter().map(|(job, number)| Lease { job, number, worker }).collect())
+    Ok(leases.into_iter().map(|(job, number)| Lease { job, number, worker, flags: 0 }).collect())
 }

@@ -75,6 +75,7 @@ fn of_stats(stats: &Stats) -> Vec<Gauge> {
             ("available", kind.available),
             ("scheduled", kind.scheduled),
             ("retrying", kind.retrying),
+            ("held", kind.held),
             ("running", kind.running),
             ("completed", kind.completed),
             ("cancelled", kind.cancelled),

@@ -1,6 +1,7 @@
 //! The reasons for which a job cannot be stored.
 
 use super::{MAX_ARGS_BYTES, MAX_TAGS};
+use crate::limit::LimitProblem;
 
 /// Why a job was refused before anything was sent to the database. The caller's transaction is unchanged.
 #[derive(thiserror::Error)]
@@ -57,6 +58,14 @@ pub enum InvalidJob {
     TooFarAhead {
         /// The kind of the job.
         kind: String,
+    },
+    /// Its limit cannot be stored.
+    #[error("job `{kind}`: {problem}")]
+    Limit {
+        /// The kind of the job.
+        kind: String,
+        /// What is wrong with it.
+        problem: LimitProblem,
     },
 }
 

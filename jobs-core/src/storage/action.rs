@@ -107,7 +107,7 @@ impl Action {
     /// The states in which all jobs that match a filter are acted on. A job that is due needs no retry.
     pub fn states(&self) -> impl Iterator<Item = JobState> + '_ {
         let is_needed = |state: &JobState| match self {
-            Self::Retry | Self::RunNow => *state != JobState::Available,
+            Self::Retry | Self::RunNow => !matches!(state, JobState::Available | JobState::Held),
             _ => true,
         };
         JobState::ALL.into_iter().filter(|state| self.applies_to(*state)).filter(is_needed)

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::{RunningJob, StorageResult};
 use crate::installation::Freeze;
 use crate::job_id::JobId;
+use crate::limit::JobLimit;
 
 /// A session or prepared transaction that has locked the row of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -19,7 +20,20 @@ pub struct RowLock {
     pub since: Option<DateTime<Utc>>,
 }
 
-/// What is around a job, at one time. Limits and sequences of jobs belong here, too.
+/// What a held job waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HeldBy {
+    /// Its limit.
+    pub limit: JobLimit,
+    /// How many slots of its key are taken.
+    pub taken: u64,
+    /// Some of the jobs that have them.
+    pub holders: Vec<JobId>,
+    /// How many due jobs of its key come before it, up to [`MOST_AHEAD`] and one more.
+    pub ahead: u32,
+}
+
+/// What is around a job, at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Surroundings {
     /// The database's time.
@@ -38,6 +52,8 @@ pub struct Surroundings {
     pub running: Vec<RunningJob>,
     /// How many run in its queue.
     pub running_count: u64,
+    /// What a held job waits for.
+    pub held: Option<HeldBy>,
 }
 
 /// Jobs that come before a job are counted up to this number.

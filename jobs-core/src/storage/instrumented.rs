@@ -12,9 +12,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use super::{
-    Beat, Cancelled, Claim, DeclaredSchedule, Heartbeat, Loaded, Loading, Notifications, OperationId, OperationRecord,
-    Operations, RescanReason, Rescanned, RescuePolicy, Rescued, Sampling, Schedules, Statistics, Storage,
-    StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
+    Admission, Beat, Cancelled, Claim, DeclaredSchedule, Heartbeat, Limits, Loaded, Loading, Notifications,
+    OperationId, OperationRecord, Operations, RescanReason, Rescanned, RescuePolicy, Rescued, Sampling, Schedules,
+    Statistics, Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
 };
 use crate::discarded::DiscardRule;
 use crate::history::{Fold, HistoryBatch};
@@ -174,6 +174,17 @@ impl Operations for Instrumented {
 }
 
 #[async_trait]
+impl Limits for Instrumented {
+    async fn admit(&self, sweeps: bool) -> StorageResult<Admission> {
+        timed(&self.recorders, "admit", self.storage.admit(sweeps)).await
+    }
+
+    async fn next_held(&self, claim: &Claim) -> StorageResult<Option<Duration>> {
+        timed(&self.recorders, "next_held", self.storage.next_held(claim)).await
+    }
+}
+
+#[async_trait]
 impl Schedules for Instrumented {
     async fn declare_schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<bool> {
         timed(&self.recorders, "declare_schedules", self.storage.declare_schedules(declared)).await
@@ -214,8 +225,8 @@ impl Notifications for Instrumented {
     }
 
     // It runs as long as the worker lives, so it is not timed.
-    async fn listen(&self, queues: &[String], wake: Arc<Notify>, stop: CancellationToken) {
-        self.storage.listen(queues, wake, stop).await;
+    async fn listen(&self, queues: &[String], wake: Arc<Notify>, admission: Arc<Notify>, stop: CancellationToken) {
+        self.storage.listen(queues, wake, admission, stop).await;
     }
 }
 

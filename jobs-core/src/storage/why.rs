@@ -5,7 +5,7 @@ mod words;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-use super::{KindSettings, MOST_AHEAD, Pause, QueueSettings, RowLock, RunningJob, Surroundings};
+use super::{HeldBy, KindSettings, MOST_AHEAD, Pause, QueueSettings, RowLock, RunningJob, Surroundings};
 use crate::error::FailureKind;
 use crate::installation::Freeze;
 use crate::job_id::JobId;
@@ -99,6 +99,8 @@ pub enum Reason {
         /// Some of the jobs that run there.
         running: Vec<RunningJob>,
     },
+    /// It is due, and waits for its limit.
+    Held(HeldBy),
     /// Due jobs of its queue come first: of a higher priority, or earlier.
     Behind {
         /// How many, at most 1000.
@@ -225,12 +227,13 @@ fn waiting(job: &JobRecord, errors: &[AttemptError], seen: &Circumstances) -> Ve
             _ => Reason::Scheduled { at: job.run_at },
         });
     }
+    reasons.extend(around.held.clone().map(Reason::Held));
     let serving: Vec<&WorkerRecord> = seen.workers.iter().filter(|worker| serves(worker, &job.queue)).collect();
     if serving.is_empty() {
         reasons.push(Reason::NoWorker { alive: seen.workers.iter().filter(|worker| worker.alive).count() });
     } else if !serving.iter().any(|worker| may_know(worker, &job.kind)) {
         reasons.push(Reason::UnknownKind { workers: serving.len() });
-    } else if is_due {
+    } else if is_due && around.held.is_none() {
         reasons.extend(in_turn(job, &serving, queue.and_then(|queue| queue.slots), around));
     }
     if reasons.is_empty() {

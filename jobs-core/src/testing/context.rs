@@ -41,7 +41,7 @@ impl TestContext {
     pub fn new(kind: impl Into<String>) -> Self {
         let now = Utc::now();
         let job = ClaimedJob {
-            lease: Lease { job: JobId(1), number: 1, worker: WorkerId::generate() },
+            lease: Lease { job: JobId(1), number: 1, worker: WorkerId::generate(), flags: 0 },
             kind: kind.into(),
             queue: "default".to_owned(),
             priority: 0,

@@ -47,6 +47,9 @@ impl Shared {
     pub(super) fn done(&self, ctx: &JobContext, transition: &Transition, ran: Duration) {
         self.counters.count_finished(transition);
         self.work.record(ctx, transition, ran);
+        if ctx.lease().is_limited() {
+            self.admission.notify_one();
+        }
         if matches!(transition, Transition::Release) {
             // The job has its old `run_at` again, which may be below a scan floor.
             self.rescan_requested.notify_one();

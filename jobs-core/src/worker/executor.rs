@@ -123,7 +123,7 @@ impl Executor {
     /// Whether the lease stands. If the database does not answer, the lease counts as lost, and the reconciler checks
     /// it later.
     async fn lease_stands(&self, ctx: &JobContext) -> bool {
-        let Lease { job, number, worker } = ctx.lease();
+        let Lease { job, number, worker, .. } = ctx.lease();
         let standing = self.shared.storage.leases(worker, Some(&[job])).await;
         standing.is_ok_and(|standing| standing.contains(&(job, number)))
     }

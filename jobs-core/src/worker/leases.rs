@@ -182,7 +182,7 @@ mod tests {
     fn job(worker: WorkerId, number: i32) -> JobContext {
         let now = Utc::now();
         let job = ClaimedJob {
-            lease: Lease { job: JobId(1), number, worker },
+            lease: Lease { job: JobId(1), number, worker, flags: 0 },
             kind: "k".to_owned(),
             queue: "q".to_owned(),
             priority: 0,

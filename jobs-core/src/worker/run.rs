@@ -112,7 +112,10 @@ impl Worker {
         let listener = {
             let (shared, stop) = (shared.clone(), shared.phases.quiet().clone());
             let queues = info.queues.clone();
-            tokio::spawn(async move { shared.storage.listen(&queues, shared.hint.clone(), stop).await })
+            tokio::spawn(async move {
+                let (hint, admission) = (shared.hint.clone(), shared.admission.clone());
+                shared.storage.listen(&queues, hint, admission, stop).await;
+            })
         };
         let maintenance = maintenance::start(&shared, installation.frozen);
         tokio::spawn(settings_watcher::run(shared.clone(), completer.reporter()));

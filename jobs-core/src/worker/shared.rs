@@ -68,6 +68,8 @@ pub(crate) struct Shared {
     pub(crate) wake: Notify,
     /// The storage has sent a hint that there is work.
     pub(crate) hint: Arc<Notify>,
+    /// A held job may be admitted: a limited job has ended here, or the storage has sent a hint.
+    pub(crate) admission: Arc<Notify>,
     pub(crate) counters: Counters,
     /// What was done since the history was written last.
     pub(crate) work: WorkTally,
@@ -117,6 +119,7 @@ impl Shared {
             rescan_requested: Notify::new(),
             wake: Notify::new(),
             hint: Arc::default(),
+            admission: Arc::default(),
             counters: Counters::default(),
             work: WorkTally::default(),
             runners: TaskTracker::new(),

@@ -11,7 +11,8 @@ use tracing::Instrument as _;
 use super::migrate;
 use super::queries::enqueue::{CHUNK, EnqueueManyQuery, EnqueueQuery};
 use super::queries::enqueue_alike::EnqueueAlikeQuery;
-use super::queries::finish::FinishQuery;
+use super::queries::finish::{FinishQuery, LimitedQuery};
+use super::queries::hold::{self, HoldQuery};
 use super::queries::output::{OutputRow, one_output};
 use crate::enqueue_connection::{EnqueueConnection, PgAsync, TransactionConnection};
 use crate::error::{CompleteError, EnqueueError, MigrateError};
@@ -46,6 +47,11 @@ where
     use diesel_async::RunQueryDsl;
     let mut ids = Vec::with_capacity(jobs.len());
     for chunk in jobs.chunks(CHUNK) {
+        if let Some(hold) = HoldQuery::new(chunk) {
+            let rows: Vec<(bool, i64)> = RunQueryDsl::load(hold, conn).await?;
+            ids.extend(hold::in_order(chunk, rows).into_iter().map(JobId));
+            continue;
+        }
         let inserted: Vec<i64> = match EnqueueAlikeQuery::new(chunk) {
             Some(alike) => RunQueryDsl::load(alike, conn).await?,
             None => RunQueryDsl::load(EnqueueManyQuery::new(chunk), conn).await?,
@@ -71,7 +77,7 @@ where
         Box::pin(
             async move {
                 let job = job?;
-                if job.traceparent.is_some() {
+                if job.traceparent.is_some() || job.limit.is_some() {
                     let ids = insert_chunks(self, &[job]).await?;
                     return Ok(*ids.first().ok_or(diesel::result::Error::NotFound)?);
                 }
@@ -111,7 +117,11 @@ where
                 return Err(CompleteError::NoTransaction);
             }
             let finish = [ctx.completion()];
-            let moved: Vec<i64> = diesel_async::RunQueryDsl::get_result(FinishQuery::new(&finish), self).await?;
+            let query = FinishQuery::new(&finish);
+            let moved: Vec<i64> = match ctx.lease().is_limited() {
+                true => diesel_async::RunQueryDsl::get_result(LimitedQuery(query), self).await?,
+                false => diesel_async::RunQueryDsl::get_result(query, self).await?,
+            };
             if moved.is_empty() {
                 return Err(CompleteError::LeaseLost(ctx.lease()));
             }
@@ -138,6 +148,11 @@ mod sync {
     {
         let mut ids = Vec::with_capacity(jobs.len());
         for chunk in jobs.chunks(CHUNK) {
+            if let Some(hold) = HoldQuery::new(chunk) {
+                let rows: Vec<(bool, i64)> = hold.load(conn)?;
+                ids.extend(hold::in_order(chunk, rows).into_iter().map(JobId));
+                continue;
+            }
             let inserted: Vec<i64> = match EnqueueAlikeQuery::new(chunk) {
                 Some(alike) => alike.load(conn)?,
                 None => EnqueueManyQuery::new(chunk).load(conn)?,
@@ -165,7 +180,7 @@ mod sync {
 
         fn insert_one(&mut self, job: Result<NewJob, InvalidJob>) -> Result<JobId, EnqueueError> {
             let job = job?;
-            if job.traceparent.is_some() {
+            if job.traceparent.is_some() || job.limit.is_some() {
                 let ids = insert_chunks(self, &[job])?;
                 return Ok(*ids.first().ok_or(diesel::result::Error::NotFound)?);
             }
@@ -201,7 +216,11 @@ mod sync {
                 return Err(CompleteError::NoTransaction);
             }
             let finish = [ctx.completion()];
-            let moved: Vec<i64> = FinishQuery::new(&finish).get_result(self)?;
+            let query = FinishQuery::new(&finish);
+            let moved: Vec<i64> = match ctx.lease().is_limited() {
+                true => LimitedQuery(query).get_result(self)?,
+                false => query.get_result(self)?,
+            };
             if moved.is_empty() {
                 return Err(CompleteError::LeaseLost(ctx.lease()));
             }

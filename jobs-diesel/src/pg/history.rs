@@ -12,7 +12,7 @@ use diesel_jobs_core::storage::{History, Sampling, Statistics, StorageResult, re
 use diesel_jobs_core::{Events, EventsSince, KindStats, LeasedJob, Sample, Stats, StorageError};
 
 use super::native::RawJson;
-use super::queries::count_jobs::{CountFinishedQuery, CountReadyQuery, CountRow};
+use super::queries::count_jobs::{CountFinishedQuery, CountHeldQuery, CountReadyQuery, CountRow};
 use super::queries::dead_rows::{DeadRowsQuery, reason};
 use super::queries::inspect::parsed;
 use super::queries::queue_depths::{DepthRow, QueueDepthsQuery, read as read_depth};
@@ -33,6 +33,14 @@ const REST: Duration = Duration::from_secs(30);
 /// How often the turn of a long count is renewed.
 const RENEW: Duration = Duration::from_secs(30);
 
+/// A table that is counted part by part.
+#[derive(Clone, Copy)]
+enum Table {
+    Ready,
+    Held,
+    Finished,
+}
+
 impl PgStorage {
     async fn database_now(&self) -> StorageResult<DateTime<Utc>> {
         run!(self, "now", conn => clock::now(conn))
@@ -49,12 +57,13 @@ impl PgStorage {
             last
         };
         add(run!(self, "count_running", conn => inspect::count_running(conn))?);
-        for is_ready in [true, false] {
+        for table in [Table::Ready, Table::Held, Table::Finished] {
             let mut after = i64::MIN;
             loop {
-                let rows: Vec<CountRow> = match is_ready {
-                    true => run!(self, "count_ready", conn => CountReadyQuery { after }.load(conn))?,
-                    false => run!(self, "count_finished", conn => CountFinishedQuery { after }.load(conn))?,
+                let rows: Vec<CountRow> = match table {
+                    Table::Ready => run!(self, "count_ready", conn => CountReadyQuery { after }.load(conn))?,
+                    Table::Held => run!(self, "count_held", conn => CountHeldQuery { after }.load(conn))?,
+                    Table::Finished => run!(self, "count_finished", conn => CountFinishedQuery { after }.load(conn))?,
                 };
                 match add(rows) {
                     Some(last) => after = last,

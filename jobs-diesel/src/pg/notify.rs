@@ -25,14 +25,23 @@ enum End {
     Pooled,
 }
 
-/// Notifies `wake` at each notification for one of these queues, until `stop`.
-pub(crate) async fn listen(storage: &PgStorage, queues: &[String], wake: &Notify, stop: &CancellationToken) {
+/// What is notified.
+#[derive(Clone, Copy)]
+pub(crate) struct Wakes<'a> {
+    /// At each notification for one of the queues.
+    pub(crate) jobs: &'a Notify,
+    /// At each notification without a queue: a job may have become held.
+    pub(crate) admission: &'a Notify,
+}
+
+/// Notifies `wakes` at each notification, until `stop`.
+pub(crate) async fn listen(storage: &PgStorage, queues: &[String], wakes: Wakes<'_>, stop: &CancellationToken) {
     let served: HashSet<&str> = queues.iter().map(String::as_str).collect();
     let mut pause = FIRST_PAUSE;
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
-            lasted = listen_once(storage, &served, wake) => match lasted {
+            lasted = listen_once(storage, &served, wakes) => match lasted {
                 Ok(End::Connection) => {
                     storage.outage.begin();
                     pause = FIRST_PAUSE;
@@ -49,7 +58,7 @@ pub(crate) async fn listen(storage: &PgStorage, queues: &[String], wake: &Notify
             }
         }
         // Hints that were sent while no connection listened are lost. One poll finds their jobs.
-        wake.notify_one();
+        wakes.jobs.notify_one();
         tokio::select! {
             () = stop.cancelled() => return,
             () = tokio::time::sleep(pause.mul_f64(rand::random_range(0.5..1.0))) => pause = (pause * 2).min(LONGEST_PAUSE),
@@ -57,17 +66,19 @@ pub(crate) async fn listen(storage: &PgStorage, queues: &[String], wake: &Notify
     }
 }
 
-async fn listen_once(storage: &PgStorage, served: &HashSet<&str>, wake: &Notify) -> Result<End, Problem> {
+async fn listen_once(storage: &PgStorage, served: &HashSet<&str>, wakes: Wakes<'_>) -> Result<End, Problem> {
     let mut conn: AsyncPgConnection = storage.own_connector.connect_to_listen().await?;
     if tokio::time::timeout(STATEMENT_LIMIT, is_pooled(storage, &mut conn)).await?? {
         return Ok(End::Pooled);
     }
     diesel::sql_query(format!("listen {}", storage.connector.channel())).execute(&mut conn).await?;
-    wake.notify_one();
+    wakes.jobs.notify_one();
     let mut notifications = std::pin::pin!(conn.notifications_stream());
     while let Some(Ok(notification)) = notifications.next().await {
-        if served.contains(notification.payload.as_str()) {
-            wake.notify_one();
+        if notification.payload.is_empty() {
+            wakes.admission.notify_one();
+        } else if served.contains(notification.payload.as_str()) {
+            wakes.jobs.notify_one();
         }
     }
     Ok(End::Connection)

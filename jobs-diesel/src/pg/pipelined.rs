@@ -1,7 +1,7 @@
 //! [`EnqueueConnection`] for a shared reference to a connection. diesel-async sends the statements of several such references without waiting
 //! for the answers in between.
 
-use diesel::OptionalExtension as _;
+use diesel::{OptionalExtension as _, QueryResult};
 use diesel_async::{AsyncPgConnection, RunQueryDsl as _};
 use diesel_jobs_core::{InvalidJob, JobId, NewJob};
 use futures_util::future::BoxFuture;
@@ -10,6 +10,7 @@ use tracing::Instrument as _;
 
 use super::enqueue_connection::Inserted;
 use super::queries::enqueue::{EnqueueManyQuery, EnqueueQuery};
+use super::queries::hold::{self, HoldQuery};
 use super::queries::output::{OutputRow, one_output};
 use crate::enqueue_connection::{EnqueueConnection, PgPipelined};
 use crate::error::EnqueueError;
@@ -27,8 +28,8 @@ impl EnqueueConnection<PgPipelined> for &AsyncPgConnection {
         Box::pin(
             async move {
                 let job = job?;
-                if job.traceparent.is_some() {
-                    let inserted: Vec<i64> = EnqueueManyQuery::new(&[job]).load(self).await?;
+                if job.traceparent.is_some() || job.limit.is_some() {
+                    let inserted = insert(self, &[job]).await?;
                     let id = inserted.into_iter().next().ok_or(diesel::result::Error::NotFound)?;
                     return Ok(JobId(id));
                 }
@@ -48,7 +49,7 @@ impl EnqueueConnection<PgPipelined> for &AsyncPgConnection {
                 if jobs.is_empty() {
                     return Ok(Vec::new());
                 }
-                let inserted: Vec<i64> = EnqueueManyQuery::new(&jobs).load(self).await?;
+                let inserted = insert(self, &jobs).await?;
                 Ok(inserted.into_iter().map(JobId).collect())
             }
             .in_current_span(),
@@ -64,4 +65,10 @@ impl EnqueueConnection<PgPipelined> for &AsyncPgConnection {
             read_output(id, row.map(OutputRow::into_columns))
         })
     }
+}
+
+async fn insert(conn: &mut &AsyncPgConnection, jobs: &[NewJob]) -> QueryResult<Vec<i64>> {
+    let Some(hold) = HoldQuery::new(jobs) else { return EnqueueManyQuery::new(jobs).load(conn).await };
+    let rows: Vec<(bool, i64)> = hold.load(conn).await?;
+    Ok(hold::in_order(jobs, rows))
 }

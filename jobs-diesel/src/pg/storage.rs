@@ -9,9 +9,9 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::storage::{
-    Beat, Cancelled, Claim, CrashedAttempt, DeclaredSchedule, Heartbeat, Loaded, Loading, Notifications, Overrides,
-    RescanReason, Rescanned, RescuePolicy, Rescued, Schedules, Storage, StorageResult, StoredSchedule, Transacted,
-    Transaction, WorkerInfo,
+    Admission, Beat, Cancelled, Claim, CrashedAttempt, DeclaredSchedule, Heartbeat, Limits, Loaded, Loading,
+    Notifications, Overrides, RescanReason, Rescanned, RescuePolicy, Rescued, Schedules, Storage, StorageResult,
+    StoredSchedule, Transacted, Transaction, WorkerInfo,
 };
 use diesel_jobs_core::{
     ClaimedJob, DiscardRule, Finish, Installation, JobId, NewJob, ProgressReport, StorageError, WorkerId,
@@ -29,7 +29,7 @@ use super::queries::progress::StoreProgressQuery;
 use super::queries::prune::PruneQuery;
 use super::queries::rescue::RescueQuery;
 use super::queries::store_outputs::StoreOutputsQuery;
-use super::queries::{finish, heartbeat, installation, leases, schedule, tick, worker};
+use super::queries::{admit, finish, heartbeat, installation, leases, schedule, tick, worker};
 use super::refused::may_be_caused_by_a_row;
 use super::{
     PgStorage, SERVER_LIMIT, STATEMENT_LIMIT, load, migrate, native, notify, run, settings, transact, unavailable,
@@ -191,6 +191,17 @@ impl Storage for PgStorage {
 }
 
 #[async_trait]
+impl Limits for PgStorage {
+    async fn admit(&self, sweeps: bool) -> StorageResult<Admission> {
+        run!(self, "admit", conn => admit::admit(conn, sweeps))
+    }
+
+    async fn next_held(&self, claim: &Claim) -> StorageResult<Option<Duration>> {
+        run!(self, "next_held", conn => admit::next_held(conn, claim))
+    }
+}
+
+#[async_trait]
 impl Schedules for PgStorage {
     async fn declare_schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<bool> {
         run!(self, "declare_schedules", conn => schedule::declare(conn, declared))
@@ -215,8 +226,8 @@ impl Notifications for PgStorage {
         Err(unavailable(std::io::Error::new(std::io::ErrorKind::WouldBlock, problem)))
     }
 
-    async fn listen(&self, queues: &[String], wake: Arc<Notify>, stop: CancellationToken) {
-        notify::listen(self, queues, &wake, &stop).await;
+    async fn listen(&self, queues: &[String], wake: Arc<Notify>, admission: Arc<Notify>, stop: CancellationToken) {
+        notify::listen(self, queues, notify::Wakes { jobs: &wake, admission: &admission }, &stop).await;
     }
 }
 

@@ -117,7 +117,10 @@ async fn wrong_statistics_spoil_no_plan() {
     let claim = Claim::new(worker, vec![Wanted::new("q", 500)], ["k".to_owned()]);
     let plan_of_all = storage.levels(worker, |levels| levels.plan_of_all(&claim, std::time::Instant::now()));
     let finishes = |transition: &Transition| {
-        let finish = |id| Finish { lease: Lease { job: JobId(id), number: 1, worker }, transition: transition.clone() };
+        let finish = |id| Finish {
+            lease: Lease { job: JobId(id), number: 1, worker, flags: 0 },
+            transition: transition.clone(),
+        };
         (1..500).map(finish).collect::<Vec<_>>()
     };
     let completed = finishes(&Transition::Complete(Keep::Forever));
@@ -196,7 +199,7 @@ async fn nothing_is_compiled_where_the_settings_do_not_arrive() {
     let claim = Claim::new(worker, queues.collect(), ["k".to_owned()]);
     let plan_of_all = storage.levels(worker, |levels| levels.plan_of_all(&claim, std::time::Instant::now()));
     let finish = |id| Finish {
-        lease: Lease { job: JobId(id), number: 1, worker },
+        lease: Lease { job: JobId(id), number: 1, worker, flags: 0 },
         transition: Transition::Snooze(Duration::ZERO),
     };
     let snoozed: Vec<Finish> = (1..500).map(finish).collect();

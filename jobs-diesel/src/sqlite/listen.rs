@@ -32,14 +32,20 @@ const EAGER: Duration = Duration::from_millis(20);
 /// How long it waits before it opens the file again after a failure.
 const RECONNECT: Duration = Duration::from_secs(1);
 
-/// Notifies `wake` after each commit of another connection, until `stop`.
-pub(super) async fn listen(file: Arc<str>, wake: Arc<Notify>, stop: CancellationToken) {
+/// What is notified after each commit.
+pub(super) struct Wakes {
+    pub(super) jobs: Arc<Notify>,
+    pub(super) admission: Arc<Notify>,
+}
+
+/// Notifies `wakes` after each commit of another connection, until `stop`.
+pub(super) async fn listen(file: Arc<str>, wakes: Wakes, stop: CancellationToken) {
     let stop = stop.child_token();
     // Also stops the thread if this future is dropped.
     let _stopped = stop.clone().drop_guard();
     let watching = spawn_blocking(move || {
         while !stop.is_cancelled() {
-            if let Err(error) = watch(&file, &wake, &stop) {
+            if let Err(error) = watch(&file, &wakes, &stop) {
                 tracing::debug!(target: "diesel_jobs", { %error }, "listening for commits failed, opening the SQLite file again");
                 let failed = Instant::now();
                 while failed.elapsed() < RECONNECT && !stop.is_cancelled() {
@@ -55,7 +61,7 @@ pub(super) async fn listen(file: Arc<str>, wake: Arc<Notify>, stop: Cancellation
 
 /// Checks for commits until `stop` or an error. It uses its own connection, because the number does not change at
 /// commits of the connection that asks.
-fn watch(file: &str, wake: &Notify, stop: &CancellationToken) -> StorageResult<()> {
+fn watch(file: &str, wakes: &Wakes, stop: &CancellationToken) -> StorageResult<()> {
     let place = Place::of(file);
     let opened = place.there().ok_or_else(|| gone(file))?;
     let mut conn = connect(file)?;
@@ -70,7 +76,8 @@ fn watch(file: &str, wake: &Notify, stop: &CancellationToken) -> StorageResult<(
         let now = Some(data_version(&mut conn).map_err(storage_error)?);
         if version != now {
             // Also notifies at the first check, because there may have been a commit before it.
-            wake.notify_one();
+            wakes.jobs.notify_one();
+            wakes.admission.notify_one();
             (version, committed) = (now, Instant::now());
         }
         let pause = match enqueued {

@@ -21,6 +21,8 @@ diesel::table! {
         tags -> Text,
         args -> Text,
         traceparent -> Nullable<Text>,
+        flow -> Nullable<Text>,
+        due_at -> Nullable<BigInt>,
     }
 }
 

@@ -9,17 +9,17 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use diesel::SqliteConnection;
 use diesel_jobs_core::storage::{
-    Beat, Cancelled, Claim, DeclaredSchedule, Heartbeat, Loaded, Loading, Notifications, OperationId, OperationRecord,
-    Operations, Overrides, RescanReason, Rescanned, RescuePolicy, Rescued, Schedules, Storage, StorageResult,
-    StoredSchedule, Transacted, Transaction, WorkerInfo,
+    Admission, Beat, Cancelled, Claim, DeclaredSchedule, Heartbeat, Limits, Loaded, Loading, Notifications,
+    OperationId, OperationRecord, Operations, Overrides, RescanReason, Rescanned, RescuePolicy, Rescued, Schedules,
+    Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
 };
 use diesel_jobs_core::{ClaimedJob, DiscardRule, Finish, Installation, JobId, NewJob, ProgressReport, WorkerId};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::sqlite::queries::{
-    claim, failures, finish, heartbeat, installation, leases, next_due, on_discarded, overrides, progress, prune,
-    rescue, schedule, tick, worker,
+    claim, failures, finish, heartbeat, installation, leases, limits, next_due, on_discarded, overrides, progress,
+    prune, rescue, schedule, tick, worker,
 };
 use crate::sqlite::shared_connection::SharedConnection;
 use crate::sqlite::{listen, load, migrate, operator, transact};
@@ -182,6 +182,25 @@ impl Operations for SqliteStorage {
 }
 
 #[async_trait]
+impl Limits for SqliteStorage {
+    /// While nothing is nudged, this takes no write lock. While another transaction holds it, admission waits.
+    async fn admit(&self, sweeps: bool) -> StorageResult<Admission> {
+        let (holds, nudges) = self.reader.read(limits::state).await?;
+        let keys = if sweeps && holds { self.reader.read(limits::sweep).await? } else { Vec::new() };
+        if keys.is_empty() && !nudges {
+            return Ok(Admission { holds, ..Admission::default() });
+        }
+        let admission = self.writer.write(move |conn| limits::admit(conn, keys)).await?;
+        Ok(Admission { holds, ..admission })
+    }
+
+    async fn next_held(&self, claim: &Claim) -> StorageResult<Option<Duration>> {
+        let claim = claim.clone();
+        self.reader.read(move |conn| limits::next_held(conn, &claim)).await
+    }
+}
+
+#[async_trait]
 impl Schedules for SqliteStorage {
     async fn declare_schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<bool> {
         let declared = declared.to_vec();
@@ -207,8 +226,8 @@ impl Notifications for SqliteStorage {
         Ok(())
     }
 
-    async fn listen(&self, _: &[String], wake: Arc<Notify>, stop: CancellationToken) {
-        listen::listen(self.file.clone(), wake, stop).await;
+    async fn listen(&self, _: &[String], wake: Arc<Notify>, admission: Arc<Notify>, stop: CancellationToken) {
+        listen::listen(self.file.clone(), listen::Wakes { jobs: wake, admission }, stop).await;
     }
 }
 

@@ -12,6 +12,9 @@ use diesel::sqlite::Sqlite;
 
 pub(super) const NOW: &str = "(cast(round(unixepoch('subsec') * 1000) as integer) * 1000)";
 
+/// The `run_at` of held jobs, in the year 9999: at the end of the order in which claims read.
+pub(super) const FAR: i64 = 253_370_764_800_000_000;
+
 /// The current time.
 #[derive(Clone, Copy, Debug, QueryId)]
 pub(super) struct Now;

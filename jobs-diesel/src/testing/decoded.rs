@@ -12,7 +12,7 @@ pub(super) fn is_of<J: Registered>(kind: &str) -> bool {
 /// The arguments, as the job's handler would get them.
 pub(super) fn decoded<J: Registered>(job: &JobRecord) -> Result<J, JobError> {
     let claimed = ClaimedJob {
-        lease: Lease { job: job.id, number: 1, worker: WorkerId::generate() },
+        lease: Lease { job: job.id, number: 1, worker: WorkerId::generate(), flags: job.flags },
         kind: job.kind.clone(),
         queue: job.queue.clone(),
         priority: job.priority,

@@ -120,7 +120,7 @@ pub(super) fn claimed(
 ) -> Result<ClaimedJob, JobError> {
     let new = job.into_new_job().map_err(JobError::new)?;
     Ok(ClaimedJob {
-        lease: Lease { job: JobId(1), number: i32::from(attempt), worker: WorkerId::generate() },
+        lease: Lease { job: JobId(1), number: i32::from(attempt), worker: WorkerId::generate(), flags: 0 },
         kind: new.kind.into_owned(),
         queue: new.queue.into_owned(),
         priority: new.priority,

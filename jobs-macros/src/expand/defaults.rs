@@ -5,14 +5,18 @@ use std::time::Duration;
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 
+use crate::limit::Limit;
 use crate::options::{Backoff, CatchUp, Options, Retain};
 use crate::validate::Plan;
 
 /// Generates `impl Job`.
-pub(crate) fn job(private: &TokenStream, Plan { name, kind, options, secrets, .. }: &Plan) -> TokenStream {
+pub(crate) fn job(private: &TokenStream, Plan { name, kind, options, secrets, limit, .. }: &Plan) -> TokenStream {
     let mut defaults = defaults(private, options);
     if !secrets.is_empty() {
         defaults.extend(quote!(.secrets(&[#(#secrets),*])));
+    }
+    if let Some(Limit { name, most, by }) = limit {
+        defaults.extend(quote!(.concurrency(#private::Concurrency::new(#name, #most).by(&[#(#by),*]))));
     }
     quote_spanned! {Span::mixed_site()=>
         #[automatically_derived]

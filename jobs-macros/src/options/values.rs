@@ -27,7 +27,7 @@ pub(super) fn connection(value: Expr) -> syn::Result<Type> {
 }
 
 /// Returns the literal of a value. A value that a `macro_rules!` macro passed is inside an invisible group.
-fn literal(value: &Expr) -> Option<&Lit> {
+pub(super) fn literal(value: &Expr) -> Option<&Lit> {
     match value {
         Expr::Lit(ExprLit { lit, .. }) => Some(lit),
         Expr::Group(group) => literal(&group.expr),

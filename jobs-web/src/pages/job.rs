@@ -125,6 +125,7 @@ fn timeline(job: &JobRecord, errors: &[AttemptError], shown: impl Fn(&str) -> St
         let (class, title) = match job.state {
             JobState::Available => ("available", "Due"),
             JobState::Retrying => ("retrying", "Next attempt"),
+            JobState::Held => ("held", "Due, and held by its limit"),
             _ => ("scheduled", "Scheduled for"),
         };
         events.push(event(job.run_at, class, title));

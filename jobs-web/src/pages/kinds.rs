@@ -68,7 +68,7 @@ fn join(stats: &[KindStats], rates: Vec<KindRate>, settings: Vec<KindSettings>, 
     for row in stats {
         let kind = kinds.entry(row.kind.clone()).or_default();
         kind.queues.insert(row.queue.clone());
-        kind.waiting += row.available + row.scheduled + row.retrying;
+        kind.waiting += row.available + row.scheduled + row.retrying + row.held;
         kind.running += row.running;
         kind.completed += row.completed;
         kind.discarded += row.discarded;

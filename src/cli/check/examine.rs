@@ -95,7 +95,7 @@ pub(super) fn installation(installation: &Installation, environment: Option<&str
 }
 
 fn waiting(stats: &KindStats) -> i64 {
-    stats.available + stats.scheduled + stats.retrying
+    stats.available + stats.scheduled + stats.retrying + stats.held
 }
 
 fn unserved_queues(facts: &Facts, queues: &[QueueStats], elsewhere: &BTreeSet<&str>) -> Vec<Finding> {

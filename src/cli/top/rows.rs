@@ -151,7 +151,7 @@ fn kinds(snapshot: &Snapshot) -> Vec<Row> {
         kinds.entry((&rate.kind, &rate.queue)).or_default().1 = Some(rate);
     }
     let row = |((kind, queue), (stats, rate)): ((&str, &str), Numbers<'_>)| {
-        let waiting = stats.map(|stats| stats.available + stats.scheduled + stats.retrying);
+        let waiting = stats.map(|stats| stats.available + stats.scheduled + stats.retrying + stats.held);
         let share = rate.and_then(|rate| rate.work.failed_share());
         let completed = rate.map_or(0.0, KindRate::completed_per_minute);
         let [per_minute, failed] = done(rate);

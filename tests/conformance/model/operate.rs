@@ -63,6 +63,7 @@ impl ModelState {
                 available: 0,
                 scheduled: 0,
                 retrying: 0,
+                held: 0,
                 running: 0,
                 completed: 0,
                 cancelled: 0,

@@ -125,7 +125,7 @@ impl ModelState {
     pub(super) fn leases(&self) -> Vec<Lease> {
         let of = |(id, job): (&JobId, &Job)| {
             let worker = job.worker.filter(|_| job.state == JobState::Running)?;
-            Some(Lease { job: *id, number: job.lease, worker })
+            Some(Lease { job: *id, number: job.lease, worker, flags: 0 })
         };
         self.jobs.iter().filter_map(of).collect()
     }

@@ -83,7 +83,7 @@ impl<F: Fixture> World<'_, F> {
         for job in jobs {
             let id = job.lease.job;
             let known = &self.model.jobs[&id];
-            agree("the lease", &Lease { job: id, number: known.lease, worker: claim.worker }, &job.lease)?;
+            agree("the lease", &Lease { job: id, number: known.lease, worker: claim.worker, flags: 0 }, &job.lease)?;
             agree("the attempt", &(known.attempt, known.max_attempts), &(job.attempt, job.max_attempts))?;
             agree("its kind and queue", &(known.kind, known.queue), &(&*job.kind, &*job.queue))?;
             agree("its priority and time", &(known.priority, known.run_at), &(job.priority, job.run_at))?;

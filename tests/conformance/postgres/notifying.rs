@@ -85,7 +85,7 @@ fn a_listener_ignores_hints_for_queues_that_it_does_not_serve() {
             (std::sync::Arc::new(tokio::sync::Notify::new()), tokio_util::sync::CancellationToken::new());
         let listening = tokio::spawn({
             let (db, wake, stop) = (f.again().await, wake.clone(), stop.clone());
-            async move { db.storage.listen(&["mail".to_owned()], wake, stop).await }
+            async move { db.storage.listen(&["mail".to_owned()], wake, std::sync::Arc::default(), stop).await }
         });
         // The start of the listener causes wake-ups, too.
         tokio::time::timeout(Duration::from_secs(20), wake.notified()).await.unwrap();

@@ -56,7 +56,7 @@ fn a_repeated_id_stops_no_finish_and_no_rescue() {
         client.execute(HISTORY).await.unwrap();
         for transition in [discard(), DONE] {
             let lease = db.storage.leases(worker, None).await.unwrap()[0];
-            let lease = diesel_jobs_core::Lease { job: lease.0, number: lease.1, worker };
+            let lease = diesel_jobs_core::Lease { job: lease.0, number: lease.1, worker, flags: 0 };
             assert!(finish(db, lease, transition).await);
             client.execute("update jobs.finished set state = 3").await.unwrap();
             assert_eq!(db.operator.retry(first).await.unwrap(), Operated::Done);

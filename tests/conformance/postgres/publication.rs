@@ -52,6 +52,8 @@ fn every_table_has_a_key_to_be_replicated_by() {
     run::<Postgres, _>(async |f: Postgres| {
         let without = "select count(*) as number from pg_class c
             where relnamespace = 'jobs'::regnamespace and relkind = 'r'
+              -- A table without json may be compared by whole rows.
+              and not (relreplident = 'f' and not exists (select from pg_attribute where attrelid = c.oid and atttypid = 'json'::regtype))
               and not exists (select from pg_index where indrelid = c.oid
                               and (relreplident = 'd' and indisprimary or relreplident = 'i' and indisreplident))";
         assert_eq!(f.client().await.number(without).await, 0);

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 use diesel_jobs::storage::{
-    Cancelled, Claim, DeclaredSchedule, Heartbeat, Loaded, Loading, Notifications, OperationId, OperationRecord,
-    Operations, Overrides, RescanReason, Rescanned, RescuePolicy, Rescued, Sampling, Schedules, Statistics, Storage,
-    StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
+    Admission, Cancelled, Claim, DeclaredSchedule, Heartbeat, Limits, Loaded, Loading, Notifications, OperationId,
+    OperationRecord, Operations, Overrides, RescanReason, Rescanned, RescuePolicy, Rescued, Sampling, Schedules,
+    Statistics, Storage, StorageResult, StoredSchedule, Transacted, Transaction, WorkerInfo,
 };
 use diesel_jobs::{Installation, JobContext, JobId, JobState, NewJob, State, StorageError, Worker, WorkerId, job};
 use diesel_jobs_core::history::{Fold, HistoryBatch};
@@ -200,6 +200,17 @@ impl Operations for Lossy {
 }
 
 #[async_trait::async_trait]
+impl Limits for Lossy {
+    async fn admit(&self, sweeps: bool) -> StorageResult<Admission> {
+        self.inner.admit(sweeps).await
+    }
+
+    async fn next_held(&self, claim: &Claim) -> StorageResult<Option<Duration>> {
+        self.inner.next_held(claim).await
+    }
+}
+
+#[async_trait::async_trait]
 impl Schedules for Lossy {
     async fn declare_schedules(&self, declared: &[DeclaredSchedule]) -> StorageResult<bool> {
         self.inner.declare_schedules(declared).await
@@ -220,8 +231,8 @@ impl Notifications for Lossy {
         self.inner.set_idle(worker, idle).await
     }
 
-    async fn listen(&self, queues: &[String], wake: Arc<Notify>, stop: CancellationToken) {
-        self.inner.listen(queues, wake, stop).await;
+    async fn listen(&self, queues: &[String], wake: Arc<Notify>, admission: Arc<Notify>, stop: CancellationToken) {
+        self.inner.listen(queues, wake, admission, stop).await;
     }
 }
 

@@ -27,6 +27,7 @@ mod floors;
 mod from_sql;
 mod history;
 mod layers;
+mod limits;
 mod loading;
 mod locked_rows;
 mod lost_replies;

@@ -4,9 +4,10 @@ use std::fmt::Display;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
-use super::super::RowLock;
+use super::super::{HeldBy, MOST_AHEAD, RowLock};
 use super::{Explained, Reason};
 use crate::job_id::JobId;
+use crate::limit::JobLimit;
 use crate::progress::Progress;
 use crate::state::JobState;
 
@@ -84,9 +85,32 @@ pub(super) fn explain(id: JobId, queue: &str, kind: &str, reason: Reason) -> Exp
                 "wait, or start more workers".to_owned(),
             )
         }
+        Reason::Held(by) => held(by),
         Reason::Due => ("nothing holds the job back: the next claim takes it".to_owned(), String::new()),
     };
     Explained { reason, text, advice }
+}
+
+fn held(HeldBy { limit, taken, holders, ahead }: &HeldBy) -> (String, String) {
+    let JobLimit { name, key, most } = limit;
+    let jobs: Vec<String> = holders.iter().map(|job| format!("job {job}")).collect();
+    if *taken >= u64::from(*most) {
+        let line = match ahead {
+            0 => String::new(),
+            1 => "; 1 job of this key comes before it".to_owned(),
+            _ if *ahead > MOST_AHEAD => format!("; more than {MOST_AHEAD} jobs of this key come before it"),
+            _ => format!("; {ahead} jobs of this key come before it"),
+        };
+        let text = format!(
+            "limit `{name}` allows {most} at once for the key {key}, and {taken} are taken: {}{line}",
+            jobs.join(", ")
+        );
+        return (text, "wait; `worker show` or `worker why` with one of these jobs says what it does".to_owned());
+    }
+    let text = format!(
+        "limit `{name}` has a free slot for the key {key}: {taken} of {most} are taken; the next pass of admission takes the job"
+    );
+    (text, "if it stays so for seconds, no worker of this version is alive: `worker run`".to_owned())
 }
 
 fn no_such_job(id: JobId, highest: Option<JobId>) -> (String, String) {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::{CONTENTION_BACKOFF, FIRST_POLL, Fetcher, MOST_BACKOFF_STEPS, PREFETCHED_AT_MOST};
 use crate::recorder::Event;
-use crate::storage::{Claim, Operator, RescanReason, Rescanned};
+use crate::storage::{Claim, Operator, RescanReason, Rescanned, StorageResult};
 use crate::worker::runner;
 
 /// Which events end a wait, besides a hint from the storage and `Shared::wake`.
@@ -36,6 +36,10 @@ impl Fetcher {
             let within = if self.until_empty { Duration::MAX } else { poll };
             self.shared.settings.recorders.record(|| Event::Polled);
             let due = match self.shared.storage.next_due(&wanted, within).await {
+                Ok(due) if self.until_empty => self.with_held(&wanted, due).await,
+                due => due,
+            };
+            let due = match due {
                 Ok(None) if self.until_empty && no_lease_held => {
                     return self.end_if_nothing_is_left(&wanted).await;
                 }
@@ -92,6 +96,16 @@ impl Fetcher {
                 return;
             }
         }
+    }
+
+    /// The time until the first job is due, held jobs included. If a held job is due, it is admitted now, or its limit waits for
+    /// another job.
+    async fn with_held(&self, wanted: &Claim, due: Option<Duration>) -> StorageResult<Option<Duration>> {
+        let held = self.shared.storage.next_held(wanted).await?;
+        if held.is_some_and(|held| held.is_zero()) {
+            self.shared.storage.admit(true).await?;
+        }
+        Ok(due.into_iter().chain(held).min())
     }
 
     /// Makes the first of the jobs due that are scheduled for later.

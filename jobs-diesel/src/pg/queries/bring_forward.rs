@@ -22,8 +22,15 @@ impl QueryFragment<Pg> for BringForwardQuery<'_> {
     select r.ctid, r.run_at from jobs.ready r
     where r.queue = any(" [self.queues => Array<Text>] ") and r.kind = any(" [self.kinds => Array<Text>] ") and " {FlagsKnown("r")} "
     for update
+), held as materialized (
+    select h.ctid, h.run_at from jobs.held h
+    where h.queue = any(" [self.queues => Array<Text>] ") and h.kind = any(" [self.kinds => Array<Text>] ") and " {FlagsKnown("h")} "
+    for update
 ), ahead as materialized (
-    select min(run_at) - clock_timestamp() as span from waiting
+    select min(run_at) - clock_timestamp() as span from (select run_at from waiting union all select run_at from held) job
+), moved_held as (
+    update jobs.held h set run_at = h.run_at - ahead.span
+    from held, ahead where h.ctid = held.ctid and ahead.span > interval '0'
 ), moved as (
     update jobs.ready r set run_at = r.run_at - ahead.span
     from waiting, ahead where r.ctid = waiting.ctid and ahead.span > interval '0'

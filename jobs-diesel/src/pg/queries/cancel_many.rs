@@ -35,6 +35,12 @@ impl QueryFragment<Pg> for CancelManyQuery {
         limit " [self.limit => BigInt] " for update
     ))
     returning " READY ", null::timestamptz as claimed_at, null::uuid as worker, " CARRIED "
+), held as (
+    delete from jobs.held where ctid = any(array(
+        select ctid from jobs.held where enqueued_at < " [self.before => Timestamptz] " and " {FlagsKnown("held")} "
+        limit " [self.limit => BigInt] " for update
+    ))
+    returning " READY ", null::timestamptz as claimed_at, null::uuid as worker, " CARRIED "
 ), running as (
     delete from jobs.running where ctid = any(array(
         select ctid from jobs.running where enqueued_at < " [self.before => Timestamptz] " and " {FlagsKnown("running")} "

@@ -9,8 +9,9 @@ use diesel::sql_types::{Array, BigInt, Bool, Nullable, SmallInt, Text};
 use diesel_jobs_core::storage::Action;
 
 use super::audited::{Actor, Audited};
-use super::columns::{CARRIED, READY};
-use super::wake::A_WORKER_IS_IDLE;
+use super::columns::{CARRIED, HELD, HELD_VALUES, READY};
+use super::held::{FROM_HELD, KNOWN, UNLOCKED};
+use super::wake::{A_WORKER_IS_IDLE, ADMISSION_WOKEN};
 use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};
 
@@ -46,15 +47,31 @@ impl QueryFragment<Pg> for ChangeQuery {
         ) found
     ))
     returning " READY ", " CARRIED "
-), returned as (
+), held as (
+    " FROM_HELD [self.ids => Array<BigInt>] KNOWN {FlagsKnown("held")} UNLOCKED "
+    returning " READY ", " CARRIED "
+), available as (
     insert into jobs.ready (" READY ", " CARRIED ")
     select id, case when " [self.is_due_now => Bool] " then clock_timestamp() else greatest(run_at, clock_timestamp()) end, lease,
            attempt, max_attempts, crashes, enqueued_at, flags, coalesce(" [self.priority => Nullable<SmallInt>] ", priority), kind,
-           coalesce(" [self.queue => Nullable<Text>] ", queue), tags, args, traceparent
+           coalesce(" [self.queue => Nullable<Text>] ", queue), tags, args, traceparent, flow
     from waiting
     returning id, queue
+), held_again as (
+    insert into jobs.held (" READY ", " CARRIED ", " HELD ")
+    select id, case when " [self.is_due_now => Bool] " then least(run_at, clock_timestamp()) else run_at end, lease,
+           attempt, max_attempts, crashes, enqueued_at, flags, coalesce(" [self.priority => Nullable<SmallInt>] ", priority), kind,
+           coalesce(" [self.queue => Nullable<Text>] ", queue), tags, args, traceparent, flow,
+           not " [self.is_due_now => Bool] " and run_at > clock_timestamp(), " HELD_VALUES "
+    from held
+    returning id, limit_name, limit_key
+), nudged as (
+    insert into jobs.nudge (limit_name, limit_key) select distinct limit_name, limit_key from held_again
+), returned as (
+    select id from available union all select id from held_again
 ), woken as (
-    select pg_notify('jobs', queue) from (select distinct queue from returned) returned where " A_WORKER_IS_IDLE "
+    select pg_notify('jobs', queue) from (select distinct queue from available) available where " A_WORKER_IS_IDLE "
+    union all select " ADMISSION_WOKEN " where exists (select from held)
 )" {self.audited} "
 select id from returned where (select count(*) from woken) >= 0"
         )

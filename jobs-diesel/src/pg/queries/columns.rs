@@ -1,7 +1,7 @@
 //! The column lists that several statements share. A new stored column is added here.
 
 /// The columns that every move of a job copies unchanged.
-pub(super) const CARRIED: &str = "enqueued_at, flags, priority, kind, queue, tags, args, traceparent";
+pub(super) const CARRIED: &str = "enqueued_at, flags, priority, kind, queue, tags, args, traceparent, flow";
 
 /// The columns that are written for a failed attempt.
 pub(super) const ERROR: &str = "job_id, attempt, started_at, worker, kind, message, fingerprint";
@@ -15,3 +15,9 @@ pub(super) const RUNNING: &str = "id, run_at, lease, attempt, max_attempts, cras
 /// The other columns that are written to `jobs.finished`.
 pub(super) const FINISHED: &str =
     "id, run_at, claimed_at, expires_at, lease, state, attempt, max_attempts, crashes, worker";
+
+/// The further columns that are written to `jobs.held`, from the row `flow` of a job with a limit. `later` comes before them.
+pub(super) const HELD: &str = "later, limit_name, limit_key, most";
+
+/// Their values without `later`.
+pub(super) const HELD_VALUES: &str = "flow ->> 'limit', flow ->> 'key', (flow ->> 'most')::integer";

@@ -54,7 +54,8 @@ impl CountByStateQuery {
 
 fn has(source: Source) -> Has {
     match source {
-        Source::Waiting => JobState::is_waiting,
+        Source::Waiting => |state| state.is_waiting() && state != JobState::Held,
+        Source::Held => |state| state.is_waiting() && state != JobState::Available,
         Source::Running => |state| state == JobState::Running,
         Source::Ended => |state| state == JobState::Completed,
         Source::Cancelled => |state| state == JobState::Cancelled,
@@ -67,6 +68,9 @@ fn state(source: Source) -> &'static str {
     match source {
         Source::Waiting => {
             "case when job.run_at <= now() then 'available' when job.attempt > 0 then 'retrying' else 'scheduled' end"
+        }
+        Source::Held => {
+            "case when job.run_at <= now() then 'held' when job.attempt > 0 then 'retrying' else 'scheduled' end"
         }
         Source::Running => "'running'",
         Source::Ended => "'completed'",

@@ -25,6 +25,11 @@ pub(crate) struct CountReadyQuery {
     pub(crate) after: i64,
 }
 
+pub(crate) struct CountHeldQuery {
+    /// Only jobs with greater ids.
+    pub(crate) after: i64,
+}
+
 impl QueryFragment<Pg> for CountFinishedQuery {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         sql!(
@@ -52,5 +57,19 @@ from part group by queue, kind, state"
     }
 }
 
+impl QueryFragment<Pg> for CountHeldQuery {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        sql!(
+            out,
+            "with part as materialized (
+    select id, queue, kind, case when run_at <= now() then 'held' when attempt > 0 then 'retrying' else 'scheduled' end as state
+    from jobs.held where id > " [self.after => BigInt] " order by id limit " [PART => BigInt] "
+)
+select queue, kind, state, count(*), max(id), null::float8 from part group by queue, kind, state"
+        )
+    }
+}
+
+native_query!(CountHeldQuery -> (Text, Text, Text, BigInt, BigInt, Nullable<Double>));
 native_query!(CountFinishedQuery -> (Text, Text, Text, BigInt, BigInt, Nullable<Double>));
 native_query!(CountReadyQuery -> (Text, Text, Text, BigInt, BigInt, Nullable<Double>));

@@ -7,6 +7,8 @@ use diesel::sql_types::{Array, BigInt};
 use diesel_jobs_core::storage::Action;
 
 use super::audited::{Actor, Audited};
+use super::freed::Freed;
+use super::held::{FROM_HELD, KNOWN, UNLOCKED};
 use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};
 
@@ -31,13 +33,16 @@ impl QueryFragment<Pg> for DeleteJobsQuery {
             select ctid from jobs.ready where id = wanted.id and " {FlagsKnown("ready")} " for update skip locked
         ) found
     ))
-    returning id
+    returning id, flow
+), held as (
+    " FROM_HELD [self.ids => Array<BigInt>] KNOWN {FlagsKnown("held")} UNLOCKED "
+    returning id, flow
 ), ended as (
     delete from jobs.finished where id = any(" [self.ids => Array<BigInt>] ") and " {FlagsKnown("finished")} "
     returning id
 ), gone as (
-    select id from waiting union all select id from ended
-), errors as (
+    select id from waiting union all select id from held union all select id from ended
+), " {Freed { from: "waiting", when: "true" }} ", errors as (
     delete from jobs.job_error where job_id = any(array(select id from gone))
 ), payloads as (
     delete from jobs.payload where job_id = any(array(select id from gone))

@@ -9,6 +9,8 @@ use diesel_jobs_core::storage::{Action, DISCARDED, cancel_fingerprint};
 use super::audited::{Actor, Audited};
 use super::columns::{CARRIED, ERROR, FINISHED, READY};
 use super::expiry::{BEGIN, END, OR_ELSE, SetByOperators};
+use super::freed::Freed;
+use super::held::{FROM_HELD, KNOWN, UNLOCKED};
 use super::on_discarded::FOLLOWED;
 use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};
@@ -39,14 +41,19 @@ impl QueryFragment<Pg> for DiscardQuery {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         sql!(
             out,
-            "with waiting as (
+            "with available as (
     delete from jobs.ready where ctid = any(array(
         select found.ctid from unnest(" [self.ids => Array<BigInt>] ") as wanted(id) cross join lateral (
             select ctid from jobs.ready where id = wanted.id and " {FlagsKnown("ready")} " for update skip locked
         ) found
     ))
     returning " READY ", " CARRIED "
-), ended as (
+), held as (
+    " FROM_HELD [self.ids => Array<BigInt>] KNOWN {FlagsKnown("held")} UNLOCKED "
+    returning " READY ", " CARRIED "
+), waiting as (
+    select * from available union all select * from held
+), " {Freed { from: "waiting", when: "true" }} ", ended as (
     insert into jobs.finished (" FINISHED ", " CARRIED ")
     select id, run_at, null::timestamptz, " BEGIN {SetByOperators("3", "waiting")} OR_ELSE [self.keep_seconds => Double] END ", lease, 3, attempt, max_attempts,
            crashes, null::uuid, " CARRIED "

@@ -93,7 +93,7 @@ impl QueryFragment<Pg> for TraceValues<'_> {
     }
 }
 
-fn traceparent(job: &NewJob) -> Option<&str> {
+pub(super) fn traceparent(job: &NewJob) -> Option<&str> {
     job.traceparent.as_ref().map(Traceparent::as_str)
 }
 
@@ -159,17 +159,17 @@ native_query!(EnqueueQuery<'a> -> (BigInt, Nullable<Bool>));
 
 #[derive(Default)]
 pub(crate) struct EnqueueManyQuery<'a> {
-    kinds: Vec<&'a str>,
-    queues: Vec<&'a str>,
+    pub(super) kinds: Vec<&'a str>,
+    pub(super) queues: Vec<&'a str>,
     /// Each queue once.
-    distinct_queues: Vec<&'a str>,
-    priorities: Vec<i16>,
-    delays: Vec<PgInterval>,
-    not_before: Vec<Option<DateTime<Utc>>>,
-    max_attempts: Vec<i16>,
+    pub(super) distinct_queues: Vec<&'a str>,
+    pub(super) priorities: Vec<i16>,
+    pub(super) delays: Vec<PgInterval>,
+    pub(super) not_before: Vec<Option<DateTime<Utc>>>,
+    pub(super) max_attempts: Vec<i16>,
     /// As array literals, because `unnest` would flatten an array of arrays.
-    tags: Vec<Option<String>>,
-    args: Vec<RawJson>,
+    pub(super) tags: Vec<Option<String>>,
+    pub(super) args: Vec<RawJson>,
     trace: TraceColumn,
     traceparents: TraceValues<'a>,
 }

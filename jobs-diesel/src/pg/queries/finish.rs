@@ -17,9 +17,10 @@ use diesel_jobs_core::storage::MAX_ERRORS_PER_JOB;
 use diesel_jobs_core::{Failure, Finish, Keep, Transition};
 use uuid::Uuid;
 
-use super::columns::{CARRIED, ERROR, FINISHED, READY};
+use super::columns::{CARRIED, ERROR, FINISHED, HELD, HELD_VALUES, READY};
 use super::complete::CompleteQuery;
 use super::delete::DeleteQuery;
+use super::freed::Freed;
 use super::on_discarded::FOLLOWED;
 use super::wake::A_WORKER_IS_IDLE;
 use crate::pg::native::{native_query, seconds, sql};
@@ -54,7 +55,24 @@ enum Adds {
     Failures,
     /// It records failures, and applies the rules for discarded jobs.
     FailuresAndRules,
+    /// It records failures, and looks after the slots of jobs with a limit. In the transaction of a handler.
+    FailuresAndSlots,
+    /// It does all of this.
+    Everything,
 }
+
+impl Adds {
+    fn rules(self) -> bool {
+        matches!(self, Self::FailuresAndRules | Self::Everything)
+    }
+
+    fn slots(self) -> bool {
+        matches!(self, Self::FailuresAndSlots | Self::Everything)
+    }
+}
+
+/// The jobs with a limit that leave `ready` and `running`. A released job keeps its slot.
+const LEAVES: Freed = Freed { from: "moved", when: "verb <> 6" };
 
 const FOR_UPDATE: &str = " for update skip locked";
 
@@ -108,9 +126,9 @@ impl<'a> FinishQuery<'a> {
 
     /// Writes the statement. `lock` is the locking clause for the rows that it will delete. It may be empty.
     fn walk<'b>(&'b self, lock: &str, adds: Adds, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        let (gone, followed, and_read) = match adds {
-            Adds::Nothing | Adds::Failures => ("", "", ""),
-            Adds::FailuresAndRules => (GONE, FOLLOWED, " and (select count(*) from followed) >= 0"),
+        let (gone, followed, and_read) = match adds.rules() {
+            false => ("", "", ""),
+            true => (GONE, FOLLOWED, " and (select count(*) from followed) >= 0"),
         };
         self.write_moved(adds, lock, out.reborrow())?;
         write_ended(adds, out.reborrow())?;
@@ -124,8 +142,15 @@ impl<'a> FinishQuery<'a> {
     delete from jobs.payload where job_id = any(array(select id from moved where args is null and keep = -1))
 ), woken as (
     select pg_notify('jobs', queue) from moved where verb = 6 and " A_WORKER_IS_IDLE "
-)" gone followed "
-select coalesce(array_agg(id) filter (where (select count(*) from woken) >= 0" and_read "), '{}') from moved"
+)" gone followed
+        )?;
+        if adds.slots() {
+            sql!(out, ", " {LEAVES})?;
+        }
+        sql!(
+            out,
+            "
+        select coalesce(array_agg(id) filter (where (select count(*) from woken) >= 0" and_read "), '{}') from moved"
         )
     }
 
@@ -178,12 +203,24 @@ fn write_ended(adds: Adds, mut out: AstPass<'_, '_, Pg>) -> QueryResult<()> {
     insert into jobs.ready (" READY ", " CARRIED ")
     select id, coalesce(clock_timestamp() + make_interval(secs => delay), run_at), lease,
            case when verb = 4 then attempt else greatest(attempt - 1, 0) end, max_attempts, case when verb = 5 then 0 else crashes end, " CARRIED "
-    from moved where verb >= 4
+    from moved where verb >= 4" (if adds.slots() { " and (verb = 6 or flow is null)" } else { "" }) "
 "
     );
     ended?;
     if adds == Adds::Nothing {
         return Ok(());
+    }
+    if adds.slots() {
+        sql!(
+            out,
+            "), held_again as (
+    insert into jobs.held (" READY ", " CARRIED ", " HELD ")
+    select id, clock_timestamp() + make_interval(secs => delay), lease,
+           case when verb = 4 then attempt else greatest(attempt - 1, 0) end, max_attempts, case when verb = 5 then 0 else crashes end, " CARRIED ",
+           delay > 0, " HELD_VALUES "
+    from moved where verb in (4, 5) and flow is not null
+"
+        )?;
     }
     sql!(
         out,
@@ -228,9 +265,42 @@ impl QueryFragment<Pg> for DiscardUnlockedQuery<'_> {
     }
 }
 
+/// The same for batches with limits. Other batches do not touch the tables of limits.
+pub(crate) struct LimitedUnlockedQuery<'a>(pub(crate) FinishQuery<'a>);
+
+impl QueryFragment<Pg> for LimitedUnlockedQuery<'_> {
+    fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        self.0.walk(FOR_UPDATE, Adds::Everything, out)
+    }
+}
+
+/// `finish` of a job with a limit in the transaction of its handler.
+pub(crate) struct LimitedQuery<'a>(pub(crate) FinishQuery<'a>);
+
+impl QueryFragment<Pg> for LimitedQuery<'_> {
+    fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        self.0.walk("", Adds::FailuresAndSlots, out)
+    }
+}
+
 /// Moves these jobs out of `running` with the cheapest statements. Returns the ids of those whose lease stood and whose
 /// row no other session had locked.
 pub(crate) async fn finish(conn: &mut AsyncPgConnection, batch: &[Finish]) -> QueryResult<Vec<i64>> {
+    let is_limited = |one: &Finish| one.lease.is_limited();
+    if !batch.iter().any(is_limited) {
+        return finish_plain(conn, batch).await;
+    }
+    let (limited, plain): (Vec<Finish>, Vec<Finish>) = batch.iter().cloned().partition(is_limited);
+    let moved: Vec<Vec<i64>> = LimitedUnlockedQuery(FinishQuery::new(&limited)).load(conn).await?;
+    let mut moved: Vec<i64> = moved.into_iter().flatten().collect();
+    if !plain.is_empty() {
+        moved.extend(finish_plain(conn, &plain).await?);
+    }
+    Ok(moved)
+}
+
+/// The same for jobs without a limit.
+async fn finish_plain(conn: &mut AsyncPgConnection, batch: &[Finish]) -> QueryResult<Vec<i64>> {
     let mut moved = complete(conn, batch).await?;
     if moved.len() < batch.len() {
         let rest: Vec<Finish> = batch.iter().filter(|one| !moved.contains(&one.lease.job.0)).cloned().collect();
@@ -251,7 +321,11 @@ pub(crate) async fn finish(conn: &mut AsyncPgConnection, batch: &[Finish]) -> Qu
 /// The same for one job, inside the transaction of its handler. If the row is locked, it waits. Returns `false` if the
 /// lease is lost.
 pub(crate) async fn finish_in(conn: &mut AsyncPgConnection, finish: &[Finish; 1]) -> QueryResult<bool> {
-    let moved: Vec<i64> = FinishQuery::new(finish).get_result(conn).await?;
+    let query = FinishQuery::new(finish);
+    let moved: Vec<i64> = match finish[0].lease.is_limited() {
+        true => LimitedQuery(query).get_result(conn).await?,
+        false => query.get_result(conn).await?,
+    };
     Ok(!moved.is_empty())
 }
 
@@ -272,3 +346,5 @@ native_query!(FinishQuery<'a> -> Array<BigInt>);
 native_query!(FinishUnlockedQuery<'a> -> Array<BigInt>);
 native_query!(RecordUnlockedQuery<'a> -> Array<BigInt>);
 native_query!(DiscardUnlockedQuery<'a> -> Array<BigInt>);
+native_query!(LimitedUnlockedQuery<'a> -> Array<BigInt>);
+native_query!(LimitedQuery<'a> -> Array<BigInt>);

@@ -41,6 +41,7 @@ pub(crate) struct JobRow {
     last_error: Option<String>,
     flags: i32,
     traceparent: Option<String>,
+    flow: Option<RawJson>,
 }
 
 /// A count. The ranges of the columns fit into the type. A negative number would become 0.
@@ -74,6 +75,7 @@ impl From<JobRow> for JobRecord {
             last_error: row.last_error,
             flags: row.flags,
             traceparent: row.traceparent.as_deref().and_then(Traceparent::parse),
+            limit: row.flow.and_then(|RawJson(flow)| serde_json::from_slice(&flow).ok()),
         }
     }
 }
@@ -119,7 +121,7 @@ macro_rules! waiting {
         let (newer_than, other) = $among.ids();
         job::table
             .filter(job::id.gt(newer_than).or(job::id.eq(other)))
-            .filter(job::state.eq_any(["available", "scheduled", "retrying"]))
+            .filter(job::state.eq_any(["available", "scheduled", "retrying", "held"]))
             .order((job::priority.desc(), job::run_at, job::id))
             .select(JobRow::as_select())
     }};
@@ -180,6 +182,7 @@ pub(crate) async fn stats(conn: &mut AsyncPgConnection) -> QueryResult<Vec<KindS
             sql::<BigInt>("count(*) filter (where state = 'available')"),
             sql::<BigInt>("count(*) filter (where state = 'scheduled')"),
             sql::<BigInt>("count(*) filter (where state = 'retrying')"),
+            sql::<BigInt>("count(*) filter (where state = 'held')"),
             sql::<BigInt>("count(*) filter (where state = 'running')"),
             sql::<BigInt>("count(*) filter (where state = 'completed')"),
             sql::<BigInt>("count(*) filter (where state = 'cancelled')"),

@@ -18,10 +18,10 @@ pub(crate) struct LockJobsQuery {
 /// The tables from which an action deletes rows.
 pub(crate) fn tables(action: &Action) -> &'static [&'static str] {
     match action {
-        Action::Retry | Action::Delete => &["jobs.ready", "jobs.finished"],
-        Action::Cancel => &["jobs.ready", "jobs.running"],
+        Action::Retry | Action::Delete => &["jobs.ready", "jobs.held", "jobs.finished"],
+        Action::Cancel => &["jobs.ready", "jobs.held", "jobs.running"],
         Action::Rerun => &[],
-        _ => &["jobs.ready"],
+        _ => &["jobs.ready", "jobs.held"],
     }
 }
 

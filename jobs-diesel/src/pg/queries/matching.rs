@@ -18,6 +18,8 @@ use crate::pg::native::{seconds, sql};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Waiting,
+    /// Jobs that wait for their limit, also those that are scheduled for later.
+    Held,
     Running,
     /// All ended jobs.
     Ended,
@@ -30,8 +32,11 @@ impl Source {
     pub(crate) fn of(filter: &JobFilter) -> Vec<Self> {
         let takes = |state| filter.takes(state);
         let mut sources = Vec::new();
-        if JobState::ALL.into_iter().any(|state| state.is_waiting() && takes(state)) {
+        if JobState::ALL.into_iter().any(|state| state.is_waiting() && state != JobState::Held && takes(state)) {
             sources.push(Self::Waiting);
+        }
+        if [JobState::Held, JobState::Scheduled, JobState::Retrying].into_iter().any(takes) {
+            sources.push(Self::Held);
         }
         if takes(JobState::Running) {
             sources.push(Self::Running);
@@ -48,6 +53,7 @@ impl Source {
     pub(crate) fn table(self) -> &'static str {
         match self {
             Self::Waiting => "jobs.ready",
+            Self::Held => "jobs.held",
             Self::Running => "jobs.running",
             Self::Ended | Self::Cancelled | Self::Discarded => "jobs.finished",
         }
@@ -56,7 +62,7 @@ impl Source {
     /// The condition that selects an index of its own.
     pub(crate) fn condition(self) -> &'static str {
         match self {
-            Self::Waiting | Self::Running | Self::Ended => "",
+            Self::Waiting | Self::Held | Self::Running | Self::Ended => "",
             Self::Cancelled => " and state = 2",
             Self::Discarded => " and state = 3",
         }
@@ -87,7 +93,11 @@ impl Matching {
             let wanted: Vec<JobState> = of_source.iter().copied().filter(|state| filter.takes(*state)).collect();
             if wanted.len() == of_source.len() { Vec::new() } else { wanted }
         };
-        let waiting = if source == Source::Waiting { wanted(JobState::is_waiting) } else { Vec::new() };
+        let waiting = match source {
+            Source::Waiting => wanted(|state| state.is_waiting() && state != JobState::Held),
+            Source::Held => wanted(|state| state.is_waiting() && state != JobState::Available),
+            _ => Vec::new(),
+        };
         let ended = if source == Source::Ended { wanted(JobState::is_finished) } else { Vec::new() };
         let number = |state: JobState| match state {
             JobState::Completed => 1,
@@ -145,7 +155,8 @@ impl QueryFragment<Pg> for Matching {
             sql!(out, " and " {FlagsKnown("job")})?;
         }
         if !self.states.is_empty() {
-            sql!(out, " and case when job.run_at <= now() then 'available' when job.attempt > 0 then 'retrying' else 'scheduled' end = any(" [self.states => Array<Text>] ")")?;
+            let due = if self.source == Source::Held { "held" } else { "available" };
+            sql!(out, " and case when job.run_at <= now() then '" (due) "' when job.attempt > 0 then 'retrying' else 'scheduled' end = any(" [self.states => Array<Text>] ")")?;
         }
         if !self.numbers.is_empty() {
             sql!(out, " and job.state = any(" [self.numbers => Array<SmallInt>] ")")?;
@@ -162,7 +173,7 @@ impl QueryFragment<Pg> for Matching {
         if let Some(priority) = &filter.priority {
             sql!(out, " and job.priority = " [*priority => SmallInt])?;
         }
-        if let (Some(worker), true) = (&self.worker, self.source != Source::Waiting) {
+        if let (Some(worker), true) = (&self.worker, !matches!(self.source, Source::Waiting | Source::Held)) {
             sql!(out, " and job.worker = " [*worker => SqlUuid])?;
         }
         for (column, sign, moment) in &self.times {

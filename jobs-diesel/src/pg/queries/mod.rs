@@ -1,5 +1,6 @@
 //! One statement per file. The file has the name of its operation.
 
+pub(crate) mod admit;
 pub(crate) mod ask_worker;
 pub(crate) mod audit;
 pub(crate) mod audited;
@@ -40,7 +41,10 @@ pub(crate) mod find;
 pub(crate) mod finish;
 pub(crate) mod fold_history;
 pub(crate) mod forget_discard_rules;
+mod freed;
 pub(crate) mod heartbeat;
+mod held;
+pub(crate) mod hold;
 pub(crate) mod inspect;
 pub(crate) mod installation;
 pub(crate) mod leases;

@@ -8,9 +8,11 @@ use diesel::sql_types::{Array, BigInt, Double, Nullable, Text};
 use diesel_jobs_core::storage::{Action, CANCELLED, cancel_fingerprint};
 
 use super::audited::{Actor, Audited};
-use super::columns::{CARRIED, ERROR, FINISHED, READY};
+use super::columns::{CARRIED, ERROR, FINISHED, HELD, HELD_VALUES, READY};
 use super::expiry::{BEGIN, END, OR_ELSE, SetByOperators};
-use super::wake::A_WORKER_IS_IDLE;
+use super::freed::Freed;
+use super::held::{FROM_HELD, KNOWN, UNLOCKED};
+use super::wake::{A_WORKER_IS_IDLE, ADMISSION_WOKEN};
 use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};
 
@@ -41,13 +43,26 @@ impl QueryFragment<Pg> for RetryQuery {
         ) found
     ))
     returning id, lease, attempt, max_attempts, " CARRIED "
-), returned as (
+), held as (
+    " FROM_HELD [self.ids => Array<BigInt>] KNOWN {FlagsKnown("held")} UNLOCKED "
+    returning id, lease, attempt, max_attempts, " CARRIED "
+), limited as (
+    select * from ended where flow is not null union all select * from held
+), available as (
     insert into jobs.ready (id, lease, attempt, max_attempts, " CARRIED ")
     select id, greatest(lease, 1), least(attempt, 32766), greatest(max_attempts, least(attempt + 1, 32767)), " CARRIED "
-    from (select * from ended union all select * from waiting) job
+    from (select * from ended where flow is null union all select * from waiting) job
     returning id, queue
-), woken as (
-    select pg_notify('jobs', queue) from (select distinct queue from returned) returned where " A_WORKER_IS_IDLE "
+), held_again as (
+    insert into jobs.held (id, lease, attempt, max_attempts, " CARRIED ", " HELD ")
+    select id, greatest(lease, 1), least(attempt, 32766), greatest(max_attempts, least(attempt + 1, 32767)), " CARRIED ", false, " HELD_VALUES "
+    from limited
+    returning id
+), returned as (
+    select id from available union all select id from held_again
+), " {Freed { from: "limited", when: "true" }} ", woken as (
+    select pg_notify('jobs', queue) from (select distinct queue from available) available where " A_WORKER_IS_IDLE "
+    union all select " ADMISSION_WOKEN " where exists (select from limited)
 )" {self.audited} "
 select id from returned where (select count(*) from woken) >= 0"
         )
@@ -85,6 +100,9 @@ impl QueryFragment<Pg> for CancelQuery {
         ) found
     ))
     returning " READY ", null::timestamptz as claimed_at, null::uuid as worker, " CARRIED "
+), held as (
+    " FROM_HELD [self.ids => Array<BigInt>] KNOWN {FlagsKnown("held")} UNLOCKED "
+    returning " READY ", null::timestamptz as claimed_at, null::uuid as worker, " CARRIED "
 ), running as (
     delete from jobs.running where id = any(" [self.ids => Array<BigInt>] ") and " {FlagsKnown("running")} "
     returning " READY ", claimed_at, worker, " CARRIED "
@@ -119,13 +137,13 @@ impl QueryFragment<Pg> for IntoCancelled {
             "), ended as (
     insert into jobs.finished (" FINISHED ", " CARRIED ")
     select id, run_at, claimed_at, " BEGIN {SetByOperators("2", "job")} OR_ELSE [self.keep_seconds => Double] END ", lease, 2, attempt, max_attempts, crashes, worker, " CARRIED "
-    from (select * from waiting union all select * from running) job
-    returning id, attempt, claimed_at, worker
+    from (select * from waiting union all select * from held union all select * from running) job
+    returning id, attempt, claimed_at, worker, flow
 ), recorded as (
     insert into jobs.job_error (" ERROR ", actor)
     select id, attempt, claimed_at, worker, 'cancelled', " [self.why => Text] ", " [self.fingerprint => BigInt] ", " [self.actor => Nullable<Text>] "
     from ended
-)"
+), " {Freed { from: "ended", when: "true" }}
         )
     }
 }

@@ -66,9 +66,9 @@ struct Ends {
 }
 
 /// The lowest and the highest id of all jobs. Each is one step in an index.
-const ENDS: &str = "select least((select id from jobs.ready order by id limit 1), (select id from jobs.running order by id limit 1),
+const ENDS: &str = "select least((select id from jobs.ready order by id limit 1), (select id from jobs.held order by id limit 1), (select id from jobs.running order by id limit 1),
              (select id from jobs.finished order by id limit 1)) as first,
-       greatest((select id from jobs.ready order by id desc limit 1), (select id from jobs.running order by id desc limit 1),
+       greatest((select id from jobs.ready order by id desc limit 1), (select id from jobs.held order by id desc limit 1), (select id from jobs.running order by id desc limit 1),
                 (select id from jobs.finished order by id desc limit 1)) as last,
        clock_timestamp() as at";
 

@@ -16,7 +16,7 @@ pub(crate) struct PassedQuery {
 impl QueryFragment<Pg> for PassedQuery {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         let most = EXAMINED_PER_STEP.to_string();
-        for (number, table) in ["jobs.ready", "jobs.running", "jobs.finished"].into_iter().enumerate() {
+        for (number, table) in ["jobs.ready", "jobs.held", "jobs.running", "jobs.finished"].into_iter().enumerate() {
             out.push_sql(if number == 0 { "" } else { " union all " });
             sql!(
                 out,

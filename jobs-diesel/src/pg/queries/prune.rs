@@ -52,6 +52,7 @@ impl QueryFragment<Pg> for PruneQuery {
         where not exists (select from jobs.finished where id = job_id offset 0)
           and not exists (select from jobs.running where id = job_id offset 0)
           and not exists (select from jobs.ready where id = job_id offset 0)
+          and not exists (select from jobs.held where id = job_id offset 0)
     ))
 )
 select count(*), (select max(job_id) from seen) from expired"

@@ -8,7 +8,8 @@ use diesel::sql_types::{Array, BigInt};
 use diesel_jobs_core::storage::Action;
 
 use super::audited::{Actor, Audited};
-use super::wake::A_WORKER_IS_IDLE;
+use super::columns::{HELD, HELD_VALUES};
+use super::wake::{A_WORKER_IS_IDLE, ADMISSION_WOKEN};
 use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};
 
@@ -31,16 +32,23 @@ impl QueryFragment<Pg> for RerunQuery {
             out,
             "with ended as materialized (
     select nextval('jobs.job_id') as new_id, job.* from (
-        select id, flags, priority, max_attempts, kind, queue, tags,
+        select id, flags, priority, max_attempts, kind, queue, tags, flow,
                coalesce(args, (select payload.args from jobs.payload where payload.job_id = finished.id), 'null') as args
         from jobs.finished where id = any(" [self.ids => Array<BigInt>] ") and " {FlagsKnown("finished")} " order by id
     ) job
 ), returned as (
     insert into jobs.ready (id, flags, priority, max_attempts, kind, queue, tags, args)
-    select new_id, flags, priority, max_attempts, kind, queue, tags, args from ended
+    select new_id, flags, priority, max_attempts, kind, queue, tags, args from ended where flow is null
     returning queue
+), held as (
+    insert into jobs.held (id, flags, priority, max_attempts, kind, queue, tags, args, flow, " HELD ")
+    select new_id, flags, priority, max_attempts, kind, queue, tags, args, flow, false, " HELD_VALUES " from ended where flow is not null
+    returning limit_name, limit_key
+), nudged as (
+    insert into jobs.nudge (limit_name, limit_key) select distinct limit_name, limit_key from held
 ), woken as (
     select pg_notify('jobs', queue) from (select distinct queue from returned) returned where " A_WORKER_IS_IDLE "
+    union all select " ADMISSION_WOKEN " where exists (select from held)
 )" {self.audited} "
 select id, new_id from ended where (select count(*) from returned) + (select count(*) from woken) >= 0"
         )

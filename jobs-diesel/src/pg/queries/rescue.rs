@@ -24,6 +24,7 @@ use uuid::Uuid;
 
 use super::columns::{CARRIED, ERROR, FINISHED, READY};
 use super::expiry::{BEGIN, END, OR_ELSE, SetByOperators};
+use super::freed::Freed;
 use super::on_discarded::FOLLOWED;
 use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};
@@ -46,6 +47,9 @@ pub(crate) struct RescueQuery {
 /// The condition for running jobs whose worker is dead or has no row. An opening parenthesis and `orphans` precede it.
 const WITHOUT_WORKER: &str = " or exists (select from dead))
           and (r.worker = any(array(select id from dead)) or r.worker <> all(array(select id from jobs.worker)))";
+
+/// A discarded job gives its slot back. A rescued one keeps it, because it is available again.
+const LEAVES: Freed = Freed { from: "decided", when: "discard_reason is not null" };
 
 impl QueryFragment<Pg> for RescueQuery {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
@@ -98,7 +102,7 @@ impl QueryFragment<Pg> for RescueQuery {
     select id, attempt, claimed_at, worker, failure_kind, message, " [CRASH_FINGERPRINT => BigInt] " from decided
 ), gone as (
     select * from decided where discard_reason is not null
-), " FOLLOWED ", woken as (
+), " FOLLOWED ", " {LEAVES} ", woken as (
     select pg_notify('jobs', queue) from decided where discard_reason is null group by queue
 )
 select j.id, j.queue, j.kind, j.discard_reason is not null, (select count(*) from woken) + (select count(*) from followed),

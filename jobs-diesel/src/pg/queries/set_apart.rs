@@ -17,6 +17,7 @@ use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, BigInt, Integer, Text};
 use diesel_jobs_core::storage::Claim;
 
+use super::freed::Freed;
 use super::scan::Scans;
 use crate::flags::FlagsKnown;
 use crate::pg::levels::Plan;
@@ -161,8 +162,8 @@ impl QueryFragment<Pg> for SetRunningApart {
     from jobs.running where " {FlagsKnown("running")} "
 ), gone as (
     delete from jobs.running where id = any(array(select culprit from culprit where reason is not null))
-    returning id, kind, queue, (select reason from culprit where culprit.culprit = running.id) as reason, row_to_json(running) as job
-), kept as (
+    returning id, kind, queue, flow, (select reason from culprit where culprit.culprit = running.id) as reason, row_to_json(running) as job
+), " {Freed { from: "gone", when: "true" }} ", kept as (
     insert into jobs.dead_letter (id, kind, queue, reason, job) select id, kind, queue, reason, job from gone
 )
 select id, kind, reason from gone"

@@ -55,7 +55,7 @@ fn plan_for_few() -> Plan {
 
 fn finish(number: i32) -> [Finish; 1] {
     let failure = Failure::new(FailureKind::Error, "no");
-    let lease = Lease { job: JobId(1), number, worker: WorkerId::generate() };
+    let lease = Lease { job: JobId(1), number, worker: WorkerId::generate(), flags: 0 };
     [Finish { lease, transition: Transition::Retry { delay: Duration::ZERO, failure } }]
 }
 

@@ -9,3 +9,8 @@ pub(crate) const CHANNEL: &str = "jobs";
 /// `jobs.notify` to `off`. Reads the few rows of `jobs.worker`.
 pub(crate) const A_WORKER_IS_IDLE: &str = "current_setting('jobs.notify', true) is distinct from 'off' \
     and exists (select from jobs.worker where idle and get_bit(queue_filter, hashtext(queue) & 1023) = 1)";
+
+/// Notifies the workers that admit held jobs, if any worker is idle. A notification without a queue is for them. The value is null if
+/// none was sent.
+pub(crate) const ADMISSION_WOKEN: &str = "case when current_setting('jobs.notify', true) is distinct from 'off' \
+    and exists (select from jobs.worker where idle) then pg_notify('jobs', '') end";

@@ -5,10 +5,10 @@
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use diesel::sql_query;
-use diesel::sql_types::{BigInt, Integer, Nullable, SmallInt, Text, Timestamptz};
+use diesel::sql_types::{Array, BigInt, Integer, Nullable, SmallInt, Text, Timestamptz};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
-use diesel_jobs_core::storage::{MOST_AHEAD, MOST_SHOWN, RowLock, RunningJob, Surroundings};
-use diesel_jobs_core::{Freeze, JobId};
+use diesel_jobs_core::storage::{HeldBy, MOST_AHEAD, MOST_SHOWN, RowLock, RunningJob, Surroundings};
+use diesel_jobs_core::{Freeze, JobId, JobLimit};
 
 /// A session that has locked a row has written its transaction's number into it, and holds a lock on that number. A lock that several
 /// sessions share is not found.
@@ -17,6 +17,8 @@ with job as (
     select queue, priority, run_at, xmax, true as waits from jobs.ready where id = $1
     union all
     select queue, priority, run_at, xmax, false from jobs.running where id = $1
+    union all
+    select queue, priority, run_at, xmax, false from jobs.held where id = $1
 ), locker as (
     select l.pid, coalesce(p.gid, nullif(a.application_name, ''), a.usename, 'unnamed') as name, coalesce(p.prepared, a.xact_start) as since
     from pg_locks l
@@ -27,7 +29,7 @@ with job as (
     limit 1
 )
 select now() as now,
-       greatest((select max(id) from jobs.ready), (select max(id) from jobs.running), (select max(id) from jobs.finished)) as highest,
+       greatest((select max(id) from jobs.ready), (select max(id) from jobs.held), (select max(id) from jobs.running), (select max(id) from jobs.finished)) as highest,
        i.frozen_at, i.frozen_by, i.frozen_reason,
        letter.reason as letter, letter.at as letter_at,
        job.queue, job.priority, case when job.waits and job.run_at <= now() then job.run_at end as due_at,
@@ -112,6 +114,45 @@ struct RunningRow {
     number: i64,
 }
 
+/// `$1` is the id of a held job, `$2` how many holders are named, `$3` how many jobs before it are counted.
+const HELD: &str = "
+select h.limit_name, h.limit_key, h.most,
+       (select count(*) from jobs.slot s where s.limit_name = h.limit_name and s.limit_key = h.limit_key) as taken,
+       array(select s.job_id from jobs.slot s where s.limit_name = h.limit_name and s.limit_key = h.limit_key order by s.job_id limit $2) as holders,
+       (select count(*) from (
+           select from jobs.held o where o.limit_name = h.limit_name and o.limit_key = h.limit_key and o.run_at <= now()
+             and (-o.priority, o.run_at, o.id) < (-h.priority, h.run_at, h.id) limit $3
+       ) ahead) as ahead
+from jobs.held h where h.id = $1 and h.run_at <= now() limit 1";
+
+#[derive(QueryableByName)]
+struct HeldRow {
+    #[diesel(sql_type = Text)]
+    limit_name: String,
+    #[diesel(sql_type = Text)]
+    limit_key: String,
+    #[diesel(sql_type = Integer)]
+    most: i32,
+    #[diesel(sql_type = BigInt)]
+    taken: i64,
+    #[diesel(sql_type = Array<BigInt>)]
+    holders: Vec<i64>,
+    #[diesel(sql_type = BigInt)]
+    ahead: i64,
+}
+
+impl HeldRow {
+    fn into_held(self) -> HeldBy {
+        let number = |number: i64| u32::try_from(number).unwrap_or_default();
+        HeldBy {
+            limit: JobLimit::stored(self.limit_name, self.limit_key, number(self.most.into())),
+            taken: self.taken.unsigned_abs(),
+            holders: self.holders.into_iter().map(JobId).collect(),
+            ahead: number(self.ahead),
+        }
+    }
+}
+
 pub(crate) async fn surroundings(conn: &mut AsyncPgConnection, id: JobId) -> QueryResult<Surroundings> {
     let place: PlaceRow = sql_query(PLACE).bind::<BigInt, _>(id.0).get_result(conn).await?;
     let freeze = |at| Freeze {
@@ -127,6 +168,13 @@ pub(crate) async fn surroundings(conn: &mut AsyncPgConnection, id: JobId) -> Que
         lock: place.locker.map(|name| RowLock { pid: place.pid, name, since: place.since }),
         ..Surroundings::default()
     };
+    let held: Vec<HeldRow> = sql_query(HELD)
+        .bind::<BigInt, _>(id.0)
+        .bind::<BigInt, _>(i64::try_from(MOST_SHOWN).unwrap_or(i64::MAX))
+        .bind::<BigInt, _>(i64::from(MOST_AHEAD) + 1)
+        .load(conn)
+        .await?;
+    around.held = held.into_iter().next().map(HeldRow::into_held);
     if let (Some(queue), Some(priority), Some(due_at)) = (&place.queue, place.priority, place.due_at) {
         let ahead: Number = sql_query(AHEAD)
             .bind::<Text, _>(queue)

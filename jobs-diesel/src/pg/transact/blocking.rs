@@ -17,7 +17,7 @@ use super::{Rollback, connections, is_closed, transacted};
 use crate::commit_decision::CommitDecision;
 use crate::pg::connect::Connector;
 use crate::pg::queries::complete_in;
-use crate::pg::queries::finish::FinishQuery;
+use crate::pg::queries::finish::{FinishQuery, LimitedQuery};
 use crate::pg::queries::store_outputs::StoreOutputsQuery;
 use crate::pg::sessions::Sessions;
 use crate::pg::{CHECKOUT_LIMIT, PgStorage, settings, unavailable};
@@ -181,7 +181,12 @@ fn end(
     }
     conn.batch_execute(UNLIMITED).map_err(|error| refused(sessions, error))?;
     let finish = [Finish { lease, transition: transition.clone() }];
-    let moved: Vec<i64> = FinishQuery::new(&finish).get_result(conn).map_err(Rollback::Database)?;
+    let query = FinishQuery::new(&finish);
+    let moved: QueryResult<Vec<i64>> = match lease.is_limited() {
+        true => LimitedQuery(query).get_result(conn),
+        false => query.get_result(conn),
+    };
+    let moved = moved.map_err(Rollback::Database)?;
     if moved.is_empty() {
         return Err(Rollback::LeaseLost);
     }

@@ -10,7 +10,7 @@ use diesel_jobs_core::{Failure, FailureKind, JobId, JobState, Retention, flags};
 
 use crate::sqlite::literal::literal;
 use crate::sqlite::queries::operate::{end_as_cancelled, retry};
-use crate::sqlite::queries::{audited, failures, on_discarded, retention};
+use crate::sqlite::queries::{audited, failures, limits, on_discarded, retention};
 use crate::sqlite::schema::{job, jobs_job, jobs_job_error};
 use crate::sqlite::time::Now;
 use crate::sqlite::types::State;
@@ -38,8 +38,8 @@ pub(crate) fn one(conn: &mut SqliteConnection, action: &Action, id: JobId, actor
     let row = jobs_job::table.find(id.0);
     // The view tells waiting jobs apart.
     let found = job::table.find(id.0).select((job::state, job::flags)).first(conn).optional()?;
-    let Some((State(state), flags)) = found else { return Ok(Operated::NotFound) };
-    if !flags::are_known(flags) {
+    let Some((State(state), job_flags)) = found else { return Ok(Operated::NotFound) };
+    if !flags::are_known(job_flags) {
         return Ok(Operated::Newer);
     }
     if !action.applies_to(state) {
@@ -47,6 +47,7 @@ pub(crate) fn one(conn: &mut SqliteConnection, action: &Action, id: JobId, actor
     }
     match action {
         Action::Retry => retry(conn, id)?,
+        Action::RunNow if job_flags & flags::HELD != 0 => limits::hold_until_now(conn, id)?,
         Action::RunNow => drop(diesel::update(row).set(jobs_job::run_at.eq(Now)).execute(conn)?),
         Action::Cancel => end_as_cancelled(conn, id, &format!("cancelled by {actor}"), named(actor))?,
         Action::Delete => delete(conn, id)?,
@@ -98,6 +99,7 @@ fn rerun(conn: &mut SqliteConnection, id: JobId) -> QueryResult<JobId> {
         jobs_job::flags,
         jobs_job::tags,
         jobs_job::args,
+        jobs_job::flow,
     ));
     insert_into(jobs_job::table)
         .values(again)
@@ -109,7 +111,10 @@ fn rerun(conn: &mut SqliteConnection, id: JobId) -> QueryResult<JobId> {
             jobs_job::flags,
             jobs_job::tags,
             jobs_job::args,
+            jobs_job::flow,
         ))
         .execute(conn)?;
-    diesel::select(sql::<BigInt>("last_insert_rowid()")).get_result(conn).map(JobId)
+    let new = diesel::select(sql::<BigInt>("last_insert_rowid()")).get_result(conn).map(JobId)?;
+    limits::hold(conn, new)?;
+    Ok(new)
 }

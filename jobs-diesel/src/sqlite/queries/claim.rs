@@ -12,6 +12,8 @@ use diesel_jobs_core::{ClaimedJob, JobId, Lease, Traceparent, WorkerId};
 
 use crate::flags::FlagsKnown;
 use crate::sqlite::literal::{AVAILABLE, Literal, RUNNING};
+#[cfg(feature = "testing")]
+use crate::sqlite::queries::limits;
 use crate::sqlite::queries::{levels, worker};
 use crate::sqlite::schema::jobs_job;
 use crate::sqlite::time::{Now, micros};
@@ -77,6 +79,7 @@ fn claim_level(
 /// Makes this waiting job a running one, for the testing kit. It need not be due, and the worker need not be registered.
 #[cfg(feature = "testing")]
 pub(crate) fn start(conn: &mut SqliteConnection, job: JobId, worker: WorkerId) -> QueryResult<Option<ClaimedJob>> {
+    limits::unhold(conn, job)?;
     let waiting = jobs_job::table.filter(jobs_job::id.eq(job.0)).filter(jobs_job::state.eq(AVAILABLE));
     let started: Option<ClaimedRow> = diesel::update(waiting.filter(FlagsKnown("jobs_job")))
         .set(leased(worker))
@@ -165,6 +168,7 @@ struct ClaimedRow {
     attempt: i32,
     max_attempts: i32,
     crashes: i32,
+    flags: i32,
     run_at: Instant,
     enqueued_at: Instant,
     claimed_at: Option<Instant>,
@@ -180,7 +184,7 @@ impl ClaimedRow {
 
     fn into_job(self, worker: WorkerId) -> ClaimedJob {
         ClaimedJob {
-            lease: Lease { job: JobId(self.id), number: self.lease, worker },
+            lease: Lease { job: JobId(self.id), number: self.lease, worker, flags: self.flags },
             kind: self.kind,
             queue: self.queue,
             priority: self.priority,

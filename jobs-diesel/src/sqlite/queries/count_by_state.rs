@@ -47,7 +47,7 @@ impl QueryFragment<Sqlite> for CountSource<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Sqlite>) -> QueryResult<()> {
         out.unsafe_to_cache_prepared();
         out.push_sql(&format!(
-            "select case when job.state <> 'available' then job.state when job.run_at <= {NOW} then 'available' \
+            "select case when job.state <> 'available' then job.state when job.due_at <= {NOW} then 'held' when job.run_at <= {NOW} then 'available' \
              when job.attempt > 0 then 'retrying' else 'scheduled' end, count(*) filter (where "
         ));
         self.matching.walk_ast(out.reborrow())?;

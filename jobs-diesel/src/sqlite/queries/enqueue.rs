@@ -5,17 +5,18 @@ use diesel::prelude::*;
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::sql_types::{BigInt, Text};
 use diesel::sqlite::Sqlite;
-use diesel_jobs_core::{JobId, NewJob, RunAt};
+use diesel_jobs_core::flags::{HELD, LIMITED};
+use diesel_jobs_core::{JobId, JobLimit, NewJob, RunAt};
 
-use crate::sqlite::time::{NOW, micros};
+use crate::sqlite::time::{FAR, NOW, micros};
 use crate::sqlite::types::{Args, Stored};
 
-/// The most rows per statement. Each row has 9 binds, and SQLite allows 32,766 binds.
+/// The most rows per statement. Each row has at most 10 binds, and SQLite allows 32,766 binds.
 const MAX_ROWS: usize = 1000;
 /// The most bytes of arguments per statement. Async connections copy them to another thread.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 
-/// A statement that inserts jobs and returns their ids.
+/// A statement that inserts jobs and returns their ids. Jobs with a limit are held. A trigger nudges their keys.
 #[derive(Debug)]
 pub(crate) struct Insert<'a>(Vec<Row<'a>>);
 
@@ -27,12 +28,22 @@ pub(super) struct Row<'a> {
     /// Microseconds since 1970. `run_at` is this time or the end of the delay, whichever is later.
     not_before: i64,
     args: Args<'a>,
+    /// As it is stored.
+    limit: Option<String>,
+    /// Whether any job of the statement has a limit. Other statements do not name the columns of limits.
+    is_limited: bool,
 }
 
 impl<'a> Insert<'a> {
     /// Inserts one job.
     pub(crate) fn one(job: &'a NewJob) -> Self {
-        Self(vec![Row::of(job)])
+        Self(vec![Row::of(job)]).named()
+    }
+
+    fn named(mut self) -> Self {
+        let is_limited = self.0.iter().any(|row| row.limit.is_some());
+        self.0.iter_mut().for_each(|row| row.is_limited = is_limited);
+        self
     }
 
     /// The statements that insert these jobs, in their order.
@@ -48,7 +59,7 @@ impl<'a> Insert<'a> {
             let rows = rest.iter().take(MAX_ROWS).take_while(fits).count().max(1).min(rest.len());
             let (now, later) = rest.split_at(rows);
             rest = later;
-            (!now.is_empty()).then(|| Self(now.iter().map(Row::of).collect()))
+            (!now.is_empty()).then(|| Self(now.iter().map(Row::of).collect()).named())
         })
     }
 
@@ -70,7 +81,8 @@ impl<'a> Row<'a> {
             RunAt::Exactly(at) => (-micros(std::time::Duration::MAX), at.timestamp_micros()),
         };
         let columns = job.columns().map(|(name, value)| (name, Stored(value)));
-        Self { columns, delay, not_before, args: Args(&job.args) }
+        let limit = job.limit.as_ref().map(JobLimit::to_json);
+        Self { columns, delay, not_before, args: Args(&job.args), limit, is_limited: false }
     }
 
     /// Adds the names of all columns to a statement. The arguments are the last one.
@@ -79,7 +91,7 @@ impl<'a> Row<'a> {
             out.push_sql(name);
             out.push_sql(", ");
         }
-        out.push_sql("run_at, args");
+        out.push_sql(if self.is_limited { "flags, flow, due_at, run_at, args" } else { "run_at, args" });
     }
 
     /// Adds all values but the arguments to a statement.
@@ -88,6 +100,23 @@ impl<'a> Row<'a> {
             value.push(out)?;
             out.push_sql(", ");
         }
+        match &self.limit {
+            Some(limit) => {
+                out.push_sql(&format!("{}, ", LIMITED | HELD));
+                out.push_bind_param::<Text, _>(limit)?;
+                out.push_sql(", ");
+                self.push_time(out)?;
+                out.push_sql(&format!(", {FAR}"));
+                return Ok(());
+            }
+            None if self.is_limited => out.push_sql("0, null, null, "),
+            None => {}
+        }
+        self.push_time(out)
+    }
+
+    /// Adds the time at which the job is due.
+    fn push_time<'b>(&'b self, out: &mut AstPass<'_, 'b, Sqlite>) -> QueryResult<()> {
         out.push_sql("max(");
         out.push_sql(NOW);
         out.push_sql(" + ");

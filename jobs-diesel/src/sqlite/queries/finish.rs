@@ -9,7 +9,7 @@ use diesel_jobs_core::{Finish, JobId, JobState, Keep, Lease, Transition};
 use crate::sqlite::literal::{AVAILABLE, Literal, RUNNING, literal};
 use crate::sqlite::queries::complete::{Alike, complete};
 use crate::sqlite::queries::store_output::store_output;
-use crate::sqlite::queries::{failures, on_discarded};
+use crate::sqlite::queries::{failures, limits, on_discarded};
 use crate::sqlite::schema::jobs_job;
 use crate::sqlite::time::{Now, NowPlus, after};
 use crate::sqlite::types::Worker;
@@ -110,7 +110,7 @@ fn delete(conn: &mut SqliteConnection, lease: Lease) -> QueryResult<bool> {
     Ok(deleted)
 }
 
-/// Moves the job back to `available`. Without `run_at`, its time stays the same. `given_back` is subtracted from its
+/// Moves the job back to `available`. Without `run_at`, its time stays the same, and a job with a limit keeps its slot. `given_back` is subtracted from its
 /// attempts. If `absolved`, its crashes become 0.
 fn wait_again(
     conn: &mut SqliteConnection,
@@ -119,6 +119,7 @@ fn wait_again(
     given_back: i32,
     absolved: bool,
 ) -> QueryResult<bool> {
+    let has_time = run_at.is_some();
     let moved = diesel::update(held(lease))
         .set((
             jobs_job::state.eq(AVAILABLE),
@@ -129,5 +130,8 @@ fn wait_again(
             absolved.then_some(jobs_job::crashes.eq(0)),
         ))
         .execute(conn)?;
+    if moved == 1 && has_time && lease.is_limited() {
+        limits::hold(conn, lease.job)?;
+    }
     Ok(moved == 1)
 }

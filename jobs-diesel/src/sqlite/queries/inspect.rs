@@ -75,6 +75,7 @@ struct Row {
     last_error: Option<String>,
     flags: i32,
     traceparent: Option<String>,
+    flow: Option<String>,
 }
 
 impl Row {
@@ -98,6 +99,7 @@ impl Row {
             last_error: self.last_error,
             flags: self.flags,
             traceparent: self.traceparent.as_deref().and_then(Traceparent::parse),
+            limit: self.flow.and_then(|flow| serde_json::from_str(&flow).ok()),
         }
     }
 }

@@ -34,7 +34,7 @@ impl Matching {
             times.extend(ends.into_iter().filter_map(|(sign, when)| Some((column, sign, Moment::of(when?)))));
         };
         span("enqueued_at", filter.enqueued);
-        span("run_at", filter.run_at);
+        span("due", filter.run_at);
         span("finished_at", filter.finished);
         Self {
             worker: filter.worker.map(Worker),
@@ -82,8 +82,13 @@ fn among<'b>(texts: &'b [String], mut out: AstPass<'_, 'b, Sqlite>) -> QueryResu
 fn state(state: JobState) -> String {
     match state {
         JobState::Available => format!("job.state = 'available' and job.run_at <= {NOW}"),
-        JobState::Scheduled => format!("job.state = 'available' and job.run_at > {NOW} and job.attempt = 0"),
-        JobState::Retrying => format!("job.state = 'available' and job.run_at > {NOW} and job.attempt > 0"),
+        JobState::Held => format!("job.state = 'available' and job.flags & 2 and job.due_at <= {NOW}"),
+        JobState::Scheduled => {
+            format!("job.state = 'available' and coalesce(job.due_at, job.run_at) > {NOW} and job.attempt = 0")
+        }
+        JobState::Retrying => {
+            format!("job.state = 'available' and coalesce(job.due_at, job.run_at) > {NOW} and job.attempt > 0")
+        }
         stored => format!("job.state = '{stored}'"),
     }
 }
@@ -131,7 +136,11 @@ impl QueryFragment<Sqlite> for Matching {
             out.push_bind_param::<Text, _>(worker)?;
         }
         for (column, sign, moment) in &self.times {
-            out.push_sql(&format!(" and job.{column}{sign}"));
+            match *column {
+                // That of a held job is in another column.
+                "due" => out.push_sql(&format!(" and coalesce(job.due_at, job.run_at){sign}")),
+                column => out.push_sql(&format!(" and job.{column}{sign}")),
+            }
             match moment {
                 Moment::At(time) => out.push_bind_param::<BigInt, _>(time)?,
                 Moment::Ago(age) => {

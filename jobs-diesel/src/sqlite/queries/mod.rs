@@ -26,6 +26,7 @@ pub(super) mod installation;
 pub(super) mod leases;
 pub(super) mod ledger;
 pub(super) mod levels;
+pub(super) mod limits;
 pub(super) mod list_schedules;
 mod matching;
 pub(super) mod next_due;

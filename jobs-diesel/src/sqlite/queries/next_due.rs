@@ -10,7 +10,7 @@ use crate::flags::FlagsKnown;
 use crate::sqlite::literal::AVAILABLE;
 use crate::sqlite::queries::levels;
 use crate::sqlite::schema::jobs_job;
-use crate::sqlite::time::Now;
+use crate::sqlite::time::{FAR, Now};
 
 pub(crate) fn next_due(conn: &mut SqliteConnection, claim: &Claim) -> QueryResult<Option<Duration>> {
     let now: i64 = diesel::select(Now).get_result(conn)?;
@@ -38,6 +38,7 @@ fn first_of_lane(conn: &mut SqliteConnection, claim: &Claim, queue: &str, priori
         .filter(jobs_job::kind.eq_any(&*claim.kinds))
         .filter(jobs_job::crashes.lt(i32::from(claim.quarantined_at)))
         .filter(FlagsKnown("jobs_job"))
+        .filter(jobs_job::run_at.lt(FAR))
         .order((jobs_job::run_at, jobs_job::id))
         .select(jobs_job::run_at)
         .first(conn)

@@ -13,7 +13,7 @@ use diesel_jobs_core::{Failure, FailureKind, JobId, JobState, Retention};
 
 use crate::flags::FlagsKnown;
 use crate::sqlite::literal::{AVAILABLE, RUNNING, literal};
-use crate::sqlite::queries::{failures, retention};
+use crate::sqlite::queries::{failures, limits, retention};
 use crate::sqlite::schema::jobs_job;
 use crate::sqlite::time::{NOW, Now};
 use crate::sqlite::types::{Instant, Worker};
@@ -24,6 +24,7 @@ pub(crate) fn retry(conn: &mut SqliteConnection, id: JobId) -> QueryResult<()> {
     let job = jobs_job::table.find(id.0);
     let (attempt, max_attempts, lease): (i32, i32, i32) =
         job.select((jobs_job::attempt, jobs_job::max_attempts, jobs_job::lease)).first(conn)?;
+    let needs_slot = limits::needs_slot(conn, id)?;
     diesel::update(job)
         .set((
             jobs_job::state.eq(AVAILABLE),
@@ -36,25 +37,29 @@ pub(crate) fn retry(conn: &mut SqliteConnection, id: JobId) -> QueryResult<()> {
             jobs_job::finished_at.eq(None::<i64>),
             jobs_job::expires_at.eq(None::<i64>),
         ))
-        .execute(conn)
-        .map(drop)
+        .execute(conn)?;
+    if needs_slot { limits::hold(conn, id) } else { Ok(()) }
 }
 
 /// Moves the waiting jobs of these queues and kinds to an earlier time by the same span, so that the first of them is due now.
 /// Returns the span. For tests that skip time.
 pub(crate) fn bring_forward(conn: &mut SqliteConnection, queues: &[String], kinds: &[String]) -> QueryResult<Duration> {
+    let time = || sql::<BigInt>("coalesce(due_at, run_at)");
     let waiting = jobs_job::table
         .filter(jobs_job::state.eq(AVAILABLE))
         .filter(jobs_job::queue.eq_any(queues))
         .filter(jobs_job::kind.eq_any(kinds))
         .filter(FlagsKnown("jobs_job"));
     let (first, now): (Option<i64>, i64) =
-        waiting.clone().select((min(jobs_job::run_at), sql::<BigInt>(NOW))).get_result(conn)?;
+        waiting.clone().select((min(time()), sql::<BigInt>(NOW))).get_result(conn)?;
     let span = first.map_or(0, |first| first - now);
     if span <= 0 {
         return Ok(Duration::ZERO);
     }
-    diesel::update(waiting).set(jobs_job::run_at.eq(jobs_job::run_at - span)).execute(conn)?;
+    let free = waiting.clone().filter(jobs_job::due_at.is_null());
+    diesel::update(free).set(jobs_job::run_at.eq(jobs_job::run_at - span)).execute(conn)?;
+    let held = waiting.filter(jobs_job::due_at.is_not_null());
+    diesel::update(held).set(jobs_job::due_at.eq(jobs_job::due_at - span)).execute(conn)?;
     Ok(Duration::from_micros(span.unsigned_abs()))
 }
 

@@ -10,7 +10,7 @@ use diesel_jobs_core::{COUNTED_DEPTH, JobId, LeasedJob, QueueCount};
 use crate::sqlite::literal::{AVAILABLE, RUNNING};
 use crate::sqlite::queries::levels;
 use crate::sqlite::schema::jobs_job;
-use crate::sqlite::time::Now;
+use crate::sqlite::time::{FAR, Now};
 use crate::sqlite::types::{Instant, Worker, count};
 
 /// Whether there are at most this many jobs. It reads no more than that.
@@ -51,7 +51,7 @@ fn counted(
     let side = if due { "<=" } else { ">" };
     let counted: Counted = diesel::sql_query(format!(
         "select count(*) as jobs from (select 1 from jobs_job where state = 'available' and queue = ?1 and priority = ?2
-             and run_at {side} ?3 limit ?4)"
+             and run_at {side} ?3 and run_at < {FAR} limit ?4)"
     ))
     .bind::<Text, _>(queue)
     .bind::<SmallInt, _>(priority)

@@ -58,7 +58,7 @@ pub(crate) fn count_part(conn: &mut SqliteConnection, last: i64, counts: &mut Jo
         "select queue, kind, stands as state, count(*) as jobs, max(id) as last,
                 case when stands = 'available' then {NOW} - min(run_at) end as waited
          from (select id, queue, kind, run_at,
-                      case when state <> 'available' then state when run_at <= {NOW} then 'available'
+                      case when state <> 'available' then state when due_at <= {NOW} then 'held' when run_at <= {NOW} then 'available'
                            when attempt > 0 then 'retrying' else 'scheduled' end as stands
                from jobs_job where id > ?1 order by id limit {PART})
          group by queue, kind, stands"

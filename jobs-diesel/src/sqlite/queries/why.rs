@@ -8,7 +8,7 @@ use diesel_jobs_core::storage::{MOST_AHEAD, MOST_SHOWN, RunningJob, Surroundings
 use diesel_jobs_core::{JobId, JobState};
 
 use crate::sqlite::literal::{AVAILABLE, RUNNING};
-use crate::sqlite::queries::{installation, levels};
+use crate::sqlite::queries::{installation, levels, limits};
 use crate::sqlite::schema::jobs_job;
 use crate::sqlite::time::Now;
 use crate::sqlite::types::{Instant, State, count};
@@ -18,6 +18,7 @@ pub(crate) fn surroundings(conn: &mut SqliteConnection, id: JobId) -> QueryResul
     let highest: Option<i64> = jobs_job::table.select(max(jobs_job::id)).first(conn)?;
     let frozen = installation::installation(conn)?.frozen;
     let mut around = Surroundings { now: now.0, highest: highest.map(JobId), frozen, ..Surroundings::default() };
+    around.held = limits::held_by(conn, id)?;
     let job: Option<(State, String, i16, Instant)> = jobs_job::table
         .find(id.0)
         .select((jobs_job::state, jobs_job::queue, jobs_job::priority, jobs_job::run_at))

@@ -5,8 +5,8 @@ use std::time::Duration;
 use diesel_jobs_core::EventsSince;
 use diesel_jobs_core::history::{Fold, HistoryBatch, HistoryRow, WorkCounts, WorkFilter};
 use diesel_jobs_core::storage::{
-    Action, Asked, Claim, JobFilter, NewSchedule, RescanReason, RescuePolicy, RetentionSetting, STEP, ScheduledJob,
-    Transacted, Transaction, WorkerInfo,
+    Action, Asked, Claim, JobFilter, NewSchedule, Operated, RescanReason, RescuePolicy, RetentionSetting, STEP,
+    ScheduledJob, Transacted, Transaction, WorkerInfo,
 };
 use diesel_jobs_core::{
     CatchUp, DiscardRule, Finish, JobState, Keep, Lease, NewJob, Output, Traceparent, Transition, WorkerId,
@@ -44,7 +44,7 @@ async fn anew(roles: &Roles) -> WorkerId {
         .execute(
             "delete from jobs.ready; delete from jobs.running; delete from jobs.finished; delete from jobs.payload;
          delete from jobs.job_error; delete from jobs.dead_letter; delete from jobs.worker; delete from jobs.schedule;
-         delete from jobs.installation; delete from jobs.sample",
+         delete from jobs.installation; delete from jobs.sample; delete from jobs.held; delete from jobs.slot; delete from jobs.nudge",
         )
         .await
         .unwrap();
@@ -62,6 +62,8 @@ pub(super) async fn enqueueing(roles: &Roles, clients: &mut Clients) -> Option<S
         let trace = Traceparent::parse("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
         step!(name, client.enqueue(with(|job| job.traceparent = trace)));
         step!(name, client.enqueue_all(vec![job(), large(), later(HOUR)]));
+        step!(name, client.enqueue(crate::limiting::limited("x")));
+        step!(name, client.execute("select jobs.enqueue('a', concurrency => 2)"));
         step!(name, client.execute("select jobs.enqueue('a')"));
         step!(
             name,
@@ -141,6 +143,9 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     // Each way in which an attempt can end.
     let mut next = || claimed.pop().expect("enough were enqueued").lease;
     let finish = |lease: Lease, transition| [Finish { lease, transition }];
+    if let Some(problem) = limits(f, db, id).await {
+        return Some(problem);
+    }
     step!("complete", storage.finish(&finish(next(), DONE)));
     let output = Transition::CompleteWith(Keep::For(HOUR), Output::new("x"));
     let with_output = finish(next(), output);
@@ -262,4 +267,18 @@ async fn claimed_by_owner(f: &Postgres, worker: WorkerId) -> Lease {
     let jobs = f.database().storage.claim(&wants(worker, &[("mine", 1)])).await.unwrap();
     assert_eq!(ids(&jobs), [id]);
     jobs[0].lease
+}
+
+/// What a worker does for jobs with a limit. The owner enqueues them.
+async fn limits(f: &Postgres, db: &Database, worker: WorkerId) -> Option<String> {
+    let mut limited = crate::limiting::limited("x");
+    limited.queue = "limited".into();
+    let ids = enqueue_all(f, vec![limited; 3]).await;
+    assert_eq!(step!("admit", db.storage.admit(true)).admitted, 2);
+    let jobs = step!("claim", db.storage.claim(&wants(worker, &[("limited", 1)])));
+    let finish = [Finish { lease: jobs[0].lease, transition: retry_in(HOUR) }];
+    step!("retry a job with a limit", db.storage.finish(&finish));
+    let answers = step!("cancel a held job", db.operator.act(&Action::Cancel, &ids, "ada"));
+    assert_eq!(answers, [Operated::Done; 3]);
+    None
 }

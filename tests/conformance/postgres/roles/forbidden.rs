@@ -144,7 +144,7 @@ pub(super) async fn operations(db: &Database) {
     let (storage, operator) = (&db.storage, &db.operator);
     let id = WorkerId::generate();
     let info = WorkerInfo { queues: vec!["default".into()], ..WorkerInfo::new(id, HOUR) };
-    let lease = Lease { job: JobId(1), number: 1, worker: id };
+    let lease = Lease { job: JobId(1), number: 1, worker: id, flags: 0 };
     let wanted = wants(id, &[("default", 1)]);
     refused("check_schema", storage.check_schema().await);
     refused("register", storage.register(&info).await);

@@ -45,7 +45,7 @@ pub(super) async fn complaint(input: &[u8]) -> Option<String> {
     let Handler::Async(handle) = Fuzzed::REGISTRATION.handler else { return Some("not an async handler".to_owned()) };
     let now = Utc::now();
     let job = ClaimedJob {
-        lease: Lease { job: JobId(1), number: 1, worker: WorkerId::generate() },
+        lease: Lease { job: JobId(1), number: 1, worker: WorkerId::generate(), flags: 0 },
         kind: Fuzzed::REGISTRATION.kind.to_owned(),
         queue: "default".to_owned(),
         priority: 0,

@@ -1,0 +1,435 @@
+-- Version 5 of the schema: limits on how many jobs run at once. Programs of the versions 1 to 4 still work on it. Jobs that they
+-- enqueue have no limit, and they leave jobs with a limit alone.
+-- Locks: access exclusive on jobs.ready, jobs.running, jobs.finished and the view jobs.job, for a moment each. All other objects
+-- are new.
+
+-- The limit of the job: {"limit": its name, "key": its key, "most": how many may run at once}. Null for jobs without a limit.
+-- They have the flag 1, so that earlier programs leave them alone.
+alter table jobs.ready add column flow json;
+alter table jobs.running add column flow json;
+alter table jobs.finished add column flow json;
+
+-- Jobs that wait until their limit admits them. Only admission moves a job from here to jobs.ready.
+create table jobs.held (
+    id bigint not null default nextval('jobs.job_id'),
+    run_at jobs.instant not null default clock_timestamp(),
+    enqueued_at jobs.instant not null default clock_timestamp(),
+    lease jobs.integer_from_0 not null default 0,
+    flags integer not null default 1,
+    priority smallint not null default 0,
+    attempt jobs.smallint_from_0 not null default 0,
+    max_attempts jobs.smallint_from_1 not null default 25,
+    crashes jobs.smallint_from_0 not null default 0,
+    -- From `flow`.
+    most integer not null,
+    -- Whether it was not due when it was written. An index finds such jobs when they become due.
+    later boolean not null default false,
+    kind text not null,
+    queue text not null default 'default',
+    limit_name text not null,
+    limit_key text not null,
+    tags jobs.tags,
+    args json,
+    traceparent text,
+    flow json not null
+) with (
+    autovacuum_vacuum_scale_factor = 0.0,
+    autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_insert_threshold = -1,
+    autovacuum_vacuum_cost_delay = 0,
+    autovacuum_analyze_scale_factor = 0.0,
+    autovacuum_analyze_threshold = 50000
+);
+
+-- In the order of admission. A key that is full delays no other one, because each has a range of its own.
+create unique index held_order on jobs.held (limit_name, limit_key, priority desc, run_at, id);
+alter table jobs.held replica identity using index held_order;
+
+create index held_id on jobs.held (id);
+create index held_later on jobs.held (run_at, id) where later;
+
+-- As for jobs.ready: without these statistics a search by id would read the whole table after a vacuum of the empty one.
+alter table jobs.held alter column id set (n_distinct = 1000000000);
+insert into jobs.held (id, kind, args, most, limit_name, limit_key, flow) select id, '', '{}', 1, '', '', '{}' from generate_series(1, 100) id;
+analyze jobs.held (id);
+delete from jobs.held;
+
+create trigger set_payload_aside before insert on jobs.held
+    for each row when (pg_column_size(new.args) > 2000 or new.args is null and new.lease = 0) execute function jobs.set_payload_aside();
+
+-- One row for each job with a limit in jobs.ready and jobs.running. Only admission inserts a row. The statement that moves the job
+-- away deletes it. So the number of rows of a key cannot drift from the number of its jobs.
+create table jobs.slot (
+    job_id bigint not null,
+    limit_name text not null,
+    limit_key text not null,
+    primary key (job_id, limit_name)
+) with (
+    autovacuum_vacuum_scale_factor = 0.0,
+    autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_insert_threshold = -1,
+    autovacuum_vacuum_cost_delay = 0
+);
+
+create index slot_key on jobs.slot (limit_name, limit_key);
+
+-- A nudge says that a key may have a free slot, or a new job. The transaction that has freed or brought something inserts it, also
+-- if no job of the key is held. Only admission deletes it, and then looks at the key in a later snapshot. It has no index, so that
+-- transactions do not wait for each other.
+create table jobs.nudge (
+    limit_name text not null,
+    limit_key text not null
+) with (
+    autovacuum_vacuum_scale_factor = 0.0,
+    autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_insert_threshold = -1,
+    autovacuum_vacuum_cost_delay = 0
+);
+
+alter table jobs.nudge replica identity full;
+
+-- One row. The session that has locked it admits. No other session counts slots meanwhile.
+create table jobs.admission (
+    only_row boolean primary key default true check (only_row),
+    -- The last held job that was scheduled for later and has been nudged, in the order of `held_later`.
+    due_until timestamptz not null default now(),
+    due_id bigint not null default 0,
+    -- The key at which the last sweep ended.
+    after_name text not null default '',
+    after_key text not null default ''
+) with (fillfactor = 50);
+
+insert into jobs.admission default values;
+
+create or replace view jobs.job as
+select id, kind, queue, state, priority, attempt::integer, max_attempts::integer, crashes::integer,
+       run_at, enqueued_at, claimed_at, finished_at, worker, lease, coalesce(tags, '{}') as tags,
+       -- 'null' if the arguments were deleted from jobs.payload. Clients expect a value here, and could not read a row
+       -- without one.
+       coalesce(args, (select payload.args from jobs.payload where payload.job_id = job.id), 'null') as args,
+       (select e.message from jobs.job_error e where e.job_id = job.id order by e.id desc limit 1) as last_error,
+       flags,
+       -- The output of an attempt that did not complete the job is not shown. It has another lease number, or the job has
+       -- another state.
+       (select o.value from jobs.output o where o.job_id = job.id and o.lease = job.lease and job.state = 'completed') as output,
+       (select o.note from jobs.output o where o.job_id = job.id and o.lease = job.lease and job.state = 'completed') as output_note,
+       (select o.progress_done from jobs.output o where o.job_id = job.id) as progress_done,
+       (select o.progress_total from jobs.output o where o.job_id = job.id) as progress_total,
+       (select o.progress_message from jobs.output o where o.job_id = job.id) as progress_message,
+       (select o.progress_at from jobs.output o where o.job_id = job.id) as progress_at,
+       traceparent,
+       flow
+from (
+    -- The casts give these columns the same types as in the other two tables. If the types differed, the planner would
+    -- not pass a condition on the id to the three tables, and a query by id would read all rows.
+    select id, kind, queue,
+           case when run_at <= now() then 'available' when attempt > 0 then 'retrying' else 'scheduled' end as state,
+           priority, attempt::smallint as attempt, max_attempts::smallint as max_attempts, crashes::smallint as crashes,
+           run_at::timestamptz as run_at, enqueued_at::timestamptz as enqueued_at,
+           null::timestamptz as claimed_at, null::timestamptz as finished_at, null::uuid as worker,
+           lease::integer as lease, tags::text[] as tags, args, flags, traceparent, flow
+    from jobs.ready
+    union all
+    select id, kind, queue,
+           case when run_at <= now() then 'held' when attempt > 0 then 'retrying' else 'scheduled' end,
+           priority, attempt::smallint, max_attempts::smallint, crashes::smallint, run_at::timestamptz, enqueued_at::timestamptz,
+           null, null, null, lease::integer, tags::text[], args, flags, traceparent, flow
+    from jobs.held
+    union all
+    -- The view takes its column names from the select above. Constants have a name here, too, because PostgreSQL would
+    -- generate names for them, and different ones when the view is restored from a dump.
+    select id, kind, queue, 'running' as state, priority, attempt, max_attempts, crashes, run_at, enqueued_at,
+           claimed_at, null as finished_at, worker, lease, tags, args, flags, traceparent, flow
+    from jobs.running
+    union all
+    select id, kind, queue, (array['completed', 'cancelled', 'discarded'])[state], priority, attempt, max_attempts, crashes,
+           run_at, enqueued_at, claimed_at, finished_at, worker, lease, tags, args, flags, traceparent, flow
+    from jobs.finished
+) job;
+
+comment on column jobs.job.state is 'available: due now. scheduled: due later, never failed. retrying: due later, after a failed attempt. held: due, and waits for its limit. running: a worker has a lease for it. completed, cancelled, discarded: ended.';
+comment on column jobs.job.flow is 'The limit of the job: its name, its key, and how many may run at once. Null if it has none.';
+
+-- Wakes the workers that admit held jobs, when the transaction commits: a notification without a queue. It sends none while no
+-- worker is idle: see jobs.wake.
+create function jobs.wake_admission() returns void
+language sql volatile
+as $$
+    select pg_notify('jobs', '')
+    where current_setting('jobs.notify', true) is distinct from 'off' and exists (select from jobs.worker where idle)
+$$;
+
+-- The limit of a job, as in the column `flow`. Null without `most`. The key is the JSON of the arguments that `by` names. A long key
+-- is replaced by its SHA-256. The Rust function `Limit::flow` makes the same key.
+create function jobs.flow(kind text, args json, most integer, by text[], limit_name text) returns json
+language plpgsql immutable
+as $$
+declare
+    name text;
+    value json;
+    type text;
+    key text := '';
+begin
+    if most is null then
+        if by is not null or flow.limit_name is not null then
+            raise exception 'jobs.enqueue: job % has `by` or `limit_name`, and no `concurrency`', flow.kind using errcode = '22023';
+        end if;
+        return null;
+    end if;
+    if most not between 1 and 10000 then
+        raise exception 'jobs.enqueue: concurrency of job % must be from 1 to 10000', flow.kind using errcode = '22023';
+    end if;
+    if flow.limit_name = '' or octet_length(flow.limit_name) > 200 then
+        raise exception 'jobs.enqueue: limit_name of job % must have 1 to 200 bytes', flow.kind using errcode = '22023';
+    end if;
+    foreach name in array coalesce(by, '{}') loop
+        value := flow.args -> name;
+        type := json_typeof(value);
+        key := key || case when key = '' then '' else ',' end || case
+            when type = 'string' then to_json(flow.args ->> name)::text
+            when type = 'boolean' or type = 'null' or type = 'number' and value::text ~ '^(0|-?[1-9][0-9]*)$' then value::text
+            else '!' end;
+        if type is null or right(key, 1) = '!' then
+            raise exception 'jobs.enqueue: the argument % of job % is no key of a limit: it must be a text, a whole number, a boolean or null',
+                name, flow.kind using errcode = '22023';
+        end if;
+    end loop;
+    key := '[' || key || ']';
+    if octet_length(key) > 200 then
+        key := 'sha256:' || encode(sha256(convert_to(key, 'UTF8')), 'hex');
+    end if;
+    return json_build_object('limit', coalesce(flow.limit_name, flow.kind), 'key', key, 'most', most);
+end
+$$;
+
+-- A part of jobs.admit: moves the jobs of these keys. It is called again for each key alone if the database refuses a job of one of them.
+create function jobs.admit_keys(names text[], keys text[], moment timestamptz, paused_queues text[], paused_kinds text[], most_jobs integer)
+returns bigint
+language plpgsql volatile
+as $$
+declare
+    admitted bigint;
+    queues text[];
+begin
+    with free as materialized (
+        select key.name, key.value, head.most - (select count(*) from jobs.slot s where s.limit_name = key.name and s.limit_key = key.value) as number
+        from unnest(names, keys) as key (name, value) cross join lateral (
+            select h.most from jobs.held h
+            where h.limit_name = key.name and h.limit_key = key.value and h.run_at <= moment
+              and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
+            order by h.priority desc, h.run_at, h.id limit 1
+        ) head
+    ), moved as (
+        delete from jobs.held where ctid = any(array(
+            select pick.ctid from free cross join lateral (
+                select h.ctid from jobs.held h
+                where h.limit_name = free.name and h.limit_key = free.value and h.run_at <= moment
+                  and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
+                order by h.priority desc, h.run_at, h.id
+                limit greatest(free.number, 0)
+                for update skip locked
+            ) pick
+            limit most_jobs
+        ))
+        returning *
+    ), taken as (
+        insert into jobs.slot (job_id, limit_name, limit_key) select m.id, m.limit_name, m.limit_key from moved m
+        on conflict do nothing
+    ), made as (
+        -- A claim would find an earlier time than now only after a rescan.
+        insert into jobs.ready (id, run_at, lease, attempt, max_attempts, crashes, enqueued_at, flags, priority, kind, queue, tags, args, traceparent, flow)
+        select m.id, clock_timestamp(), m.lease, m.attempt, m.max_attempts, m.crashes, m.enqueued_at, m.flags, m.priority, m.kind, m.queue, m.tags, m.args, m.traceparent, m.flow
+        from moved m order by m.priority desc, m.run_at, m.id
+        returning queue
+    )
+    select count(*), array_agg(distinct m.queue) into admitted, queues from made m;
+    perform jobs.wake(queue) from unnest(queues) as queue;
+    return admitted;
+end
+$$;
+
+-- A pass of admission: moves held jobs to jobs.ready, as far as their limits allow it. `sweeps`: it also looks for keys of which
+-- nobody has said anything: those whose jobs have become due, and, to be safe, the next thousand keys.
+--
+-- First it becomes the only session that admits, and only then, in later statements, it reads nudges and counts slots. In one
+-- statement the snapshot would be older than the lock, and too many jobs would be admitted. So each statement must have a snapshot
+-- of its own, which only READ COMMITTED gives.
+create function jobs.admit(sweeps boolean, out is_busy boolean, out admitted bigint, out more boolean, out holds boolean)
+language plpgsql volatile
+as $$
+declare
+    most_nudges constant integer := 1000;
+    most_jobs constant integer := 5000;
+    place jobs.admission;
+    moment timestamptz;
+    names text[];
+    keys text[];
+    nudges bigint;
+    paused_queues text[];
+    paused_kinds text[];
+begin
+    is_busy := false; admitted := 0; more := false; holds := false;
+    if current_setting('transaction_isolation') <> 'read committed' then
+        raise exception 'jobs.admit: it works only in READ COMMITTED' using errcode = '25001';
+    end if;
+    select * into place from jobs.admission for no key update skip locked;
+    if not found then
+        is_busy := true;
+        return;
+    end if;
+    if exists (select from jobs.installation where frozen_at is not null) then
+        return;
+    end if;
+    -- If a crash of the server loses the commit, the jobs are held again. A later commit that waits for the disk keeps this one, too.
+    perform set_config('synchronous_commit', 'off', true);
+    moment := clock_timestamp();
+    holds := exists (select from jobs.held);
+    paused_queues := array(select q.name from jobs.queue q where q.paused);
+    paused_kinds := array(select k.name from jobs.kind k where k.paused);
+
+    if sweeps and holds then
+        with due as materialized (
+            select h.run_at, h.id, h.limit_name, h.limit_key from jobs.held h
+            where h.later and (h.run_at, h.id) > (place.due_until, place.due_id) and h.run_at <= moment
+            order by h.run_at, h.id limit most_nudges
+        ), nudged as (
+            insert into jobs.nudge (limit_name, limit_key) select distinct d.limit_name, d.limit_key from due d
+        )
+        select case count(*) when most_nudges then max(d.run_at) else moment end,
+               case count(*) when most_nudges then (select e.id from due e order by e.run_at desc, e.id desc limit 1) else 9223372036854775807 end,
+               count(*) = most_nudges
+        into place.due_until, place.due_id, more from due d;
+
+        with recursive key (name, value, number) as (
+            (select h.limit_name, h.limit_key, 1 from jobs.held h where (h.limit_name, h.limit_key) > (place.after_name, place.after_key)
+             order by h.limit_name, h.limit_key limit 1)
+            union all
+            select next.limit_name, next.limit_key, key.number + 1 from key cross join lateral (
+                select h.limit_name, h.limit_key from jobs.held h where (h.limit_name, h.limit_key) > (key.name, key.value)
+                order by h.limit_name, h.limit_key limit 1
+            ) next
+            where key.number < most_nudges
+        ), nudged as (
+            insert into jobs.nudge (limit_name, limit_key)
+            select key.name, key.value from key cross join lateral (
+                select h.most from jobs.held h
+                where h.limit_name = key.name and h.limit_key = key.value and h.run_at <= moment
+                  and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
+                order by h.priority desc, h.run_at, h.id limit 1
+            ) head
+            where (select count(*) from jobs.slot s where s.limit_name = key.name and s.limit_key = key.value) < head.most
+        ), last as (
+            select key.name, key.value from key where key.number = most_nudges
+        )
+        select coalesce((select l.name from last l), ''), coalesce((select l.value from last l), '') into place.after_name, place.after_key;
+
+        update jobs.admission set due_until = place.due_until, due_id = place.due_id, after_name = place.after_name, after_key = place.after_key;
+    end if;
+
+    -- What is nudged is committed, so the next statement sees it.
+    with gone as (
+        delete from jobs.nudge where ctid = any(array(select n.ctid from jobs.nudge n limit most_nudges)) returning limit_name, limit_key
+    )
+    select array_agg(k.limit_name), array_agg(k.limit_key), (select count(*) from gone)
+    into names, keys, nudges from (select distinct g.limit_name, g.limit_key from gone g) k;
+    if coalesce(nudges, 0) = 0 then
+        return;
+    end if;
+    more := more or nudges >= most_nudges;
+
+    begin
+        admitted := jobs.admit_keys(names, keys, moment, paused_queues, paused_kinds, most_jobs);
+    exception when others then
+        -- After conflicts, and if the server lacks resources or ends, the whole pass is tried again. A missing grant is not about one job.
+        if left(sqlstate, 2) in ('40', '53', '55', '57', '58') or sqlstate = '42501' then
+            raise;
+        end if;
+        -- A trigger of the application refuses a job, or its arguments were deleted. The other keys go on.
+        for place_of_key in 1 .. cardinality(names) loop
+            begin
+                admitted := admitted + jobs.admit_keys(
+                    array[names[place_of_key]], array[keys[place_of_key]], moment, paused_queues, paused_kinds, most_jobs
+                );
+            exception when others then
+                raise warning 'jobs.admit: no job of limit % with the key % can start: %', names[place_of_key], keys[place_of_key], sqlerrm;
+            end;
+        end loop;
+    end;
+
+    if admitted >= most_jobs then
+        insert into jobs.nudge (limit_name, limit_key) select key.name, key.value from unnest(names, keys) as key (name, value);
+        more := true;
+    end if;
+end
+$$;
+
+-- It has three more parameters.
+drop function jobs.enqueue(text, json, text, integer, timestamptz, integer, text[]);
+
+-- Enqueues a job from SQL, psql or a trigger. Returns its id. With `concurrency`, at most so many jobs of the same limit and key
+-- run at once. The limit has the name `limit_name`, or that of the kind. The key are the arguments that `by` names.
+create function jobs.enqueue(
+    kind text,
+    args json default '{}',
+    queue text default 'default',
+    priority integer default 0,
+    run_at timestamptz default null,
+    max_attempts integer default 25,
+    tags text[] default null,
+    concurrency integer default null,
+    by text[] default null,
+    limit_name text default null
+) returns bigint
+language plpgsql volatile
+as $$
+declare
+    new_id bigint;
+    flow json;
+begin
+    if coalesce(enqueue.kind, '') = '' or coalesce(enqueue.queue, '') = '' then
+        raise exception 'jobs.enqueue: kind and queue must not be empty' using errcode = '22023';
+    end if;
+    if octet_length(enqueue.kind) > 200 or octet_length(enqueue.queue) > 200 then
+        raise exception 'jobs.enqueue: kind and queue must not be longer than 200 bytes' using errcode = '22023';
+    end if;
+    if enqueue.max_attempts not between 1 and 32767 then
+        raise exception 'jobs.enqueue: max_attempts of job % must be from 1 to 32767', enqueue.kind using errcode = '22023';
+    end if;
+    if enqueue.priority not between -32768 and 32767 then
+        raise exception 'jobs.enqueue: priority of job % must be from -32768 to 32767', enqueue.kind using errcode = '22023';
+    end if;
+    -- This also refuses 'infinity', which clients cannot represent.
+    if enqueue.run_at > now() + interval '100 years' then
+        raise exception 'jobs.enqueue: job % would start more than a hundred years from now', enqueue.kind using errcode = '22023';
+    end if;
+    if array_position(enqueue.tags, null) is not null or cardinality(enqueue.tags) > 32 then
+        raise exception 'jobs.enqueue: job % takes at most 32 tags, none of them null', enqueue.kind using errcode = '22023';
+    end if;
+    if octet_length(enqueue.args::text) > 262144 then
+        raise exception 'jobs.enqueue: the arguments of job % take more than 262144 bytes', enqueue.kind using errcode = '22023';
+    end if;
+    flow := jobs.flow(enqueue.kind, enqueue.args, enqueue.concurrency, enqueue.by, enqueue.limit_name);
+    if flow is not null then
+        insert into jobs.held as h (kind, args, queue, priority, run_at, max_attempts, tags, flow, limit_name, limit_key, most, later)
+        values (
+            enqueue.kind, coalesce(enqueue.args, '{}'), enqueue.queue, enqueue.priority::smallint,
+            greatest(enqueue.run_at, clock_timestamp()), enqueue.max_attempts::smallint, enqueue.tags,
+            flow, flow ->> 'limit', flow ->> 'key', (flow ->> 'most')::integer, coalesce(enqueue.run_at > clock_timestamp(), false)
+        )
+        returning h.id into new_id;
+        insert into jobs.nudge (limit_name, limit_key) values (flow ->> 'limit', flow ->> 'key');
+        perform jobs.wake_admission();
+        return new_id;
+    end if;
+    insert into jobs.ready as r (kind, args, queue, priority, run_at, max_attempts, tags)
+    values (
+        enqueue.kind, coalesce(enqueue.args, '{}'), enqueue.queue, enqueue.priority::smallint,
+        greatest(enqueue.run_at, clock_timestamp()), enqueue.max_attempts::smallint, enqueue.tags
+    )
+    returning r.id into new_id;
+    perform jobs.wake(enqueue.queue);
+    return new_id;
+end
+$$;
+
+insert into jobs.schema_migration (version, name, oldest_program) values (5, 'flow_control', 1);

@@ -1,0 +1,39 @@
+-- Back to version 4 of the schema. It deletes no job. Jobs with a limit lose it: those that wait for it become available, and all of
+-- them may run at once.
+-- Locks: it holds the file's write lock while it changes the tables.
+
+-- The permission to delete jobs is for one revert, and this one deletes none.
+drop table if exists main.jobs_allow_drop;
+
+drop view jobs_job_view;
+drop trigger jobs_job_arrives;
+drop trigger jobs_job_leaves;
+drop trigger jobs_job_deleted;
+update jobs_job set run_at = due_at where flags & 2;
+update jobs_job set flags = flags & ~3 where flags & 3;
+drop index jobs_job_held;
+drop table jobs_slot;
+drop table jobs_nudge;
+alter table jobs_job drop column limit_name;
+alter table jobs_job drop column limit_key;
+alter table jobs_job drop column due_at;
+alter table jobs_job drop column flow;
+
+create view jobs_job_view as
+select id, kind, queue,
+       case when state <> 'available' then state
+            when run_at <= (cast(round(unixepoch('subsec') * 1000) as integer) * 1000) then 'available'
+            when attempt > 0 then 'retrying' else 'scheduled' end as state,
+       priority, attempt, max_attempts, crashes, run_at, enqueued_at, claimed_at, finished_at, worker, lease, tags, args,
+       (select e.message from jobs_job_error e where e.job_id = jobs_job.id order by e.id desc limit 1) as last_error,
+       flags,
+       (select o.value from jobs_output o where o.job_id = jobs_job.id and o.lease = jobs_job.lease and jobs_job.state = 'completed') as output,
+       (select o.note from jobs_output o where o.job_id = jobs_job.id and o.lease = jobs_job.lease and jobs_job.state = 'completed') as output_note,
+       (select o.progress_done from jobs_output o where o.job_id = jobs_job.id) as progress_done,
+       (select o.progress_total from jobs_output o where o.job_id = jobs_job.id) as progress_total,
+       (select o.progress_message from jobs_output o where o.job_id = jobs_job.id) as progress_message,
+       (select o.progress_at from jobs_output o where o.job_id = jobs_job.id) as progress_at,
+       traceparent
+from jobs_job;
+
+delete from jobs_schema_migration where version = 5;

@@ -1,0 +1,76 @@
+-- Version 5 of the schema: limits on how many jobs run at once. Programs of the versions 1 to 4 still work on it. Jobs that they
+-- enqueue have no limit, and they leave jobs with a limit alone.
+-- Locks: it holds the file's write lock while it creates objects and builds two empty indexes.
+
+drop view jobs_job_view;
+
+-- The limit of the job: {"limit": its name, "key": its key, "most": how many may run at once}. Null for jobs without a limit.
+-- They have the flag 1, so that earlier programs leave them alone.
+alter table jobs_job add column flow text;
+
+-- A job that waits until its limit admits it is held: it has the flag 2, its time is here, and `run_at` is in the year 9999. So it is
+-- at the end of the order in which claims read, and costs them nothing.
+alter table jobs_job add column due_at integer;
+
+alter table jobs_job add column limit_name text generated always as (flow ->> '$.limit') virtual;
+alter table jobs_job add column limit_key text generated always as (flow ->> '$.key') virtual;
+
+-- Held jobs in the order of admission. A key that is full delays no other one, because each has a range of its own.
+create index jobs_job_held on jobs_job (limit_name, limit_key, priority desc, due_at, id) where flags & 2;
+
+-- One row for each job with a limit that is available or running, and not held. Only admission inserts a row.
+create table jobs_slot (
+    job_id integer not null,
+    limit_name text not null,
+    limit_key text not null,
+    primary key (job_id, limit_name)
+) strict, without rowid;
+
+create index jobs_slot_key on jobs_slot (limit_name, limit_key);
+
+-- A nudge says that a key may have a free slot, or a new job. Admission deletes it and looks at the key.
+create table jobs_nudge (
+    limit_name text not null,
+    limit_key text not null
+) strict;
+
+-- Triggers, so that no slot is left behind, whoever ends or deletes the job.
+create trigger jobs_job_arrives after insert on jobs_job when new.flags & 2 begin
+    insert into jobs_nudge (limit_name, limit_key) values (new.limit_name, new.limit_key);
+end;
+
+create trigger jobs_job_leaves after update of state, flags on jobs_job
+when old.flags & 1 and (new.flags & 2 or new.state not in ('available', 'running')) begin
+    delete from jobs_slot where job_id = new.id;
+    insert into jobs_nudge (limit_name, limit_key) values (new.limit_name, new.limit_key);
+    -- A held job that ends is not held any more.
+    update jobs_job set flags = flags & ~2, run_at = coalesce(due_at, run_at), due_at = null
+    where id = new.id and flags & 2 and state not in ('available', 'running');
+end;
+
+create trigger jobs_job_deleted after delete on jobs_job when old.flags & 1 begin
+    delete from jobs_slot where job_id = old.id;
+    insert into jobs_nudge (limit_name, limit_key) values (old.limit_name, old.limit_key);
+end;
+
+-- The new column is at the end. All other columns are as before.
+create view jobs_job_view as
+select id, kind, queue,
+       case when state <> 'available' then state
+            when flags & 2 and due_at <= (cast(round(unixepoch('subsec') * 1000) as integer) * 1000) then 'held'
+            when run_at <= (cast(round(unixepoch('subsec') * 1000) as integer) * 1000) then 'available'
+            when attempt > 0 then 'retrying' else 'scheduled' end as state,
+       priority, attempt, max_attempts, crashes, coalesce(due_at, run_at) as run_at, enqueued_at, claimed_at, finished_at, worker, lease, tags, args,
+       (select e.message from jobs_job_error e where e.job_id = jobs_job.id order by e.id desc limit 1) as last_error,
+       flags,
+       (select o.value from jobs_output o where o.job_id = jobs_job.id and o.lease = jobs_job.lease and jobs_job.state = 'completed') as output,
+       (select o.note from jobs_output o where o.job_id = jobs_job.id and o.lease = jobs_job.lease and jobs_job.state = 'completed') as output_note,
+       (select o.progress_done from jobs_output o where o.job_id = jobs_job.id) as progress_done,
+       (select o.progress_total from jobs_output o where o.job_id = jobs_job.id) as progress_total,
+       (select o.progress_message from jobs_output o where o.job_id = jobs_job.id) as progress_message,
+       (select o.progress_at from jobs_output o where o.job_id = jobs_job.id) as progress_at,
+       traceparent,
+       flow
+from jobs_job;
+
+insert into jobs_schema_migration (version, name, oldest_program) values (5, 'flow_control', 1);

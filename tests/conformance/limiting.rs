@@ -1,0 +1,408 @@
+//! Limits: at most so many jobs with the same key are available or running at once.
+
+use std::time::Duration;
+
+use diesel_jobs_core::storage::{Action, JobFilter, Operated, Paging, Transacted, Transaction};
+use diesel_jobs_core::{ClaimedJob, Finish, JobId, JobState, Keep, Limit, NewJob, RunAt, Transition, WorkerId};
+use diesel_jobs_storage::Database;
+use tokio_util::sync::CancellationToken;
+
+use crate::bench::*;
+use crate::fixture::{Act, Fixture};
+
+/// A job of kind `a` with this key, of which two may run at once.
+pub(crate) fn limited(key: &str) -> NewJob {
+    job().limited(Limit::new("stripe", 2).key(key)).unwrap()
+}
+
+/// A pass of admission. Returns how many jobs it has admitted.
+pub(crate) async fn admit(db: &Database) -> usize {
+    let found = db.storage.admit(false).await.unwrap();
+    assert!(!found.is_busy);
+    found.admitted
+}
+
+/// The jobs with a limit that are available or running, as one statement sees them.
+fn started<F: Fixture>() -> &'static str {
+    match F::TABLES.contains(&"ready") {
+        true => {
+            "select id from jobs.ready where flow is not null union all select id from jobs.running where flow is not null"
+        }
+        false => "select id from jobs_job where flags & 1 and not flags & 2 and state in ('available', 'running')",
+    }
+}
+
+/// Checks that exactly the available and running jobs have a slot, and that no key has more than two.
+pub(crate) async fn check<F: Fixture>(f: &F) {
+    let (slot, started) = (F::table("slot"), started::<F>());
+    let mut client = f.client().await;
+    let unlike = format!(
+        "select count(*) as number from ({started}) job full join {slot} slot on slot.job_id = job.id where slot.job_id is null or job.id is null"
+    );
+    assert_eq!(client.number(&unlike).await, 0, "slots that are missing or left behind");
+    let over = format!(
+        "select count(*) as number from (select limit_key from {slot} group by limit_name, limit_key having count(*) > 2) over"
+    );
+    assert_eq!(client.number(&over).await, 0, "keys with more than two slots");
+}
+
+async fn states(db: &Database, ids: &[JobId]) -> Vec<JobState> {
+    let mut states = Vec::new();
+    for id in ids {
+        states.push(state(db, *id).await);
+    }
+    states
+}
+
+use JobState::{Available, Cancelled, Discarded, Held, Retrying, Scheduled};
+
+pub(crate) async fn as_many_start_as_the_limit_allows<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    for (name, mut client) in f.clients().await {
+        let ids = client.enqueue_all(vec![limited("x"); 4]).await.unwrap();
+        let other = client.enqueue(limited("y")).await.unwrap();
+        assert_eq!(states(db, &ids).await, [Held; 4], "{name}");
+        assert!(claim(db, worker, 9).await.is_empty(), "{name}: no worker gets a held job");
+        assert_eq!(admit(db).await, 3, "{name}: a full key does not delay another one");
+        check(&f).await;
+        assert_eq!(states(db, &ids).await, [Available, Available, Held, Held], "{name}");
+        assert_eq!(state(db, other).await, Available, "{name}");
+        assert_eq!(admit(db).await, 0, "{name}");
+        let jobs = claim(db, worker, 9).await;
+        assert_eq!(jobs.len(), 3, "{name}");
+        check(&f).await;
+        for job in jobs {
+            assert!(job.lease.is_limited());
+            assert!(finish(db, job.lease, DONE).await);
+        }
+        check(&f).await;
+        assert_eq!(admit(db).await, 2, "{name}");
+        for job in claim(db, worker, 9).await {
+            assert!(finish(db, job.lease, Transition::Complete(Keep::Nothing)).await);
+        }
+        check(&f).await;
+        assert_eq!(admit(db).await, 0, "{name}");
+    }
+}
+
+/// Enqueues three jobs with one key, and starts two of them.
+async fn two_of_three<F: Fixture>(f: &F, worker: WorkerId) -> (Vec<ClaimedJob>, JobId) {
+    let ids = enqueue_all(f, vec![limited("x"); 3]).await;
+    assert_eq!(admit(f.database()).await, 2);
+    let jobs = claim(f.database(), worker, 9).await;
+    assert_eq!(jobs.len(), 2);
+    (jobs, ids[2])
+}
+
+pub(crate) async fn every_end_gives_the_slot_back<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    let keep = Keep::Nothing;
+    let ends = [
+        (DONE, JobState::Completed),
+        (discard(), Discarded),
+        (cancel(), Cancelled),
+        (retry_in(HOUR), Retrying),
+        (Transition::Snooze(HOUR), Scheduled),
+    ];
+    for (end, then) in ends {
+        let (jobs, last) = two_of_three(&f, worker).await;
+        assert!(finish(db, jobs[0].lease, end.clone()).await);
+        check(&f).await;
+        assert_eq!(state(db, jobs[0].lease.job).await, then);
+        assert_eq!(admit(db).await, 1, "{}", end.name());
+        assert_eq!(state(db, last).await, Available);
+        // A batch of jobs with and without a limit.
+        let plain = enqueue(&f, job()).await;
+        let mut rest = claim(db, worker, 9).await;
+        assert_eq!((rest.len(), rest.iter().filter(|job| job.lease.job == plain).count()), (2, 1));
+        rest.push(jobs[1].clone());
+        let finishes: Vec<Finish> =
+            rest.iter().map(|job| Finish { lease: job.lease, transition: Transition::Complete(keep) }).collect();
+        assert_eq!(db.storage.finish(&finishes).await.unwrap().len(), 3);
+        check(&f).await;
+        assert_eq!(admit(db).await, 0);
+    }
+}
+
+pub(crate) async fn a_retry_waits_for_its_turn_and_a_release_keeps_it<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    let (jobs, last) = two_of_three(&f, worker).await;
+    let (one, other) = (&jobs[0], &jobs[1]);
+    assert!(finish(db, one.lease, Transition::Release).await);
+    check(&f).await;
+    assert_eq!(admit(db).await, 0, "the released job has its slot");
+    assert_eq!(ids(&claim(db, worker, 9).await), [one.lease.job]);
+    assert!(finish(db, other.lease, retry_in(Duration::ZERO)).await);
+    check(&f).await;
+    assert_eq!(state(db, other.lease.job).await, Held);
+    assert_eq!(admit(db).await, 1);
+    assert_eq!(state(db, last).await, Available, "it has waited for longer");
+    let job = claim(db, worker, 9).await.remove(0);
+    assert!(finish(db, job.lease, DONE).await);
+    assert_eq!(admit(db).await, 1);
+    let again = claim(db, worker, 9).await.remove(0);
+    assert_eq!((again.lease.job, again.attempt), (other.lease.job, 2));
+    check(&f).await;
+}
+
+pub(crate) async fn a_rescued_job_keeps_its_slot_and_a_discarded_one_does_not<F: Fixture>(f: F) {
+    let db = f.database();
+    let dead = mortal(db).await;
+    let mut once = limited("x");
+    once.max_attempts = 1;
+    let ids = enqueue_all(&f, vec![once, limited("x"), limited("x")]).await;
+    assert_eq!(admit(db).await, 2);
+    assert_eq!(claim(db, dead, 2).await.len(), 2);
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let rescued = rescue(db, POLICY).await;
+    assert_eq!((rescued.returned, rescued.discarded), (vec![ids[1]], vec![ids[0]]));
+    check(&f).await;
+    assert_eq!(admit(db).await, 1);
+    assert_eq!(states(db, &ids).await, [Discarded, Available, Available]);
+}
+
+pub(crate) async fn handlers_give_the_slot_back_in_their_own_transaction<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    for transition in [DONE, Transition::Complete(Keep::Nothing), Transition::Snooze(HOUR)] {
+        for (name, connection, body) in F::provided() {
+            let (jobs, _) = two_of_three(&f, worker).await;
+            let body = body(Act::new(name, Ok(transition.clone())));
+            let transaction = Transaction { connection, lease: jobs[0].lease, body, abort: CancellationToken::new() };
+            let ended = db.storage.transact(transaction).await;
+            assert!(matches!(ended, Transacted::Committed(_)), "{name}: {ended:?}");
+            check(&f).await;
+            assert_eq!(admit(db).await, 1, "{name}");
+            let third = claim(db, worker, 1).await.remove(0);
+            for lease in [jobs[1].lease, third.lease] {
+                assert!(finish(db, lease, DONE).await);
+            }
+        }
+    }
+    for (name, mut client) in f.clients().await {
+        let (jobs, _) = two_of_three(&f, worker).await;
+        client.begin().await;
+        client.complete_in(&context(&jobs[0])).await.unwrap();
+        client.commit().await;
+        check(&f).await;
+        assert_eq!(admit(db).await, 1, "{name}");
+        let third = claim(db, worker, 1).await.remove(0);
+        for lease in [jobs[1].lease, third.lease] {
+            assert!(finish(db, lease, DONE).await);
+        }
+    }
+}
+
+pub(crate) async fn a_job_for_later_is_admitted_when_it_is_due<F: Fixture>(f: F) {
+    let db = f.database();
+    let mut later = limited("x");
+    later.run_at = RunAt::After(Duration::from_millis(600));
+    let id = enqueue(&f, later).await;
+    assert_eq!(state(db, id).await, Scheduled);
+    assert_eq!(admit(db).await, 0, "it is not due");
+    let other = enqueue(&f, limited("x")).await;
+    assert_eq!(admit(db).await, 1, "it takes no slot before");
+    assert_eq!(state(db, other).await, Available);
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    assert_eq!(state(db, id).await, Held);
+    assert_eq!(admit(db).await, 0, "nobody says that it has become due");
+    assert_eq!(db.storage.admit(true).await.unwrap().admitted, 1, "a sweep finds it");
+    assert_eq!(state(db, id).await, Available);
+    check(&f).await;
+}
+
+pub(crate) async fn a_sweep_finds_what_nobody_has_told<F: Fixture>(f: F) {
+    let db = f.database();
+    enqueue_all(&f, (0..5).map(|key| limited(&key.to_string())).collect()).await;
+    f.client().await.execute(&format!("delete from {}", F::table("nudge"))).await.unwrap();
+    assert_eq!(admit(db).await, 0);
+    assert_eq!(db.storage.admit(true).await.unwrap().admitted, 5);
+    check(&f).await;
+}
+
+pub(crate) async fn an_enqueue_is_a_part_of_its_transaction<F: Fixture>(f: F) {
+    let db = f.database();
+    for (name, mut client) in f.clients().await {
+        client.begin().await;
+        let id = client.enqueue(limited("x")).await.unwrap();
+        client.rollback().await;
+        assert_eq!(admit(db).await, 0, "{name}");
+        assert!(show(db, id).await.is_none(), "{name}");
+        client.begin().await;
+        let jobs = vec![job(), limited("x"), job(), limited(name), limited("x"), limited("x")];
+        let queues = ["0", "1", "2", "3", "4", "5"];
+        let named = jobs.into_iter().zip(queues).map(|(mut job, queue)| {
+            job.queue = queue.into();
+            job
+        });
+        let ids = client.enqueue_all(named.collect()).await.unwrap();
+        client.commit().await;
+        assert_eq!(ids.len(), 6, "{name}");
+        for (id, queue) in ids.iter().zip(queues) {
+            assert_eq!(record(db, *id).await.queue, queue, "{name}: the ids have the order of the jobs");
+        }
+        assert_eq!(admit(db).await, 3, "{name}");
+        let answers = db.operator.act(&Action::Cancel, &ids, "ann").await.unwrap();
+        assert_eq!(answers, [Operated::Done; 6], "{name}");
+        check(&f).await;
+        assert_eq!(admit(db).await, 0, "{name}");
+    }
+}
+
+pub(crate) async fn large_arguments_wait_with_their_job<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    let args = format!(r#"{{"text":"{}"}}"#, "ab c".repeat(20_000));
+    let mut job = NewJob::raw("a", args.clone()).limited(Limit::new("stripe", 1)).unwrap();
+    job.tags = vec!["t".to_owned()];
+    let id = enqueue(&f, job).await;
+    let waiting = record(db, id).await;
+    assert_eq!((waiting.args, waiting.state), (args.clone(), Held));
+    let limit = waiting.limit.expect("it has a limit");
+    assert_eq!((&*limit.name, &*limit.key, limit.most), ("stripe", "[]", 1));
+    assert_eq!(admit(db).await, 1);
+    let claimed = claim(db, worker, 1).await.remove(0);
+    assert_eq!(String::from_utf8(claimed.args.clone()).unwrap(), args);
+    assert!(finish(db, claimed.lease, discard()).await);
+    let ended = record(db, id).await;
+    assert_eq!((ended.args, ended.tags, ended.limit.map(|limit| limit.most)), (args, vec!["t".to_owned()], Some(1)));
+}
+
+pub(crate) async fn operators_act_on_held_jobs<F: Fixture>(f: F) {
+    let db = f.database();
+    let act = async |action: Action, id: JobId| db.operator.act(&action, &[id], "ann").await.unwrap()[0];
+    let ids = enqueue_all(&f, vec![limited("x"); 7]).await;
+    assert_eq!(admit(db).await, 2);
+    let [one, two, three, four, five, six, seven] = ids[..] else { panic!() };
+    assert_eq!(act(Action::Move("other".to_owned()), three).await, Operated::Done);
+    assert_eq!(act(Action::Reprioritise(7), four).await, Operated::Done);
+    assert_eq!(act(Action::Delete, five).await, Operated::Done);
+    assert_eq!(act(Action::Cancel, six).await, Operated::Done);
+    assert_eq!(act(Action::Discard, seven).await, Operated::Done);
+    assert_eq!(act(Action::RunNow, three).await, Operated::Done);
+    check(&f).await;
+    assert_eq!(admit(db).await, 0, "no action gives a job a slot");
+    assert_eq!(
+        states(db, &[one, two, three, four, six, seven]).await,
+        [Available, Available, Held, Held, Cancelled, Discarded]
+    );
+    assert!(show(db, five).await.is_none());
+    let (moved, raised) = (record(db, three).await, record(db, four).await);
+    assert_eq!((&*moved.queue, raised.priority), ("other", 7));
+    assert_eq!(act(Action::Delete, one).await, Operated::Done);
+    check(&f).await;
+    assert_eq!(admit(db).await, 1);
+    assert_eq!(states(db, &[three, four]).await, [Held, Available], "the higher priority comes first");
+    assert_eq!(act(Action::Retry, six).await, Operated::Done);
+    assert_eq!(state(db, six).await, Held, "it waits for its turn again");
+    let Operated::Enqueued(again) = act(Action::Rerun, seven).await else { panic!() };
+    assert_eq!(state(db, again).await, Held);
+    for id in [two, four] {
+        assert_eq!(act(Action::Cancel, id).await, Operated::Done);
+    }
+    check(&f).await;
+    assert_eq!(admit(db).await, 2);
+    assert_eq!(states(db, &[three, six, again]).await, [Available, Available, Held]);
+    check(&f).await;
+}
+
+pub(crate) async fn held_jobs_are_found_and_counted<F: Fixture>(f: F) {
+    let db = f.database();
+    let mut later = limited("x");
+    later.run_at = RunAt::After(HOUR);
+    let ids = enqueue_all(&f, vec![limited("x"), limited("x"), limited("x"), later, job()]).await;
+    admit(db).await;
+    let found = async |filter: JobFilter| {
+        let page = db.operator.list(&filter, Paging::newest(10)).await.unwrap();
+        page.jobs.into_iter().map(|job| job.id).collect::<Vec<_>>()
+    };
+    let of = |state| JobFilter { states: vec![state], ..JobFilter::default() };
+    assert_eq!(found(of(Held)).await, [ids[2]]);
+    assert_eq!(found(of(Scheduled)).await, [ids[3]]);
+    let mut available = found(of(Available)).await;
+    available.sort_unstable();
+    let mut wanted = [ids[4], ids[1], ids[0]];
+    wanted.sort_unstable();
+    assert_eq!(available, wanted);
+    assert_eq!(found(JobFilter::default()).await.len(), 5);
+    let stats = db.operator.stats().await.unwrap();
+    let kind = &stats.kinds[0];
+    assert_eq!((kind.available, kind.scheduled, kind.held), (3, 1, 1));
+    assert_eq!((stats.queues[0].available.jobs, stats.queues[0].later.jobs), (3, 0));
+}
+
+pub(crate) async fn a_paused_queue_takes_no_slots<F: Fixture>(f: F) {
+    let db = f.database();
+    db.operator.pause_queue("default", "ann", None).await.unwrap();
+    let mut other = limited("x");
+    other.queue = "other".into();
+    enqueue_all(&f, vec![limited("x"), limited("x"), other]).await;
+    assert_eq!(admit(db).await, 1);
+    check(&f).await;
+    db.operator.resume_queue("default", "ann").await.unwrap();
+    assert_eq!(db.storage.admit(true).await.unwrap().admitted, 1);
+    db.operator.freeze("ann", "a test").await.unwrap();
+    enqueue(&f, limited("y")).await;
+    assert_eq!(db.storage.admit(true).await.unwrap().admitted, 0);
+    check(&f).await;
+}
+
+/// Four workers claim, finish in all ways, and admit, all at once. After each step of theirs the limits hold.
+pub(crate) async fn at_no_time_are_there_more_than_the_limit<F: Fixture>(f: F) {
+    const JOBS: usize = 240;
+    let keys = ["x", "y", "z"];
+    let jobs: Vec<NewJob> = (0..JOBS).map(|number| limited(keys[number % 3])).collect();
+    let mut databases = Vec::new();
+    for _ in 0..4 {
+        databases.push(f.again().await);
+    }
+    let ended = std::sync::atomic::AtomicUsize::new(0);
+    let order = std::sync::atomic::Ordering::SeqCst;
+    let work = |number: usize, db: Database| {
+        let ended = &ended;
+        async move {
+            let worker = worker(&db).await;
+            let mut step = number;
+            while ended.load(order) < JOBS {
+                db.storage.admit(step.is_multiple_of(3)).await.unwrap();
+                let claimed = claim(&db, worker, 3).await;
+                for job in claimed {
+                    step += 1;
+                    let transition = match step % 4 {
+                        0 => retry_in(Duration::ZERO),
+                        1 => Transition::Release,
+                        2 => Transition::Complete(Keep::Nothing),
+                        _ => DONE,
+                    };
+                    let ends = step % 4 >= 2;
+                    while !finish(&db, job.lease, transition.clone()).await {
+                        tokio::task::yield_now().await;
+                    }
+                    ended.fetch_add(usize::from(ends), order);
+                }
+            }
+        }
+    };
+    let checks = async {
+        while ended.load(order) < JOBS {
+            check(&f).await;
+        }
+    };
+    let enqueues = async {
+        let mut client = f.client().await;
+        for jobs in jobs.chunks(20) {
+            client.enqueue_all(jobs.to_vec()).await.unwrap();
+        }
+    };
+    let mut workers = databases.into_iter().enumerate().map(|(number, db)| work(number, db));
+    let (one, two, three, four) =
+        (workers.next().unwrap(), workers.next().unwrap(), workers.next().unwrap(), workers.next().unwrap());
+    tokio::join!(enqueues, checks, one, two, three, four);
+    assert_eq!(ended.load(order), JOBS);
+    let mut client = f.client().await;
+    let slots = format!("select count(*) as number from {}", F::table("slot"));
+    assert_eq!(client.number(&slots).await, 0, "all slots are given back");
+}

@@ -1,0 +1,231 @@
+//! What admission does beside other sessions, and broken forms of it, which the checks must notice.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use diesel_async::{AsyncConnection, AsyncPgConnection, SimpleAsyncConnection};
+use diesel_jobs_core::storage::Action;
+use diesel_jobs_core::{Finish, JobId, JobState, Keep, Limit, NewJob, Transition};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use super::Postgres;
+use crate::bench::*;
+use crate::fixture::{Fixture, run};
+use crate::limiting::{admit, check, limited};
+
+async fn session(f: &Postgres) -> AsyncPgConnection {
+    AsyncPgConnection::establish(&f.url).await.unwrap()
+}
+
+async fn slots(f: &Postgres) -> i64 {
+    f.client().await.number("select count(*) as number from jobs.slot").await
+}
+
+#[test]
+fn one_session_admits_at_a_time() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let db = f.database();
+        enqueue_all(&f, vec![limited("x"); 6]).await;
+        let mut other = session(&f).await;
+        other.batch_execute("begin; select jobs.admit(false)").await.unwrap();
+        enqueue(&f, limited("y")).await;
+        assert!(db.storage.admit(true).await.unwrap().is_busy, "it does not wait");
+        other.batch_execute("commit").await.unwrap();
+        assert_eq!(admit(db).await, 1);
+        check(&f).await;
+    });
+}
+
+/// The form that others had: it locks and counts in one statement, so that the count is older than the lock.
+const AT_ONCE: &str = "with locked as materialized (select only_row from jobs.admission for no key update), moved as (
+    delete from jobs.held where ctid = any(array(select pick.ctid from locked cross join lateral (
+        select h.ctid from jobs.held h order by h.id limit greatest(2 - (select count(*) from jobs.slot), 0) for update skip locked
+    ) pick)) returning *
+), taken as (insert into jobs.slot (job_id, limit_name, limit_key) select id, limit_name, limit_key from moved)
+insert into jobs.ready (id, kind, args, flags, flow) select id, kind, args, flags, flow from moved";
+
+#[test]
+fn a_count_in_the_statement_of_the_lock_admits_too_many_and_is_noticed() {
+    run::<Postgres, _>(async |f: Postgres| {
+        enqueue_all(&f, vec![limited("x"); 6]).await;
+        let (mut one, mut other) = (session(&f).await, session(&f).await);
+        one.batch_execute(&format!("begin; {AT_ONCE}")).await.unwrap();
+        let waiting = tokio::spawn(async move { other.batch_execute(AT_ONCE).await });
+        let blocked = "select count(*) as number from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
+        let mut client = f.client().await;
+        while client.number(blocked).await == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        one.batch_execute("commit").await.unwrap();
+        waiting.await.unwrap().unwrap();
+        assert_eq!(slots(&f).await, 4);
+    });
+}
+
+#[test]
+fn admission_needs_a_snapshot_per_statement() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let refused =
+            session(&f).await.batch_execute("begin isolation level repeatable read; select jobs.admit(true)").await;
+        assert!(refused.unwrap_err().to_string().contains("READ COMMITTED"));
+    });
+}
+
+/// The statement of the finish does not see the held job, which is committed before the finish is. So it must say that a slot is free.
+#[test]
+fn a_finish_nudges_also_if_no_job_seems_to_be_held() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let db = f.database();
+        let worker = worker(db).await;
+        let one = |key| job().limited(Limit::new("stripe", 1).key(key)).unwrap();
+        for is_broken in [false, true] {
+            if is_broken {
+                let only_if_held = "create function only_if_held() returns trigger language plpgsql as $$ begin
+                    if exists (select from jobs.held) then return new; end if; return null; end $$;
+                    create trigger only_if_held before insert on jobs.nudge for each row execute function only_if_held()";
+                f.client().await.execute(only_if_held).await.unwrap();
+            }
+            let key = if is_broken { "broken" } else { "right" };
+            enqueue(&f, one(key)).await;
+            assert_eq!(admit(db).await, 1);
+            let first = claim(db, worker, 1).await.remove(0);
+            let mut client = f.client().await;
+            client.begin().await;
+            client.complete_in(&context(&first)).await.unwrap();
+            let second = enqueue(&f, one(key)).await;
+            assert_eq!(admit(db).await, 0, "the slot is taken until the commit");
+            client.commit().await;
+            assert_eq!(admit(db).await, usize::from(!is_broken), "{key}");
+            assert_eq!(db.storage.admit(true).await.unwrap().admitted, usize::from(is_broken), "a sweep finds it");
+            assert_eq!(state(db, second).await, JobState::Available);
+            let job = claim(db, worker, 1).await.remove(0);
+            assert!(finish(db, job.lease, DONE).await);
+            admit(db).await;
+        }
+        check(&f).await;
+    });
+}
+
+#[test]
+fn a_locked_or_refused_job_stops_no_other() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let db = f.database();
+        let ids = enqueue_all(&f, vec![limited("x"); 3]).await;
+        let mut other = session(&f).await;
+        other.batch_execute(&format!("begin; select from jobs.held where id = {} for update", ids[0])).await.unwrap();
+        assert_eq!(admit(db).await, 2);
+        other.batch_execute("rollback").await.unwrap();
+        assert_eq!(state(db, ids[0]).await, JobState::Held, "the others were faster");
+        check(&f).await;
+        let refusing = "create function refuse() returns trigger language plpgsql as $$ begin
+                if new.kind = 'b' then raise exception 'not this one'; end if; return new; end $$;
+            create trigger refuse before insert on jobs.ready for each row execute function refuse()";
+        other.batch_execute(refusing).await.unwrap();
+        let bad = NewJob::raw("b", "{}").limited(Limit::new("bad", 1)).unwrap();
+        enqueue_all(&f, vec![bad, limited("y"), limited("z")]).await;
+        assert_eq!(admit(db).await, 2);
+        check(&f).await;
+    });
+}
+
+#[test]
+fn sql_and_rust_make_the_same_key() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let mut client = f.client().await;
+        let texts = ["", "a", "é\u{7f}\u{1}\n\t\"\\/", "\u{1f600}", &"long".repeat(100), "null", "7"];
+        for text in texts {
+            let json = serde_json::to_string(text).unwrap();
+            let ours = NewJob::raw("a", "{}")
+                .limited(Limit::new("s", 2).key(text).key(-7).key(true).key(None::<i32>))
+                .unwrap();
+            let ours = ours.limit.unwrap();
+            let args = format!(r#"{{ "n":null, "i" : -7,"b": true, "t":{json} }}"#);
+            let same = format!(
+                "select count(*) as number from (select jobs.flow('a', $a${args}$a$, 2, '{{t,i,b,n}}', 's') as flow) made
+                 where flow ->> 'key' = $a${}$a$ and flow ->> 'limit' = 's' and flow ->> 'most' = '2'",
+                ours.key
+            );
+            assert_eq!(client.number(&same).await, 1, "{text:?}: {}", ours.key);
+        }
+        client
+            .execute("select jobs.enqueue('a', '{\"x\": 1}', concurrency => 1, by => '{x}') from generate_series(1, 2)")
+            .await
+            .unwrap();
+        assert_eq!(admit(f.database()).await, 1);
+        for wrong in [
+            "concurrency => 0",
+            "concurrency => 10001",
+            "by => '{x}'",
+            "concurrency => 1, by => '{y}'",
+            "concurrency => 1, by => '{f}'",
+            "concurrency => 1, by => '{l}'",
+            "concurrency => 1, limit_name => ''",
+        ] {
+            let sql = format!("select jobs.enqueue('a', '{{\"x\": 1, \"f\": 1.5, \"l\": []}}', {wrong})");
+            assert!(client.execute(&sql).await.is_err(), "{wrong}");
+        }
+    });
+}
+
+/// Without the tables of limits, jobs without a limit go through all their statements.
+#[test]
+fn jobs_without_a_limit_touch_no_table_of_limits() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let db = f.database();
+        let worker = worker(db).await;
+        let away = ["held", "slot", "nudge", "admission"]
+            .map(|table| format!("alter table jobs.{table} rename to {table}_away;"));
+        f.client().await.execute(&away.concat()).await.unwrap();
+        for (_, mut client) in f.clients().await {
+            client.enqueue(job()).await.unwrap();
+            client.enqueue_all(vec![job(); 9]).await.unwrap();
+            let jobs = claim(db, worker, 10).await;
+            let ends = [
+                DONE,
+                Transition::Complete(Keep::Nothing),
+                retry_in(HOUR),
+                discard(),
+                cancel(),
+                Transition::Snooze(HOUR),
+                Transition::Release,
+            ];
+            for (job, end) in jobs.iter().zip(ends) {
+                assert!(finish(db, job.lease, end).await);
+            }
+            client.begin().await;
+            client.complete_in(&context(&jobs[7])).await.unwrap();
+            client.commit().await;
+            let rest: Vec<Finish> = jobs[8..].iter().map(|job| Finish { lease: job.lease, transition: DONE }).collect();
+            assert_eq!(db.storage.finish(&rest).await.unwrap().len(), 2);
+            let released = claim(db, worker, 10).await;
+            assert!(finish(db, released[0].lease, DONE).await);
+        }
+    });
+}
+
+#[test]
+fn an_enqueue_wakes_the_admitter_of_an_idle_worker() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let db = f.database();
+        let idle = worker(db).await;
+        db.storage.set_idle(idle, true).await.unwrap();
+        let (wake, admission, stop) = (Arc::new(Notify::new()), Arc::new(Notify::new()), CancellationToken::new());
+        let listening = tokio::spawn({
+            let (db, wake, admission, stop) = (f.again().await, wake.clone(), admission.clone(), stop.clone());
+            async move { db.storage.listen(&["default".to_owned()], wake, admission, stop).await }
+        });
+        tokio::time::timeout(Duration::from_secs(20), wake.notified()).await.unwrap();
+        enqueue(&f, job()).await;
+        tokio::time::timeout(Duration::from_secs(20), wake.notified()).await.unwrap();
+        assert!(tokio::time::timeout(Duration::from_millis(200), admission.notified()).await.is_err());
+        let id: JobId = enqueue(&f, limited("x")).await;
+        tokio::time::timeout(Duration::from_secs(20), admission.notified()).await.unwrap();
+        admit(db).await;
+        db.operator.act(&Action::Cancel, &[id], "ann").await.unwrap();
+        db.operator.act(&Action::Retry, &[id], "ann").await.unwrap();
+        tokio::time::timeout(Duration::from_secs(20), admission.notified()).await.unwrap();
+        stop.cancel();
+        listening.await.unwrap();
+    });
+}
