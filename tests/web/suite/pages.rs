@@ -151,7 +151,7 @@ async fn the_page_of_a_waiting_job_says_why_it_does_not_run(db: Db) {
     operator.freeze("zoe", "a move").await.unwrap();
     let page = client.page(&at).await;
     for text in
-        ["Queue `billing` is paused", "the bank is down", "Kind `charge` is paused", "by bob", "The database is frozen"]
+        ["Queue billing is paused", "the bank is down", "Kind charge is paused", "by bob", "The database is frozen"]
     {
         page.shows(text);
     }
