@@ -22,6 +22,7 @@ fn stats(queue: &str, kind: &str, available: i64, scheduled: i64) -> KindStats {
         available,
         scheduled,
         retrying: 0,
+        held: 0,
         running: 0,
         completed: 9,
         cancelled: 9,
