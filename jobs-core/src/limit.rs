@@ -44,10 +44,8 @@ impl Concurrency {
         };
         JobLimit::new(self.name, self.most, &values?)
     }
-}
 
-impl Concurrency {
-    /// The same. If the arguments do not have those of `by`, the key is that of no arguments. `None` if the limit itself is not allowed:
+    /// Like [`of`](Self::of). If the arguments do not have those of `by`, the key is that of no arguments. `None` if the limit itself is not allowed:
     /// the attribute has refused it.
     pub(crate) fn of_any(self, args: &str) -> Option<JobLimit> {
         self.of(args).or_else(|_| JobLimit::new(self.name, self.most, &[])).ok()
@@ -69,8 +67,8 @@ impl Limit {
         Self { name: name.into(), most, values: Ok(Vec::new()) }
     }
 
-    /// Counts the jobs with each value apart. Several calls make a key of several values. A value is a text, a whole number or a
-    /// boolean.
+    /// Counts the jobs with each value apart. Several calls make a key of several values. A value is a text, a whole number, a
+    /// boolean or null.
     pub fn key(mut self, value: impl Serialize) -> Self {
         self.values = self.values.and_then(|mut values| {
             values.push(serde_json::to_value(value).map_err(|error| LimitProblem::Unusable(error.to_string()))?);
@@ -99,13 +97,17 @@ pub struct JobLimit {
 
 impl JobLimit {
     fn new(name: &str, most: u32, values: &[Value]) -> Result<Self, LimitProblem> {
-        if name.is_empty() || name.len() > LONGEST_KEY || name.contains('\0') {
-            return Err(LimitProblem::Name);
-        }
-        if most == 0 || most > MOST_AT_ONCE {
-            return Err(LimitProblem::Number(most));
-        }
+        check(name, most)?;
         Ok(Self { name: name.to_owned(), key: key(values)?, most })
+    }
+
+    /// The same limit, if it may be stored. For limits that another program has written, such as an export.
+    pub fn checked(self) -> Result<Self, LimitProblem> {
+        check(&self.name, self.most)?;
+        if self.key.is_empty() || self.key.len() > LONGEST_KEY || self.key.contains('\0') {
+            return Err(LimitProblem::StoredKey);
+        }
+        Ok(self)
     }
 
     /// The limit as it is stored.
@@ -118,6 +120,17 @@ impl JobLimit {
         // A struct of two texts and a number can always be written as JSON.
         serde_json::to_string(self).unwrap_or_default()
     }
+}
+
+/// Checks what is stored of a limit besides its key.
+fn check(name: &str, most: u32) -> Result<(), LimitProblem> {
+    if name.is_empty() || name.len() > LONGEST_KEY || name.contains('\0') {
+        return Err(LimitProblem::Name);
+    }
+    if most == 0 || most > MOST_AT_ONCE {
+        return Err(LimitProblem::Number(most));
+    }
+    Ok(())
 }
 
 /// The key of these values: the list of them as JSON, or the hash of this text if it is long. The SQL function `jobs.flow` makes the
@@ -168,6 +181,9 @@ pub enum LimitProblem {
     /// The value cannot be a part of a key.
     #[error("the key of a limit is made of texts, whole numbers, booleans and nulls, not of {0}")]
     Unusable(String),
+    /// The key that is stored with a job is not allowed.
+    #[error("the stored key of a limit has 1 to {LONGEST_KEY} bytes and no NUL character")]
+    StoredKey,
     /// The statement that makes the arguments cannot make a key.
     #[error("`enqueue_each` cannot enqueue jobs with a limit; read the rows, and pass the jobs to `enqueue_all`")]
     OfRows,

@@ -171,7 +171,7 @@ mod tests {
             [row(0, "available", 12_000, 12_000), row(0, "retrying", 3, seen - 12_000), row(1, "discarded", 5, 9)];
         let counts = by_state(&JobFilter::default(), &sources, &rows);
         let text: Vec<_> = counts.iter().map(|(state, count)| format!("{state} {count}")).collect();
-        assert_eq!(text, ["available 10,000+", "scheduled 0+", "retrying 3+", "discarded 5"]);
+        assert_eq!(text, ["available 10,000+", "scheduled 0+", "retrying 3+", "held 0+", "discarded 5"]);
     }
 
     #[test]

@@ -94,7 +94,7 @@ use proc_macro::TokenStream;
 /// | `queue` | 1 to 200 bytes | `"default"` |
 /// | `priority` | -32768 to 32767; higher runs first | `0` |
 /// | `max_attempts` | 1 to 32767, the first attempt included | `25` |
-/// | `timeout` | a duration: how long one attempt may take | unlimited |
+/// | `timeout` | a duration: how long one attempt may take | the worker's `--timeout`; without it, no limit |
 /// | `backoff` | `"exponential(BASE, CAP)"` (full jitter), `"fixed(WAIT)"`, or the path of a `fn(attempt: u16) -> Duration` | `"exponential(2s, 1h)"` |
 /// | `retain` | how long completed jobs stay readable: a duration, `"none"` or `"forever"` | the worker's, 24 hours |
 /// | `batch` | only for types: `batch(max = 100)`. The handler is `HandleBatch` and takes up to so many jobs at once | one job |

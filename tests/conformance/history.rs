@@ -97,10 +97,9 @@ pub(crate) async fn a_minute_is_stored_once_and_shown_in_its_step<F: Fixture>(f:
         .collect();
     assert_eq!(sums, [("q", 60, 18.0), ("r", 60, 2.0)]);
     assert_eq!(of_queues[0].completed_per_minute[at[0]], 18.0);
-    assert_eq!(
-        db.operator.queue_rates(&queues[1..2], HOUR, 2 * MINUTE).await.unwrap()[0].completed_per_minute.len(),
-        30
-    );
+    // Steps begin at whole multiples of their length. In an odd minute the first and the last of them are halves.
+    let of_two_minutes = db.operator.queue_rates(&queues[1..2], HOUR, 2 * MINUTE).await.unwrap();
+    assert!(matches!(of_two_minutes[0].completed_per_minute.len(), 30 | 31), "{of_two_minutes:?}");
     assert!(db.operator.series(HOUR, Duration::from_secs(1), &WorkFilter::default()).await.is_err());
 }
 

@@ -48,6 +48,7 @@ pub(crate) async fn measure(store: &Store, targets: &Targets, runs: u32, only: &
         "list --state available --queue queue_3".to_owned(),
         "list --kind kind_7".to_owned(),
         "list --kind nothing".to_owned(),
+        "failures".to_owned(),
         format!("show {}", targets.available),
         format!("show {}", targets.completed),
         format!("show {}", targets.discarded),

@@ -42,20 +42,21 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
         crash_point("admit");
         let found = shared.storage.admit(sweeps).await;
         crash_point("admitted");
+        if sweeps && !found.as_ref().is_ok_and(|found| found.is_busy) {
+            // Also after an error: if a sweep takes too long, the passes between two sweeps still admit what was nudged.
+            swept = Some(Instant::now());
+        }
         let next = match found {
             Ok(found) if found.is_busy => OTHERS_TURN.mul_f64(rand::random_range(0.5..1.5)),
             Ok(found) => {
                 holds = found.holds;
-                if sweeps {
-                    swept = Some(Instant::now());
-                }
                 if found.admitted > 0 {
                     shared.wake.notify_one();
                 }
                 match (found.more, has_limits && shared.leases.count() > 0) {
                     (true, _) => Duration::ZERO,
                     (false, true) => BUSY,
-                    (false, false) => every,
+                    (false, false) => every.saturating_sub(swept.map_or(Duration::ZERO, |swept| swept.elapsed())),
                 }
             }
             Err(problem) => {

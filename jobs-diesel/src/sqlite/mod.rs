@@ -40,7 +40,7 @@ mod transact;
 mod types;
 mod url;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use diesel_jobs_core::storage::StorageResult;
 
@@ -56,7 +56,12 @@ pub async fn open(url: &str, _handlers: usize) -> StorageResult<Database> {
     writer.run(|_| Ok(())).await?;
     let reader = Arc::new(SharedConnection::new(file.clone()));
     Ok(Database {
-        storage: Arc::new(storage::SqliteStorage { file: file.clone(), writer: writer.clone(), reader }),
+        storage: Arc::new(storage::SqliteStorage {
+            file: file.clone(),
+            writer: writer.clone(),
+            reader,
+            swept_to: Mutex::default(),
+        }),
         // The queries of operators may take long. They have their own connection, so that the worker's reads do not
         // wait.
         operator: Arc::new(operator::SqliteOperator {

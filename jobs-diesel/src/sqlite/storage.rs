@@ -2,7 +2,7 @@
 //! another transaction, whether there is anything to do.
 
 use std::any::TypeId;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -39,6 +39,8 @@ pub(super) struct SqliteStorage {
     pub(super) file: Arc<str>,
     pub(super) writer: Arc<SharedConnection>,
     pub(super) reader: Arc<SharedConnection>,
+    /// The key at which the next sweep of admission begins.
+    pub(super) swept_to: Mutex<limits::Key>,
 }
 
 #[async_trait]
@@ -181,12 +183,24 @@ impl Operations for SqliteStorage {
     }
 }
 
+impl SqliteStorage {
+    /// The keys of which a job may start, of the next keys in turns.
+    async fn sweep(&self) -> StorageResult<Vec<limits::Key>> {
+        // No foreign code runs under this lock, so there is no panic while it is held.
+        let place = || self.swept_to.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = place().clone();
+        let (keys, last) = self.reader.read(move |conn| limits::sweep(conn, last)).await?;
+        *place() = last;
+        Ok(keys)
+    }
+}
+
 #[async_trait]
 impl Limits for SqliteStorage {
     /// While nothing is nudged, this takes no write lock. While another transaction holds it, admission waits.
     async fn admit(&self, sweeps: bool) -> StorageResult<Admission> {
         let (holds, nudges) = self.reader.read(limits::state).await?;
-        let keys = if sweeps && holds { self.reader.read(limits::sweep).await? } else { Vec::new() };
+        let keys = if sweeps && holds { self.sweep().await? } else { Vec::new() };
         if keys.is_empty() && !nudges {
             return Ok(Admission { holds, ..Admission::default() });
         }

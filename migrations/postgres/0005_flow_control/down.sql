@@ -142,6 +142,33 @@ begin
 end
 $$;
 
+create or replace function jobs.put_back(number bigint) returns bigint
+language plpgsql volatile
+as $$
+declare
+    letter jobs.dead_letter;
+begin
+    delete from jobs.dead_letter where dead_letter.number = put_back.number returning * into letter;
+    if letter is null then
+        raise exception 'jobs.put_back: there is no number % in jobs.dead_letter', put_back.number using errcode = '02000';
+    end if;
+    if letter.job -> 'state' is not null then
+        raise exception 'jobs.put_back: job % has ended, and this is its history: to drop it, delete from jobs.dead_letter where number = %',
+            letter.id, letter.number using errcode = '22023';
+    end if;
+    return jobs.enqueue(
+        kind => letter.kind,
+        args => case json_typeof(letter.job -> 'args')
+            when 'null' then (select payload.args from jobs.payload where payload.job_id = letter.id)
+            else letter.job -> 'args' end,
+        queue => letter.queue,
+        priority => (letter.job ->> 'priority')::integer,
+        max_attempts => greatest((letter.job ->> 'max_attempts')::integer, 1),
+        tags => case json_typeof(letter.job -> 'tags') when 'array' then array(select json_array_elements_text(letter.job -> 'tags')) end
+    );
+end
+$$;
+
     delete from jobs.schema_migration where version = 5;
 end
 $down$;

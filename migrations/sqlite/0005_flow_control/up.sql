@@ -48,7 +48,7 @@ when old.flags & 1 and (new.flags & 2 or new.state not in ('available', 'running
     where id = new.id and flags & 2 and state not in ('available', 'running');
 end;
 
-create trigger jobs_job_deleted after delete on jobs_job when old.flags & 1 begin
+create trigger jobs_job_deleted after delete on jobs_job when old.flags & 1 and old.state in ('available', 'running') begin
     delete from jobs_slot where job_id = old.id;
     insert into jobs_nudge (limit_name, limit_key) values (old.limit_name, old.limit_key);
 end;

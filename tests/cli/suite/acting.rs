@@ -110,7 +110,7 @@ on_each_database! {
         assert_eq!((json(&db, &["operations"]), json(&db, &["audit"])), (json!([]), json!([])));
         let dry = json(&db, &["cancel", "--kind", "greet", "--dry-run"]);
         assert_eq!((&dry["dry_run"], &dry["matched"]["jobs"], &dry["changed"]), (&json!(true), &json!(3), &json!(0)));
-        assert_eq!((dry["sample"].as_array().unwrap().len(), &dry["filter"]), (3, &json!("state:available,scheduled,retrying,running kind:greet")));
+        assert_eq!((dry["sample"].as_array().unwrap().len(), &dry["filter"]), (3, &json!("state:available,scheduled,retrying,held,running kind:greet")));
         let text = run(&db, &["cancel", "--kind", "greet", "--dry-run"]).succeeded().stdout;
         assert!(text.contains("would cancel 3 jobs that match state:") && text.contains("RUN AT") && text.contains(&ids[0]), "{text}");
         let dry = run(&db, &["cancel", &ids[0], "999999", "--dry-run", "--json"]).exited(1).json();

@@ -131,9 +131,11 @@ from (
     from jobs.ready
     union all
     select id, kind, queue,
-           case when run_at <= now() then 'held' when attempt > 0 then 'retrying' else 'scheduled' end,
-           priority, attempt::smallint, max_attempts::smallint, crashes::smallint, run_at::timestamptz, enqueued_at::timestamptz,
-           null, null, null, lease::integer, tags::text[], args, flags, traceparent, flow
+           case when run_at <= now() then 'held' when attempt > 0 then 'retrying' else 'scheduled' end as state,
+           priority, attempt::smallint as attempt, max_attempts::smallint as max_attempts, crashes::smallint as crashes,
+           run_at::timestamptz as run_at, enqueued_at::timestamptz as enqueued_at,
+           null::timestamptz as claimed_at, null::timestamptz as finished_at, null::uuid as worker,
+           lease::integer as lease, tags::text[] as tags, args, flags, traceparent, flow
     from jobs.held
     union all
     -- The view takes its column names from the select above. Constants have a name here, too, because PostgreSQL would
@@ -160,7 +162,7 @@ as $$
 $$;
 
 -- The limit of a job, as in the column `flow`. Null without `most`. The key is the JSON of the arguments that `by` names. A long key
--- is replaced by its SHA-256. The Rust function `Limit::flow` makes the same key.
+-- is replaced by its SHA-256. The function `key` in `jobs-core/src/limit.rs` makes the same key.
 create function jobs.flow(kind text, args json, most integer, by text[], limit_name text) returns json
 language plpgsql immutable
 as $$
@@ -198,7 +200,7 @@ begin
     if octet_length(key) > 200 then
         key := 'sha256:' || encode(sha256(convert_to(key, 'UTF8')), 'hex');
     end if;
-    return json_build_object('limit', coalesce(flow.limit_name, flow.kind), 'key', key, 'most', most);
+    return json_build_object('limit', coalesce(flow.limit_name, regexp_replace(flow.kind, '\.v[0-9]+$', '')), 'key', key, 'most', most);
 end
 $$;
 
@@ -336,6 +338,8 @@ begin
         return;
     end if;
     more := more or nudges >= most_nudges;
+    -- Later than all nudges that were deleted: a job that was enqueued since the pass began is due, too.
+    moment := clock_timestamp();
 
     begin
         admitted := jobs.admit_keys(names, keys, moment, paused_queues, paused_kinds, most_jobs);
@@ -367,7 +371,7 @@ $$;
 drop function jobs.enqueue(text, json, text, integer, timestamptz, integer, text[]);
 
 -- Enqueues a job from SQL, psql or a trigger. Returns its id. With `concurrency`, at most so many jobs of the same limit and key
--- run at once. The limit has the name `limit_name`, or that of the kind. The key are the arguments that `by` names.
+-- run at once. The limit has the name `limit_name`, or that of the kind without the version of its arguments. The key are the arguments that `by` names.
 create function jobs.enqueue(
     kind text,
     args json default '{}',
@@ -429,6 +433,51 @@ begin
     returning r.id into new_id;
     perform jobs.wake(enqueue.queue);
     return new_id;
+end
+$$;
+
+-- As before. A job with a limit keeps it.
+create or replace function jobs.put_back(number bigint) returns bigint
+language plpgsql volatile
+as $$
+declare
+    letter jobs.dead_letter;
+    arguments json;
+    labels text[];
+    new_id bigint;
+begin
+    delete from jobs.dead_letter where dead_letter.number = put_back.number returning * into letter;
+    if letter is null then
+        raise exception 'jobs.put_back: there is no number % in jobs.dead_letter', put_back.number using errcode = '02000';
+    end if;
+    if letter.job -> 'state' is not null then
+        raise exception 'jobs.put_back: job % has ended, and this is its history: to drop it, delete from jobs.dead_letter where number = %',
+            letter.id, letter.number using errcode = '22023';
+    end if;
+    arguments := case json_typeof(letter.job -> 'args')
+        when 'null' then (select payload.args from jobs.payload where payload.job_id = letter.id)
+        else letter.job -> 'args' end;
+    labels := case json_typeof(letter.job -> 'tags') when 'array' then array(select json_array_elements_text(letter.job -> 'tags')) end;
+    if json_typeof(letter.job -> 'flow') = 'object' then
+        insert into jobs.held as h (kind, args, queue, priority, max_attempts, tags, flow, limit_name, limit_key, most)
+        values (
+            letter.kind, coalesce(arguments, '{}'), letter.queue, (letter.job ->> 'priority')::smallint,
+            greatest((letter.job ->> 'max_attempts')::smallint, 1::smallint), labels,
+            letter.job -> 'flow', letter.job -> 'flow' ->> 'limit', letter.job -> 'flow' ->> 'key', (letter.job -> 'flow' ->> 'most')::integer
+        )
+        returning h.id into new_id;
+        insert into jobs.nudge (limit_name, limit_key) values (letter.job -> 'flow' ->> 'limit', letter.job -> 'flow' ->> 'key');
+        perform jobs.wake_admission();
+        return new_id;
+    end if;
+    return jobs.enqueue(
+        kind => letter.kind,
+        args => arguments,
+        queue => letter.queue,
+        priority => (letter.job ->> 'priority')::integer,
+        max_attempts => greatest((letter.job ->> 'max_attempts')::integer, 1),
+        tags => labels
+    );
 end
 $$;
 

@@ -43,7 +43,9 @@ pub(crate) async fn next_held(conn: &mut AsyncPgConnection, claim: &Claim) -> Qu
     let queues: Vec<&str> = claim.wanted.iter().map(|wanted| &*wanted.queue).collect();
     let row: DueRow = sql_query(
         "select extract(epoch from min(run_at) - clock_timestamp())::float8 as seconds
-from jobs.held where queue = any($1) and kind = any($2)",
+from jobs.held where queue = any($1) and kind = any($2)
+  and queue not in (select name from jobs.queue where paused) and kind not in (select name from jobs.kind where paused)
+  and not exists (select from jobs.installation where frozen_at is not null)",
     )
     .bind::<Array<Text>, _>(queues)
     .bind::<Array<Text>, _>(&*claim.kinds)

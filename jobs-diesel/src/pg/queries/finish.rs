@@ -149,8 +149,7 @@ impl<'a> FinishQuery<'a> {
         }
         sql!(
             out,
-            "
-        select coalesce(array_agg(id) filter (where (select count(*) from woken) >= 0" and_read "), '{}') from moved"
+            "\nselect coalesce(array_agg(id) filter (where (select count(*) from woken) >= 0" and_read "), '{}') from moved"
         )
     }
 

@@ -47,6 +47,7 @@ select f.id, f.lease, f.done, f.total, f.message, clock_timestamp()
 from unnest(" [self.ids => Array<BigInt>] ", " [self.leases => Array<Integer>] ", " [self.done => Array<BigInt>] ", "
         [self.totals => Array<BigInt>] ", " [self.messages => Array<Text>] ") as f (id, lease, done, total, message)
 where exists (select from jobs.running j where j.id = f.id and j.lease = f.lease offset 0)
+   or exists (select from jobs.held j where j.id = f.id and j.lease = f.lease offset 0)
    or exists (select from jobs.ready j where j.id = f.id and j.lease = f.lease offset 0)
    or exists (select from jobs.finished j where j.id = f.id and j.lease = f.lease offset 0)
 on conflict (job_id) do update set progress_done = excluded.progress_done, progress_total = excluded.progress_total,

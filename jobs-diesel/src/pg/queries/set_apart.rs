@@ -34,11 +34,17 @@ const SET_UNCLAIMABLE_APART: &str = "), culprit as materialized (
     from looked
 ), gone as (
     delete from jobs.ready where ctid = any(array(select place from culprit where reason is not null))
-    returning id, kind, queue, (select reason from culprit where place = ready.ctid) as reason, row_to_json(ready) as job
-), kept as (
+    returning id, kind, queue, flow, (select reason from culprit where place = ready.ctid) as reason, row_to_json(ready) as job
+), ";
+
+/// The rest of it.
+const KEEP_THEM: &str = ", kept as (
     insert into jobs.dead_letter (id, kind, queue, reason, job) select id, kind, queue, reason, job from gone
 )
 select id, kind, reason from gone";
+
+/// A row whose id another row has, too, leaves the slot to that one.
+const FREED: Freed = Freed { from: "gone", when: "reason = 'its attempt or its lease number is the largest possible'" };
 
 /// Sets apart waiting rows that this claim cannot move to `jobs.running`.
 pub(crate) struct SetWaitingApart<'a> {
@@ -81,7 +87,7 @@ impl QueryFragment<Pg> for SetWaitingApart<'_> {
         ) job
         limit wanted.total
     ) pick
-" SET_UNCLAIMABLE_APART
+" SET_UNCLAIMABLE_APART {FREED} KEEP_THEM
         )
     }
 }
@@ -107,7 +113,7 @@ impl QueryFragment<Pg> for SetQuarantinedApart {
     select r.ctid, r.id, r.attempt, r.lease, r.enqueued_at from jobs.ready r
     where r.crashes > 0 and r.crashes >= " [self.quarantined_at => Integer] " and r.run_at <= now() and " {FlagsKnown("r")} "
     for update skip locked
-" SET_UNCLAIMABLE_APART
+" SET_UNCLAIMABLE_APART {FREED} KEEP_THEM
         )
     }
 }

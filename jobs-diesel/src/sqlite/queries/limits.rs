@@ -17,9 +17,9 @@ use crate::sqlite::time::{FAR, NOW};
 /// Nudges per pass.
 const MOST_NUDGES: usize = 1000;
 /// Keys per sweep.
-const MOST_KEYS: usize = 10_000;
+const MOST_KEYS: usize = 1000;
 
-#[derive(QueryableByName, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(QueryableByName, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     #[diesel(sql_type = Text)]
     limit_name: String,
@@ -105,9 +105,10 @@ pub(crate) fn state(conn: &mut SqliteConnection) -> QueryResult<(bool, bool)> {
     Ok((holds.yes, nudges.yes))
 }
 
-/// The keys of which a job may start although nobody has nudged them. Only reads.
-pub(crate) fn sweep(conn: &mut SqliteConnection) -> QueryResult<Vec<Key>> {
-    let (mut found, mut last) = (Vec::new(), Key { limit_name: String::new(), limit_key: String::new() });
+/// The keys of which a job may start although nobody has nudged them, of the keys after `last`. Returns the key at which the next
+/// sweep begins, too. Only reads.
+pub(crate) fn sweep(conn: &mut SqliteConnection, mut last: Key) -> QueryResult<(Vec<Key>, Key)> {
+    let mut found = Vec::new();
     for _ in 0..MOST_KEYS {
         let next: Option<Key> = sql_query(
             "select limit_name, limit_key from jobs_job indexed by jobs_job_held
@@ -117,13 +118,13 @@ pub(crate) fn sweep(conn: &mut SqliteConnection) -> QueryResult<Vec<Key>> {
         .bind::<Text, _>(&last.limit_key)
         .get_result(conn)
         .optional()?;
-        let Some(next) = next else { break };
+        let Some(next) = next else { return Ok((found, Key::default())) };
         if free(conn, &next)? > 0 {
             found.push(next.clone());
         }
         last = next;
     }
-    Ok(found)
+    Ok((found, last))
 }
 
 /// A pass of admission for the keys that were nudged, and these. The caller's transaction holds the write lock.
@@ -215,7 +216,9 @@ pub(crate) fn next_held(conn: &mut SqliteConnection, claim: &Claim) -> QueryResu
     let list = |names: Vec<&str>| serde_json::to_string(&names).unwrap_or_default();
     let due: Due = sql_query(format!(
         "select min(due_at) - {NOW} as micros from jobs_job indexed by jobs_job_held
-         where flags & 2 and queue in (select value from json_each(?1)) and kind in (select value from json_each(?2))"
+         where flags & 2 and queue in (select value from json_each(?1)) and kind in (select value from json_each(?2))
+           and queue not in (select name from jobs_queue where paused) and kind not in (select name from jobs_kind where paused)
+           and not exists (select 1 from jobs_installation where frozen_at is not null)"
     ))
     .bind::<Text, _>(list(claim.wanted.iter().map(|wanted| &*wanted.queue).collect()))
     .bind::<Text, _>(list(claim.kinds.iter().map(String::as_str).collect()))
