@@ -138,8 +138,10 @@ impl QueryFragment<Pg> for IntoRunning {
 }
 
 /// The part after the common table expression `claimed`.
+#[cfg(feature = "testing")]
 pub(super) struct ClaimedIntoRunning(pub(super) WorkerId);
 
+#[cfg(feature = "testing")]
 impl QueryFragment<Pg> for ClaimedIntoRunning {
     fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         into_running(&self.0, out)
