@@ -57,7 +57,7 @@ grant usage on schema jobs to jobs_worker;
 grant usage on sequence jobs.job_id to jobs_worker;
 grant select, insert, delete, update (id) on jobs.ready, jobs.running, jobs.finished, jobs.held to jobs_worker;
 grant select, insert, delete on jobs.slot, jobs.nudge to jobs_worker;
-grant select, update on jobs.admission to jobs_worker;
+grant select, insert, update on jobs.admission to jobs_worker;
 grant select, delete on jobs.payload to jobs_worker;
 grant select, insert, delete on jobs.job_error to jobs_worker;
 grant select, insert, update, delete on jobs.output, jobs.on_discarded to jobs_worker;

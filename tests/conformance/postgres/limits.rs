@@ -26,6 +26,8 @@ async fn slots(f: &Postgres) -> i64 {
 fn one_session_admits_at_a_time() {
     run::<Postgres, _>(async |f: Postgres| {
         let db = f.database();
+        // The very first pass inserts the row that the others lock.
+        assert_eq!(admit(db).await, 0);
         enqueue_all(&f, vec![limited("x"); 6]).await;
         let mut other = session(&f).await;
         other.batch_execute("begin; select jobs.admit(false)").await.unwrap();
@@ -50,6 +52,7 @@ fn a_count_in_the_statement_of_the_lock_admits_too_many_and_is_noticed() {
     run::<Postgres, _>(async |f: Postgres| {
         enqueue_all(&f, vec![limited("x"); 6]).await;
         let (mut one, mut other) = (session(&f).await, session(&f).await);
+        one.batch_execute("insert into jobs.admission default values").await.unwrap();
         one.batch_execute(&format!("begin; {AT_ONCE}")).await.unwrap();
         let waiting = tokio::spawn(async move { other.batch_execute(AT_ONCE).await });
         let blocked = "select count(*) as number from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";

@@ -88,7 +88,8 @@ create table jobs.nudge (
 
 alter table jobs.nudge replica identity full;
 
--- One row. The session that has locked it admits. No other session counts slots meanwhile.
+-- At most one row. The session that has locked it admits. No other session counts slots meanwhile. The first pass inserts it, and not
+-- this migration: so a dump and a subscription can fill the table.
 create table jobs.admission (
     only_row boolean primary key default true check (only_row),
     -- The last held job that was scheduled for later and has been nudged, in the order of `held_later`.
@@ -98,8 +99,6 @@ create table jobs.admission (
     after_name text not null default '',
     after_key text not null default ''
 ) with (fillfactor = 50);
-
-insert into jobs.admission default values;
 
 create or replace view jobs.job as
 select id, kind, queue, state, priority, attempt::integer, max_attempts::integer, crashes::integer,
@@ -275,6 +274,10 @@ begin
         raise exception 'jobs.admit: it works only in READ COMMITTED' using errcode = '25001';
     end if;
     select * into place from jobs.admission for no key update skip locked;
+    if not found and not exists (select from jobs.admission) then
+        insert into jobs.admission default values on conflict do nothing;
+        select * into place from jobs.admission for no key update skip locked;
+    end if;
     if not found then
         is_busy := true;
         return;

@@ -274,6 +274,8 @@ async fn limits(f: &Postgres, db: &Database, worker: WorkerId) -> Option<String>
     let mut limited = crate::limiting::limited("x");
     limited.queue = "limited".into();
     let ids = enqueue_all(f, vec![limited; 3]).await;
+    // As at the very first pass.
+    f.client().await.execute("delete from jobs.admission").await.unwrap();
     assert_eq!(step!("admit", db.storage.admit(true)).admitted, 2);
     let jobs = step!("claim", db.storage.claim(&wants(worker, &[("limited", 1)])));
     let finish = [Finish { lease: jobs[0].lease, transition: retry_in(HOUR) }];
