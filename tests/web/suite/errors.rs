@@ -24,7 +24,7 @@ async fn what_is_not_there_is_said(db: Db) {
 async fn a_malformed_request_is_told_what_is_allowed(db: Db) {
     let client = Client::of(db.database());
     for (path, text) in [
-        ("/jobs?state=gone", "available, scheduled, retrying, running, completed, cancelled, discarded"),
+        ("/jobs?state=gone", "available, scheduled, retrying, held, running, completed, cancelled, discarded"),
         ("/jobs?stat=running", "There is no filter \"stat\""),
         ("/jobs?limit=0", "from 1 to 1000"),
         ("/jobs?q=colour%3Ared", "is not a condition of a filter"),

@@ -177,8 +177,17 @@ async fn each_tab_has_its_number(db: Db) {
     let client = Client::of(db.database());
     let tabs = async |path: &str| client.page(path).await.texts("nav.tabs", "a");
     let all = tabs("/jobs").await;
-    let expected =
-        ["all6", "available1", "scheduled1", "retrying1", "running0", "completed1", "cancelled1", "discarded1"];
+    let expected = [
+        "all6",
+        "available1",
+        "scheduled1",
+        "retrying1",
+        "held0",
+        "running0",
+        "completed1",
+        "cancelled1",
+        "discarded1",
+    ];
     assert_eq!(all, expected);
     assert_eq!(tabs("/jobs?state=discarded").await, expected);
     let of_kind =
