@@ -190,11 +190,21 @@ async fn each_tab_has_its_number(db: Db) {
     ];
     assert_eq!(all, expected);
     assert_eq!(tabs("/jobs?state=discarded").await, expected);
-    let of_kind =
-        ["all2", "available1", "scheduled0", "retrying0", "running0", "completed0", "cancelled0", "discarded1"];
+    let of_kind = [
+        "all2",
+        "available1",
+        "scheduled0",
+        "retrying0",
+        "held0",
+        "running0",
+        "completed0",
+        "cancelled0",
+        "discarded1",
+    ];
     assert_eq!(tabs("/jobs?kind=charge&state=available").await, of_kind);
     // A filter that reads more than the row of a job is counted for the open tab.
-    let of_error = ["all1", "available", "scheduled", "retrying", "running", "completed", "cancelled", "discarded"];
+    let of_error =
+        ["all1", "available", "scheduled", "retrying", "held", "running", "completed", "cancelled", "discarded"];
     assert_eq!(tabs("/jobs?error=figures").await, of_error);
 }
 
