@@ -190,7 +190,6 @@ pub enum LimitProblem {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

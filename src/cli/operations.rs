@@ -92,21 +92,12 @@ async fn resume(app: &App<'_>, operator: &dyn Operator, id: i64) -> Result<Exit,
     }
     let mut signals = Signals::install().map_err(|error| CliError::failed(format!("handling signals: {error}")))?;
     let progress = Progress::of_operation(&record, None);
-    let driven = drive::drive(operator, record.id, STEP, &progress, &mut signals).await?;
-    drop(progress);
-    let (record, is_interrupted) = match driven {
-        Some(record) => (record, false),
-        None => {
-            let record = find(operator, id).await?;
-            let is_open = record.finished_at.is_none();
-            (record, is_open)
-        }
-    };
-    output::print(app.json, &record, || match is_interrupted {
-        true => format!("interrupted. {}\n", drive::advice(record.id)),
-        false => report::ended(&record, None),
+    let record = drive::drive(operator, record.id, STEP, progress, &mut signals).await?;
+    output::print(app.json, &record, || match record.finished_at {
+        None => format!("interrupted. {}\n", drive::advice(record.id)),
+        Some(_) => report::ended(&record, None),
     })?;
-    Ok(report::exit(&record, is_interrupted))
+    Ok(report::exit(&record))
 }
 
 /// How far it is, in words.

@@ -223,6 +223,22 @@ pub(crate) async fn a_sweep_finds_what_nobody_has_told<F: Fixture>(f: F) {
     check(&f).await;
 }
 
+pub(crate) async fn sweeps_reach_all_keys_in_turns<F: Fixture>(f: F) {
+    let db = f.database();
+    let later = |key: i32| {
+        let mut job = limited(&format!("{key:04}"));
+        job.run_at = RunAt::After(HOUR);
+        job
+    };
+    enqueue_all(&f, (0..1200).map(later).collect()).await;
+    let due = enqueue(&f, limited("last")).await;
+    f.client().await.execute(&format!("delete from {}", F::table("nudge"))).await.unwrap();
+    // A sweep looks at a thousand keys, and these keys stay.
+    assert_eq!(db.storage.admit(true).await.unwrap().admitted, 0);
+    assert_eq!(db.storage.admit(true).await.unwrap().admitted, 1);
+    assert_eq!(state(db, due).await, Available);
+}
+
 pub(crate) async fn an_enqueue_is_a_part_of_its_transaction<F: Fixture>(f: F) {
     let db = f.database();
     for (name, mut client) in f.clients().await {
@@ -261,6 +277,8 @@ pub(crate) async fn large_arguments_wait_with_their_job<F: Fixture>(f: F) {
     let id = enqueue(&f, job).await;
     let waiting = record(db, id).await;
     assert_eq!((waiting.args, waiting.state), (args.clone(), Held));
+    // The repair of an orphan deletes it.
+    crate::examining::none(db, "orphan").await;
     let limit = waiting.limit.expect("it has a limit");
     assert_eq!((&*limit.name, &*limit.key, limit.most), ("stripe", "[]", 1));
     assert_eq!(admit(db).await, 1);

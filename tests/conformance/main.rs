@@ -126,6 +126,7 @@ conformance! {
         operators_act_on_held_jobs,
         held_jobs_are_found_and_counted,
         a_paused_queue_takes_no_slots,
+        sweeps_reach_all_keys_in_turns,
         at_no_time_are_there_more_than_the_limit,
     }
     explaining {

@@ -59,7 +59,7 @@ pub(super) async fn run(
         biased;
         joined = &mut call => {
             let ran = started.elapsed();
-            let (ends, slot) = match joined {
+            let (ends, slot): (Vec<Ended>, _) = match joined {
                 Ok((handled, slot)) => (handled.into_iter().map(Ended::Handled).collect(), Some(slot)),
                 // The runtime shuts down: panics of the handler are caught.
                 Err(_) => (jobs.iter().map(|_| Ended::GivenUp).collect(), None),
@@ -76,7 +76,8 @@ pub(super) async fn run(
         jobs.iter().take(1).for_each(|ctx| telemetry::slot_kept(ctx.claimed()));
     }
     let slot = stopped.ok().and_then(Result::ok).map(|(_, slot)| slot);
-    let ends = jobs.iter().map(|ctx| if ctx.stop().is_lost() { Ended::Lost } else { over.of_one() }).collect();
+    let ends: Vec<Ended> =
+        jobs.iter().map(|ctx| if ctx.stop().is_lost() { Ended::Lost } else { over.of_one() }).collect();
     conclude(executor, registration, jobs, ends, started.elapsed()).await;
     slot
 }
@@ -100,7 +101,7 @@ async fn begin(
             false => layers::before(&executor.shared, registration, &ctx).await,
         };
         match ended {
-            Some(ended) => executor.conclude(registration, ctx, ended, started.elapsed()).await,
+            Some(ended) => conclude(executor, registration, [ctx], [ended], started.elapsed()).await,
             None => admitted.push(ctx),
         }
     }
@@ -110,8 +111,8 @@ async fn begin(
 async fn conclude(
     executor: &Executor,
     registration: &Registration,
-    jobs: Vec<JobContext>,
-    ends: Vec<Ended>,
+    jobs: impl IntoIterator<Item = JobContext>,
+    ends: impl IntoIterator<Item = Ended>,
     ran: Duration,
 ) {
     for (ctx, ended) in jobs.into_iter().zip(ends) {

@@ -1,6 +1,7 @@
 //! An action on jobs that are named by their ids. Each gets an answer, and the exit code is 1 if one was refused.
 
 use std::collections::HashMap;
+use std::io;
 
 use diesel_jobs_core::storage::{Action, Operator};
 use diesel_jobs_core::{JobId, JobState};
@@ -31,12 +32,27 @@ pub(super) async fn act(
             confirm(&format!("delete {jobs}: {}", words::effect(action)), "delete", how.yes)?;
         }
         let mut answers = Vec::with_capacity(ids.len());
-        for ids in ids.chunks(how.batch) {
-            let operated = operator.act(action, ids, actor).await?;
-            answers.extend(ids.iter().zip(operated).map(|(id, operated)| Answer::new(action, *id, operated)));
+        for batch in ids.chunks(how.batch) {
+            match operator.act(action, batch, actor).await {
+                Ok(operated) => {
+                    answers.extend(batch.iter().zip(operated).map(|(id, operated)| Answer::new(action, *id, operated)));
+                }
+                Err(problem) => {
+                    print(app, &answers)?;
+                    let (done, left) = (answers.len(), ids.len() - answers.len());
+                    let rest = format!(
+                        "{problem}. {done} jobs were answered for, as printed; nothing is known of the other {left}: run the command again for them"
+                    );
+                    return Err(CliError::new((&problem).into(), rest));
+                }
+            }
         }
         answers
     };
-    output::print(app.json, &answers, || answers.iter().map(|answer| format!("{}\n", answer.text())).collect())?;
+    print(app, &answers)?;
     Ok(if answers.iter().all(Answer::is_done) { Exit::Fine } else { Exit::Failed })
+}
+
+fn print(app: &App<'_>, answers: &[Answer]) -> io::Result<()> {
+    output::print(app.json, &answers, || answers.iter().map(|answer| format!("{}\n", answer.text())).collect())
 }

@@ -15,9 +15,34 @@ const AGAIN: Duration = Duration::from_millis(250);
 /// After this time without an answer the command gives up.
 const GIVE_UP: Duration = Duration::from_secs(30);
 
-/// Does the operation in batches of at most `batch` jobs. Returns it when it has ended. `None`: the user has interrupted the
-/// command, and the operation is open.
+/// Does the operation in batches of at most `batch` jobs, until it has ended or the user interrupts the command. Returns it as it is
+/// then.
 pub(in super::super) async fn drive(
+    operator: &dyn Operator,
+    id: OperationId,
+    batch: usize,
+    progress: Progress,
+    signals: &mut Signals,
+) -> Result<OperationRecord, CliError> {
+    let ended = to_its_end(operator, id, batch, &progress, signals).await?;
+    drop(progress);
+    match ended {
+        Some(record) => Ok(record),
+        None => existing(operator, id).await,
+    }
+}
+
+/// The operation, which was there before.
+pub(super) async fn existing(operator: &dyn Operator, id: OperationId) -> Result<OperationRecord, CliError> {
+    operator.operation(id).await?.ok_or_else(|| deleted(id))
+}
+
+fn deleted(id: OperationId) -> CliError {
+    CliError::failed(format!("operation {id} has been deleted from the database"))
+}
+
+/// Returns the operation when it has ended. `None`: the user has interrupted the command.
+async fn to_its_end(
     operator: &dyn Operator,
     id: OperationId,
     batch: usize,
@@ -38,7 +63,7 @@ pub(in super::super) async fn drive(
                 }
                 pause
             }
-            Ok(None) => return Err(CliError::failed(format!("operation {id} has been deleted from the database"))),
+            Ok(None) => return Err(deleted(id)),
             Err(problem) => {
                 let since = *away.get_or_insert_with(Instant::now);
                 if !problem.is_transient() || since.elapsed() > GIVE_UP {

@@ -54,8 +54,7 @@ pub(in super::super) async fn act(
         return report.by_pages(app, done);
     }
     let id = operator.start_operation(action, &filter, actor).await?;
-    let missing = || CliError::failed(format!("operation {id} has been deleted from the database"));
-    let started = operator.operation(id).await?.ok_or_else(missing)?;
+    let started = drive::existing(operator, id).await?;
     if how.detach {
         return report.detached(app, started);
     }
@@ -63,16 +62,8 @@ pub(in super::super) async fn act(
         output::complain(&format!("operation {id} has begun; Ctrl-C leaves the rest of it to the workers"));
     }
     let progress = Progress::of_operation(&started, Some(preview.count));
-    let driven = drive::drive(operator, id, how.batch, &progress, &mut signals).await?;
-    drop(progress);
-    match driven {
-        Some(record) => report.operation(app, record, false),
-        None => {
-            let record = operator.operation(id).await?.ok_or_else(missing)?;
-            let is_open = record.finished_at.is_none();
-            report.operation(app, record, is_open)
-        }
-    }
+    let record = drive::drive(operator, id, how.batch, progress, &mut signals).await?;
+    report.operation(app, record)
 }
 
 /// What is about to be done, in a line.

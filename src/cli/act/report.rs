@@ -80,15 +80,10 @@ impl<'a> Report<'a> {
         Ok(if is_interrupted { Exit::Failed } else { Exit::Fine })
     }
 
-    /// How far an operation is that this command has worked on.
-    pub(super) fn operation(
-        self,
-        app: &App<'_>,
-        record: OperationRecord,
-        is_interrupted: bool,
-    ) -> Result<Exit, CliError> {
+    /// How far an operation is that this command has worked on. If it is open, the user has interrupted the command.
+    pub(super) fn operation(self, app: &App<'_>, record: OperationRecord) -> Result<Exit, CliError> {
         let changed = u64::try_from(record.changed).unwrap_or_default();
-        let exit = exit(&record, is_interrupted);
+        let (exit, is_interrupted) = (exit(&record), record.finished_at.is_none());
         let matched = self.matched;
         let report = Report { changed, interrupted: is_interrupted, operation: Some(record), ..self };
         output::print(app.json, &report, || match &report.operation {
@@ -116,8 +111,8 @@ impl<'a> Report<'a> {
 }
 
 /// The exit code of a command that has worked on an operation.
-pub(in super::super) fn exit(record: &OperationRecord, is_interrupted: bool) -> Exit {
-    let is_done = !is_interrupted && record.cancelled_by.is_none() && record.problem.is_none();
+pub(in super::super) fn exit(record: &OperationRecord) -> Exit {
+    let is_done = record.finished_at.is_some() && record.cancelled_by.is_none() && record.problem.is_none();
     if is_done { Exit::Fine } else { Exit::Failed }
 }
 

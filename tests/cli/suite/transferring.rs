@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use background::Job as _;
+use background::{Job as _, Limit};
 use fixture_app::{Charge, Greet, LogIn};
 use serde_json::{Value, json};
 
@@ -43,6 +43,16 @@ fn count(db: &Db) -> u64 {
 }
 
 on_each_database! {
+    fn an_imported_job_has_its_limit_again(db) {
+        let db = db.migrated();
+        db.enqueue(Greet { name: "ann".to_owned() }.concurrency(Limit::new("mail", 2).key(7)));
+        let exported = db.run(&["export"]).succeeded();
+        let scratch = Scratch::new();
+        import(&db, &[&write(&scratch, &exported.stdout)]).succeeded();
+        let limits: Vec<Value> = lines(&db.run(&["export"]).succeeded()).iter().map(|job| job["limit"].clone()).collect();
+        assert_eq!(limits, vec![json!({ "limit": "mail", "key": "[7]", "most": 2 }); 2]);
+    }
+
     fn what_is_exported_can_be_imported(db) {
         let db = db.migrated();
         let odd = "tab\t line\n quote\" back\\ \u{1f600} \u{202e}".to_owned();

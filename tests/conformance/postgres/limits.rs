@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use diesel_async::{AsyncConnection, AsyncPgConnection, SimpleAsyncConnection};
-use diesel_jobs_core::storage::Action;
+use diesel_jobs_core::storage::{Action, Admission};
 use diesel_jobs_core::{Finish, JobId, JobState, Keep, Limit, NewJob, Transition};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -27,7 +27,8 @@ fn one_session_admits_at_a_time() {
     run::<Postgres, _>(async |f: Postgres| {
         let db = f.database();
         // The very first pass inserts the row that the others lock.
-        assert_eq!(admit(db).await, 0);
+        enqueue(&f, limited("z")).await;
+        assert_eq!(admit(db).await, 1);
         enqueue_all(&f, vec![limited("x"); 6]).await;
         let mut other = session(&f).await;
         other.batch_execute("begin; select jobs.admit(false)").await.unwrap();
@@ -230,5 +231,38 @@ fn an_enqueue_wakes_the_admitter_of_an_idle_worker() {
         tokio::time::timeout(Duration::from_secs(20), admission.notified()).await.unwrap();
         stop.cancel();
         listening.await.unwrap();
+    });
+}
+
+/// It can never be claimed: its attempt cannot be increased.
+#[test]
+fn a_job_that_is_set_apart_gives_its_slot_back_and_keeps_its_limit() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let db = f.database();
+        let worker = worker(db).await;
+        let ids = enqueue_all(&f, vec![limited("x"); 3]).await;
+        assert_eq!(admit(db).await, 2);
+        let mut client = f.client().await;
+        client.execute(&format!("update jobs.ready set attempt = 32767 where id = {}", ids[0])).await.unwrap();
+        assert_eq!(claim(db, worker, 9).await.len(), 1);
+        check(&f).await;
+        assert_eq!(admit(db).await, 1, "the third one has its slot");
+        let put_back = client.number("select jobs.put_back(number) as number from jobs.dead_letter").await;
+        let job = record(db, JobId(put_back)).await;
+        assert_eq!((job.state, job.limit), (JobState::Held, record(db, ids[2]).await.limit));
+        assert_eq!(admit(db).await, 0, "the limit is full");
+        check(&f).await;
+    });
+}
+
+#[test]
+fn a_pass_that_finds_nothing_writes_nothing() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let db = f.database();
+        for sweeps in [true, false] {
+            assert_eq!(db.storage.admit(sweeps).await.unwrap(), Admission::default());
+            // A pass that locks the row inserts it first.
+            assert_eq!(f.client().await.number("select count(*) as number from jobs.admission").await, 0);
+        }
     });
 }

@@ -74,7 +74,17 @@ async fn skipped_time_admits_jobs_for_later(db: Db) {
     assert!(overlap.most()[0] <= 2, "{:?}", overlap.most());
 }
 
+async fn a_paused_job_with_a_limit_is_left_by_a_worker_that_runs_until_nothing_is_left(db: Db) {
+    let operator = db.database().operator.clone();
+    operator.pause_queue("default", "ann", None).await.unwrap();
+    let id = db.enqueue(Charge { account: 1 }).await;
+    let worker = db.worker(registry![Charge]).state(Overlap::default()).build().unwrap();
+    support::within(support::LIMIT, "the worker to end", worker.run_until_empty()).await.unwrap();
+    assert_eq!(db.record(id).await.state, JobState::Held);
+}
+
 support::on_each_database! {
     no_more_run_at_once_than_the_limit,
     skipped_time_admits_jobs_for_later,
+    a_paused_job_with_a_limit_is_left_by_a_worker_that_runs_until_nothing_is_left,
 }

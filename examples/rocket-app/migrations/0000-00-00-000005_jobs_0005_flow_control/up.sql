@@ -273,6 +273,11 @@ begin
     if current_setting('transaction_isolation') <> 'read committed' then
         raise exception 'jobs.admit: it works only in READ COMMITTED' using errcode = '25001';
     end if;
+    -- Most passes of most databases find nothing. They lock and write nothing.
+    holds := exists (select from jobs.held);
+    if not (sweeps and holds) and not exists (select from jobs.nudge) then
+        return;
+    end if;
     select * into place from jobs.admission for no key update skip locked;
     if not found and not exists (select from jobs.admission) then
         insert into jobs.admission default values on conflict do nothing;
@@ -288,7 +293,6 @@ begin
     -- If a crash of the server loses the commit, the jobs are held again. A later commit that waits for the disk keeps this one, too.
     perform set_config('synchronous_commit', 'off', true);
     moment := clock_timestamp();
-    holds := exists (select from jobs.held);
     paused_queues := array(select q.name from jobs.queue q where q.paused);
     paused_kinds := array(select k.name from jobs.kind k where k.paused);
 
