@@ -17,7 +17,7 @@ pub struct AttemptRecord {
     pub worker: Option<WorkerId>,
     /// When it was claimed.
     pub started_at: Option<DateTime<Utc>>,
-    /// When it ended. `None` if it runs.
+    /// When it ended. `None` while it runs.
     pub ended_at: Option<DateTime<Utc>>,
     /// How it ended.
     pub end: AttemptEnd,
@@ -30,11 +30,11 @@ pub struct AttemptRecord {
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum AttemptEnd {
-    /// It runs.
+    /// It still runs.
     Running,
     /// It has completed the job.
     Completed,
-    /// It failed so, or the job was cancelled.
+    /// It failed in this way, or the job was cancelled.
     Failed(FailureKind),
 }
 

@@ -253,7 +253,7 @@ impl JobContext {
         added.find_map(States::get).or_else(|| self.0.states.get())
     }
 
-    /// The cells for what so many layers add.
+    /// The cells for what layers add, one for each of this many layers.
     pub(crate) fn layered(&self, layers: usize) -> &[OnceLock<States>] {
         self.0.layered.get_or_init(|| (0..layers).map(|_| OnceLock::new()).collect())
     }

@@ -4,7 +4,8 @@
 //! rules that this program does not know. So this program does not claim, move or delete such a row. The newer program
 //! does.
 
-/// The job has a limit. What moves it also looks after its slot, which programs of the schema versions 1 to 4 do not do.
+/// The job has a limit. A statement that moves the job must also keep or delete its limit slot. Programs of the schema versions 1 to
+/// 4 do not do this.
 pub const LIMITED: i32 = 1;
 
 /// The job is held by its limit. Only SQLite has this flag: on PostgreSQL held jobs have a table of their own.

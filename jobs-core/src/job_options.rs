@@ -23,7 +23,7 @@ pub struct JobOptions {
     pub retain: Retain,
     /// The arguments whose values appear in no log, error or page. Default: none.
     pub secrets: &'static [&'static str],
-    /// How many jobs may run at once. Default: no limit but the slots of the workers.
+    /// The limit of the kind: how many of its jobs with the same key may run at once, over all workers. Default: none.
     pub concurrency: Option<Concurrency>,
 }
 
@@ -84,7 +84,7 @@ impl JobOptions {
         self
     }
 
-    /// Sets how many jobs may run at once.
+    /// Sets the limit: how many jobs with the same key may run at once, over all workers.
     pub const fn concurrency(mut self, limit: Concurrency) -> Self {
         self.concurrency = Some(limit);
         self

@@ -97,8 +97,8 @@ use proc_macro::TokenStream;
 /// | `timeout` | a duration: how long one attempt may take | the worker's `--timeout`; without it, no limit |
 /// | `backoff` | `"exponential(BASE, CAP)"` (full jitter), `"fixed(WAIT)"`, or the path of a `fn(attempt: u16) -> Duration` | `"exponential(2s, 1h)"` |
 /// | `retain` | how long completed jobs stay readable: a duration, `"none"` or `"forever"` | the worker's, 24 hours |
-/// | `batch` | only for types: `batch(max = 100)`. The handler is `HandleBatch` and takes up to so many jobs at once | one job |
-/// | `concurrency` | how many jobs run at once over all workers: `concurrency(limit = 5, by(account_id))` counts the jobs of each account apart, `concurrency("stripe", limit = 5)` names a limit that kinds share | no limit |
+/// | `batch` | only for types: `batch(max = 100)`. The handler is `HandleBatch` and takes up to 100 jobs at once | one job |
+/// | `concurrency` | the limit: how many jobs run at once over all workers. `concurrency(limit = 5, by(account_id))` counts the jobs of each account separately. `concurrency("stripe", limit = 5)` names a limit that kinds share | no limit |
 /// | `on_discarded` | a job type, such as `AlertOps`: its `new(discarded: Discarded)` makes the job that is enqueued when a job of this kind is discarded | none |
 /// | `cron` | five fields, six with seconds first, or seven with a year: the schedule of the job; a job with a schedule has no arguments | none |
 /// | `timezone` | the IANA name of the time zone of `cron` | `"UTC"` |

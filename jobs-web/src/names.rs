@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 
-/// So many rows stand on a page.
+/// How many rows a page shows.
 const SHOWN: usize = 200;
 
 /// The names that a page shows.

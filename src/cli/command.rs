@@ -100,10 +100,10 @@ pub(super) enum Command {
         #[arg(value_parser = id)]
         id: i64,
     },
-    /// Examine the database, and print the repair of each problem
+    /// Run the checks of the doctor on the database, and print the repair of each problem
     ///
-    /// It looks at the schema, indexes, settings, old transactions, dead workers and late jobs. It fails if it finds an error, and not
-    /// if it finds only warnings. It changes nothing.
+    /// They look at the schema, indexes, settings, old transactions, dead workers and late jobs. The command fails if they find an error,
+    /// and not if they find only warnings. It changes nothing.
     Doctor(DoctorArgs),
     /// Print the number of jobs of each queue and kind, and the workers
     Stats,

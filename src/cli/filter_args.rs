@@ -35,23 +35,23 @@ pub(super) struct FilterArgs {
     #[arg(long, value_name = "ID", value_parser = worker)]
     worker: Option<WorkerId>,
     /// Enqueued before this: a time such as 2026-01-31T08:00:00Z, or an age such as 2h
-    #[arg(long, value_name = "TIME")]
-    older_than: Option<When>,
+    #[arg(long, visible_alias = "older-than", value_name = "TIME")]
+    enqueued_before: Option<When>,
     /// Enqueued after this
+    #[arg(long, visible_alias = "newer-than", value_name = "TIME")]
+    enqueued_after: Option<When>,
+    /// With a run time before this
     #[arg(long, value_name = "TIME")]
-    newer_than: Option<When>,
-    /// Due before this
+    run_at_before: Option<When>,
+    /// With a run time after this
     #[arg(long, value_name = "TIME")]
-    due_before: Option<When>,
-    /// Due after this
-    #[arg(long, value_name = "TIME")]
-    due_after: Option<When>,
+    run_at_after: Option<When>,
     /// Ended before this
     #[arg(long, value_name = "TIME")]
-    ended_before: Option<When>,
+    finished_before: Option<When>,
     /// Ended after this
     #[arg(long, value_name = "TIME")]
-    ended_after: Option<When>,
+    finished_after: Option<When>,
     /// With this value in the arguments, such as user.id=7; may be given several times
     #[arg(long, value_name = "PATH=VALUE", value_parser = argument)]
     args: Vec<ArgIs>,
@@ -74,12 +74,12 @@ impl FilterArgs {
         once("--error", &mut filter.error, given.error)?;
         once("--fingerprint", &mut filter.fingerprint, given.fingerprint)?;
         once("--worker", &mut filter.worker, given.worker)?;
-        once("--older-than", &mut filter.enqueued.before, given.older_than)?;
-        once("--newer-than", &mut filter.enqueued.after, given.newer_than)?;
-        once("--due-before", &mut filter.run_at.before, given.due_before)?;
-        once("--due-after", &mut filter.run_at.after, given.due_after)?;
-        once("--ended-before", &mut filter.finished.before, given.ended_before)?;
-        once("--ended-after", &mut filter.finished.after, given.ended_after)?;
+        once("--enqueued-before", &mut filter.enqueued.before, given.enqueued_before)?;
+        once("--enqueued-after", &mut filter.enqueued.after, given.enqueued_after)?;
+        once("--run-at-before", &mut filter.run_at.before, given.run_at_before)?;
+        once("--run-at-after", &mut filter.run_at.after, given.run_at_after)?;
+        once("--finished-before", &mut filter.finished.before, given.finished_before)?;
+        once("--finished-after", &mut filter.finished.after, given.finished_after)?;
         filter.validate().map_err(CliError::usage)?;
         Ok(filter)
     }
@@ -141,12 +141,13 @@ mod tests {
             (&["--error", "no answer"], "error:\"no answer\""),
             (&["--fingerprint", "-42"], "fingerprint:-42"),
             (&["--worker", "018f4c1e-0000-7000-8000-000000000001"], "worker:018f4c1e-0000-7000-8000-000000000001"),
+            (&["--enqueued-before", "2h", "--enqueued-after", "1d"], "enqueued_before:2h enqueued_after:1d"),
             (&["--older-than", "2h", "--newer-than", "1d"], "enqueued_before:2h enqueued_after:1d"),
             (
-                &["--due-before", "2026-01-31T08:00:00Z", "--due-after", "1h"],
+                &["--run-at-before", "2026-01-31T08:00:00Z", "--run-at-after", "1h"],
                 "run_at_before:2026-01-31T08:00:00Z run_at_after:1h",
             ),
-            (&["--ended-before", "1h", "--ended-after", "2h"], "finished_before:1h finished_after:2h"),
+            (&["--finished-before", "1h", "--finished-after", "2h"], "finished_before:1h finished_after:2h"),
             (&["--args", "user.id=7", "--args", "note=a=b"], "args.user.id:7 args.note:a=b"),
             (&["--filter", "kind:a,b priority:1", "--kind", "c"], "kind:a,b,c priority:1"),
             (&[], ""),
@@ -163,7 +164,7 @@ mod tests {
             (&["--priority", "40000"], &["--priority", "32767"]),
             (&["--fingerprint", "x"], &["--fingerprint"]),
             (&["--worker", "me"], &["--worker", "worker workers"]),
-            (&["--older-than", "yesterday"], &["--older-than", "write a time such as"]),
+            (&["--enqueued-before", "yesterday"], &["--enqueued-before", "write a time such as"]),
             (&["--args", "user"], &["--args", "user.id=7"]),
             (&["--args", ".a=1"], &["--args", "PATH=VALUE"]),
             (&["--filter", "stat:dead"], &["--filter", "did you mean state?"]),

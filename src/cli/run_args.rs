@@ -16,7 +16,8 @@ pub(super) struct RunArgs {
     /// [env: JOBS_QUEUES] [default: the default queues of the program's jobs]
     #[arg(long, value_name = "QUEUES", value_parser = QueueList::parse, help_heading = "Options of run")]
     pub(super) queues: Option<QueueList>,
-    /// Slots of each queue that is named without a number [env: JOBS_CONCURRENCY] [default: 16]
+    /// How many jobs of a queue this worker runs at once (its slots), for each queue that is named without a number. It counts only
+    /// the jobs of this worker; `concurrency(..)` on a job is a limit over all workers [env: JOBS_CONCURRENCY] [default: 16]
     #[arg(long, value_name = "N", value_parser = positive, help_heading = "Options of run")]
     pub(super) concurrency: Option<usize>,
     /// Connections for transactional handlers, and for loading the rows that handlers take; if all are in use, handlers wait

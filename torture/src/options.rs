@@ -20,7 +20,7 @@ pub(crate) struct Options {
     /// Repeat each test, each time with another seed, for so many minutes
     #[arg(long, value_name = "M", conflicts_with = "jobs")]
     pub(crate) minutes: Option<u64>,
-    /// So many jobs in each test that enqueues a given number
+    /// How many jobs each test enqueues, if it enqueues a given number
     #[arg(long, value_name = "N")]
     pub(crate) jobs: Option<usize>,
     /// What the load and the choice of victims are made from [default: another one each time]

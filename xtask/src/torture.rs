@@ -22,7 +22,7 @@ pub(crate) struct Options {
     /// Repeat each test, each time with another seed, for so many minutes
     #[arg(long, value_name = "M", conflicts_with = "jobs")]
     minutes: Option<u64>,
-    /// So many jobs in each test that enqueues a given number
+    /// How many jobs each test enqueues, if it enqueues a given number
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
     /// What the load and the choice of victims are made from, as a failed run printed it

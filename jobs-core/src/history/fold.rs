@@ -8,11 +8,11 @@ use super::counts::{HistoryRow, WorkCounts};
 /// Which rows are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fold {
-    /// Rows of this many minutes ..
+    /// The length of the rows that are joined, in minutes.
     pub from_minutes: i16,
-    /// .. become rows of this many minutes,
+    /// The length of the rows that they become, in minutes.
     pub to_minutes: i16,
-    /// when they are this old.
+    /// How old rows are when they are joined.
     pub after: Duration,
 }
 

@@ -102,7 +102,7 @@ pub struct KindRate {
     pub queue: String,
     /// The kind.
     pub kind: String,
-    /// In how much time, in seconds.
+    /// The length of the time in which it was done, in seconds.
     pub seconds: f64,
     /// What was done.
     #[serde(flatten)]

@@ -64,9 +64,9 @@ impl Default for Objectives {
     }
 }
 
-/// Examines a database. It changes nothing.
+/// The doctor: its checks find what is wrong with a database. They change nothing.
 #[async_trait]
 pub trait Doctor: Send + Sync + 'static {
-    /// Makes all checks, and returns what they have found, errors first. A check that fails is one that is skipped.
+    /// Runs all checks, and returns what they have found, errors first. A check that fails is reported as skipped.
     async fn examine(&self, objectives: Objectives) -> StorageResult<Vec<Finding>>;
 }

@@ -58,7 +58,7 @@ pub struct Surroundings {
 
 /// Jobs that come before a job are counted up to this number.
 pub const MOST_AHEAD: u32 = 1000;
-/// At most so many running jobs are named.
+/// The most running jobs that are named.
 pub const MOST_SHOWN: usize = 5;
 
 /// Reads what explains why a job does not run.

@@ -79,7 +79,7 @@ pub enum Scheduled {
     Done,
     /// There is no such schedule.
     NotFound,
-    /// It was so already.
+    /// Nothing was changed, because the schedule was in this state already.
     Unchanged,
     /// Another schedule has the name.
     Exists,

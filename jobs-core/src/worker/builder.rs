@@ -102,8 +102,9 @@ impl WorkerBuilder {
         self
     }
 
-    /// Serves this queue, with at most `concurrency` of its jobs running at the same time. If any queue is named, the
-    /// worker serves only the named ones. Default: every queue that a registered job goes to.
+    /// Serves this queue, with at most `concurrency` of its jobs running at the same time in this worker: these are its slots. A limit
+    /// over all workers is [`Job::concurrency`](crate::Job::concurrency). If any queue is named, the worker serves only the named
+    /// ones. Default: every queue that a registered job goes to.
     ///
     /// A queue that no job goes to by default is served, too: jobs may name it when they are enqueued, from code or
     /// SQL. The worker warns about such a queue at its start, unless the queue was [declared](Self::declare_queue).

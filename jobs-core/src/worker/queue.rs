@@ -189,7 +189,7 @@ impl Queue {
         Some(next.ctx)
     }
 
-    /// From now on a free slot may take so many jobs at once, so as many are prefetched for it.
+    /// From now on a free slot may take this many jobs at once, so this many are prefetched for it.
     pub(crate) fn expect_batches(&self, most: usize) {
         self.batch.fetch_max(most, Ordering::AcqRel);
     }

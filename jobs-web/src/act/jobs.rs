@@ -22,7 +22,7 @@ pub(crate) struct OnJobs {
 
 /// More than a page can select.
 const MOST_IDS: usize = 1000;
-/// So many jobs are shown before an action.
+/// How many jobs are shown before an action.
 const SAMPLE: usize = 10;
 
 impl OnJobs {

@@ -10,9 +10,9 @@ use crate::format;
 use crate::rights::Action;
 use crate::shell::{Place, Shell};
 
-/// So many running jobs are looked at, of all queues.
+/// How many running jobs of all queues are read.
 const EXAMINED: usize = 1000;
-/// So many of the queue are shown.
+/// How many running jobs of the queue are shown.
 const SHOWN: usize = 20;
 
 #[derive(Template)]

@@ -40,7 +40,7 @@ struct Kind {
 
 impl Kind {
     /// Jobs of it wait, and no live worker knows it.
-    fn is_orphan(&self) -> bool {
+    fn is_unknown(&self) -> bool {
         self.waiting > 0 && self.known_to + self.perhaps == 0
     }
 
@@ -103,8 +103,8 @@ pub(crate) async fn kinds(visit: Visit) -> Page {
     let (stats, settings, workers) = (operator.stats().await?, operator.kinds().await?, operator.workers().await?);
     let rates = operator.outcomes(HOUR).await?;
     let mut kinds = join(&stats.kinds, rates, settings, &workers);
-    // Orphans first, because somebody must do something.
-    kinds.sort_by_key(|kind| !kind.is_orphan());
+    // Unknown kinds first, because an operator must do something about them.
+    kinds.sort_by_key(|kind| !kind.is_unknown());
     names.choose(&mut kinds, |kind| &kind.name);
     let alive = workers.iter().filter(|worker| worker.alive).count();
     let (here, counted) = (shell.link("/kinds"), counted(&stats.counted));

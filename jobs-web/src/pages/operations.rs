@@ -10,7 +10,7 @@ use crate::format;
 use crate::rights::Action;
 use crate::shell::{Place, Shell};
 
-/// So many rows stand on a page.
+/// How many rows a page shows.
 const SHOWN: usize = 50;
 
 #[derive(Template)]

@@ -13,9 +13,9 @@ use crate::shell::{Place, Shell};
 
 /// So many workers stand on the page.
 const SHOWN: usize = 200;
-/// So many running jobs of all workers are read, the longest first.
+/// How many running jobs of all workers are read, the longest first.
 const EXAMINED: usize = 2000;
-/// So many running jobs of a worker are shown.
+/// How many running jobs of a worker are shown.
 const JOBS: usize = 8;
 
 /// A worker, and what it runs.

@@ -94,7 +94,7 @@ impl Model {
         (!rows.is_empty()).then_some(place)
     }
 
-    /// Moves the selection by so many rows.
+    /// Moves the selection by this many rows.
     fn move_by(&mut self, by: isize) {
         let rows = self.rows(self.focus);
         if let Some(place) = self.selection(self.focus, &rows) {

@@ -76,7 +76,7 @@ on_each_database! {
         assert!(cancelled.stdout.contains("is done: 3 jobs changed\n"), "{cancelled:#?}");
         assert_eq!(act(&["rerun", "--state", "cancelled"])["changed"], 3);
         assert_eq!((count(&db, &["--kind", "greet"]), count(&db, &["--state", "cancelled"])), (6, 3));
-        assert_eq!(act(&["delete", "--ended-before", "0s"])["changed"], 3);
+        assert_eq!(act(&["delete", "--finished-before", "0s"])["changed"], 3);
         assert_eq!((count(&db, &["--kind", "greet"]), count(&db, &["--state", "available"])), (3, 4));
         assert_eq!(json(&db, &["show", &other.to_string()])["priority"], 0, "the other kind was never meant");
 
@@ -155,7 +155,7 @@ on_each_database! {
             (&["cancel", "--kind", "greet", "--batch", "2000"], &["--batch", "from 1 to 1000"]),
             (&["cancel", "--kind", "greet", "--limit", "0"], &["--limit", "from 1"]),
             (&["cancel", &ids[0], "--limit", "1"], &["--limit need a filter"]),
-            (&["cancel", "--older-than", "yesterday", "--yes"], &["--older-than", "such as 30m"]),
+            (&["cancel", "--enqueued-before", "yesterday", "--yes"], &["--enqueued-before", "such as 30m"]),
             (&["cancel", "--args", "x", "--yes"], &["--args", "user.id=7"]),
             (&["cancel", "--filter", "stat:dead", "--yes"], &["--filter", "did you mean state?"]),
             (&["retry", "--state", "running", "--yes"], &["retry applies to jobs that are"]),

@@ -103,7 +103,7 @@ fn an_evening(db: &Db) -> Running {
     worker
 }
 
-/// Waits until so many jobs match.
+/// Waits until this many jobs match.
 fn await_count(db: &Db, filter: &[&str], jobs: u64) {
     let begun = Instant::now();
     while db.json(&[&["list", "--count"], filter].concat())["jobs"] != jobs {

@@ -70,9 +70,9 @@ on_each_database! {
         assert_eq!(list(&["--state", "scheduled,discarded"]), [failed, later]);
         assert_eq!(list(&["--error", "BANK is"]), [failed]);
         assert_eq!(list(&["--args", &format!("card={SECRET}")]), [failed]);
-        assert_eq!(list(&["--due-after", "0s"]), [later]);
-        assert_eq!(list(&["--ended-after", "1h"]), [failed]);
-        assert_eq!((list(&["--older-than", "1h"]), list(&["--newer-than", "1h"]).len()), (vec![], 3));
+        assert_eq!(list(&["--run-at-after", "0s"]), [later]);
+        assert_eq!(list(&["--finished-after", "1h"]), [failed]);
+        assert_eq!((list(&["--enqueued-before", "1h"]), list(&["--enqueued-after", "1h"]).len()), (vec![], 3));
         let shown = db.json(&["show", &f]);
         assert_eq!(list(&["--fingerprint", &shown["errors"][0]["fingerprint"].to_string()]), [failed]);
         assert_eq!(list(&["--worker", shown["worker"].as_str().unwrap()]), [failed]);

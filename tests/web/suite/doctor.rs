@@ -13,38 +13,38 @@ async fn a_finding_stands_on_its_page_with_what_repairs_it(db: Db) {
     // Jobs wait, and no worker is there to serve them.
     db.enqueue(SendMail { to: "ada".to_owned() }).await;
     let client = Client::of(db.database());
-    let page = until("the examination", async || {
+    let page = until("the report of the doctor", async || {
         let page = client.page("/doctor").await;
         page.contains("To repair it:").then_some(page)
     })
     .await;
     page.shows("mail");
     page.shows("worker run");
-    page.shows("Examined");
+    page.shows("Checked");
     let overview = client.page("").await;
     overview.shows("The doctor found");
     assert!(overview.values("a", "href").any(|href| href == "/admin/jobs/doctor"));
     assert_eq!(client.get("/doctor?agian=yes").await.status, StatusCode::BAD_REQUEST);
 }
 
-/// The overview never waits for an examination: it shows the newest one, and begins another one in the background.
-async fn the_overview_does_not_examine_each_time(db: Db) {
+/// The overview never waits for the doctor: it shows the newest report, and starts the checks again in the background.
+async fn the_overview_does_not_run_the_checks_each_time(db: Db) {
     let worker = Running::start(db.worker(registry()));
     let client = Client::of(db.database());
     client.page("").await;
-    until("the examination", async || {
+    until("the report of the doctor", async || {
         let page = client.page("/doctor").await;
-        page.contains("Examined").then_some(())
+        page.contains("Checked").then_some(())
     })
     .await;
-    let examined = client.page("/doctor").await.values("time", "datetime").next().unwrap().to_owned();
+    let checked = client.page("/doctor").await.values("time", "datetime").next().unwrap().to_owned();
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(1) {
         client.page("").await;
         client.page("/doctor").await;
     }
-    assert_eq!(client.page("/doctor").await.values("time", "datetime").next().unwrap(), examined);
+    assert_eq!(client.page("/doctor").await.values("time", "datetime").next().unwrap(), checked);
     worker.stop().await;
 }
 
-support::on_each_database! { a_finding_stands_on_its_page_with_what_repairs_it, the_overview_does_not_examine_each_time }
+support::on_each_database! { a_finding_stands_on_its_page_with_what_repairs_it, the_overview_does_not_run_the_checks_each_time }

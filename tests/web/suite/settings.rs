@@ -161,9 +161,9 @@ async fn kinds_that_no_live_worker_knows_are_named(db: Db) {
     let worker = Running::start(db.worker(registry()).queue("elsewhere", 1));
     until("a worker", async || db.database().operator.workers().await.unwrap().pop()).await;
     let page = client.page("/kinds").await;
-    page.shows("Orphan: 1 job waits, and no live worker knows this kind.");
-    // Known kinds are none, and an orphan stands first.
-    assert_eq!(page.texts("tbody", "th").iter().filter(|text| text.contains("Orphan")).count(), 1);
+    page.shows("Unknown kind: 1 job waits, and no live worker knows it.");
+    // Other kinds are not marked, and the unknown kind stands first.
+    assert_eq!(page.texts("tbody", "th").iter().filter(|text| text.contains("Unknown kind")).count(), 1);
     assert!(page.texts("tbody", "th")[0].starts_with("forgotten"));
     worker.stop().await;
 }

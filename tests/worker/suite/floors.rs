@@ -15,7 +15,7 @@ async fn tells(ctx: &JobContext, State(probe): State<Probe>) {
     probe.say(ctx, "ran");
 }
 
-/// Runs jobs one by one, for so long that the scan floors have moved far.
+/// Runs jobs one by one, until the scan floors have moved far.
 async fn a_while(db: &Db) {
     for _ in 0..30 {
         let id = db.enqueue(Tells {}).await;

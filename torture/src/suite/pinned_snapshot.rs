@@ -24,7 +24,7 @@ const LONG: Size = Size { jobs: 300_000, faults: 100 };
 /// The number of jobs before the snapshot.
 const BASELINE: i64 = 300;
 /// The number of jobs after the deleted ones that are not measured. The scan floor stays up to two seconds behind the
-/// clock, for transactions that have not committed yet. So claims read the deleted entries for so long.
+/// clock, for transactions that have not committed yet. So claims read the deleted entries for that time.
 const FOLLOW: i64 = 250;
 const SHORT_RATE: f64 = 100.0;
 const LONG_RATE: f64 = 500.0;

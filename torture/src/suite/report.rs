@@ -11,7 +11,7 @@ use super::fixture::Fixture;
 use super::not_run::NotRun;
 use super::run::{Run, quantile};
 
-/// The histories of so many jobs are printed. The database contains the others.
+/// How many jobs' histories are printed. The database contains the others.
 const STORIES: usize = 3;
 /// So many violations of one run are printed.
 const OBJECTIONS: usize = 20;
