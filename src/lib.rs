@@ -46,14 +46,14 @@ pub mod testing;
 
 pub use diesel_jobs_core::{
     AttemptError, AttemptOutcome, Backoff, BatchContext, BatchHandled, CatchUp, Concurrency, Counted, Depth, Discarded,
-    Event, Failure, FailureKind, Freeze, Gauge, Handle, HandleBatch, HandleBlocking, HandleBlockingIn, HandleIn,
-    Handled, HealthCheck, Installation, IntoInstant, IntoNewJob, InvalidJob, InvalidSchedule, Job, JobBuilder,
-    JobContext, JobEnd, JobError, JobId, JobLimit, JobOptions, JobOutput, JobRecord, JobState, KindStats, Layer, Lease,
-    LeasedJob, Limit, LimitProblem, MetricsText, NewJob, NoRuntime, Outcome, Output, Progress, QueueLoad, QueueStats,
-    Recorder, Registered, Registration, Registry, RegistryError, ResultExt, Retain, Retention, RunAt, Sample, Schedule,
-    State, States, Stats, StorageError, TestContext, TraceLink, TraceRelation, Traceparent, TypeKey, UnknownQueue,
-    UntilEmpty, WaitError, Worker, WorkerBuilder, WorkerError, WorkerHandle, WorkerId, WorkerRecord, WorkerStats,
-    history, metrics, record_enqueues, set_trace_link, set_trace_source, storage,
+    Enqueued, Event, Failure, FailureKind, Freeze, Gauge, Handle, HandleBatch, HandleBlocking, HandleBlockingIn,
+    HandleIn, Handled, HealthCheck, Installation, IntoInstant, IntoNewJob, InvalidJob, InvalidSchedule, Job,
+    JobBuilder, JobContext, JobEnd, JobError, JobId, JobLimit, JobOptions, JobOutput, JobRecord, JobState, KindStats,
+    Layer, Lease, LeasedJob, Limit, LimitProblem, MetricsText, NewJob, NoRuntime, Outcome, Output, Progress, QueueLoad,
+    QueueStats, Recorder, Registered, Registration, Registry, RegistryError, ResultExt, Retain, Retention, RunAt,
+    Sample, Schedule, State, States, Stats, StorageError, TestContext, TraceLink, TraceRelation, Traceparent, TypeKey,
+    UnknownQueue, UntilEmpty, WaitError, Worker, WorkerBuilder, WorkerError, WorkerHandle, WorkerId, WorkerRecord,
+    WorkerStats, history, metrics, record_enqueues, set_trace_link, set_trace_source, storage,
 };
 #[cfg(all(feature = "testing", any(feature = "postgres", feature = "sqlite")))]
 pub use diesel_jobs_macros::test;

@@ -12,6 +12,7 @@ mod crash_point;
 mod cron_problem;
 mod decision;
 mod discarded;
+mod enqueued;
 mod error;
 mod failure;
 pub mod flags;
@@ -68,6 +69,7 @@ pub use attempts::{AttemptEnd, AttemptRecord};
 pub use batch::{BatchContext, BatchHandled, HandleBatch};
 pub use context::JobContext;
 pub use discarded::{DiscardRule, Discarded, InvalidDiscardRule, OnDiscarded};
+pub use enqueued::Enqueued;
 pub use error::{IntoJobError, JobError, NoRuntime, ResultExt};
 pub use failure::{Failure, FailureKind, MAX_BACKTRACE_BYTES, MAX_FAILURE_BYTES, fingerprint};
 pub use handler::{

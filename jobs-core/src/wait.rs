@@ -41,8 +41,8 @@ pub enum WaitError {
 ///
 /// The row of a job with `retain = "none"` is deleted when the job completes. The wait then ends with
 /// [`WaitError::NoJob`].
-pub async fn wait(operator: &dyn Operator, id: JobId, timeout: Duration) -> Result<JobEnd, WaitError> {
-    let start = Instant::now();
+pub async fn wait(operator: &dyn Operator, id: impl Into<JobId>, timeout: Duration) -> Result<JobEnd, WaitError> {
+    let (id, start) = (id.into(), Instant::now());
     let mut pause = FIRST_PAUSE;
     loop {
         let left = timeout.saturating_sub(start.elapsed());

@@ -1,7 +1,7 @@
 //! `job.enqueue(&mut conn)` and its bulk form.
 
 use diesel_jobs_core::__private::{sending, sending_all};
-use diesel_jobs_core::{IntoNewJob, InvalidJob, JobContext, JobId, NewJob};
+use diesel_jobs_core::{Enqueued, IntoNewJob, InvalidJob, JobContext, NewJob};
 
 use crate::enqueue_connection::{EnqueueConnection, TransactionConnection};
 use crate::error::{CompleteError, EnqueueError, MigrateError};
@@ -9,15 +9,15 @@ use crate::error::{CompleteError, EnqueueError, MigrateError};
 /// Enqueues a job through the caller's own connection. If the connection is in a transaction, the job becomes a part of
 /// it.
 pub trait Enqueue: IntoNewJob + Sized {
-    /// Inserts the job and returns its id. Sync connections return a `Result<JobId, EnqueueError>`, async ones a future
-    /// of it.
+    /// Inserts the job. The answer derefs to its id. Sync connections return a `Result<Enqueued, EnqueueError>`, async
+    /// ones a future of it.
     ///
     /// If the connection is in a transaction, the job exists if and only if that transaction commits.
     ///
     /// With shared references to an `AsyncPgConnection`, statements are pipelined: both are sent before the first answer
     /// arrives. After `let (mut one, mut other) = (&conn, &conn)`, await the futures of `a.enqueue(&mut one)` and
     /// `b.enqueue(&mut other)` together. Each future borrows its own reference.
-    fn enqueue<'c, C, M>(self, conn: &'c mut C) -> C::Output<'c, JobId, EnqueueError>
+    fn enqueue<'c, C, M>(self, conn: &'c mut C) -> C::Output<'c, Enqueued, EnqueueError>
     where
         C: EnqueueConnection<M> + 'c,
     {
@@ -29,12 +29,12 @@ pub trait Enqueue: IntoNewJob + Sized {
 
 impl<J: IntoNewJob> Enqueue for J {}
 
-/// Enqueues many jobs, of one kind or mixed (as [`JobBuilder`](diesel_jobs_core::JobBuilder)s). Returns the ids in the
-/// order of the jobs.
+/// Enqueues many jobs, of one kind or mixed (as [`JobBuilder`](diesel_jobs_core::JobBuilder)s). Returns an answer
+/// for each, in the order of the jobs.
 ///
 /// It sends one statement per 1,000 jobs. Several statements run in a transaction of their own, or in a savepoint of
 /// the caller's transaction. So all jobs are inserted or none.
-pub fn enqueue_all<'c, C, M, I>(conn: &'c mut C, jobs: I) -> C::Output<'c, Vec<JobId>, EnqueueError>
+pub fn enqueue_all<'c, C, M, I>(conn: &'c mut C, jobs: I) -> C::Output<'c, Vec<Enqueued>, EnqueueError>
 where
     C: EnqueueConnection<M> + 'c,
     I: IntoIterator,

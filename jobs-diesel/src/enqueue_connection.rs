@@ -4,7 +4,7 @@
 //! It has several blanket implementations, which differ in a marker type `M`. Only one of them fits each connection, so
 //! the compiler infers `M`.
 
-use diesel_jobs_core::{InvalidJob, JobContext, JobId, NewJob};
+use diesel_jobs_core::{Enqueued, InvalidJob, JobContext, JobId, NewJob};
 use serde::de::DeserializeOwned;
 
 use crate::error::{CompleteError, EnqueueError, MigrateError};
@@ -48,11 +48,11 @@ pub trait EnqueueConnection<M> {
         T: Send + 'static,
         E: Send + 'static;
 
-    /// Inserts one job and returns its id. If the job is invalid, sends nothing and returns the error.
-    fn insert_one(&mut self, job: Result<NewJob, InvalidJob>) -> Self::Output<'_, JobId, EnqueueError>;
+    /// Inserts one job. If the job is invalid, sends nothing and returns the error.
+    fn insert_one(&mut self, job: Result<NewJob, InvalidJob>) -> Self::Output<'_, Enqueued, EnqueueError>;
 
-    /// Inserts all of these jobs or none. Returns their ids in the order of the jobs.
-    fn insert_all(&mut self, jobs: Result<Vec<NewJob>, InvalidJob>) -> Self::Output<'_, Vec<JobId>, EnqueueError>;
+    /// Inserts all of these jobs or none. Returns an answer for each, in the order of the jobs.
+    fn insert_all(&mut self, jobs: Result<Vec<NewJob>, InvalidJob>) -> Self::Output<'_, Vec<Enqueued>, EnqueueError>;
 
     /// Reads the output of a job.
     fn output<T>(&mut self, id: JobId) -> Self::Output<'_, Option<T>, OutputError>

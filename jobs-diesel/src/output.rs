@@ -21,10 +21,10 @@ use crate::stored_output::OutputError;
 /// # Ok(())
 /// # }
 /// ```
-pub fn output<'c, T, C, M>(conn: &'c mut C, id: JobId) -> C::Output<'c, Option<T>, OutputError>
+pub fn output<'c, T, C, M>(conn: &'c mut C, id: impl Into<JobId>) -> C::Output<'c, Option<T>, OutputError>
 where
     T: DeserializeOwned + Send + 'static,
     C: EnqueueConnection<M> + 'c,
 {
-    conn.output(id)
+    conn.output(id.into())
 }

@@ -1,7 +1,7 @@
 //! A connection of the application, of any type.
 
 use async_trait::async_trait;
-use diesel_jobs_core::{JobContext, JobId, NewJob};
+use diesel_jobs_core::{Enqueued, JobContext, JobId, NewJob};
 use diesel_jobs_storage::{CompleteError, EnqueueError, MigrateError};
 
 /// What the tests do on a connection of the application.
@@ -25,6 +25,11 @@ pub(crate) trait Client: Send {
 pub(crate) struct Number {
     #[diesel(sql_type = diesel::sql_types::BigInt)]
     pub(crate) number: i64,
+}
+
+/// The ids of a bulk.
+pub(crate) fn ids(enqueued: Vec<Enqueued>) -> Vec<JobId> {
+    enqueued.into_iter().map(JobId::from).collect()
 }
 
 /// Implements [`Client`] for a connection of Diesel.
@@ -55,13 +60,13 @@ macro_rules! sync_client {
                 &mut self,
                 job: diesel_jobs_core::NewJob,
             ) -> Result<diesel_jobs_core::JobId, diesel_jobs_storage::EnqueueError> {
-                diesel_jobs_storage::Enqueue::enqueue(job, self)
+                diesel_jobs_storage::Enqueue::enqueue(job, self).map(Into::into)
             }
             async fn enqueue_all(
                 &mut self,
                 jobs: Vec<diesel_jobs_core::NewJob>,
             ) -> Result<Vec<diesel_jobs_core::JobId>, diesel_jobs_storage::EnqueueError> {
-                diesel_jobs_storage::enqueue_all(self, jobs)
+                diesel_jobs_storage::enqueue_all(self, jobs).map(crate::client::ids)
             }
             async fn complete_in(
                 &mut self,
@@ -105,13 +110,13 @@ macro_rules! async_client {
                 &mut self,
                 job: diesel_jobs_core::NewJob,
             ) -> Result<diesel_jobs_core::JobId, diesel_jobs_storage::EnqueueError> {
-                diesel_jobs_storage::Enqueue::enqueue(job, self).await
+                diesel_jobs_storage::Enqueue::enqueue(job, self).await.map(Into::into)
             }
             async fn enqueue_all(
                 &mut self,
                 jobs: Vec<diesel_jobs_core::NewJob>,
             ) -> Result<Vec<diesel_jobs_core::JobId>, diesel_jobs_storage::EnqueueError> {
-                diesel_jobs_storage::enqueue_all(self, jobs).await
+                diesel_jobs_storage::enqueue_all(self, jobs).await.map(crate::client::ids)
             }
             async fn complete_in(
                 &mut self,

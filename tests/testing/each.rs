@@ -237,7 +237,7 @@ macro_rules! the_id_of_a_job_is_the_value_of_a_column {
         let mut conn = $conn;
         conn.batch_execute("create table invoice (id bigint primary key, job_id bigint not null, earlier bigint)")
             .unwrap();
-        let job_id = Greet::new(1, "Ada", "v1").enqueue(&mut conn).unwrap();
+        let job_id = Greet::new(1, "Ada", "v1").enqueue(&mut conn).unwrap().id();
         let invoice = Invoice { id: 1, job_id, earlier: None };
         diesel::insert_into(invoice::table).values(&invoice).execute(&mut conn).unwrap();
         diesel::update(invoice::table).set(invoice::earlier.eq(Some(job_id))).execute(&mut conn).unwrap();

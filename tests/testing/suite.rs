@@ -74,7 +74,7 @@ macro_rules! on {
             async fn a_drain_enqueues_the_job_of_a_discarded_one_and_stores_progress() {
                 let $database = $create;
                 let mut conn = $open;
-                let id = Deliver::new("1 Main St").enqueue(&mut conn)$($wait)*.unwrap();
+                let id = Deliver::new("1 Main St").enqueue(&mut conn)$($wait)*.unwrap().id();
                 let report = drain(&mut conn).skip_time().only::<Deliver>().run()$($wait)*.unwrap();
                 report.assert_discarded::<Deliver>(1);
                 assert_enqueued!(conn, AlertOps, queue = "alerts", count = 1)$($wait)*;
@@ -234,7 +234,7 @@ macro_rules! on {
                 assert_eq!(BuildReport::output(&mut conn, ids[0])$($wait)*.unwrap(), None::<Option<Report>>);
                 for (id, pages) in ids.iter().zip([0, 1, 2, 300]).skip(1).take(2) {
                     let expected = Report { title: "x".repeat(pages * 1000), pages };
-                    let ran = report.ran.iter().rev().find(|ran| ran.id == *id).unwrap();
+                    let ran = report.ran.iter().rev().find(|ran| ran.id == **id).unwrap();
                     assert_eq!(ran.output.as_ref().unwrap().read::<Report>().unwrap().unwrap(), expected);
                     let stored: Report = diesel_jobs::output(&mut conn, *id)$($wait)*.unwrap().unwrap();
                     assert_eq!(stored, expected);

@@ -3,7 +3,7 @@
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel_async::AsyncConnection;
-use diesel_jobs_core::{InvalidJob, JobContext, JobId, NewJob};
+use diesel_jobs_core::{Enqueued, InvalidJob, JobContext, JobId, NewJob};
 use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
 use tracing::Instrument as _;
@@ -18,10 +18,15 @@ use crate::enqueue_connection::{EnqueueConnection, PgAsync, TransactionConnectio
 use crate::error::{CompleteError, EnqueueError, MigrateError};
 use crate::stored_output::{OutputError, read_output};
 
+/// The answer for an inserted row.
+pub(super) fn inserted(id: i64) -> Enqueued {
+    Enqueued::new(JobId(id))
+}
+
 pub(super) type Inserted = (i64, Option<bool>);
 
 /// Inserts all jobs. Several chunks get their own transaction, or a savepoint in the caller's transaction.
-pub(crate) fn insert_many<C>(conn: &mut C, jobs: Vec<NewJob>) -> BoxFuture<'_, QueryResult<Vec<JobId>>>
+pub(crate) fn insert_many<C>(conn: &mut C, jobs: Vec<NewJob>) -> BoxFuture<'_, QueryResult<Vec<Enqueued>>>
 where
     C: AsyncConnection<Backend = Pg>,
 {
@@ -40,7 +45,7 @@ fn is_in_transaction<C: AsyncConnection<Backend = Pg>>(conn: &mut C) -> bool {
     status.transaction_depth().is_ok_and(|depth| depth.is_some())
 }
 
-async fn insert_chunks<C>(conn: &mut C, jobs: &[NewJob]) -> QueryResult<Vec<JobId>>
+async fn insert_chunks<C>(conn: &mut C, jobs: &[NewJob]) -> QueryResult<Vec<Enqueued>>
 where
     C: AsyncConnection<Backend = Pg>,
 {
@@ -49,14 +54,14 @@ where
     for chunk in jobs.chunks(CHUNK) {
         if let Some(hold) = HoldQuery::new(chunk) {
             let rows: Vec<(bool, i64)> = RunQueryDsl::load(hold, conn).await?;
-            ids.extend(hold::in_order(chunk, rows).into_iter().map(JobId));
+            ids.extend(hold::in_order(chunk, rows).into_iter().map(inserted));
             continue;
         }
-        let inserted: Vec<i64> = match EnqueueAlikeQuery::new(chunk) {
+        let rows: Vec<i64> = match EnqueueAlikeQuery::new(chunk) {
             Some(alike) => RunQueryDsl::load(alike, conn).await?,
             None => RunQueryDsl::load(EnqueueManyQuery::new(chunk), conn).await?,
         };
-        ids.extend(inserted.into_iter().map(JobId));
+        ids.extend(rows.into_iter().map(inserted));
     }
     Ok(ids)
 }
@@ -73,7 +78,7 @@ where
         T: Send + 'static,
         E: Send + 'static;
 
-    fn insert_one(&mut self, job: Result<NewJob, InvalidJob>) -> BoxFuture<'_, Result<JobId, EnqueueError>> {
+    fn insert_one(&mut self, job: Result<NewJob, InvalidJob>) -> BoxFuture<'_, Result<Enqueued, EnqueueError>> {
         Box::pin(
             async move {
                 let job = job?;
@@ -82,15 +87,18 @@ where
                     return Ok(*ids.first().ok_or(diesel::result::Error::NotFound)?);
                 }
                 // `get_result` would return the first row. A server that shuts down may send that row and then not commit.
-                let inserted: Vec<Inserted> = diesel_async::RunQueryDsl::load(EnqueueQuery::new(&job), self).await?;
-                let (id, _) = inserted.first().ok_or(diesel::result::Error::NotFound)?;
-                Ok(JobId(*id))
+                let rows: Vec<Inserted> = diesel_async::RunQueryDsl::load(EnqueueQuery::new(&job), self).await?;
+                let (id, _) = rows.first().ok_or(diesel::result::Error::NotFound)?;
+                Ok(Enqueued::new(JobId(*id)))
             }
             .in_current_span(),
         )
     }
 
-    fn insert_all(&mut self, jobs: Result<Vec<NewJob>, InvalidJob>) -> BoxFuture<'_, Result<Vec<JobId>, EnqueueError>> {
+    fn insert_all(
+        &mut self,
+        jobs: Result<Vec<NewJob>, InvalidJob>,
+    ) -> BoxFuture<'_, Result<Vec<Enqueued>, EnqueueError>> {
         Box::pin(async move { Ok(insert_many(self, jobs?).await?) }.in_current_span())
     }
 
@@ -142,7 +150,7 @@ mod sync {
     use super::*;
     use crate::enqueue_connection::PgSync;
 
-    fn insert_chunks<C>(conn: &mut C, jobs: &[NewJob]) -> QueryResult<Vec<JobId>>
+    fn insert_chunks<C>(conn: &mut C, jobs: &[NewJob]) -> QueryResult<Vec<Enqueued>>
     where
         C: LoadConnection<Backend = Pg>,
     {
@@ -150,14 +158,14 @@ mod sync {
         for chunk in jobs.chunks(CHUNK) {
             if let Some(hold) = HoldQuery::new(chunk) {
                 let rows: Vec<(bool, i64)> = hold.load(conn)?;
-                ids.extend(hold::in_order(chunk, rows).into_iter().map(JobId));
+                ids.extend(hold::in_order(chunk, rows).into_iter().map(inserted));
                 continue;
             }
-            let inserted: Vec<i64> = match EnqueueAlikeQuery::new(chunk) {
+            let rows: Vec<i64> = match EnqueueAlikeQuery::new(chunk) {
                 Some(alike) => alike.load(conn)?,
                 None => EnqueueManyQuery::new(chunk).load(conn)?,
             };
-            ids.extend(inserted.into_iter().map(JobId));
+            ids.extend(rows.into_iter().map(inserted));
         }
         Ok(ids)
     }
@@ -178,17 +186,17 @@ mod sync {
             T: Send + 'static,
             E: Send + 'static;
 
-        fn insert_one(&mut self, job: Result<NewJob, InvalidJob>) -> Result<JobId, EnqueueError> {
+        fn insert_one(&mut self, job: Result<NewJob, InvalidJob>) -> Result<Enqueued, EnqueueError> {
             let job = job?;
             if job.traceparent.is_some() || job.limit.is_some() {
                 let ids = insert_chunks(self, &[job])?;
                 return Ok(*ids.first().ok_or(diesel::result::Error::NotFound)?);
             }
             let (id, _): Inserted = EnqueueQuery::new(&job).get_result(self)?;
-            Ok(JobId(id))
+            Ok(Enqueued::new(JobId(id)))
         }
 
-        fn insert_all(&mut self, jobs: Result<Vec<NewJob>, InvalidJob>) -> Result<Vec<JobId>, EnqueueError> {
+        fn insert_all(&mut self, jobs: Result<Vec<NewJob>, InvalidJob>) -> Result<Vec<Enqueued>, EnqueueError> {
             let jobs = jobs?;
             let inserted = match jobs.len() {
                 0 => Ok(Vec::new()),

@@ -191,7 +191,8 @@ impl Operator for PgStorage {
 async fn import(conn: &mut AsyncPgConnection, jobs: &[NewJob], actor: &str) -> QueryResult<Vec<JobId>> {
     let (jobs, actor) = (jobs.to_vec(), actor.to_owned());
     conn.transaction(async move |conn| {
-        let ids = insert_many::<AsyncPgConnection>(conn, jobs).await?;
+        let inserted = insert_many::<AsyncPgConnection>(conn, jobs).await?;
+        let ids: Vec<JobId> = inserted.into_iter().map(JobId::from).collect();
         let ends = json!({ "first": ids.as_slice().first(), "last": ids.as_slice().last() });
         let target = if ids.len() == 1 { "1 job".to_owned() } else { format!("{} jobs", ids.len()) };
         audited::record(conn, &AuditEntry { actor, action: "import", target, detail: ends }).await?;

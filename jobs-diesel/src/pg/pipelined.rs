@@ -3,12 +3,12 @@
 
 use diesel::{OptionalExtension as _, QueryResult};
 use diesel_async::{AsyncPgConnection, RunQueryDsl as _};
-use diesel_jobs_core::{InvalidJob, JobId, NewJob};
+use diesel_jobs_core::{Enqueued, InvalidJob, JobId, NewJob};
 use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
 use tracing::Instrument as _;
 
-use super::enqueue_connection::Inserted;
+use super::enqueue_connection::{Inserted, inserted};
 use super::queries::enqueue::{EnqueueManyQuery, EnqueueQuery};
 use super::queries::hold::{self, HoldQuery};
 use super::queries::output::{OutputRow, one_output};
@@ -24,33 +24,36 @@ impl EnqueueConnection<PgPipelined> for &AsyncPgConnection {
         T: Send + 'static,
         E: Send + 'static;
 
-    fn insert_one(&mut self, job: Result<NewJob, InvalidJob>) -> BoxFuture<'_, Result<JobId, EnqueueError>> {
+    fn insert_one(&mut self, job: Result<NewJob, InvalidJob>) -> BoxFuture<'_, Result<Enqueued, EnqueueError>> {
         Box::pin(
             async move {
                 let job = job?;
                 if job.traceparent.is_some() || job.limit.is_some() {
-                    let inserted = insert(self, &[job]).await?;
-                    let id = inserted.into_iter().next().ok_or(diesel::result::Error::NotFound)?;
-                    return Ok(JobId(id));
+                    let ids = insert(self, &[job]).await?;
+                    let id = ids.into_iter().next().ok_or(diesel::result::Error::NotFound)?;
+                    return Ok(Enqueued::new(JobId(id)));
                 }
-                let inserted: Vec<Inserted> = EnqueueQuery::new(&job).load(self).await?;
-                let (id, _) = inserted.into_iter().next().ok_or(diesel::result::Error::NotFound)?;
-                Ok(JobId(id))
+                let rows: Vec<Inserted> = EnqueueQuery::new(&job).load(self).await?;
+                let (id, _) = rows.into_iter().next().ok_or(diesel::result::Error::NotFound)?;
+                Ok(Enqueued::new(JobId(id)))
             }
             .in_current_span(),
         )
     }
 
     /// It is one statement for any number of jobs: a shared reference cannot begin a transaction around several.
-    fn insert_all(&mut self, jobs: Result<Vec<NewJob>, InvalidJob>) -> BoxFuture<'_, Result<Vec<JobId>, EnqueueError>> {
+    fn insert_all(
+        &mut self,
+        jobs: Result<Vec<NewJob>, InvalidJob>,
+    ) -> BoxFuture<'_, Result<Vec<Enqueued>, EnqueueError>> {
         Box::pin(
             async move {
                 let jobs = jobs?;
                 if jobs.is_empty() {
                     return Ok(Vec::new());
                 }
-                let inserted = insert(self, &jobs).await?;
-                Ok(inserted.into_iter().map(JobId).collect())
+                let ids = insert(self, &jobs).await?;
+                Ok(ids.into_iter().map(inserted).collect())
             }
             .in_current_span(),
         )

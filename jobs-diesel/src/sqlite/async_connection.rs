@@ -3,7 +3,7 @@
 use diesel::connection::TransactionManagerStatus;
 use diesel::sqlite::Sqlite;
 use diesel_async::{AsyncConnection, RunQueryDsl, TransactionManager};
-use diesel_jobs_core::{InvalidJob, JobContext, JobId, NewJob};
+use diesel_jobs_core::{Enqueued, InvalidJob, JobContext, JobId, NewJob};
 use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
 use tracing::Instrument as _;
@@ -27,20 +27,26 @@ impl<C: AsyncConnection<Backend = Sqlite>> EnqueueConnection<SqliteAsync> for C 
         T: Send + 'static,
         E: Send + 'static;
 
-    fn insert_one(&mut self, job: Result<NewJob, InvalidJob>) -> BoxFuture<'_, Result<JobId, EnqueueError>> {
+    fn insert_one(&mut self, job: Result<NewJob, InvalidJob>) -> BoxFuture<'_, Result<Enqueued, EnqueueError>> {
         Box::pin(
             async move {
                 let job = job?;
                 // `load` reads to the end of the statement. Only there does the statement commit.
                 let ids: Vec<i64> = Insert::one(&job).load(self).await?;
                 hint::enqueued();
-                ids.into_iter().next().map(JobId).ok_or_else(|| diesel::result::Error::NotFound.into())
+                ids.into_iter()
+                    .next()
+                    .map(|id| Enqueued::new(JobId(id)))
+                    .ok_or_else(|| diesel::result::Error::NotFound.into())
             }
             .in_current_span(),
         )
     }
 
-    fn insert_all(&mut self, jobs: Result<Vec<NewJob>, InvalidJob>) -> BoxFuture<'_, Result<Vec<JobId>, EnqueueError>> {
+    fn insert_all(
+        &mut self,
+        jobs: Result<Vec<NewJob>, InvalidJob>,
+    ) -> BoxFuture<'_, Result<Vec<Enqueued>, EnqueueError>> {
         Box::pin(
             async move {
                 let jobs = jobs?;
@@ -99,7 +105,7 @@ impl<C: AsyncConnection<Backend = Sqlite>> TransactionConnection<SqliteAsync> fo
     }
 }
 
-async fn insert_all<C>(conn: &mut C, jobs: &[NewJob]) -> Result<Vec<JobId>, EnqueueError>
+async fn insert_all<C>(conn: &mut C, jobs: &[NewJob]) -> Result<Vec<Enqueued>, EnqueueError>
 where
     C: AsyncConnection<Backend = Sqlite>,
 {

@@ -65,7 +65,7 @@ pub(super) async fn step(
 fn import(conn: &mut SqliteConnection, jobs: &[NewJob], actor: String) -> QueryResult<Vec<JobId>> {
     let mut ids = Vec::with_capacity(jobs.len());
     for insert in Insert::all(jobs) {
-        ids.extend(Insert::in_order(insert.load(conn)?));
+        ids.extend(Insert::in_order(insert.load(conn)?).map(JobId::from));
     }
     let detail = json!({ "first": ids.as_slice().first(), "last": ids.as_slice().last() });
     let target = if ids.len() == 1 { "1 job".to_owned() } else { format!("{} jobs", ids.len()) };

@@ -4,7 +4,7 @@ use diesel::connection::{LoadConnection, TransactionManager, TransactionManagerS
 use diesel::prelude::*;
 use diesel::query_dsl::methods::ExecuteDsl;
 use diesel::sqlite::Sqlite;
-use diesel_jobs_core::{InvalidJob, JobContext, JobId, NewJob};
+use diesel_jobs_core::{Enqueued, InvalidJob, JobContext, JobId, NewJob};
 use serde::de::DeserializeOwned;
 
 use crate::enqueue_connection::{EnqueueConnection, SqliteSync, TransactionConnection};
@@ -23,15 +23,15 @@ impl<C: LoadConnection<Backend = Sqlite>> EnqueueConnection<SqliteSync> for C {
         T: Send + 'static,
         E: Send + 'static;
 
-    fn insert_one(&mut self, job: Result<NewJob, InvalidJob>) -> Result<JobId, EnqueueError> {
+    fn insert_one(&mut self, job: Result<NewJob, InvalidJob>) -> Result<Enqueued, EnqueueError> {
         // Not `get_result`, because it stops at the row. The statement would then end in a way that hides a failed
         // commit. After that, SQLite would move nothing from the write-ahead log into the file.
         let ids = Insert::one(&job?).load(self)?;
         hint::enqueued();
-        ids.into_iter().next().map(JobId).ok_or_else(|| diesel::result::Error::NotFound.into())
+        ids.into_iter().next().map(|id| Enqueued::new(JobId(id))).ok_or_else(|| diesel::result::Error::NotFound.into())
     }
 
-    fn insert_all(&mut self, jobs: Result<Vec<NewJob>, InvalidJob>) -> Result<Vec<JobId>, EnqueueError> {
+    fn insert_all(&mut self, jobs: Result<Vec<NewJob>, InvalidJob>) -> Result<Vec<Enqueued>, EnqueueError> {
         let jobs = jobs?;
         let ids = self.transaction(|conn| {
             let mut ids = Vec::with_capacity(jobs.len());

@@ -23,14 +23,14 @@ pub(crate) fn reader(private: &TokenStream, function: &Function, Plan { name, ..
             #[allow(dead_code, private_bounds, private_interfaces, clippy::type_complexity)]
             #vis fn output<'__c, __Output, __C, __M>(
                 conn: &'__c mut __C,
-                id: #private::JobId,
+                id: impl ::core::convert::Into<#private::JobId>,
             ) -> __C::Output<'__c, ::core::option::Option<__Output>, #private::OutputError>
             where
                 #returned: #private::ReturnsOutput<__Output>,
                 __Output: #private::serde::de::DeserializeOwned + ::core::marker::Send + 'static,
                 __C: #private::EnqueueConnection<__M> + '__c,
             {
-                #private::EnqueueConnection::output(conn, id)
+                #private::EnqueueConnection::output(conn, id.into())
             }
         }
     }

@@ -79,15 +79,17 @@ impl Conn {
             Self::Sqlite(conn) => job.enqueue(&mut **conn),
         }
         .unwrap()
+        .into()
     }
 
     /// Enqueues many in one call.
     pub async fn enqueue_all<J: IntoNewJob>(&mut self, jobs: impl IntoIterator<Item = J>) -> Vec<JobId> {
         let jobs: Vec<_> = jobs.into_iter().map(|job| job.into_new_job().unwrap()).collect();
-        match self {
+        let enqueued = match self {
             Self::Postgres(conn) => diesel_jobs::enqueue_all(&mut **conn, jobs).await,
             Self::Sqlite(conn) => diesel_jobs::enqueue_all(&mut **conn, jobs),
         }
-        .unwrap()
+        .unwrap();
+        enqueued.into_iter().map(JobId::from).collect()
     }
 }

@@ -37,7 +37,7 @@ async fn three_are_there(db: &Db, conn: &str) {
 macro_rules! asynchronously {
     ($db:ident, $conn:ident, $name:literal) => {{
         let id = note_of("plain").enqueue(&mut $conn).await.unwrap();
-        let job = $db.record(id).await;
+        let job = $db.record(*id).await;
         assert_eq!((job.state, &*job.queue, job.max_attempts), (JobState::Available, "mail", 7));
 
         let kept: Result<_, DieselError> =
@@ -70,7 +70,7 @@ macro_rules! asynchronously {
 macro_rules! at_once {
     ($db:ident, $conn:ident, $name:literal) => {{
         let id = note_of("plain").enqueue(&mut $conn).unwrap();
-        let job = $db.record(id).await;
+        let job = $db.record(*id).await;
         assert_eq!((job.state, &*job.queue, job.max_attempts), (JobState::Available, "mail", 7));
 
         let kept: Result<_, DieselError> = $conn.transaction(|conn| Ok(note_of("kept").enqueue(conn)?));

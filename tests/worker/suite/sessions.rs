@@ -118,7 +118,7 @@ async fn limits_and_defaults_of_the_database_do_not_keep_a_job_from_ending(db: D
     // As an application on such a database must.
     let mut conn = AsyncPgConnection::establish(db.url()).await.unwrap();
     conn.batch_execute("set default_transaction_read_only = off").await.unwrap();
-    let id = (kind.job)(false).enqueue(&mut conn).await.unwrap();
+    let id = (kind.job)(false).enqueue(&mut conn).await.unwrap().id();
     let (probe, _events) = Probe::new();
     let storage = db.again().await.storage;
     let worker = diesel_jobs::Worker::builder(storage).registry(kind.registry).poll(Duration::from_millis(50));

@@ -92,7 +92,7 @@ async fn killer(fixture: &Fixture<'_>, number: i64) -> Result<(JobId, Enqueued)>
     let mut application = AsyncPgConnection::establish(&fixture.url()).await?;
     let work = Work { max_attempts: ATTEMPTS, failures: ATTEMPTS, ..Work::new(number, Shape::Async) };
     let id = KillsBackend { work: work.clone() }.max_attempts(ATTEMPTS).enqueue(&mut application).await?;
-    Ok((id, Enqueued { ends: Ending::Discarded, ..work.enqueued(Some(id.0), CommitOutcome::Acknowledged) }))
+    Ok((*id, Enqueued { ends: Ending::Discarded, ..work.enqueued(Some(id.0), CommitOutcome::Acknowledged) }))
 }
 
 /// Whether this job has ended. `false` if the server does not answer.

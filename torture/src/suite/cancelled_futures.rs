@@ -80,7 +80,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
             stopping.spawn(async move { old.ended(START).await });
         }
         fault(&conn, "called off", None).await?;
-        call_off(&*operator, id).await?;
+        call_off(&*operator, *id).await?;
     }
     let mut codes = Vec::new();
     while let Some(code) = stopping.join_next().await {

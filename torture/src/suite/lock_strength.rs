@@ -92,7 +92,8 @@ async fn enqueue(conn: &mut AsyncPgConnection, works: &[Work]) -> Result<Vec<Job
         job.run_at = RunAt::After(LEAD);
         Ok(job)
     });
-    Ok(enqueue_all(conn, jobs.collect::<Result<Vec<_>>>()?).await?)
+    let enqueued = enqueue_all(conn, jobs.collect::<Result<Vec<_>>>()?).await?;
+    Ok(enqueued.into_iter().map(JobId::from).collect())
 }
 
 /// Locks these rows before their jobs are due and for a while after, from two sessions if the lock can be shared. Locks

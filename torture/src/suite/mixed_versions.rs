@@ -126,7 +126,7 @@ async fn started(mut workers: Vec<Process>) -> Result<Vec<Process>> {
     Ok(workers)
 }
 
-fn noted(works: &[Work], ids: Vec<diesel_jobs::JobId>) -> Vec<Enqueued> {
+fn noted(works: &[Work], ids: Vec<diesel_jobs::Enqueued>) -> Vec<Enqueued> {
     works.iter().zip(ids).map(|(work, id)| work.enqueued(Some(id.0), CommitOutcome::Acknowledged)).collect()
 }
 

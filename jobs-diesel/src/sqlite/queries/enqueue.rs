@@ -6,7 +6,7 @@ use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::sql_types::{BigInt, Text};
 use diesel::sqlite::Sqlite;
 use diesel_jobs_core::flags::{HELD, LIMITED};
-use diesel_jobs_core::{JobId, JobLimit, NewJob, RunAt};
+use diesel_jobs_core::{Enqueued, JobId, JobLimit, NewJob, RunAt};
 
 use crate::sqlite::time::{FAR, NOW, micros};
 use crate::sqlite::types::{Args, Stored};
@@ -65,9 +65,9 @@ impl<'a> Insert<'a> {
 
     /// Returns the ids in the order of the jobs. SQLite inserts row by row with increasing ids, but may return them in
     /// any order.
-    pub(crate) fn in_order(mut ids: Vec<i64>) -> impl Iterator<Item = JobId> {
+    pub(crate) fn in_order(mut ids: Vec<i64>) -> impl Iterator<Item = Enqueued> {
         ids.sort_unstable();
-        ids.into_iter().map(JobId)
+        ids.into_iter().map(|id| Enqueued::new(JobId(id)))
     }
 }
 

@@ -101,7 +101,7 @@ impl Db {
     /// Enqueues on a connection of the backend, as an application does.
     pub(crate) fn enqueue(&self, job: impl Enqueue) -> i64 {
         let JobId(id) = match &self.home {
-            Home::Sqlite { .. } => job.enqueue(&mut self.sqlite_connection()).unwrap(),
+            Home::Sqlite { .. } => job.enqueue(&mut self.sqlite_connection()).unwrap().id(),
             Home::Postgres { .. } => return enqueue_on_postgres(&self.url, job),
         };
         id
@@ -267,7 +267,7 @@ impl Drop for Db {
 fn enqueue_on_postgres(url: &str, job: impl Enqueue) -> i64 {
     let JobId(id) = runtime().block_on(async {
         let mut conn = AsyncPgConnection::establish(url).await.unwrap();
-        job.enqueue(&mut conn).await.unwrap()
+        job.enqueue(&mut conn).await.unwrap().id()
     });
     id
 }
