@@ -1,9 +1,10 @@
-//! All spans and events of the worker, in one file, so that their names and fields stay consistent. Fields `job.*`
-//! describe the job, and fields `worker.*` the process. Names of quantities contain the unit. No field contains
-//! arguments of jobs.
+//! All spans and events of the worker, in one file, so that their names and fields stay consistent. Only the warnings of operations
+//! that fail again and again are in `rate_limited_warning`. Fields `job.*` describe the job, and fields `worker.*` the process. Names of
+//! quantities contain the unit. No field contains arguments of jobs.
 
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
+mod rate_limited_warning;
+
+use std::time::Duration;
 
 use chrono::TimeDelta;
 use tracing::field::Empty;
@@ -20,6 +21,8 @@ use crate::storage::{Rescued, WorkerInfo};
 use crate::storage_error::StorageError;
 use crate::trace_context::{self, TraceRelation};
 use crate::unknown_queue::UnknownQueue;
+
+pub(crate) use self::rate_limited_warning::RateLimitedWarning;
 
 /// A job that became due this long after its enqueue was delayed.
 const DELAYED: TimeDelta = TimeDelta::seconds(1);
@@ -285,34 +288,4 @@ pub(crate) fn not_counted(reason: &str) {
 
 pub(crate) fn refused(operation: &str, problem: &StorageError) {
     error!(target: "diesel_jobs", "{operation}: {problem}");
-}
-
-/// Logs the failures of an operation, at most one line in ten seconds. Each line has the number of failures that were
-/// not logged before it.
-pub(crate) struct RateLimitedWarning {
-    operation: &'static str,
-    last: Mutex<Option<(Instant, u64)>>,
-}
-
-impl RateLimitedWarning {
-    const INTERVAL: Duration = Duration::from_secs(10);
-
-    pub(crate) const fn new(operation: &'static str) -> Self {
-        Self { operation, last: Mutex::new(None) }
-    }
-
-    pub(crate) fn report(&self, problem: &StorageError) {
-        let operation = self.operation;
-        let mut last = self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        match &mut *last {
-            Some((at, silent)) if at.elapsed() < Self::INTERVAL => *silent += 1,
-            _ => {
-                let silent = last.map_or(0, |(_, silent)| silent);
-                warn!(
-                    target: "diesel_jobs", { storage.operation = operation,
-                    storage.silent_failures = silent }, "{operation} failed and is tried again: {problem}");
-                *last = Some((Instant::now(), 0));
-            }
-        }
-    }
 }

@@ -13,6 +13,7 @@ mod duration;
 mod errors;
 mod expand;
 mod fallback;
+mod fields;
 mod krate;
 mod limit;
 mod names;

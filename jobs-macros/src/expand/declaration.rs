@@ -6,7 +6,8 @@ use quote::{ToTokens as _, quote, quote_spanned};
 use super::registration::Handling;
 use super::{columns, defaults, registration};
 use crate::ast::Declaration;
-use crate::validate::{Plan, is_unit, plain_fields};
+use crate::fields::{is_unit, plain_fields};
+use crate::validate::Plan;
 
 /// Generates all implementations for the type, in a scope of their own.
 pub(crate) fn expand(private: &TokenStream, declaration: &Declaration, plan: &Plan) -> TokenStream {
