@@ -252,7 +252,8 @@ impl<'c> Fixture<'c> {
     }
 
     async fn rests(&self, limit: Duration, standstill: Duration) -> Result<bool> {
-        const OPEN: &str = "select (select count(*) from jobs.ready) + (select count(*) from jobs.running)";
+        const OPEN: &str = "select (select count(*) from jobs.held) + (select count(*) from jobs.ready)
+            + (select count(*) from jobs.running)";
         let conn = self.connect().await?;
         let begun = Instant::now();
         let (mut open, mut since) = (number(&conn, OPEN).await?, begun);

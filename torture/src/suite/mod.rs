@@ -17,6 +17,7 @@ mod fleet;
 mod fuzz;
 mod hostile_payloads;
 mod kill_storm;
+mod limits;
 mod line_never_returns;
 mod live_job;
 mod load;
@@ -74,6 +75,7 @@ type Test = for<'a> fn(&'a Fixture<'a>) -> Pin<Box<dyn Future<Output = Result<Ru
 const TESTS: &[(&str, Test)] = &[
     ("kill-storm", |fixture| Box::pin(kill_storm::run(fixture))),
     ("crash-points", |fixture| Box::pin(crash_points::run(fixture))),
+    ("limits", |fixture| Box::pin(limits::run(fixture))),
     ("zombies", |fixture| Box::pin(zombies::run(fixture))),
     ("unknown-commit", |fixture| Box::pin(unknown_commit::run(fixture))),
     ("database-crash", |fixture| Box::pin(database_crash::run(fixture))),

@@ -14,6 +14,28 @@ use crate::role::PANICS;
 /// The condition on the lease in the statement `complete`, by which all jobs of the test end.
 const COMPLETE: &str = "and r.lease = $2 and r.worker = $3";
 
+/// SQL that replaces a text in a function of the schema.
+macro_rules! edited {
+    ($function:literal, $from:literal, $to:literal) => {
+        concat!(
+            "do $do$ declare text text := pg_get_functiondef('",
+            $function,
+            "'::regprocedure); begin
+            if position($from$",
+            $from,
+            "$from$ in text) = 0 then
+                raise exception 'the function has changed, and the mutant would not differ from it';
+            end if;
+            execute replace(text, $from$",
+            $from,
+            "$from$, $to$",
+            $to,
+            "$to$);
+        end $do$"
+        )
+    };
+}
+
 /// One mutant.
 #[derive(Debug)]
 pub(super) struct Mutant {
@@ -24,7 +46,7 @@ pub(super) struct Mutant {
     pub(super) fault: &'static str,
     /// Texts in the workers' statements, and the texts that replace them on the way to the server.
     reworded: &'static [(&'static str, &'static str)],
-    /// The server's settings, as SQL.
+    /// The server's settings, or a change of the schema's functions, as SQL.
     pub(super) server: &'static str,
 }
 
@@ -264,6 +286,40 @@ pub(super) const MUTANTS: &[Mutant] = &[
         tests: &["plans"],
         fault: "claims want an order that the index does not have",
         reworded: &[("order by r.run_at, r.id\n", "order by r.id, r.run_at\n")],
+        server: "",
+    },
+    Mutant {
+        name: "counts-before-the-lock",
+        tests: &["limits"],
+        fault: "a pass of admission counts the slots before it has the lock",
+        reworded: &[],
+        server: concat!(
+            edited!(
+                "jobs.admit(boolean)",
+                "is_busy := false; admitted := 0;",
+                "perform set_config('jobs.counted', coalesce((
+                    select json_object_agg(s.name, s.number) from (
+                        select limit_name || limit_key as name, count(*) as number from jobs.slot group by 1
+                    ) s), '{}')::text, true);
+                perform pg_sleep(0.005);
+                is_busy := false; admitted := 0;"
+            ),
+            "; ",
+            edited!(
+                "jobs.admit_keys(text[],text[],timestamptz,text[],text[],integer)",
+                "(select count(*) from jobs.slot s where s.limit_name = key.name and s.limit_key = key.value)",
+                "coalesce((current_setting('jobs.counted')::json ->> (key.name || key.value))::bigint, 0)"
+            )
+        ),
+    },
+    Mutant {
+        name: "frees-before-the-fence",
+        tests: &["limits"],
+        fault: "a finish frees the slot of its job, although its lease is lost",
+        reworded: &[(
+            "delete from jobs.slot where job_id = any(array(select id from moved where flow is not null and verb <> 6))",
+            "delete from jobs.slot where job_id = any($1)",
+        )],
         server: "",
     },
     Mutant { name: DIES_OF_PANICS, tests: &["panics"], fault: "a panic ends its process", reworded: &[], server: "" },

@@ -38,11 +38,26 @@ pub struct Mix {
     pub millis: u64,
     /// The largest bulk.
     pub bulk: usize,
+    /// Whether all jobs have limits. Half of them share [`BUSY_KEYS`] keys of the limit `busy`, two at once. The others are
+    /// pairs: two jobs with a key of their own, one at once.
+    pub limits: bool,
 }
+
+/// The number of keys of the limit `busy`.
+pub const BUSY_KEYS: i64 = 20;
 
 impl Default for Mix {
     fn default() -> Self {
-        Self { transactional: 40, blocking: 20, troubled: 20, long: 2, long_millis: 600, millis: 15, bulk: 200 }
+        Self {
+            transactional: 40,
+            blocking: 20,
+            troubled: 20,
+            long: 2,
+            long_millis: 600,
+            millis: 15,
+            bulk: 200,
+            limits: false,
+        }
     }
 }
 
@@ -94,7 +109,11 @@ impl Workload {
         if self.percent(self.mix.troubled) {
             self.trouble(&mut work);
         }
-        work
+        match work.number / 2 {
+            _ if !self.mix.limits => work,
+            pair if pair % 2 == 0 => work.limited("pair", pair, 1),
+            _ => work.limited("busy", self.rng.random_range(0..BUSY_KEYS), 2),
+        }
     }
 
     fn trouble(&mut self, work: &mut Work) {

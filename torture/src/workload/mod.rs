@@ -14,7 +14,7 @@ pub mod versions;
 mod work;
 
 pub use self::new_job::new_job;
-pub use self::work::{Shape, Work};
+pub use self::work::{Shape, Work, WorkLimit};
 pub use application::Application;
-pub use mix::{Deed, Mix, Workload};
+pub use mix::{BUSY_KEYS, Deed, Mix, Workload};
 pub use poison::Poison;

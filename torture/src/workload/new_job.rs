@@ -1,6 +1,6 @@
 //! Makes a job from its work.
 
-use diesel_jobs::{IntoNewJob as _, InvalidJob, Job as _, NewJob};
+use diesel_jobs::{IntoNewJob as _, InvalidJob, Job as _, Limit, NewJob};
 
 use super::handlers::{Blocking, Ordinary, Transactional, TransactionalBlocking};
 use super::work::{Shape, Work};
@@ -8,11 +8,16 @@ use super::work::{Shape, Work};
 /// Returns the job as the product accepts it.
 pub fn new_job(work: &Work) -> Result<NewJob, InvalidJob> {
     let (work, priority, attempts) = (work.clone(), work.priority, work.max_attempts);
+    let limit = work.limit.as_ref().map(|limit| Limit::new(&limit.name, limit.most).key(limit.key));
     let job = match work.shape {
         Shape::Async => Ordinary { work }.priority(priority),
         Shape::Blocking => Blocking { work }.priority(priority),
         Shape::Transactional => Transactional { work }.priority(priority),
         Shape::TransactionalBlocking => TransactionalBlocking { work }.priority(priority),
     };
-    job.max_attempts(attempts).into_new_job()
+    let job = job.max_attempts(attempts);
+    match limit {
+        Some(limit) => job.concurrency(limit).into_new_job(),
+        None => job.into_new_job(),
+    }
 }

@@ -29,6 +29,17 @@ impl Shape {
     }
 }
 
+/// The limit of a job: how many jobs with the same name and key run at once.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WorkLimit {
+    /// The name.
+    pub name: String,
+    /// The key.
+    pub key: i64,
+    /// How many run at once.
+    pub most: u32,
+}
+
 /// What a handler does. By default it succeeds at once.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Work {
@@ -54,6 +65,9 @@ pub struct Work {
     pub max_attempts: u16,
     /// Its priority.
     pub priority: i16,
+    /// Its limit.
+    #[serde(default)]
+    pub limit: Option<WorkLimit>,
 }
 
 impl Work {
@@ -71,6 +85,7 @@ impl Work {
             cancels: false,
             max_attempts: 25,
             priority: 0,
+            limit: None,
         }
     }
 
@@ -82,6 +97,11 @@ impl Work {
     /// Sets the duration of later attempts, in ms.
     pub fn and_later(self, later_millis: u64) -> Self {
         Self { later_millis, ..self }
+    }
+
+    /// Sets its limit.
+    pub fn limited(self, name: &str, key: i64, most: u32) -> Self {
+        Self { limit: Some(WorkLimit { name: name.to_owned(), key, most }), ..self }
     }
 
     /// Returns the duration of an attempt.
