@@ -55,7 +55,9 @@ grant select (id, kind, queue, state, priority, attempt, max_attempts, run_at, e
 -- No statement updates a job's row, but `for update` requires the update privilege on at least one column.
 grant usage on schema jobs to jobs_worker;
 grant usage on sequence jobs.job_id to jobs_worker;
-grant select, insert, delete, update (id) on jobs.ready, jobs.running, jobs.finished, jobs.held to jobs_worker;
+grant select, insert, delete, update (id) on jobs.ready, jobs.running, jobs.finished to jobs_worker;
+-- Admission updates these columns of held jobs.
+grant select, insert, delete, update (later, paused) on jobs.held to jobs_worker;
 grant select, insert, delete on jobs.slot, jobs.nudge to jobs_worker;
 grant select, insert, update on jobs.admission to jobs_worker;
 grant select, delete on jobs.payload to jobs_worker;

@@ -225,12 +225,11 @@ pub(crate) async fn a_sweep_finds_what_nobody_has_told<F: Fixture>(f: F) {
 
 pub(crate) async fn sweeps_reach_all_keys_in_turns<F: Fixture>(f: F) {
     let db = f.database();
-    let later = |key: i32| {
-        let mut job = limited(&format!("{key:04}"));
-        job.run_at = RunAt::After(HOUR);
-        job
-    };
-    enqueue_all(&f, (0..1200).map(later).collect()).await;
+    // Three jobs of each key: two start, and one stays.
+    for _ in 0..3 {
+        enqueue_all(&f, (0..1200).map(|key| limited(&format!("{key:04}"))).collect()).await;
+    }
+    while admit(db).await > 0 {}
     let due = enqueue(&f, limited("last")).await;
     f.client().await.execute(&format!("delete from {}", F::table("nudge"))).await.unwrap();
     // A sweep looks at a thousand keys, and these keys stay.
@@ -365,6 +364,120 @@ pub(crate) async fn a_paused_queue_takes_no_slots<F: Fixture>(f: F) {
     db.operator.freeze("ann", "a test").await.unwrap();
     enqueue(&f, limited("y")).await;
     assert_eq!(db.storage.admit(true).await.unwrap().admitted, 0);
+    check(&f).await;
+}
+
+/// Enqueues many jobs of the key `x`, which come before all others and may not start.
+async fn ineligible<F: Fixture>(f: &F, number: usize, set: impl Fn(&mut NewJob)) {
+    let mut job = limited("x");
+    job.priority = 9;
+    set(&mut job);
+    for _ in 0..number / 1000 {
+        enqueue_all(f, vec![job.clone(); 1000]).await;
+    }
+}
+
+/// Makes passes until nothing is left to do. Returns how many jobs they have admitted, and the time of the longest one.
+async fn admit_all(db: &Database) -> (usize, Duration) {
+    let (mut admitted, mut longest) = (0, Duration::ZERO);
+    for _ in 0..1000 {
+        let begun = std::time::Instant::now();
+        let found = db.storage.admit(true).await.unwrap();
+        longest = longest.max(begun.elapsed());
+        admitted += found.admitted;
+        if !found.more && found.admitted == 0 {
+            return (admitted, longest);
+        }
+    }
+    panic!("passes do not end");
+}
+
+pub(crate) async fn jobs_that_may_not_start_delay_no_other<F: Fixture>(f: F) {
+    let db = f.database();
+    db.operator.pause_queue("paused", "ann", None).await.unwrap();
+    db.operator.pause_kind("b", "ann", None).await.unwrap();
+    ineligible(&f, 4000, |job| job.run_at = RunAt::After(HOUR)).await;
+    ineligible(&f, 4000, |job| job.queue = "paused".into()).await;
+    ineligible(&f, 2000, |job| job.kind = "b".into()).await;
+    let behind = enqueue_all(&f, vec![limited("x"); 3]).await;
+    let other = enqueue(&f, limited("y")).await;
+    // SQLite has a nudge for each job, and a pass takes a thousand of them.
+    for pass in 0.. {
+        db.storage.admit(false).await.unwrap();
+        if state(db, other).await == Available {
+            break;
+        }
+        assert!(pass < 12, "another key waits");
+    }
+    admit_all(db).await;
+    assert_eq!(states(db, &behind).await, [Available, Available, Held]);
+    check(&f).await;
+    let found = db.storage.admit(true).await.unwrap();
+    assert!(!found.more && !found.sweep_again, "nothing is left to do: {found:?}");
+    // After a resume, all are found at once.
+    for id in &behind {
+        db.operator.act(&Action::Cancel, &[*id], "ann").await.unwrap();
+    }
+    db.operator.resume_kind("b", "ann").await.unwrap();
+    assert_eq!(admit_all(db).await.0, 2);
+    let b = JobFilter { kinds: vec!["b".to_owned()], states: vec![Available], ..JobFilter::default() };
+    assert_eq!(db.operator.list(&b, Paging::newest(10)).await.unwrap().jobs.len(), 2);
+    check(&f).await;
+}
+
+/// Each key has a job of a paused queue. After the resume, passes do not wait for each other.
+pub(crate) async fn a_resume_finds_all_keys_at_once<F: Fixture>(f: F) {
+    const KEYS: usize = 6000;
+    let db = f.database();
+    db.operator.pause_queue("paused", "ann", None).await.unwrap();
+    let paused = |key: usize| {
+        let mut job = limited(&key.to_string());
+        job.queue = "paused".into();
+        job
+    };
+    for first in (0..KEYS).step_by(1000) {
+        enqueue_all(&f, (first..first + 1000).map(paused).collect()).await;
+    }
+    assert_eq!(admit_all(db).await.0, 0);
+    db.operator.resume_queue("paused", "ann").await.unwrap();
+    let first = db.storage.admit(true).await.unwrap();
+    assert!(first.sweep_again && first.more, "{first:?}");
+    assert_eq!(first.admitted + admit_all(db).await.0, KEYS);
+    check(&f).await;
+}
+
+/// A trigger of the application refuses the first job of the key.
+pub(crate) async fn a_job_that_the_database_refuses_stops_no_other<F: Fixture>(f: F) {
+    let db = f.database();
+    let refuse = match F::TABLES.contains(&"ready") {
+        true => {
+            "create function refuse() returns trigger language plpgsql as $$ begin
+                if new.kind = 'b' then raise exception 'not this one'; end if; return new; end $$;
+            create trigger refuse before insert on jobs.ready for each row execute function refuse()"
+        }
+        false => {
+            "create trigger refuse before update of run_at on jobs_job when new.kind = 'b' and not new.flags & 2 and new.state = 'available'
+             begin select raise(abort, 'not this one'); end"
+        }
+    };
+    f.client().await.execute(refuse).await.unwrap();
+    let one = |kind: &'static str| NewJob::raw(kind, "{}").limited(Limit::new("one", 1)).unwrap();
+    let ids = enqueue_all(&f, vec![one("b"), one("a"), one("a"), limited("y")]).await;
+    let first = db.storage.admit(false).await.unwrap();
+    assert_eq!((first.admitted, first.refused), (1, 1), "the other key goes on");
+    assert_eq!(admit(db).await, 1, "the rest of the key goes on");
+    assert_eq!(states(db, &ids[1..]).await, [Available, Held, Available]);
+    match show(db, ids[0]).await {
+        Some((job, _)) => {
+            assert_eq!(job.state, Discarded);
+            assert!(job.last_error.unwrap().contains("not this one"));
+        }
+        None => {
+            let letters = db.operator.dead_letters().await.unwrap();
+            assert_eq!((letters.count, letters.newest.as_ref().unwrap().id), (1, ids[0]));
+            assert!(letters.newest.unwrap().reason.contains("not this one"));
+        }
+    }
     check(&f).await;
 }
 

@@ -127,6 +127,9 @@ conformance! {
         held_jobs_are_found_and_counted,
         a_paused_queue_takes_no_slots,
         sweeps_reach_all_keys_in_turns,
+        jobs_that_may_not_start_delay_no_other,
+        a_resume_finds_all_keys_at_once,
+        a_job_that_the_database_refuses_stops_no_other,
         at_no_time_are_there_more_than_the_limit,
     }
     explaining {

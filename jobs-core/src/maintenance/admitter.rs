@@ -26,6 +26,7 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let warning = RateLimitedWarning::new("admit");
     let has_limits = shared.registry.has_limits();
     let (mut swept, mut holds, mut wait) = (None::<Instant>, false, Duration::ZERO);
+    let mut sweep_again = false;
     let mut hints_from = Instant::now();
     loop {
         let hint = async {
@@ -38,18 +39,24 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
             () = tokio::time::sleep(wait) => {}
         }
         let every = if holds || has_limits { SWEEP } else { QUIET };
-        let sweeps = swept.is_none_or(|swept| swept.elapsed() >= every);
+        let sweeps = sweep_again || swept.is_none_or(|swept| swept.elapsed() >= every);
         crash_point("admit");
         let found = shared.storage.admit(sweeps).await;
         crash_point("admitted");
         if sweeps && !found.as_ref().is_ok_and(|found| found.is_busy) {
             // Also after an error: if a sweep takes too long, the passes between two sweeps still admit what was nudged.
             swept = Some(Instant::now());
+            sweep_again = found.as_ref().is_ok_and(|found| found.sweep_again);
         }
         let next = match found {
             Ok(found) if found.is_busy => OTHERS_TURN.mul_f64(rand::random_range(0.5..1.5)),
             Ok(found) => {
                 holds = found.holds;
+                if found.refused > 0 {
+                    tracing::error!(
+                        target: "diesel_jobs", { refused = found.refused },
+                        "the database refused to make held jobs available; on PostgreSQL they are in jobs.dead_letter, on SQLite they are discarded; `worker check` says what to do");
+                }
                 if found.admitted > 0 {
                     shared.wake.notify_one();
                 }

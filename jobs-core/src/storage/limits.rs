@@ -15,8 +15,12 @@ pub struct Admission {
     pub admitted: usize,
     /// There is more to do at once.
     pub more: bool,
+    /// A sweep has stopped before its end, so the next pass should sweep, too.
+    pub sweep_again: bool,
     /// There were held jobs.
     pub holds: bool,
+    /// How many jobs the database has refused to make available. They do not wait any more.
+    pub refused: usize,
 }
 
 /// What a database does for limits.

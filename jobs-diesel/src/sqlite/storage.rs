@@ -18,8 +18,8 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::sqlite::queries::{
-    claim, failures, finish, heartbeat, installation, leases, limits, next_due, on_discarded, overrides, progress,
-    prune, rescue, schedule, tick, worker,
+    admit, claim, failures, finish, heartbeat, installation, leases, limits, next_due, on_discarded, overrides,
+    progress, prune, rescue, schedule, tick, worker,
 };
 use crate::sqlite::shared_connection::SharedConnection;
 use crate::sqlite::{listen, load, migrate, operator, transact};
@@ -40,7 +40,7 @@ pub(super) struct SqliteStorage {
     pub(super) writer: Arc<SharedConnection>,
     pub(super) reader: Arc<SharedConnection>,
     /// The key at which the next sweep of admission begins.
-    pub(super) swept_to: Mutex<limits::Key>,
+    pub(super) swept_to: Mutex<admit::Key>,
 }
 
 #[async_trait]
@@ -184,14 +184,14 @@ impl Operations for SqliteStorage {
 }
 
 impl SqliteStorage {
-    /// The keys of which a job may start, of the next keys in turns.
-    async fn sweep(&self) -> StorageResult<Vec<limits::Key>> {
+    /// What nobody has told, of the next keys in turns.
+    async fn sweep(&self) -> StorageResult<admit::Sweep> {
         // No foreign code runs under this lock, so there is no panic while it is held.
         let place = || self.swept_to.lock().unwrap_or_else(PoisonError::into_inner);
         let last = place().clone();
-        let (keys, last) = self.reader.read(move |conn| limits::sweep(conn, last)).await?;
+        let (found, last) = self.reader.read(move |conn| admit::sweep(conn, last)).await?;
         *place() = last;
-        Ok(keys)
+        Ok(found)
     }
 }
 
@@ -199,12 +199,12 @@ impl SqliteStorage {
 impl Limits for SqliteStorage {
     /// While nothing is nudged, this takes no write lock. While another transaction holds it, admission waits.
     async fn admit(&self, sweeps: bool) -> StorageResult<Admission> {
-        let (holds, nudges) = self.reader.read(limits::state).await?;
-        let keys = if sweeps && holds { self.sweep().await? } else { Vec::new() };
-        if keys.is_empty() && !nudges {
+        let (holds, nudges) = self.reader.read(admit::state).await?;
+        let found = if sweeps && holds { self.sweep().await? } else { admit::Sweep::default() };
+        if found.is_empty() && !nudges {
             return Ok(Admission { holds, ..Admission::default() });
         }
-        let admission = self.writer.write(move |conn| limits::admit(conn, keys)).await?;
+        let admission = self.writer.write(move |conn| admit::admit(conn, found)).await?;
         Ok(Admission { holds, ..admission })
     }
 

@@ -22,8 +22,10 @@ create table jobs.held (
     crashes jobs.smallint_from_0 not null default 0,
     -- From `flow`.
     most integer not null,
-    -- Whether it was not due when it was written. An index finds such jobs when they become due.
+    -- Whether it is not due yet. An index finds such jobs when they become due. Then admission sets it to false.
     later boolean not null default false,
+    -- Whether admission has found its queue or its kind paused. After a resume, an index finds such jobs.
+    paused boolean not null default false,
     kind text not null,
     queue text not null default 'default',
     limit_name text not null,
@@ -41,12 +43,12 @@ create table jobs.held (
     autovacuum_analyze_threshold = 50000
 );
 
--- In the order of admission. A key that is full delays no other one, because each has a range of its own.
-create unique index held_order on jobs.held (limit_name, limit_key, priority desc, run_at, id);
-alter table jobs.held replica identity using index held_order;
-
+-- In the order of admission. A key that is full delays no other one, because each has a range of its own. Jobs that may not start
+-- now are in other indexes, so that admission does not read them again and again.
+create unique index held_order on jobs.held (limit_name, limit_key, priority desc, run_at, id) where not later and not paused;
 create index held_id on jobs.held (id);
 create index held_later on jobs.held (run_at, id) where later;
+create index held_paused on jobs.held (queue, kind) where paused;
 
 -- As for jobs.ready: without these statistics a search by id would read the whole table after a vacuum of the empty one.
 alter table jobs.held alter column id set (n_distinct = 1000000000);
@@ -92,12 +94,11 @@ alter table jobs.nudge replica identity full;
 -- this migration: so a dump and a subscription can fill the table.
 create table jobs.admission (
     only_row boolean primary key default true check (only_row),
-    -- The last held job that was scheduled for later and has been nudged, in the order of `held_later`.
-    due_until timestamptz not null default now(),
-    due_id bigint not null default 0,
     -- The key at which the last sweep ended.
     after_name text not null default '',
-    after_key text not null default ''
+    after_key text not null default '',
+    -- The job whose slot the last sweep looked at last.
+    after_slot bigint not null default 0
 ) with (fillfactor = 50);
 
 create or replace view jobs.job as
@@ -203,36 +204,194 @@ begin
 end
 $$;
 
--- A part of jobs.admit: moves the jobs of these keys. It is called again for each key alone if the database refuses a job of one of them.
-create function jobs.admit_keys(names text[], keys text[], moment timestamptz, paused_queues text[], paused_kinds text[], most_jobs integer)
-returns bigint
+-- A part of jobs.admit: what a sweep does besides the nudges. It nudges keys of which nobody has said anything. Returns whether there is
+-- more to do at once.
+create function jobs.sweep(paused_queues text[], paused_kinds text[]) returns boolean
+language plpgsql volatile
+as $$
+declare
+    most_keys constant integer := 1000;
+    most_jobs constant integer := 5000;
+    most_slots constant integer := 500;
+    moment constant timestamptz := clock_timestamp();
+    place jobs.admission;
+    more boolean;
+    next_name text;
+    next_key text;
+    next_slot bigint;
+    found_keys bigint;
+begin
+    select * into place from jobs.admission;
+
+    -- Jobs that have become due.
+    with due as (
+        update jobs.held set later = false where ctid = any(array(
+            select h.ctid from jobs.held h where h.later and h.run_at <= moment order by h.run_at, h.id limit most_jobs for no key update skip locked
+        ))
+        returning limit_name, limit_key
+    ), nudged as (
+        insert into jobs.nudge (limit_name, limit_key) select distinct d.limit_name, d.limit_key from due d
+    )
+    select count(*) = most_jobs into more from due;
+
+    -- Jobs whose queue and kind were paused, and are not paused any more.
+    if exists (select from jobs.held where paused) then
+        with recursive apart (queue, kind) as (
+            (select h.queue, h.kind from jobs.held h where h.paused order by h.queue, h.kind limit 1)
+            union all
+            select next.queue, next.kind from apart cross join lateral (
+                select h.queue, h.kind from jobs.held h where h.paused and (h.queue, h.kind) > (apart.queue, apart.kind)
+                order by h.queue, h.kind limit 1
+            ) next
+        ), resumed as (
+            update jobs.held set paused = false where ctid = any(array(
+                select pick.ctid from apart cross join lateral (
+                    select h.ctid from jobs.held h where h.paused and h.queue = apart.queue and h.kind = apart.kind
+                    limit most_jobs for no key update skip locked
+                ) pick
+                where apart.queue <> all(paused_queues) and apart.kind <> all(paused_kinds)
+                limit most_jobs
+            ))
+            returning limit_name, limit_key
+        ), nudged as (
+            insert into jobs.nudge (limit_name, limit_key) select distinct r.limit_name, r.limit_key from resumed r
+        )
+        select more or count(*) = most_jobs into more from resumed;
+    end if;
+
+    -- The next keys with a free slot and a job for it.
+    with recursive key (name, value, number) as (
+        (select h.limit_name, h.limit_key, 1 from jobs.held h
+         where not h.later and not h.paused and (h.limit_name, h.limit_key) > (place.after_name, place.after_key)
+         order by h.limit_name, h.limit_key limit 1)
+        union all
+        select next.limit_name, next.limit_key, key.number + 1 from key cross join lateral (
+            select h.limit_name, h.limit_key from jobs.held h
+            where not h.later and not h.paused and (h.limit_name, h.limit_key) > (key.name, key.value)
+            order by h.limit_name, h.limit_key limit 1
+        ) next
+        where key.number < most_keys
+    ), nudged as (
+        insert into jobs.nudge (limit_name, limit_key)
+        select key.name, key.value from key cross join lateral (
+            select h.most from jobs.held h
+            where not h.later and not h.paused and h.limit_name = key.name and h.limit_key = key.value
+            order by h.priority desc, h.run_at, h.id limit 1
+        ) head
+        where (select count(*) from jobs.slot s where s.limit_name = key.name and s.limit_key = key.value) < head.most
+        returning true
+    ), last as (
+        select key.name, key.value from key where key.number = most_keys
+    )
+    select (select l.name from last l), (select l.value from last l), count(*) into next_name, next_key, found_keys from nudged;
+    more := more or next_name is not null and found_keys > 0;
+
+    -- Slots without a job. A person has deleted the job, without the slot.
+    with seen as materialized (
+        select s.job_id, s.limit_name, s.limit_key from jobs.slot s where s.job_id > place.after_slot order by s.job_id limit most_slots
+    ), gone as (
+        delete from jobs.slot s using seen where s.job_id = seen.job_id and s.limit_name = seen.limit_name
+          and not exists (select from jobs.ready where id = seen.job_id offset 0)
+          and not exists (select from jobs.running where id = seen.job_id offset 0)
+          and not exists (select from jobs.held where id = seen.job_id offset 0)
+        returning s.limit_name, s.limit_key
+    ), nudged as (
+        insert into jobs.nudge (limit_name, limit_key) select distinct g.limit_name, g.limit_key from gone g
+    )
+    select case count(*) when most_slots then max(seen.job_id) else 0 end into next_slot from seen;
+
+    update jobs.admission set after_name = coalesce(next_name, ''), after_key = coalesce(next_key, ''), after_slot = next_slot;
+    return more;
+end
+$$;
+
+-- A part of jobs.admit: locks held jobs of these keys, as many as have a free slot, and returns their places in the table. If queues
+-- or kinds are paused, it looks at few jobs more than there are free slots. Those that are paused leave the order of admission first.
+create function jobs.free_jobs(
+    names text[], keys text[], paused_queues text[], paused_kinds text[], most_jobs integer, out places tid[], out goes_on boolean
+)
+language plpgsql volatile
+as $$
+declare
+    most_ahead constant integer := 500;
+begin
+    goes_on := false;
+    if cardinality(paused_queues) + cardinality(paused_kinds) = 0 then
+        places := array(
+            with free as materialized (
+                select key.name, key.value, head.most - (select count(*) from jobs.slot s where s.limit_name = key.name and s.limit_key = key.value) as number
+                from unnest(names, keys) as key (name, value) cross join lateral (
+                    select h.most from jobs.held h
+                    where not h.later and not h.paused and h.limit_name = key.name and h.limit_key = key.value
+                    order by h.priority desc, h.run_at, h.id limit 1
+                ) head
+            )
+            select pick.ctid from free cross join lateral (
+                select h.ctid from jobs.held h
+                where not h.later and not h.paused and h.limit_name = free.name and h.limit_key = free.value
+                order by h.priority desc, h.run_at, h.id
+                limit greatest(free.number, 0)
+                for update skip locked
+            ) pick
+            limit most_jobs
+        );
+        return;
+    end if;
+
+    with found as materialized (
+        select front.ctid from unnest(names, keys) as key (name, value) cross join lateral (
+            select h.ctid, h.queue, h.kind from jobs.held h
+            where not h.later and not h.paused and h.limit_name = key.name and h.limit_key = key.value
+            order by h.priority desc, h.run_at, h.id limit most_ahead
+        ) front
+        where front.queue = any(paused_queues) or front.kind = any(paused_kinds)
+        limit most_jobs
+    ), parted as (
+        update jobs.held set paused = true where ctid = any(array(
+            select h.ctid from jobs.held h where h.ctid = any(array(select f.ctid from found f)) for no key update skip locked
+        ))
+        returning limit_name, limit_key
+    ), nudged as (
+        -- The next pass looks at the jobs behind them.
+        insert into jobs.nudge (limit_name, limit_key) select distinct p.limit_name, p.limit_key from parted p
+    )
+    select count(*) > 0 into goes_on from parted;
+
+    places := array(
+        with free as materialized (
+            select key.name, key.value, head.most - (select count(*) from jobs.slot s where s.limit_name = key.name and s.limit_key = key.value) as number
+            from unnest(names, keys) as key (name, value) cross join lateral (
+                select h.most from jobs.held h
+                where not h.later and not h.paused and h.limit_name = key.name and h.limit_key = key.value
+                order by h.priority desc, h.run_at, h.id limit 1
+            ) head
+        )
+        select pick.ctid from free cross join lateral (
+            select h.ctid from jobs.held h
+            where h.ctid = any(array(
+                select front.ctid from jobs.held front
+                where not front.later and not front.paused and front.limit_name = free.name and front.limit_key = free.value
+                order by front.priority desc, front.run_at, front.id limit greatest(free.number, 0) + most_ahead
+            )) and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
+            order by h.priority desc, h.run_at, h.id
+            limit greatest(free.number, 0)
+            for update skip locked
+        ) pick
+        limit most_jobs
+    );
+end
+$$;
+
+-- A part of jobs.admit: moves the held jobs at these places, which it has locked. Returns how many.
+create function jobs.admit_held(places tid[]) returns bigint
 language plpgsql volatile
 as $$
 declare
     admitted bigint;
     queues text[];
 begin
-    with free as materialized (
-        select key.name, key.value, head.most - (select count(*) from jobs.slot s where s.limit_name = key.name and s.limit_key = key.value) as number
-        from unnest(names, keys) as key (name, value) cross join lateral (
-            select h.most from jobs.held h
-            where h.limit_name = key.name and h.limit_key = key.value and h.run_at <= moment
-              and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
-            order by h.priority desc, h.run_at, h.id limit 1
-        ) head
-    ), moved as (
-        delete from jobs.held where ctid = any(array(
-            select pick.ctid from free cross join lateral (
-                select h.ctid from jobs.held h
-                where h.limit_name = free.name and h.limit_key = free.value and h.run_at <= moment
-                  and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
-                order by h.priority desc, h.run_at, h.id
-                limit greatest(free.number, 0)
-                for update skip locked
-            ) pick
-            limit most_jobs
-        ))
-        returning *
+    with moved as (
+        delete from jobs.held where ctid = any(places) returning *
     ), taken as (
         insert into jobs.slot (job_id, limit_name, limit_key) select m.id, m.limit_name, m.limit_key from moved m
         on conflict do nothing
@@ -249,27 +408,50 @@ begin
 end
 $$;
 
+-- A part of jobs.admit: moves a held job that the database refuses to make available into jobs.dead_letter. The rest of its key goes on.
+create function jobs.set_held_apart(place tid, message text) returns void
+language plpgsql volatile
+as $$
+begin
+    with gone as (
+        delete from jobs.held where ctid = place returning *
+    ), freed as (
+        delete from jobs.slot where job_id = any(array(select g.id from gone g))
+    ), nudged as (
+        insert into jobs.nudge (limit_name, limit_key) select g.limit_name, g.limit_key from gone g
+    )
+    insert into jobs.dead_letter (id, kind, queue, reason, job)
+    select g.id, g.kind, g.queue, 'the database refused to make it available: ' || left(message, 500), row_to_json(g) from gone g;
+end
+$$;
+
 -- A pass of admission: moves held jobs to jobs.ready, as far as their limits allow it. `sweeps`: it also looks for keys of which
--- nobody has said anything: those whose jobs have become due, and, to be safe, the next thousand keys.
+-- nobody has said anything: those whose jobs have become due or were resumed, and, to be safe, the next thousand keys.
+-- `more`: there is more to do at once. `sweep_again`: the next pass should sweep, too. `set_apart`: how many jobs the database has refused.
 --
 -- First it becomes the only session that admits, and only then, in later statements, it reads nudges and counts slots. In one
 -- statement the snapshot would be older than the lock, and too many jobs would be admitted. So each statement must have a snapshot
 -- of its own, which only READ COMMITTED gives.
-create function jobs.admit(sweeps boolean, out is_busy boolean, out admitted bigint, out more boolean, out holds boolean)
+create function jobs.admit(
+    sweeps boolean, out is_busy boolean, out admitted bigint, out more boolean, out sweep_again boolean, out holds boolean, out set_apart bigint
+)
 language plpgsql volatile
 as $$
 declare
     most_nudges constant integer := 1000;
     most_jobs constant integer := 5000;
-    place jobs.admission;
-    moment timestamptz;
+    most_refused constant integer := 100;
     names text[];
     keys text[];
     nudges bigint;
     paused_queues text[];
     paused_kinds text[];
+    places tid[];
+    place tid;
+    message text;
+    state text;
 begin
-    is_busy := false; admitted := 0; more := false; holds := false;
+    is_busy := false; admitted := 0; more := false; sweep_again := false; holds := false; set_apart := 0;
     if current_setting('transaction_isolation') <> 'read committed' then
         raise exception 'jobs.admit: it works only in READ COMMITTED' using errcode = '25001';
     end if;
@@ -278,10 +460,10 @@ begin
     if not (sweeps and holds) and not exists (select from jobs.nudge) then
         return;
     end if;
-    select * into place from jobs.admission for no key update skip locked;
+    perform from jobs.admission for no key update skip locked;
     if not found and not exists (select from jobs.admission) then
         insert into jobs.admission default values on conflict do nothing;
-        select * into place from jobs.admission for no key update skip locked;
+        perform from jobs.admission for no key update skip locked;
     end if;
     if not found then
         is_busy := true;
@@ -292,47 +474,12 @@ begin
     end if;
     -- If a crash of the server loses the commit, the jobs are held again. A later commit that waits for the disk keeps this one, too.
     perform set_config('synchronous_commit', 'off', true);
-    moment := clock_timestamp();
     paused_queues := array(select q.name from jobs.queue q where q.paused);
     paused_kinds := array(select k.name from jobs.kind k where k.paused);
 
     if sweeps and holds then
-        with due as materialized (
-            select h.run_at, h.id, h.limit_name, h.limit_key from jobs.held h
-            where h.later and (h.run_at, h.id) > (place.due_until, place.due_id) and h.run_at <= moment
-            order by h.run_at, h.id limit most_nudges
-        ), nudged as (
-            insert into jobs.nudge (limit_name, limit_key) select distinct d.limit_name, d.limit_key from due d
-        )
-        select case count(*) when most_nudges then max(d.run_at) else moment end,
-               case count(*) when most_nudges then (select e.id from due e order by e.run_at desc, e.id desc limit 1) else 9223372036854775807 end,
-               count(*) = most_nudges
-        into place.due_until, place.due_id, more from due d;
-
-        with recursive key (name, value, number) as (
-            (select h.limit_name, h.limit_key, 1 from jobs.held h where (h.limit_name, h.limit_key) > (place.after_name, place.after_key)
-             order by h.limit_name, h.limit_key limit 1)
-            union all
-            select next.limit_name, next.limit_key, key.number + 1 from key cross join lateral (
-                select h.limit_name, h.limit_key from jobs.held h where (h.limit_name, h.limit_key) > (key.name, key.value)
-                order by h.limit_name, h.limit_key limit 1
-            ) next
-            where key.number < most_nudges
-        ), nudged as (
-            insert into jobs.nudge (limit_name, limit_key)
-            select key.name, key.value from key cross join lateral (
-                select h.most from jobs.held h
-                where h.limit_name = key.name and h.limit_key = key.value and h.run_at <= moment
-                  and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
-                order by h.priority desc, h.run_at, h.id limit 1
-            ) head
-            where (select count(*) from jobs.slot s where s.limit_name = key.name and s.limit_key = key.value) < head.most
-        ), last as (
-            select key.name, key.value from key where key.number = most_nudges
-        )
-        select coalesce((select l.name from last l), ''), coalesce((select l.value from last l), '') into place.after_name, place.after_key;
-
-        update jobs.admission set due_until = place.due_until, due_id = place.due_id, after_name = place.after_name, after_key = place.after_key;
+        sweep_again := jobs.sweep(paused_queues, paused_kinds);
+        more := sweep_again;
     end if;
 
     -- What is nudged is committed, so the next statement sees it.
@@ -344,30 +491,35 @@ begin
     if coalesce(nudges, 0) = 0 then
         return;
     end if;
-    more := more or nudges >= most_nudges;
-    -- Later than all nudges that were deleted: a job that was enqueued since the pass began is due, too.
-    moment := clock_timestamp();
+    select f.places, more or f.goes_on or nudges >= most_nudges into places, more
+    from jobs.free_jobs(names, keys, paused_queues, paused_kinds, most_jobs) f;
 
     begin
-        admitted := jobs.admit_keys(names, keys, moment, paused_queues, paused_kinds, most_jobs);
+        admitted := jobs.admit_held(places);
     exception when others then
         -- After conflicts, and if the server lacks resources or ends, the whole pass is tried again. A missing grant is not about one job.
         if left(sqlstate, 2) in ('40', '53', '55', '57', '58') or sqlstate = '42501' then
             raise;
         end if;
-        -- A trigger of the application refuses a job, or its arguments were deleted. The other keys go on.
-        for place_of_key in 1 .. cardinality(names) loop
+        -- A constraint or a trigger refuses a job, or its arguments were deleted. The other jobs go on.
+        foreach place in array places loop
             begin
-                admitted := admitted + jobs.admit_keys(
-                    array[names[place_of_key]], array[keys[place_of_key]], moment, paused_queues, paused_kinds, most_jobs
-                );
+                admitted := admitted + jobs.admit_held(array[place]);
             exception when others then
-                raise warning 'jobs.admit: no job of limit % with the key % can start: %', names[place_of_key], keys[place_of_key], sqlerrm;
+                state := sqlstate;
+                message := sqlerrm;
+                -- Other errors are not about the content of the job, such as a trigger that names a table that does not exist.
+                if left(state, 2) in ('22', '23', 'P0') and set_apart < most_refused then
+                    perform jobs.set_held_apart(place, message);
+                    set_apart := set_apart + 1;
+                else
+                    raise warning 'jobs.admit: a held job cannot start (%): %', state, message;
+                end if;
             end;
         end loop;
     end;
 
-    if admitted >= most_jobs then
+    if cardinality(places) >= most_jobs then
         insert into jobs.nudge (limit_name, limit_key) select key.name, key.value from unnest(names, keys) as key (name, value);
         more := true;
     end if;

@@ -12,11 +12,14 @@ drop trigger jobs_job_deleted;
 update jobs_job set run_at = due_at where flags & 2;
 update jobs_job set flags = flags & ~3 where flags & 3;
 drop index jobs_job_held;
+drop index jobs_job_held_later;
+drop index jobs_job_held_paused;
 drop table jobs_slot;
 drop table jobs_nudge;
 alter table jobs_job drop column limit_name;
 alter table jobs_job drop column limit_key;
 alter table jobs_job drop column due_at;
+alter table jobs_job drop column held_back;
 alter table jobs_job drop column flow;
 
 create view jobs_job_view as

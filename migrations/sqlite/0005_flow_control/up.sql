@@ -1,6 +1,6 @@
 -- Version 5 of the schema: limits on how many jobs run at once. Programs of the versions 1 to 4 still work on it. Jobs that they
 -- enqueue have no limit, and they leave jobs with a limit alone.
--- Locks: it holds the file's write lock while it creates objects and builds two empty indexes.
+-- Locks: it holds the file's write lock while it creates objects and builds empty indexes.
 
 drop view jobs_job_view;
 
@@ -12,11 +12,17 @@ alter table jobs_job add column flow text;
 -- at the end of the order in which claims read, and costs them nothing.
 alter table jobs_job add column due_at integer;
 
+-- Why a held job cannot be admitted now: 0: nothing but its limit. 1: it is not due. 2: admission has found its queue or its kind paused.
+alter table jobs_job add column held_back integer not null default 0;
+
 alter table jobs_job add column limit_name text generated always as (flow ->> '$.limit') virtual;
 alter table jobs_job add column limit_key text generated always as (flow ->> '$.key') virtual;
 
--- Held jobs in the order of admission. A key that is full delays no other one, because each has a range of its own.
-create index jobs_job_held on jobs_job (limit_name, limit_key, priority desc, due_at, id) where flags & 2;
+-- Held jobs in the order of admission. A key that is full delays no other one, because each has a range of its own. Jobs that may not
+-- start now are in other indexes, so that admission does not read them again and again.
+create index jobs_job_held on jobs_job (limit_name, limit_key, priority desc, due_at, id) where flags & 2 and held_back = 0;
+create index jobs_job_held_later on jobs_job (due_at, id) where flags & 2 and held_back = 1;
+create index jobs_job_held_paused on jobs_job (queue, kind) where flags & 2 and held_back = 2;
 
 -- One row for each job with a limit that is available or running, and not held. Only admission inserts a row.
 create table jobs_slot (
@@ -36,6 +42,7 @@ create table jobs_nudge (
 
 -- Triggers, so that no slot is left behind, whoever ends or deletes the job.
 create trigger jobs_job_arrives after insert on jobs_job when new.flags & 2 begin
+    update jobs_job set held_back = 1 where id = new.id and due_at > (cast(round(unixepoch('subsec') * 1000) as integer) * 1000);
     insert into jobs_nudge (limit_name, limit_key) values (new.limit_name, new.limit_key);
 end;
 
@@ -44,7 +51,7 @@ when old.flags & 1 and (new.flags & 2 or new.state not in ('available', 'running
     delete from jobs_slot where job_id = new.id;
     insert into jobs_nudge (limit_name, limit_key) values (new.limit_name, new.limit_key);
     -- A held job that ends is not held any more.
-    update jobs_job set flags = flags & ~2, run_at = coalesce(due_at, run_at), due_at = null
+    update jobs_job set flags = flags & ~2, run_at = coalesce(due_at, run_at), due_at = null, held_back = 0
     where id = new.id and flags & 2 and state not in ('available', 'running');
 end;
 

@@ -255,6 +255,54 @@ fn a_job_that_is_set_apart_gives_its_slot_back_and_keeps_its_limit() {
     });
 }
 
+/// A person has deleted jobs, and left their slots.
+#[test]
+fn slots_without_a_job_are_found() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let db = f.database();
+        let worker = worker(db).await;
+        let ids = enqueue_all(&f, vec![limited("x"); 4]).await;
+        assert_eq!(admit(db).await, 2);
+        assert_eq!(claim(db, worker, 1).await.len(), 1);
+        f.client().await.execute("delete from jobs.ready; delete from jobs.running").await.unwrap();
+        assert_eq!(admit(db).await, 0, "both slots are taken");
+        assert_eq!(db.storage.admit(true).await.unwrap().admitted, 2, "a sweep frees them");
+        assert_eq!(state(db, ids[3]).await, JobState::Available);
+        check(&f).await;
+        assert_eq!(db.storage.admit(true).await.unwrap().admitted, 0);
+        assert_eq!(slots(&f).await, 2, "slots of jobs stay");
+    });
+}
+
+/// The time is that of a pass beside 200,000 jobs of another key, which come first and may not start.
+#[test]
+fn a_pass_beside_many_jobs_that_may_not_start_is_short() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let db = f.database();
+        db.operator.pause_queue("paused", "ann", None).await.unwrap();
+        for (queue, later) in [("paused", false), ("default", true)] {
+            let many = format!(
+                "insert into jobs.held (kind, args, queue, priority, run_at, flow, limit_name, limit_key, most, later)
+                 select 'a', '{{}}', '{queue}', 9, clock_timestamp() + case when {later} then interval '1 hour' else interval '0' end,
+                        '{{\"limit\":\"stripe\",\"key\":\"[\\\"x\\\"]\",\"most\":2}}', 'stripe', '[\"x\"]', 2, {later}
+                 from generate_series(1, 100000)"
+            );
+            f.client().await.execute(&many).await.unwrap();
+        }
+        let mut times = Vec::new();
+        for round in 0..15 {
+            enqueue_all(&f, vec![limited("x"), limited(&round.to_string())]).await;
+            let begun = std::time::Instant::now();
+            let found = db.storage.admit(round % 5 == 0).await.unwrap();
+            times.push(begun.elapsed());
+            assert_eq!(found.admitted, 1, "{round}: {found:?}");
+        }
+        times.sort_unstable();
+        assert!(times[7] < Duration::from_millis(100), "{times:?}");
+        check(&f).await;
+    });
+}
+
 #[test]
 fn a_pass_that_finds_nothing_writes_nothing() {
     run::<Postgres, _>(async |f: Postgres| {

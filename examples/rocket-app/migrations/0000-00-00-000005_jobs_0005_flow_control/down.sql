@@ -20,7 +20,10 @@ begin
 
     drop function jobs.enqueue(text, json, text, integer, timestamptz, integer, text[], integer, text[], text);
     drop function jobs.admit(boolean);
-    drop function jobs.admit_keys(text[], text[], timestamptz, text[], text[], integer);
+    drop function jobs.sweep(text[], text[]);
+    drop function jobs.free_jobs(text[], text[], text[], text[], integer);
+    drop function jobs.admit_held(tid[]);
+    drop function jobs.set_held_apart(tid, text);
     drop function jobs.flow(text, json, integer, text[], text);
     drop function jobs.wake_admission();
     drop table jobs.held, jobs.slot, jobs.nudge, jobs.admission;

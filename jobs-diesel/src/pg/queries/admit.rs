@@ -19,17 +19,22 @@ struct AdmissionRow {
     #[diesel(sql_type = Bool)]
     more: bool,
     #[diesel(sql_type = Bool)]
+    sweep_again: bool,
+    #[diesel(sql_type = Bool)]
     holds: bool,
+    #[diesel(sql_type = BigInt)]
+    set_apart: i64,
 }
 
 pub(crate) async fn admit(conn: &mut AsyncPgConnection, sweeps: bool) -> QueryResult<Admission> {
-    let query = sql_query("select is_busy, admitted, more, holds from jobs.admit($1)").bind::<Bool, _>(sweeps);
+    let query = sql_query("select is_busy, admitted, more, sweep_again, holds, set_apart from jobs.admit($1)")
+        .bind::<Bool, _>(sweeps);
     // There is only one row, but `get_result` would return it before the statement is committed.
     let rows: Vec<AdmissionRow> = query.load(conn).await?;
-    let Some(AdmissionRow { is_busy, admitted, more, holds }) = rows.into_iter().next() else {
-        return Ok(Admission::default());
-    };
-    Ok(Admission { is_busy, admitted: usize::try_from(admitted).unwrap_or_default(), more, holds })
+    let Some(row) = rows.into_iter().next() else { return Ok(Admission::default()) };
+    let AdmissionRow { is_busy, admitted, more, sweep_again, holds, set_apart } = row;
+    let number = |number: i64| usize::try_from(number).unwrap_or_default();
+    Ok(Admission { is_busy, admitted: number(admitted), more, sweep_again, holds, refused: number(set_apart) })
 }
 
 #[derive(QueryableByName)]

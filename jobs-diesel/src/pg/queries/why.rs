@@ -120,7 +120,7 @@ select h.limit_name, h.limit_key, h.most,
        (select count(*) from jobs.slot s where s.limit_name = h.limit_name and s.limit_key = h.limit_key) as taken,
        array(select s.job_id from jobs.slot s where s.limit_name = h.limit_name and s.limit_key = h.limit_key order by s.job_id limit $2) as holders,
        (select count(*) from (
-           select from jobs.held o where o.limit_name = h.limit_name and o.limit_key = h.limit_key and o.run_at <= now()
+           select from jobs.held o where o.limit_name = h.limit_name and o.limit_key = h.limit_key and not o.later and not o.paused
              and (-o.priority, o.run_at, o.id) < (-h.priority, h.run_at, h.id) limit $3
        ) ahead) as ahead
 from jobs.held h where h.id = $1 and h.run_at <= now() limit 1";

@@ -74,8 +74,18 @@ fn delete(conn: &mut SqliteConnection, id: JobId) -> QueryResult<()> {
 fn discard(conn: &mut SqliteConnection, id: JobId, actor: &str) -> QueryResult<()> {
     let mut failure = Failure::new(FailureKind::Cancelled, &format!("discarded by {actor}"));
     failure.fingerprint = cancel_fingerprint(DISCARDED);
-    on_discarded::apply(conn, id, &failure)?;
-    failures::record_by(conn, id, &failure, named(actor))?;
+    end_as_discarded(conn, id, &failure, named(actor))
+}
+
+/// Ends a waiting job as discarded. What `on_discarded` says about its kind is enqueued.
+pub(crate) fn end_as_discarded(
+    conn: &mut SqliteConnection,
+    id: JobId,
+    failure: &Failure,
+    actor: Option<&str>,
+) -> QueryResult<()> {
+    on_discarded::apply(conn, id, failure)?;
+    failures::record_by(conn, id, failure, actor)?;
     let row = jobs_job::table.find(id.0);
     let kind: String = row.select(jobs_job::kind).first(conn)?;
     let expiry = retention::expiry(conn, &kind, JobState::Discarded, Retention::default().discarded)?;

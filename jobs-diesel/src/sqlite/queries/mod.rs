@@ -1,6 +1,7 @@
 //! One statement or one operation per file. The caller has begun the transaction.
 
 pub(crate) mod act;
+pub(crate) mod admit;
 pub(super) mod ask_worker;
 pub(super) mod audit;
 pub(crate) mod audited;

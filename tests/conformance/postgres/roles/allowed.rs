@@ -280,6 +280,12 @@ async fn limits(f: &Postgres, db: &Database, worker: WorkerId) -> Option<String>
     let jobs = step!("claim", db.storage.claim(&wants(worker, &[("limited", 1)])));
     let finish = [Finish { lease: jobs[0].lease, transition: retry_in(HOUR) }];
     step!("retry a job with a limit", db.storage.finish(&finish));
+    // A queue that stays paused.
+    let mut paused = crate::limiting::limited("paused");
+    paused.queue = "limited and paused".into();
+    enqueue(f, paused).await;
+    step!("pause_queue", db.operator.pause_queue("limited and paused", "ada", None));
+    step!("admit beside a pause", db.storage.admit(false));
     let answers = step!("cancel a held job", db.operator.act(&Action::Cancel, &ids, "ada"));
     assert_eq!(answers, [Operated::Done; 3]);
     None

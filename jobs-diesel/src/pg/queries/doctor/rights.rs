@@ -16,5 +16,10 @@ from (values
     ('audit', 'SELECT, INSERT'), ('sample', 'SELECT, INSERT, UPDATE'), ('installation', 'SELECT'), ('schema_migration', 'SELECT'), ('job', 'SELECT')
 ) needed (name, privileges)
 cross join lateral unnest(string_to_array(privileges, ', ')) as privilege
-where not has_table_privilege(current_user, 'jobs.' || name, privilege)",
+where not has_table_privilege(current_user, 'jobs.' || name, privilege)
+union all
+select 'error', format('the role %I may not update the column %s of jobs.held, which a worker needs', current_user, name),
+       format('grant update (%s) on jobs.held to %I', name, current_user)
+from unnest(array['later', 'paused']) as name
+where not has_column_privilege(current_user, 'jobs.held', name, 'UPDATE')",
 };
