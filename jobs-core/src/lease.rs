@@ -46,7 +46,7 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Whether the job has a limit, so that its finish gives a slot back.
+    /// Whether the job has a limit, so that its finish deletes its limit slot.
     pub const fn is_limited(&self) -> bool {
         self.flags & crate::flags::LIMITED != 0
     }

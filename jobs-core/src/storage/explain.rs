@@ -25,9 +25,9 @@ pub struct RowLock {
 pub struct HeldBy {
     /// Its limit.
     pub limit: JobLimit,
-    /// How many slots of its key are taken.
+    /// How many limit slots of its key are taken.
     pub taken: u64,
-    /// Some of the jobs that have them.
+    /// Some of the jobs that have these slots.
     pub holders: Vec<JobId>,
     /// How many due jobs of its key come before it, up to [`MOST_AHEAD`] and one more.
     pub ahead: u32,
