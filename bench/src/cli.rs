@@ -43,7 +43,7 @@ pub(crate) enum Measure {
     Idle,
     /// Resident size of a worker process
     Memory,
-    /// Enqueue, bulk, drain and latency on the embedded store
+    /// Enqueue, bulk, drain and latency on SQLite
     Sqlite,
     /// The testing kit's drain
     Kit,

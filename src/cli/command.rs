@@ -159,8 +159,8 @@ pub(super) enum Command {
     /// Stop all claims of all workers until `thaw`; running jobs continue
     ///
     /// Jobs can still be enqueued, but schedules do not tick, and ended jobs are not pruned. The freeze is stored in the database, so it
-    /// also applies to workers that start later and to workers of a copy. After the thaw, missed ticks are treated as the `catch_up` of
-    /// each schedule says.
+    /// also applies to workers that start later and to workers of a copy. After the thaw, the `catch_up` of each schedule applies
+    /// to its missed ticks.
     Freeze(FreezeArgs),
     /// End a freeze
     Thaw(ThawArgs),

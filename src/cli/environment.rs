@@ -25,7 +25,8 @@ pub(super) async fn environment(app: &App<'_>, action: &EnvironmentAction) -> Re
     match action {
         EnvironmentAction::Show => say(app, before.as_deref(), 0, || match &before {
             Some(name) => format!("{}\n", output::printable(name)),
-            None => "this database has no name; `worker environment set production`, say, names it\n".to_owned(),
+            None => "this database has no name; a command such as `worker environment set production` gives it one\n"
+                .to_owned(),
         }),
         EnvironmentAction::Set(args) => set(app, &database, before.as_deref(), args).await,
         EnvironmentAction::Unset => {

@@ -34,7 +34,7 @@ pub(super) async fn freeze(app: &App<'_>, args: &FreezeArgs) -> Result<Exit, Cli
         Some(freeze) => {
             format!("it was {} already; to end it: `worker thaw`\n", output::printable(&freeze.to_string()))
         }
-        None => "frozen, and thawed by somebody else since\n".to_owned(),
+        None => "the database was frozen, and another operator has thawed it already\n".to_owned(),
     })?;
     Ok(Exit::Fine)
 }

@@ -147,7 +147,9 @@ fn parse() -> Cli {
     let read = help::grouped().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = read.unwrap_or_else(|error| {
         if error.use_stderr() && error.to_string().contains("://") {
-            help::grouped().error(ErrorKind::InvalidValue, "a URL stands where none belongs: set DATABASE_URL").exit();
+            help::grouped()
+                .error(ErrorKind::InvalidValue, "the URL of a database is not an argument: set DATABASE_URL")
+                .exit();
         }
         error.exit()
     });
@@ -155,7 +157,7 @@ fn parse() -> Cli {
         help::grouped()
             .error(
                 ErrorKind::ArgumentConflict,
-                "options of `run` and `check` stand after the command: `run --queues mail`",
+                "write the options of `run` and `check` after the command: `run --queues mail`",
             )
             .exit();
     }

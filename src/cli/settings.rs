@@ -75,7 +75,8 @@ pub(super) fn actor(args: &FreezeArgs, env: Environment<'_>) -> Result<String, C
 
 /// The same, for the option of any command.
 pub(super) fn actor_or_user(actor: Option<String>, env: Environment<'_>) -> Result<String, CliError> {
-    actor_if_known(actor, env)?.ok_or_else(|| CliError::usage("who does it is not known here: write --actor NAME"))
+    actor_if_known(actor, env)?
+        .ok_or_else(|| CliError::usage("the name of the operator is not known: write --actor NAME"))
 }
 
 /// The same. `None`: the machine names no user.

@@ -108,7 +108,7 @@ pub trait ScheduleSettings: Send + Sync + 'static {
     /// Pauses a schedule: it does not tick.
     async fn pause_schedule(&self, name: &str, actor: &str, reason: Option<&str>) -> StorageResult<Scheduled>;
 
-    /// Ends the pause. Ticks that were missed meanwhile are treated as its `catch_up` says.
+    /// Ends the pause. Then its `catch_up` applies to the missed ticks.
     async fn resume_schedule(&self, name: &str, actor: &str) -> StorageResult<Scheduled>;
 
     /// Removes a schedule that an operator has added.

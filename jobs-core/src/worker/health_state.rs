@@ -1,4 +1,4 @@
-//! What the health checks of a worker depend on, besides its heartbeat: whether the claim loop still goes round, and whether
+//! What the health checks of a worker depend on, besides its heartbeat: whether the claim loop still makes steps, and whether
 //! the worker is registered in a database that it can reach.
 
 use std::sync::OnceLock;

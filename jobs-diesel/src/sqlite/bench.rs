@@ -150,7 +150,7 @@ impl LoadTestDatabase for SqliteLoadTest {
         .await?;
         // All our connections to SQLite have the same settings, so there are none to report.
         Ok(Server {
-            name: format!("SQLite {version}, the embedded store"),
+            name: format!("SQLite {version}, a file on this machine"),
             settings: Vec::new(),
             free_connections: None,
             process: None,

@@ -152,7 +152,7 @@ impl Act for OnSchedule {
             Verb::Resume => Preview {
                 question: format!("Resume the schedule {name}?"),
                 effect: format!(
-                    "Ticks that were missed meanwhile are treated as its catch_up says: {}.",
+                    "Its catch_up applies to the ticks that were missed meanwhile: {}.",
                     record.catch_up.as_str()
                 ),
                 button: if record.paused.is_some() { "Resume".to_owned() } else { String::new() },

@@ -126,7 +126,7 @@ fn limit(series: &Series, about: &Circumstances) -> Option<String> {
     let all = about.processors;
     let text = match (best.machine_busy, best.database_processors) {
         (Some(busy), _) if busy >= BUSY && about.one_writer => format!(
-            "the processors of this machine, {} busy. The embedded store stays on one machine; PostgreSQL can be shared.",
+            "the processors of this machine, {} busy. SQLite stays on one machine; PostgreSQL can be shared.",
             percent(busy)
         ),
         (Some(busy), Some(database)) if busy >= BUSY => format!(
@@ -137,9 +137,7 @@ fn limit(series: &Series, about: &Circumstances) -> Option<String> {
         (Some(busy), None) if busy >= BUSY => {
             format!("the processors of this machine, {} busy: run workers on more machines.", percent(busy))
         }
-        _ if about.one_writer => {
-            "the embedded store, which takes one writer at a time; PostgreSQL takes many.".to_owned()
-        }
+        _ if about.one_writer => "SQLite, which allows one writer at a time; PostgreSQL allows many.".to_owned(),
         _ if last.jobs_per_second < best.jobs_per_second * CONTENTION => format!(
             "the claims, which get into each other's way: {} did {} jobs/s, {} only {}. Fewer processes with a higher \
              --concurrency do more.",

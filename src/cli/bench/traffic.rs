@@ -81,7 +81,7 @@ impl Traffic {
             match ended {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => return error.into(),
-                Err(error) => return CliError::failed(format!("a task of the load test broke off: {error}")),
+                Err(error) => return CliError::failed(format!("a task of the load test ended early: {error}")),
             }
         }
         CliError::failed("the load ended by itself")

@@ -21,7 +21,7 @@ pub(in super::super) enum SchedulesAction {
     Change(ChangeArgs),
     /// Pause a schedule: it does not tick until `resume`
     Pause(Pausing),
-    /// End the pause of a schedule; ticks missed meanwhile are treated as its `catch_up` says
+    /// End the pause of a schedule; then its `catch_up` applies to the missed ticks
     Resume(Named),
     /// Enqueue a job of a schedule now, outside its ticks
     Trigger(Named),

@@ -229,7 +229,7 @@ fn note(imported: &mut Imported, ids: &[JobId], line: u64) {
 fn stopped(problem: &str, imported: &Imported) -> CliError {
     let (jobs, next) = (words::exactly(imported.imported), imported.next_line);
     CliError::failed(format!(
-        "{problem}\n{jobs} were imported before; mend the line, and go on with --from-line {next}"
+        "{problem}\n{jobs} were imported before; correct the line, and go on with --from-line {next}"
     ))
 }
 

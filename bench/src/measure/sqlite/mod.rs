@@ -1,4 +1,4 @@
-//! `sqlite`: enqueue, bulk, drain and latency on the embedded store, a file in a temporary directory.
+//! `sqlite`: enqueue, bulk, drain and latency on SQLite, with a file in a temporary directory.
 
 mod bulk;
 mod drain;
@@ -19,7 +19,7 @@ pub(crate) async fn measure(bench: &Bench) -> Result<()> {
     bulk::measure(bench, &mut lines).await?;
     drain::measure(bench, &mut lines).await?;
     latency::measure(bench, &mut lines).await?;
-    bench.finish("sqlite: the embedded store, a file in a temporary directory", &lines);
+    bench.finish("sqlite: a file in a temporary directory", &lines);
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection as _};
 use crate::pg::advisory::BENCH;
 
 /// The comment of the schema that `worker bench` creates. A schema with the same name and without this comment belongs
-/// to somebody else.
+/// to another user.
 pub(crate) const SCHEMA_COMMENT: &str =
     "Made by `worker bench`, which drops it: nothing in here is of any use to anybody else.";
 
