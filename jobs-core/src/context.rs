@@ -1,10 +1,12 @@
 //! The context of a running job, which handlers receive.
 
+mod times;
+
 use std::any::type_name;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use chrono::{DateTime, Utc};
 use tokio_util::sync::CancellationToken;
@@ -217,29 +219,6 @@ impl JobContext {
     /// The token of [`cancelled`](Self::cancelled), for other functions and tasks.
     pub fn cancellation_token(&self) -> CancellationToken {
         self.0.stop.token().clone()
-    }
-
-    /// Records that the handler is called now.
-    pub(crate) fn start(&self, now: Instant) {
-        // It is set only once, because each lease has its own context.
-        let _ = self.0.started.set(now);
-    }
-
-    /// How long the handler has run, if it was called.
-    pub(crate) fn running(&self) -> Option<Duration> {
-        self.0.started.get().map(Instant::elapsed)
-    }
-
-    /// From `run_at` to the call of the handler, if it was called. Up to the claim by the database's clock, then by ours.
-    pub(crate) fn waited(&self) -> Option<Duration> {
-        let started = self.0.started.get()?;
-        let until_claim = (self.claimed_at() - self.run_at()).to_std().unwrap_or_default();
-        Some(until_claim + started.saturating_duration_since(self.0.taken))
-    }
-
-    /// Marks the attempt as logged for its long time. Returns `true` at the first call.
-    pub(crate) fn mark_long(&self) -> bool {
-        !self.0.long.swap(true, Ordering::Relaxed)
     }
 
     pub(crate) fn stop(&self) -> &Stop {

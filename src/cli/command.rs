@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
-use diesel_jobs_storage::Backend;
+use clap::Subcommand;
 
 use super::act::args::{ActArgs, MoveArgs, ReprioritiseArgs};
+use super::backend_args::BackendArgs;
 #[cfg(feature = "bench")]
 use super::bench::args::{BenchArgs, WorkArgs};
 use super::command_args::{
@@ -13,7 +13,6 @@ use super::command_args::{
 };
 #[cfg(feature = "dashboard")]
 use super::dashboard::args::DashboardArgs;
-use super::exit::CliError;
 use super::failures::FailuresArgs;
 use super::kinds::KindsAction;
 use super::list::ListArgs;
@@ -243,30 +242,6 @@ pub(super) enum MigrationsAction {
     },
 }
 
-/// Selects the database whose SQL is printed or written.
-#[derive(Clone, Copy, Debug, Args)]
-pub(super) struct BackendArgs {
-    /// The database whose SQL is printed or written [default: the one of the database URL]
-    #[arg(long, value_enum)]
-    backend: Option<BackendName>,
-}
-
-impl BackendArgs {
-    /// Returns the backend of the option, else the backend of `url`, else the only backend that this program was built
-    /// with.
-    pub(super) fn resolve(self, url: Option<&str>) -> Result<Backend, CliError> {
-        match (self.backend, url, Backend::built_in()) {
-            (Some(BackendName::Postgres), _, _) => Ok(Backend::Postgres),
-            (Some(BackendName::Sqlite), _, _) => Ok(Backend::Sqlite),
-            (None, Some(url), _) => Ok(Backend::of(url)?),
-            (None, None, [only]) => Ok(*only),
-            (None, None, _) => Err(CliError::usage(
-                "it is not known for which database: write --backend postgres or --backend sqlite, or set DATABASE_URL",
-            )),
-        }
-    }
-}
-
 impl Command {
     /// Whether the command reports its database itself. `run` logs it after it has installed its signal handlers. For a
     /// worker process of the load test, the parent process has printed it.
@@ -293,10 +268,4 @@ impl Command {
             _ => true,
         }
     }
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum BackendName {
-    Postgres,
-    Sqlite,
 }

@@ -5,7 +5,8 @@ use diesel_jobs_storage::migrations::{self, LiveJobs, Migration, POSTGRES_ROLES}
 use serde::Serialize;
 
 use super::app::App;
-use super::command::{BackendArgs, MigrateAction};
+use super::backend_args::BackendArgs;
+use super::command::MigrateAction;
 use super::database;
 use super::exit::{CliError, Exit};
 use super::output::{self, Align, Table};

@@ -21,6 +21,7 @@ mod app;
 mod args;
 mod attempts;
 mod audit;
+mod backend_args;
 mod backlog;
 #[cfg(feature = "bench")]
 mod bench;
