@@ -103,9 +103,9 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
 
 async fn switch_sweep_off(conn: &Client) -> Result<()> {
     let text: String =
-        conn.query_one("select pg_get_functiondef('jobs.admit(boolean)'::regprocedure)", &[]).await?.get(0);
+        conn.query_one("select pg_get_functiondef('jobs.sweep(text[],text[])'::regprocedure)", &[]).await?.get(0);
     let (from, to) = NO_SWEEP;
-    ensure!(text.contains(from), "jobs.admit has changed: the sweep cannot be switched off");
+    ensure!(text.contains(from), "jobs.sweep has changed: the sweep cannot be switched off");
     conn.batch_execute(&text.replace(from, to)).await.context("cannot switch the sweep off")
 }
 
