@@ -11,8 +11,11 @@ pub const LIMITED: i32 = 1;
 /// The job is held by its limit. Only SQLite has this flag: on PostgreSQL held jobs have a table of their own.
 pub const HELD: i32 = 2;
 
+/// The job is in a sequence. It has the flag [`LIMITED`], too.
+pub const SEQUENCE: i32 = 4;
+
 /// The flags of jobs that this version knows.
-pub const KNOWN: i32 = LIMITED | HELD;
+pub const KNOWN: i32 = LIMITED | HELD | SEQUENCE;
 
 /// Whether this version knows all of these flags of a job.
 pub const fn are_known(flags: i32) -> bool {

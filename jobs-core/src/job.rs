@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 
 use crate::instant::IntoInstant;
 use crate::job_options::JobOptions;
-use crate::limit::Limit;
+use crate::limit::{Limit, Sequence};
 use crate::new_job::{IntoNewJob, InvalidJob, JobBuilder, NewJob};
 
 /// The typed arguments of one kind of job.
@@ -93,6 +93,14 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
         Self: Sized,
     {
         JobBuilder::new(self).concurrency(limit)
+    }
+
+    /// Puts this job into a sequence: it starts after all earlier jobs of the sequence have ended for good. Default: the kind's, else none.
+    fn sequence(self, sequence: Sequence) -> JobBuilder
+    where
+        Self: Sized,
+    {
+        JobBuilder::new(self).sequence(sequence)
     }
 }
 

@@ -84,7 +84,7 @@ pub use job_id::JobId;
 pub use job_options::{JobOptions, Retain};
 pub use layer::{Layer, Layers};
 pub use lease::{ClaimedJob, Lease, WorkerId};
-pub use limit::{Concurrency, JobLimit, Limit, LimitProblem, MOST_AT_ONCE};
+pub use limit::{Concurrency, JobLimit, Limit, LimitProblem, MOST_AT_ONCE, OnDiscard, Sequence};
 pub use metrics::{Gauge, MetricsText};
 pub use new_job::{IntoNewJob, InvalidJob, JobBuilder, MAX_ARGS_BYTES, NewJob, RunAt};
 pub use outcome::{Attempt, Finish, Handled, Keep, Kept, Outcome, Retention, Transition, decide};

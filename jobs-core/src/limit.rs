@@ -1,8 +1,12 @@
-//! Limits: how many jobs with the same key may run at once.
+//! Limits: how many jobs with the same key may run at once. A sequence is a limit of one, whose jobs run in the order of their ids.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
+
+mod sequence;
+
+pub use sequence::{OnDiscard, Sequence};
 
 /// The largest number of jobs that a limit may allow at once.
 pub const MOST_AT_ONCE: u32 = 10_000;
@@ -19,12 +23,19 @@ pub struct Concurrency {
     pub most: u32,
     /// The arguments whose values are the key. If there are none, all jobs have the same key.
     pub by: &'static [&'static str],
+    /// Whether it is a sequence, and what happens in it when a job is discarded.
+    pub sequence: Option<OnDiscard>,
 }
 
 impl Concurrency {
     /// At most this many jobs at once.
     pub const fn new(name: &'static str, most: u32) -> Self {
-        Self { name, most, by: &[] }
+        Self { name, most, by: &[], sequence: None }
+    }
+
+    /// A sequence: one job at a time, in the order of their ids. `sequence(by(order_id))` in `#[job]` makes one.
+    pub const fn in_sequence(name: &'static str, on_discard: OnDiscard) -> Self {
+        Self { name, most: 1, by: &[], sequence: Some(on_discard) }
     }
 
     /// Counts the jobs with each value of these arguments apart.
@@ -42,13 +53,14 @@ impl Concurrency {
             let value = |name: &&str| args.get(*name).cloned().ok_or_else(|| LimitProblem::Missing((*name).to_owned()));
             self.by.iter().map(value).collect()
         };
-        JobLimit::new(self.name, self.most, &values?)
+        JobLimit::new(self.name, self.most, &values?).map(|limit| limit.in_sequence(self.sequence))
     }
 
     /// Like [`of`](Self::of). If the arguments do not have those of `by`, the key is that of no arguments. `None` if the limit itself is not allowed:
     /// the attribute has refused it.
     pub(crate) fn of_any(self, args: &str) -> Option<JobLimit> {
-        self.of(args).or_else(|_| JobLimit::new(self.name, self.most, &[])).ok()
+        let without = |_| JobLimit::new(self.name, self.most, &[]).map(|limit| limit.in_sequence(self.sequence));
+        self.of(args).or_else(without).ok()
     }
 }
 
@@ -59,12 +71,13 @@ pub struct Limit {
     name: String,
     most: u32,
     values: Result<Vec<Value>, LimitProblem>,
+    sequence: Option<OnDiscard>,
 }
 
 impl Limit {
     /// At most this many jobs of the limit with this name at once.
     pub fn new(name: impl Into<String>, most: u32) -> Self {
-        Self { name: name.into(), most, values: Ok(Vec::new()) }
+        Self { name: name.into(), most, values: Ok(Vec::new()), sequence: None }
     }
 
     /// Counts the jobs with each value apart. Several calls make a key of several values. A value is a text, a whole number, a
@@ -77,8 +90,12 @@ impl Limit {
         self
     }
 
+    pub(crate) fn is_sequence(&self) -> bool {
+        self.sequence.is_some()
+    }
+
     pub(crate) fn of(self) -> Result<JobLimit, LimitProblem> {
-        JobLimit::new(&self.name, self.most, &self.values?)
+        JobLimit::new(&self.name, self.most, &self.values?).map(|limit| limit.in_sequence(self.sequence))
     }
 }
 
@@ -93,26 +110,39 @@ pub struct JobLimit {
     pub key: String,
     /// How many of them may run at once.
     pub most: u32,
+    /// Whether the jobs are a sequence, and what happens when one of them is discarded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<OnDiscard>,
 }
 
 impl JobLimit {
     fn new(name: &str, most: u32, values: &[Value]) -> Result<Self, LimitProblem> {
         check(name, most)?;
-        Ok(Self { name: name.to_owned(), key: key(values)?, most })
+        Ok(Self { name: name.to_owned(), key: key(values)?, most, sequence: None })
     }
 
     /// The same limit, if it may be stored. For limits that another program has written, such as an export.
     pub fn checked(self) -> Result<Self, LimitProblem> {
         check(&self.name, self.most)?;
+        if self.sequence.is_some() && self.most != 1 {
+            return Err(LimitProblem::SequenceOf(self.most));
+        }
         if self.key.is_empty() || self.key.len() > LONGEST_KEY || self.key.contains('\0') {
             return Err(LimitProblem::StoredKey);
         }
         Ok(self)
     }
 
-    /// The limit as it is stored.
-    pub fn stored(name: String, key: String, most: u32) -> Self {
-        Self { name, key, most }
+    fn in_sequence(self, sequence: Option<OnDiscard>) -> Self {
+        Self { sequence, ..self }
+    }
+
+    /// The [flags](crate::flags) of a job with this limit.
+    pub const fn flags(&self) -> i32 {
+        match self.sequence {
+            Some(_) => crate::flags::LIMITED | crate::flags::SEQUENCE,
+            None => crate::flags::LIMITED,
+        }
     }
 
     /// The JSON that is stored with the job.
@@ -184,6 +214,12 @@ pub enum LimitProblem {
     /// The key that is stored with a job is not allowed.
     #[error("the stored key of a limit has 1 to {LONGEST_KEY} bytes and no NUL character")]
     StoredKey,
+    /// A sequence that is stored with a job has another number than one.
+    #[error("a sequence runs one job at a time, not {0}")]
+    SequenceOf(u32),
+    /// The job has a limit of its own, and its kind is a sequence, or the other way round.
+    #[error("a job has either `sequence` or `concurrency`, not both")]
+    SequenceAndLimit,
     /// The statement that makes the arguments cannot make a key.
     #[error("`enqueue_each` cannot enqueue jobs with a limit; read the rows, and pass the jobs to `enqueue_all`")]
     OfRows,

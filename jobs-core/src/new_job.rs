@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::instant::IntoInstant;
 use crate::job_options::JobOptions;
-use crate::limit::{Concurrency, JobLimit, Limit, LimitProblem};
+use crate::limit::{Concurrency, JobLimit, Limit, LimitProblem, Sequence};
 use crate::trace_context::Traceparent;
 pub use invalid::InvalidJob;
 
@@ -114,6 +114,11 @@ impl NewJob {
         let kind = self.kind.to_string();
         self.limit = Some(limit.of().map_err(|problem| InvalidJob::Limit { kind, problem })?);
         Ok(self)
+    }
+
+    /// Puts the job into a sequence.
+    pub fn sequenced(self, sequence: Sequence) -> Result<Self, InvalidJob> {
+        self.limited(sequence.into_limit())
     }
 
     /// The stored columns and their values, in a fixed order, without the arguments and the time. To add an option of a
@@ -241,6 +246,12 @@ impl JobBuilder {
         self
     }
 
+    /// See [`Job::sequence`](crate::Job::sequence).
+    pub fn sequence(mut self, sequence: Sequence) -> Self {
+        self.limit = Some(sequence.into_limit());
+        self
+    }
+
     /// See [`Job::delay`](crate::Job::delay).
     pub fn delay(mut self, delay: Duration) -> Self {
         self.job.run_at = RunAt::After(delay);
@@ -287,6 +298,9 @@ impl IntoNewJob for JobBuilder {
         let limit = match (limit, concurrency) {
             (None, None) => return job.into_new_job(),
             _ if is_of_rows => Err(LimitProblem::OfRows),
+            (Some(limit), Some(of_kind)) if limit.is_sequence() != of_kind.sequence.is_some() => {
+                Err(LimitProblem::SequenceAndLimit)
+            }
             (Some(limit), _) => limit.of(),
             (None, Some(concurrency)) => concurrency.of(&job.args),
         };

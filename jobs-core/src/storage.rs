@@ -69,8 +69,8 @@ pub use rescue::{
     RescuePolicy, Rescued, Rescuer, WORKERS_FOR_A_QUARANTINED_JOB, quarantined_at_once,
 };
 pub use runtime_settings::{
-    KindSettings, MOST_SLOTS, Pause, QueueSettings, RetentionSetting, RunningJob, RuntimeSettings, check_change,
-    check_retention, check_slots,
+    HaltedSequence, KindSettings, MOST_SLOTS, Pause, QueueSettings, RetentionSetting, RunningJob, RuntimeSettings,
+    check_change, check_retention, check_slots,
 };
 pub use schedule_settings::{NewSchedule, ScheduleChange, ScheduleRecord, ScheduleSettings, Scheduled};
 pub use schedules::{DeclaredSchedule, ScheduledJob, Schedules, StoredSchedule};

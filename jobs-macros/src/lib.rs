@@ -100,6 +100,7 @@ use proc_macro::TokenStream;
 /// | `retain` | how long completed jobs stay readable: a duration, `"none"` or `"forever"` | the worker's, 24 hours |
 /// | `batch` | only for types: `batch(max = 100)`. The handler is `HandleBatch` and takes up to 100 jobs at once | one job |
 /// | `concurrency` | the limit: how many jobs run at once over all workers. `concurrency(limit = 5, by(account_id))` counts the jobs of each account separately. `concurrency("stripe", limit = 5)` names a limit that kinds share | no limit |
+/// | `sequence` | the jobs run one after the other, in the order of their ids: `sequence(by(order_id))` for each order, `on_discard = "skip"` goes on after a discarded job, otherwise the sequence halts | no sequence |
 /// | `on_discarded` | a job type, such as `AlertOps`: its `new(discarded: Discarded)` makes the job that is enqueued when a job of this kind is discarded | none |
 /// | `cron` | five fields, six with seconds first, or seven with a year: the schedule of the job; a job with a schedule has no arguments | none |
 /// | `timezone` | the IANA name of the time zone of `cron` | `"UTC"` |

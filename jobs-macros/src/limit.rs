@@ -1,8 +1,10 @@
-//! Checks the option `concurrency` against the arguments of the job.
+//! Checks the options `concurrency` and `sequence` against the arguments of the job.
+
+use proc_macro2::Span;
 
 use crate::errors::Errors;
 use crate::nearest::nearest;
-use crate::options::Options;
+use crate::options::{OnDiscard, Options};
 
 /// The limit of a kind.
 pub(crate) struct Limit {
@@ -12,6 +14,8 @@ pub(crate) struct Limit {
     pub(crate) most: u32,
     /// The arguments whose values are the key.
     pub(crate) by: Vec<String>,
+    /// Whether it is a sequence, and what happens when a job is discarded.
+    pub(crate) sequence: Option<OnDiscard>,
 }
 
 /// The limit that the options set. `kind` is the default kind. The values of the key are found by the names of the arguments in the
@@ -23,8 +27,22 @@ pub(crate) fn checked(
     secrets: &[String],
     errors: &mut Errors,
 ) -> Option<Limit> {
-    let written = options.concurrency.as_ref()?;
-    for argument in &written.by {
+    let (name, most, by, sequence) = match (&options.concurrency, &options.sequence) {
+        (None, None) => return None,
+        (Some(limit), None) => (&limit.name, limit.most, &limit.by, None),
+        (None, Some(sequence)) => (&sequence.name, 1, &sequence.by, Some(sequence.on_discard)),
+        (Some(_), Some(_)) => {
+            let message = "a job has either `sequence` or `concurrency`, not both; a sequence runs one job at a time";
+            errors.push(syn::Error::new(place(options), message));
+            return None;
+        }
+    };
+    if sequence.is_some() && options.cron.is_some() {
+        let message = "a job with `cron` cannot be in a sequence: a sequence that halts would stop the schedule; use `concurrency(limit = 1)`";
+        errors.push(syn::Error::new(place(options), message));
+        return None;
+    }
+    for argument in by {
         let name = argument.to_string();
         if secrets.contains(&name) {
             errors.at(
@@ -42,8 +60,14 @@ pub(crate) fn checked(
     }
     let own = options.kind.as_ref().map_or(kind, syn::LitStr::value);
     Some(Limit {
-        name: written.name.as_ref().map_or(own, syn::LitStr::value),
-        most: written.most,
-        by: written.by.iter().map(ToString::to_string).collect(),
+        name: name.as_ref().map_or(own, syn::LitStr::value),
+        most,
+        by: by.iter().map(ToString::to_string).collect(),
+        sequence,
     })
+}
+
+/// Where `sequence` is written.
+fn place(options: &Options) -> Span {
+    options.written.get("sequence").copied().unwrap_or_else(Span::call_site)
 }

@@ -2,6 +2,7 @@
 
 mod batch;
 mod concurrency;
+mod sequence;
 mod values;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use crate::attr::Entry;
 use crate::errors::Errors;
 use crate::nearest::nearest;
 pub(crate) use concurrency::Concurrency;
+pub(crate) use sequence::{OnDiscard, Sequence};
 use values::{
     backoff, catch_up, connection, flag, max_attempts, on_discarded, priority, retain, stored_name, struct_name, text,
     timeout, upgrade, version,
@@ -22,7 +24,7 @@ use values::{
 /// The most bytes of a kind or a queue. `diesel_jobs_core` has the same limit at run time.
 pub(crate) const MAX_NAME_BYTES: usize = 200;
 
-const KNOWN: [&str; 18] = [
+const KNOWN: [&str; 19] = [
     "name",
     "kind",
     "queue",
@@ -41,6 +43,7 @@ const KNOWN: [&str; 18] = [
     "on_discarded",
     "batch",
     "concurrency",
+    "sequence",
 ];
 
 /// The parsed options. `None` stands for the default.
@@ -69,6 +72,8 @@ pub(crate) struct Options {
     pub(crate) batch: Option<usize>,
     /// How many jobs may run at once.
     pub(crate) concurrency: Option<Concurrency>,
+    /// The jobs run one after the other.
+    pub(crate) sequence: Option<Sequence>,
     /// The span of each option.
     pub(crate) written: BTreeMap<String, Span>,
 }
@@ -130,6 +135,7 @@ impl Options {
                 "blocking" => flag(&value).map(|v| options.blocking = v),
                 "connection" => connection(value).map(|v| options.connection = Some(v)),
                 "concurrency" => concurrency::concurrency(value).map(|v| options.concurrency = Some(v)),
+                "sequence" => sequence::sequence(value).map(|v| options.sequence = Some(v)),
                 "version" => version(&value).map(|v| options.version = Some(v)),
                 "upgrade" => upgrade(value).map(|v| options.upgrade = Some(v)),
                 "on_discarded" => on_discarded(value).map(|v| options.on_discarded = Some(v)),

@@ -118,6 +118,34 @@ fn a_job_with_a_limit() {
     assert!(flat(&made).contains(r#"Concurrency::new("charge",2u32).by(&["account"])"#), "{made}");
 }
 
+#[test]
+fn a_job_of_a_sequence() {
+    let item = quote! {
+        async fn ship(order: i64, #[arg(secret)] card: String) {}
+    };
+    for (options, parts) in [
+        (quote!(sequence(by(order))), [r#"in_sequence("ship","#, "OnDiscard::Halt", r#".by(&["order"])"#]),
+        (quote!(sequence("orders", on_discard = "skip")), [r#"in_sequence("orders","#, "OnDiscard::Skip", ".by(&[])"]),
+    ] {
+        let made = pretty(expand::job(options, item.clone()));
+        assert!(parts.iter().all(|part| flat(&made).contains(part)), "{made}");
+    }
+    for (options, problem) in [
+        (quote!(sequence = 5), "takes a list"),
+        (quote!(sequence(limit = 2)), "not a part of `sequence`"),
+        (quote!(sequence(by(ordr))), "did you mean `order`?"),
+        (quote!(sequence(by(card))), "is secret"),
+        (quote!(sequence(by(order), by(order))), "given twice"),
+        (quote!(sequence(on_discard = "stop")), "takes \\\"halt\\\""),
+        (quote!(sequence(on_discard = "halt", on_discard = "skip")), "given twice"),
+        (quote!(sequence(by(order)), concurrency(limit = 2)), "not both"),
+        (quote!(cron = "0 0 2 * * *", sequence()), "cannot be in a sequence"),
+    ] {
+        let made = expand::job(options.clone(), item.clone()).to_string();
+        assert!(made.contains("compile_error") && made.contains(problem), "{options}: {made}");
+    }
+}
+
 fn flat(text: &str) -> String {
     text.split_whitespace().collect()
 }

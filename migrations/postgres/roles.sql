@@ -45,7 +45,7 @@ grant usage on schema jobs to jobs_enqueuer;
 grant usage on sequence jobs.job_id to jobs_enqueuer;
 grant insert (kind, queue, priority, run_at, max_attempts, tags, args, traceparent), select (id, queue) on jobs.ready to jobs_enqueuer;
 -- A job with a limit is held at first.
-grant insert (kind, queue, priority, run_at, max_attempts, tags, args, traceparent, flow, limit_name, limit_key, most, later), select (id)
+grant insert (kind, queue, priority, run_at, max_attempts, tags, args, traceparent, flow, limit_name, limit_key, most, flags, later), select (id)
     on jobs.held to jobs_enqueuer;
 grant insert on jobs.nudge to jobs_enqueuer;
 grant select (idle, queue_filter) on jobs.worker to jobs_enqueuer;
@@ -59,6 +59,8 @@ grant select, insert, delete, update (id) on jobs.ready, jobs.running, jobs.fini
 -- Admission updates these columns of held jobs.
 grant select, insert, delete, update (later, paused) on jobs.held to jobs_worker;
 grant select, insert, delete on jobs.slot, jobs.nudge to jobs_worker;
+-- A discarded job halts its sequence.
+grant update (halted_at) on jobs.slot to jobs_worker;
 grant select, insert, update on jobs.admission to jobs_worker;
 grant select, delete on jobs.payload to jobs_worker;
 grant select, insert, delete on jobs.job_error to jobs_worker;

@@ -22,6 +22,7 @@ use super::queue_commands::args::QueuesAction;
 use super::retention::RetentionAction;
 use super::run_args::RunArgs;
 use super::schedules::args::SchedulesAction;
+use super::sequences::SequencesAction;
 #[cfg(feature = "top")]
 use super::top::args::TopArgs;
 use super::transfer::export::ExportArgs;
@@ -154,6 +155,11 @@ pub(super) enum Command {
     Schedules {
         #[command(subcommand)]
         action: Option<SchedulesAction>,
+    },
+    /// Print the halted sequences; go on with one without its discarded job
+    Sequences {
+        #[command(subcommand)]
+        action: Option<SequencesAction>,
     },
     /// Stop all claims of all workers until `thaw`; running jobs continue
     ///

@@ -28,13 +28,13 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "import",
         ],
     ),
-    ("Change settings while workers run", &["queues", "kinds", "workers", "schedules", "retention"]),
+    ("Change settings while workers run", &["queues", "kinds", "sequences", "workers", "schedules", "retention"]),
     ("Protect a database and its copies", &["freeze", "thaw", "environment"]),
     ("Other tools", &["dashboard", "bench", "completions", "man"]),
 ];
 
 /// An example for each command. They are valid command lines, which a test checks.
-const EXAMPLES: [(&str, &str); 34] = [
+const EXAMPLES: [(&str, &str); 35] = [
     ("run", "worker run --queues mail=10,default=50"),
     ("check", "worker check --queues mail"),
     ("migrate", "worker migrate status"),
@@ -61,6 +61,7 @@ const EXAMPLES: [(&str, &str); 34] = [
     ("import", "worker import discarded.jsonl --others enqueue"),
     ("queues", "worker queues pause mail --reason \"the mail server is down\""),
     ("kinds", "worker kinds pause charge --reason \"the bank is closed\""),
+    ("sequences", "worker sequences skip orders '[7]'"),
     ("workers", "worker workers show 018f4c1e"),
     ("schedules", "worker schedules pause nightly_report"),
     ("retention", "worker retention set discarded 7d --kind charge"),

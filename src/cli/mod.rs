@@ -63,6 +63,7 @@ mod retention;
 mod run;
 mod run_args;
 mod schedules;
+mod sequences;
 mod settings;
 mod show;
 mod signals;
@@ -96,6 +97,7 @@ use self::kinds::KindsAction;
 use self::queue_commands::args::QueuesAction;
 use self::retention::RetentionAction;
 use self::schedules::args::SchedulesAction;
+use self::sequences::SequencesAction;
 use self::settings::Environment;
 use self::workers::WorkersAction;
 
@@ -247,6 +249,7 @@ async fn execute(command: Command, app: App<'_>) -> Result<Exit, CliError> {
             "this program was built without the live view: add the feature `top` of `diesel-jobs` to its Cargo.toml",
         )),
         Command::Queues { action } => queue_commands::queues(&app, &action.unwrap_or(QueuesAction::List)).await,
+        Command::Sequences { action } => sequences::sequences(&app, &action.unwrap_or(SequencesAction::List)).await,
         Command::Kinds { action } => kinds::kinds(&app, &action.unwrap_or(KindsAction::List)).await,
         Command::Workers { action } => workers::workers(&app, &action.unwrap_or(WorkersAction::List)).await,
         Command::Retention { action } => retention::retention(&app, &action.unwrap_or(RetentionAction::List)).await,

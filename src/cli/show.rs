@@ -92,11 +92,10 @@ fn human(job: &JobRecord, args: &str, progress: Option<&Progress>, output: Optio
     if !job.tags.is_empty() {
         lines.push(("tags", job.tags.join(", ")));
     }
-    lines.extend(
-        job.limit
-            .as_ref()
-            .map(|limit| ("limit", format!("{} at once of `{}`, key {}", limit.most, limit.name, limit.key))),
-    );
+    lines.extend(job.limit.as_ref().map(|limit| match limit.sequence {
+        Some(_) => ("sequence", format!("`{}`, key {}", limit.name, limit.key)),
+        None => ("limit", format!("{} at once of `{}`, key {}", limit.most, limit.name, limit.key)),
+    }));
     lines.push(("enqueued at", time(job.enqueued_at)));
     lines.push(("run at", time(job.run_at)));
     lines.extend(job.claimed_at.map(|at| ("claimed at", time(at))));

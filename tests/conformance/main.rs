@@ -34,6 +34,7 @@ mod pruning;
 mod rescuing;
 mod scheduling;
 mod scheduling_at_run_time;
+mod sequencing;
 mod setting;
 mod transacting;
 
@@ -131,6 +132,21 @@ conformance! {
         a_resume_finds_all_keys_at_once,
         a_job_that_the_database_refuses_stops_no_other,
         at_no_time_are_there_more_than_the_limit,
+    }
+    sequencing {
+        jobs_run_one_after_the_other_by_id,
+        a_job_keeps_its_turn_until_it_has_ended_for_good,
+        a_killed_worker_does_not_change_the_order,
+        a_rescue_that_discards_halts_the_sequence,
+        a_job_that_is_not_due_stops_those_behind_it,
+        a_discarded_job_halts_its_sequence_until_it_is_retried,
+        an_operator_skips_a_discarded_job,
+        a_deleted_job_does_not_lose_the_halt,
+        with_skip_the_next_job_starts,
+        operators_take_jobs_out_of_a_sequence,
+        a_paused_job_stops_its_sequence_and_no_other,
+        a_sweep_finds_sequences_that_nobody_has_told,
+        the_order_holds_beside_other_workers,
     }
     explaining {
         a_job_that_is_not_there_may_be_gone_or_not_be_there_yet,

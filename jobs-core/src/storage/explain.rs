@@ -29,8 +29,13 @@ pub struct HeldBy {
     pub taken: u64,
     /// Some of the jobs that have these slots.
     pub holders: Vec<JobId>,
-    /// How many due jobs of its key come before it, up to [`MOST_AHEAD`] and one more.
+    /// How many due jobs of its key come before it, up to [`MOST_AHEAD`] and one more. In a sequence, those that are not due are
+    /// counted, too.
     pub ahead: u32,
+    /// The job whose turn it is in its sequence, while that job waits.
+    pub next: Option<JobId>,
+    /// When its sequence was halted, and by which job.
+    pub halted: Option<(DateTime<Utc>, JobId)>,
 }
 
 /// What is around a job, at one time.

@@ -106,6 +106,21 @@ pub struct RunningJob {
     pub claimed_at: DateTime<Utc>,
 }
 
+/// A sequence that does not go on, because one of its jobs was discarded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HaltedSequence {
+    /// Its name.
+    pub name: String,
+    /// Its key.
+    pub key: String,
+    /// The discarded job. It may have been deleted since.
+    pub job: JobId,
+    /// Since when it is halted.
+    pub at: DateTime<Utc>,
+    /// How many jobs wait, up to [`MOST_AHEAD`](super::MOST_AHEAD) and one more.
+    pub waiting: u32,
+}
+
 /// What operators change while workers run. The `actor` is the name of the person or program that makes the change.
 #[async_trait]
 pub trait RuntimeSettings: ScheduleSettings {
@@ -136,6 +151,12 @@ pub trait RuntimeSettings: ScheduleSettings {
 
     /// Ends the pause of a kind. Workers claim its jobs within a second. Returns `false` if it was not paused.
     async fn resume_kind(&self, name: &str, actor: &str) -> StorageResult<bool>;
+
+    /// The halted sequences, by name and key, at most `limit`.
+    async fn halted_sequences(&self, limit: usize) -> StorageResult<Vec<HaltedSequence>>;
+
+    /// Goes on with a halted sequence, without the discarded job. Returns `false` if it is not halted.
+    async fn skip_sequence(&self, name: &str, key: &str, actor: &str) -> StorageResult<bool>;
 
     /// The retention that operators have set, those for all kinds first.
     async fn retention(&self) -> StorageResult<Vec<RetentionSetting>>;

@@ -3,12 +3,13 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use diesel_jobs_core::storage::{
-    Asked, KindSettings, NewSchedule, QueueSettings, RetentionSetting, RunningJob, RuntimeSettings, ScheduleChange,
-    ScheduleRecord, ScheduleSettings, Scheduled, StorageResult, check_change, check_retention, check_slots,
+    Asked, HaltedSequence, KindSettings, NewSchedule, QueueSettings, RetentionSetting, RunningJob, RuntimeSettings,
+    ScheduleChange, ScheduleRecord, ScheduleSettings, Scheduled, StorageResult, check_change, check_retention,
+    check_slots,
 };
 use diesel_jobs_core::{JobState, NewJob, WorkerId};
 
-use super::queries::{ask_worker, change_schedule, list_schedules, pause, retention, slots};
+use super::queries::{ask_worker, change_schedule, list_schedules, pause, retention, sequence, slots};
 use super::{PgStorage, run};
 use crate::schedule_checks::{check_jobs, check_new, check_new_times};
 
@@ -50,6 +51,16 @@ impl RuntimeSettings for PgStorage {
     async fn resume_kind(&self, name: &str, actor: &str) -> StorageResult<bool> {
         check_change("kind", name, actor, None)?;
         run!(self, "resume_kind", conn => pause::of_kind::resume(conn, name, actor))
+    }
+
+    async fn halted_sequences(&self, limit: usize) -> StorageResult<Vec<HaltedSequence>> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        run!(self, "halted_sequences", conn => sequence::halted(conn, limit))
+    }
+
+    async fn skip_sequence(&self, name: &str, key: &str, actor: &str) -> StorageResult<bool> {
+        check_change("sequence", name, actor, None)?;
+        run!(self, "skip_sequence", conn => sequence::skip(conn, name, key, actor))
     }
 
     async fn retention(&self) -> StorageResult<Vec<RetentionSetting>> {

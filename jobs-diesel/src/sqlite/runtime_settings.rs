@@ -3,14 +3,15 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use diesel_jobs_core::storage::{
-    Asked, KindSettings, NewSchedule, QueueSettings, RetentionSetting, RunningJob, RuntimeSettings, ScheduleChange,
-    ScheduleRecord, ScheduleSettings, Scheduled, StorageResult, check_change, check_retention, check_slots,
+    Asked, HaltedSequence, KindSettings, NewSchedule, QueueSettings, RetentionSetting, RunningJob, RuntimeSettings,
+    ScheduleChange, ScheduleRecord, ScheduleSettings, Scheduled, StorageResult, check_change, check_retention,
+    check_slots,
 };
 use diesel_jobs_core::{JobState, NewJob, WorkerId};
 
 use crate::schedule_checks::{check_jobs, check_new, check_new_times};
 use crate::sqlite::operator::SqliteOperator;
-use crate::sqlite::queries::{ask_worker, change_schedule, list_schedules, pause, retention, slots};
+use crate::sqlite::queries::{ask_worker, change_schedule, list_schedules, pause, retention, sequence, slots};
 
 #[async_trait]
 impl RuntimeSettings for SqliteOperator {
@@ -56,6 +57,17 @@ impl RuntimeSettings for SqliteOperator {
         check_change("kind", name, actor, None)?;
         let (name, actor) = (name.to_owned(), actor.to_owned());
         self.writer.write(move |conn| pause::of_kind::resume(conn, &name, &actor)).await
+    }
+
+    async fn halted_sequences(&self, limit: usize) -> StorageResult<Vec<HaltedSequence>> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.reader.read(move |conn| sequence::halted(conn, limit)).await
+    }
+
+    async fn skip_sequence(&self, name: &str, key: &str, actor: &str) -> StorageResult<bool> {
+        check_change("sequence", name, actor, None)?;
+        let (name, key, actor) = (name.to_owned(), key.to_owned(), actor.to_owned());
+        self.writer.write(move |conn| sequence::skip(conn, &name, &key, &actor)).await
     }
 
     async fn retention(&self) -> StorageResult<Vec<RetentionSetting>> {

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::sqlite::queries::{
     admit, claim, failures, finish, heartbeat, installation, leases, limits, next_due, on_discarded, overrides,
-    progress, prune, rescue, schedule, tick, worker,
+    progress, prune, rescue, schedule, sweep, tick, worker,
 };
 use crate::sqlite::shared_connection::SharedConnection;
 use crate::sqlite::{listen, load, migrate, operator, transact};
@@ -40,7 +40,7 @@ pub(super) struct SqliteStorage {
     pub(super) writer: Arc<SharedConnection>,
     pub(super) reader: Arc<SharedConnection>,
     /// The key at which the next sweep of admission begins.
-    pub(super) swept_to: Mutex<admit::Key>,
+    pub(super) swept_to: Mutex<sweep::SweptTo>,
 }
 
 #[async_trait]
@@ -185,11 +185,11 @@ impl Operations for SqliteStorage {
 
 impl SqliteStorage {
     /// What nobody has told, of the next keys in turns.
-    async fn sweep(&self) -> StorageResult<admit::Sweep> {
+    async fn sweep(&self) -> StorageResult<sweep::Sweep> {
         // No foreign code runs under this lock, so there is no panic while it is held.
         let place = || self.swept_to.lock().unwrap_or_else(PoisonError::into_inner);
         let last = place().clone();
-        let (found, last) = self.reader.read(move |conn| admit::sweep(conn, last)).await?;
+        let (found, last) = self.reader.read(move |conn| sweep::sweep(conn, last)).await?;
         *place() = last;
         Ok(found)
     }
@@ -200,7 +200,7 @@ impl Limits for SqliteStorage {
     /// While nothing is nudged, this takes no write lock. While another transaction holds it, admission waits.
     async fn admit(&self, sweeps: bool) -> StorageResult<Admission> {
         let (holds, nudges) = self.reader.read(admit::state).await?;
-        let found = if sweeps && holds { self.sweep().await? } else { admit::Sweep::default() };
+        let found = if sweeps && holds { self.sweep().await? } else { sweep::Sweep::default() };
         if found.is_empty() && !nudges {
             return Ok(Admission { holds, ..Admission::default() });
         }

@@ -6,7 +6,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 
 use crate::limit::Limit;
-use crate::options::{Backoff, CatchUp, Options, Retain};
+use crate::options::{Backoff, CatchUp, OnDiscard, Options, Retain};
 use crate::validate::Plan;
 
 /// Generates `impl Job`.
@@ -15,8 +15,13 @@ pub(crate) fn job(private: &TokenStream, Plan { name, kind, options, secrets, li
     if !secrets.is_empty() {
         defaults.extend(quote!(.secrets(&[#(#secrets),*])));
     }
-    if let Some(Limit { name, most, by }) = limit {
-        defaults.extend(quote!(.concurrency(#private::Concurrency::new(#name, #most).by(&[#(#by),*]))));
+    if let Some(Limit { name, most, by, sequence }) = limit {
+        let limit = match sequence {
+            None => quote!(new(#name, #most)),
+            Some(OnDiscard::Halt) => quote!(in_sequence(#name, #private::OnDiscard::Halt)),
+            Some(OnDiscard::Skip) => quote!(in_sequence(#name, #private::OnDiscard::Skip)),
+        };
+        defaults.extend(quote!(.concurrency(#private::Concurrency::#limit.by(&[#(#by),*]))));
     }
     quote_spanned! {Span::mixed_site()=>
         #[automatically_derived]

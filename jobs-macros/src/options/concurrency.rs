@@ -1,7 +1,8 @@
 //! Parses `concurrency("name", limit = 5, by(account_id))`.
 
 use syn::ext::IdentExt;
-use syn::{Expr, ExprAssign, ExprCall, ExprTuple, Ident, Lit, LitStr};
+use syn::punctuated::Punctuated;
+use syn::{Expr, ExprAssign, ExprCall, ExprTuple, Ident, Lit, LitStr, Token};
 
 use super::values::{literal, stored_name};
 
@@ -35,18 +36,7 @@ pub(super) fn concurrency(value: Expr) -> syn::Result<Concurrency> {
                     return refuse("`limit` is given twice".to_owned());
                 }
             }
-            Expr::Call(ExprCall { func, args, .. }) if is(func, "by") => {
-                if !by.is_empty() {
-                    return refuse("`by` is given twice".to_owned());
-                }
-                by = args.iter().map(argument).collect::<syn::Result<_>>()?;
-                if by.is_empty() {
-                    return refuse(
-                        "`by` names arguments, such as `by(account_id)`; leave it out to count all jobs together"
-                            .to_owned(),
-                    );
-                }
-            }
+            Expr::Call(ExprCall { func, args, .. }) if is(func, "by") => arguments(part, args, &mut by)?,
             _ => return refuse(format!("not a part of `concurrency`; {FORM}")),
         }
     }
@@ -56,7 +46,20 @@ pub(super) fn concurrency(value: Expr) -> syn::Result<Concurrency> {
     Ok(Concurrency { name, most, by })
 }
 
-fn is(expr: &Expr, word: &str) -> bool {
+/// Reads the arguments of `by(..)`, which is `part`.
+pub(super) fn arguments(part: &Expr, args: &Punctuated<Expr, Token![,]>, by: &mut Vec<Ident>) -> syn::Result<()> {
+    if !by.is_empty() {
+        return Err(syn::Error::new_spanned(part, "`by` is given twice"));
+    }
+    *by = args.iter().map(argument).collect::<syn::Result<_>>()?;
+    if by.is_empty() {
+        let message = "`by` names arguments, such as `by(account_id)`; leave it out to count all jobs together";
+        return Err(syn::Error::new_spanned(part, message));
+    }
+    Ok(())
+}
+
+pub(super) fn is(expr: &Expr, word: &str) -> bool {
     matches!(expr, Expr::Path(path) if path.path.is_ident(word))
 }
 

@@ -5,7 +5,8 @@
 drop view jobs_job_view;
 
 -- The limit of the job: {"limit": its name, "key": its key, "most": how many may run at once}. Null for jobs without a limit.
--- They have the flag 1, so that earlier programs leave them alone.
+-- They have the flag 1, so that earlier programs leave them alone. A job of a sequence has the limit 1, the flag 4, and also
+-- "sequence": "halt" or "skip", which says what happens when it is discarded.
 alter table jobs_job add column flow text;
 
 -- A job that waits until its limit admits it is held: it has the flag 2, its time is here, and `run_at` is in the year 9999. So it is
@@ -20,19 +21,26 @@ alter table jobs_job add column limit_key text generated always as (flow ->> '$.
 
 -- Held jobs in the order of admission. A key that is full delays no other one, because each has a range of its own. Jobs that may not
 -- start now are in other indexes, so that admission does not read them again and again.
-create index jobs_job_held on jobs_job (limit_name, limit_key, priority desc, due_at, id) where flags & 2 and held_back = 0;
+create index jobs_job_held on jobs_job (limit_name, limit_key, priority desc, due_at, id) where flags & 2 and held_back = 0 and flags & 4 = 0;
+-- A sequence is admitted in the order of the ids. A job that is not due stops those behind it.
+create index jobs_job_held_sequence on jobs_job (limit_name, limit_key, id) where flags & 2 and flags & 4;
 create index jobs_job_held_later on jobs_job (due_at, id) where flags & 2 and held_back = 1;
 create index jobs_job_held_paused on jobs_job (queue, kind) where flags & 2 and held_back = 2;
 
--- One row for each job with a limit that is available or running, and not held. Only admission inserts a row.
+-- One row for each job with a limit that is available or running, and not held. Only admission inserts a row. A job of a sequence keeps
+-- its slot until it has ended for good, also while it is held before its next attempt.
 create table jobs_slot (
     job_id integer not null,
     limit_name text not null,
     limit_key text not null,
+    -- When the job was discarded, which halts its sequence. The row stays, also when the job is deleted, until the job is retried or an
+    -- operator skips it.
+    halted_at integer,
     primary key (job_id, limit_name)
 ) strict, without rowid;
 
 create index jobs_slot_key on jobs_slot (limit_name, limit_key);
+create index jobs_slot_halted on jobs_slot (limit_name, limit_key) where halted_at is not null;
 
 -- A nudge says that a key may have a free slot, or a new job. Admission deletes it and looks at the key.
 create table jobs_nudge (
@@ -48,7 +56,11 @@ end;
 
 create trigger jobs_job_leaves after update of state, flags on jobs_job
 when old.flags & 1 and (new.flags & 2 or new.state not in ('available', 'running')) begin
-    delete from jobs_slot where job_id = new.id;
+    delete from jobs_slot where job_id = new.id
+      and not (new.flags & 4 and new.state = 'available')
+      and not (new.state = 'discarded' and coalesce(new.flow ->> '$.sequence', '') = 'halt');
+    update jobs_slot set halted_at = (cast(round(unixepoch('subsec') * 1000) as integer) * 1000)
+    where job_id = new.id and halted_at is null and new.state = 'discarded' and new.flow ->> '$.sequence' = 'halt';
     insert into jobs_nudge (limit_name, limit_key) values (new.limit_name, new.limit_key);
     -- A held job that ends is not held any more.
     update jobs_job set flags = flags & ~2, run_at = coalesce(due_at, run_at), due_at = null, held_back = 0

@@ -255,6 +255,22 @@ fn a_job_that_is_set_apart_gives_its_slot_back_and_keeps_its_limit() {
     });
 }
 
+#[test]
+fn sql_enqueues_into_a_sequence() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let (db, mut client) = (f.database(), f.client().await);
+        let two = "select jobs.enqueue('a', '{\"o\": 7}', sequence => 'halt', by => '{o}', limit_name => 'orders') from generate_series(1, 2)";
+        client.execute(two).await.unwrap();
+        assert_eq!(admit(db).await, 1);
+        let same = "select count(*) as number from jobs.job where flags = 5 and flow ->> 'sequence' = 'halt' and flow ->> 'key' = '[7]'";
+        assert_eq!(client.number(same).await, 2);
+        for wrong in ["sequence => 'stop'", "sequence => 'halt', concurrency => 2", "sequence => 'halt', by => '{x}'"] {
+            let sql = format!("select jobs.enqueue('a', '{{\"o\": 7}}', {wrong})");
+            assert!(client.execute(&sql).await.is_err(), "{wrong}");
+        }
+    });
+}
+
 /// A person has deleted jobs, and left their slots.
 #[test]
 fn slots_without_a_job_are_found() {

@@ -240,7 +240,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "takes-all-flags",
         tests: &["upgrade"],
         fault: "claims take jobs of a later version, whose columns they do not know",
-        reworded: &[("(r.flags & ~3) = 0", "true")],
+        reworded: &[("(r.flags & ~7) = 0", "true")],
         server: "",
     },
     Mutant {
@@ -306,7 +306,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
             ),
             "; ",
             edited!(
-                "jobs.admit_keys(text[],text[],timestamptz,text[],text[],integer)",
+                "jobs.free_jobs(text[],text[],text[],text[],integer)",
                 "(select count(*) from jobs.slot s where s.limit_name = key.name and s.limit_key = key.value)",
                 "coalesce((current_setting('jobs.counted')::json ->> (key.name || key.value))::bigint, 0)"
             )
@@ -317,7 +317,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         tests: &["limits"],
         fault: "a finish frees the slot of its job, although its lease is lost",
         reworded: &[(
-            "delete from jobs.slot where job_id = any(array(select id from moved where flow is not null and verb <> 6))",
+            "delete from jobs.slot where job_id = any(array(
+        select id from moved where flow is not null and verb <> 6
+          and case when verb in (4, 5) then flow ->> 'sequence' is null when verb = 3 then coalesce(flow ->> 'sequence', '') <> 'halt' else true end
+    ))",
             "delete from jobs.slot where job_id = any($1)",
         )],
         server: "",

@@ -33,14 +33,14 @@ const MIGRATION: &str = "alter table jobs.ready add column extra text;
     insert into jobs.schema_migration (version, name, oldest_program)
         select max(version) + 1, 'next', max(version) from jobs.schema_migration;
     create function public.use_it() returns trigger language plpgsql as $$
-    begin new.flags := 4; new.extra := 'kept ' || new.id; return new; end $$;
+    begin new.flags := 1024; new.extra := 'kept ' || new.id; return new; end $$;
     create trigger use_it before insert on jobs.ready
         for each row when (new.lease = 0 and new.id % 2 = 0) execute function public.use_it()";
 const NEXT: [(&str, &str); 2] =
-    [("flags & ~3)", "flags & ~7)"), ("enqueued_at, flags, priority", "enqueued_at, flags, extra, priority")];
+    [("flags & ~7)", "flags & ~1031)"), ("enqueued_at, flags, priority", "enqueued_at, flags, extra, priority")];
 const STRIPPED: &str =
-    "select count(*) from jobs.finished where id % 2 = 0 and (flags, extra) is distinct from (4, 'kept ' || id)";
-const FLAGGED: &str = "select count(*) from jobs.finished where flags = 4";
+    "select count(*) from jobs.finished where id % 2 = 0 and (flags, extra) is distinct from (1024, 'kept ' || id)";
+const FLAGGED: &str = "select count(*) from jobs.finished where flags = 1024";
 
 pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     let size = fixture.size(SHORT, LONG);

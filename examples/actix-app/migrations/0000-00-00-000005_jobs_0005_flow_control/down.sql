@@ -14,17 +14,19 @@ begin
     insert into jobs.ready (id, run_at, lease, attempt, max_attempts, crashes, enqueued_at, priority, kind, queue, tags, args, traceparent)
     select id, greatest(run_at, clock_timestamp()), lease, attempt, max_attempts, crashes, enqueued_at, priority, kind, queue, tags, args, traceparent
     from jobs.held order by id;
-    update jobs.ready set flags = flags & ~1 where flags & 1 <> 0;
-    update jobs.running set flags = flags & ~1 where flags & 1 <> 0;
-    update jobs.finished set flags = flags & ~1 where flags & 1 <> 0;
+    update jobs.ready set flags = flags & ~5 where flags & 5 <> 0;
+    update jobs.running set flags = flags & ~5 where flags & 5 <> 0;
+    update jobs.finished set flags = flags & ~5 where flags & 5 <> 0;
 
-    drop function jobs.enqueue(text, json, text, integer, timestamptz, integer, text[], integer, text[], text);
+    drop function jobs.enqueue(text, json, text, integer, timestamptz, integer, text[], integer, text[], text, text);
     drop function jobs.admit(boolean);
     drop function jobs.sweep(text[], text[]);
+    drop function jobs.next_in_sequence(text, text);
+    drop function jobs.free_in_sequence(text[], text[], text[], text[]);
     drop function jobs.free_jobs(text[], text[], text[], text[], integer);
     drop function jobs.admit_held(tid[]);
     drop function jobs.set_held_apart(tid, text);
-    drop function jobs.flow(text, json, integer, text[], text);
+    drop function jobs.flow(text, json, integer, text[], text, text);
     drop function jobs.wake_admission();
     drop table jobs.held, jobs.slot, jobs.nudge, jobs.admission;
     alter table jobs.ready drop column flow;

@@ -4,7 +4,8 @@
 -- are new.
 
 -- The limit of the job: {"limit": its name, "key": its key, "most": how many may run at once}. Null for jobs without a limit.
--- They have the flag 1, so that earlier programs leave them alone.
+-- They have the flag 1, so that earlier programs leave them alone. A job of a sequence has the limit 1, the flag 4, and also
+-- "sequence": "halt" or "skip", which says what happens when it is discarded.
 alter table jobs.ready add column flow json;
 alter table jobs.running add column flow json;
 alter table jobs.finished add column flow json;
@@ -45,7 +46,9 @@ create table jobs.held (
 
 -- In the order of admission. A key that is full delays no other one, because each has a range of its own. Jobs that may not start
 -- now are in other indexes, so that admission does not read them again and again.
-create unique index held_order on jobs.held (limit_name, limit_key, priority desc, run_at, id) where not later and not paused;
+create unique index held_order on jobs.held (limit_name, limit_key, priority desc, run_at, id) where not later and not paused and flags & 4 = 0;
+-- A sequence is admitted in the order of the ids. A job that is not due stops those behind it.
+create index held_sequence on jobs.held (limit_name, limit_key, id) where flags & 4 <> 0;
 create index held_id on jobs.held (id);
 create index held_later on jobs.held (run_at, id) where later;
 create index held_paused on jobs.held (queue, kind) where paused;
@@ -60,11 +63,15 @@ create trigger set_payload_aside before insert on jobs.held
     for each row when (pg_column_size(new.args) > 2000 or new.args is null and new.lease = 0) execute function jobs.set_payload_aside();
 
 -- One row for each job with a limit in jobs.ready and jobs.running. Only admission inserts a row. The statement that moves the job
--- away deletes it. So the number of rows of a key cannot drift from the number of its jobs.
+-- away deletes it. So the number of rows of a key cannot drift from the number of its jobs. A job of a sequence keeps its slot until it
+-- has ended for good, also while it is held before its next attempt.
 create table jobs.slot (
     job_id bigint not null,
     limit_name text not null,
     limit_key text not null,
+    -- When the job was discarded, which halts its sequence. The row stays, also when the job is deleted, until the job is retried or an
+    -- operator skips it.
+    halted_at jobs.instant,
     primary key (job_id, limit_name)
 ) with (
     autovacuum_vacuum_scale_factor = 0.0,
@@ -74,6 +81,7 @@ create table jobs.slot (
 );
 
 create index slot_key on jobs.slot (limit_name, limit_key);
+create index slot_halted on jobs.slot (limit_name, limit_key) where halted_at is not null;
 
 -- A nudge says that a key may have a free slot, or a new job. The transaction that has freed or brought something inserts it, also
 -- if no job of the key is held. Only admission deletes it, and then looks at the key in a later snapshot. It has no index, so that
@@ -97,6 +105,9 @@ create table jobs.admission (
     -- The key at which the last sweep ended.
     after_name text not null default '',
     after_key text not null default '',
+    -- The sequence at which it ended.
+    after_sequence text not null default '',
+    after_sequence_key text not null default '',
     -- The job whose slot the last sweep looked at last.
     after_slot bigint not null default 0
 ) with (fillfactor = 50);
@@ -163,7 +174,7 @@ $$;
 
 -- The limit of a job, as in the column `flow`. Null without `most`. The key is the JSON of the arguments that `by` names. A long key
 -- is replaced by its SHA-256. The function `key` in `jobs-core/src/limit.rs` makes the same key.
-create function jobs.flow(kind text, args json, most integer, by text[], limit_name text) returns json
+create function jobs.flow(kind text, args json, most integer, by text[], limit_name text, sequence text default null) returns json
 language plpgsql immutable
 as $$
 declare
@@ -172,9 +183,18 @@ declare
     type text;
     key text := '';
 begin
+    if flow.sequence is not null then
+        if flow.sequence not in ('halt', 'skip') then
+            raise exception 'jobs.enqueue: sequence of job % must be halt or skip: what happens when the job is discarded', flow.kind using errcode = '22023';
+        end if;
+        if most is not null then
+            raise exception 'jobs.enqueue: job % has either `sequence` or `concurrency`, not both', flow.kind using errcode = '22023';
+        end if;
+        most := 1;
+    end if;
     if most is null then
         if by is not null or flow.limit_name is not null then
-            raise exception 'jobs.enqueue: job % has `by` or `limit_name`, and no `concurrency`', flow.kind using errcode = '22023';
+            raise exception 'jobs.enqueue: job % has `by` or `limit_name`, and neither `concurrency` nor `sequence`', flow.kind using errcode = '22023';
         end if;
         return null;
     end if;
@@ -200,8 +220,22 @@ begin
     if octet_length(key) > 200 then
         key := 'sha256:' || encode(sha256(convert_to(key, 'UTF8')), 'hex');
     end if;
-    return json_build_object('limit', coalesce(flow.limit_name, regexp_replace(flow.kind, '\.v[0-9]+$', '')), 'key', key, 'most', most);
+    return json_strip_nulls(json_build_object(
+        'limit', coalesce(flow.limit_name, regexp_replace(flow.kind, '\.v[0-9]+$', '')), 'key', key, 'most', most, 'sequence', flow.sequence
+    ));
 end
+$$;
+
+-- The held job whose turn it is in a sequence: the one that has the slot, because it waits for its next attempt or was retried, else the one
+-- with the lowest id. Null while another job has the slot.
+create function jobs.next_in_sequence(name text, key text) returns bigint
+language sql stable
+as $$
+    select case when exists (select from jobs.slot s where s.limit_name = name and s.limit_key = key)
+        then (select s.job_id from jobs.slot s where s.limit_name = name and s.limit_key = key
+              and exists (select from jobs.held h where h.id = s.job_id and h.flags & 4 <> 0 offset 0) limit 1)
+        else (select h.id from jobs.held h where h.flags & 4 <> 0 and h.limit_name = name and h.limit_key = key order by h.id limit 1)
+    end
 $$;
 
 -- A part of jobs.admit: what a sweep does besides the nudges. It nudges keys of which nobody has said anything. Returns whether there is
@@ -218,6 +252,8 @@ declare
     more boolean;
     next_name text;
     next_key text;
+    next_sequence text;
+    next_sequence_key text;
     next_slot bigint;
     found_keys bigint;
 begin
@@ -262,12 +298,12 @@ begin
     -- The next keys with a free slot and a job for it.
     with recursive key (name, value, number) as (
         (select h.limit_name, h.limit_key, 1 from jobs.held h
-         where not h.later and not h.paused and (h.limit_name, h.limit_key) > (place.after_name, place.after_key)
+         where not h.later and not h.paused and h.flags & 4 = 0 and (h.limit_name, h.limit_key) > (place.after_name, place.after_key)
          order by h.limit_name, h.limit_key limit 1)
         union all
         select next.limit_name, next.limit_key, key.number + 1 from key cross join lateral (
             select h.limit_name, h.limit_key from jobs.held h
-            where not h.later and not h.paused and (h.limit_name, h.limit_key) > (key.name, key.value)
+            where not h.later and not h.paused and h.flags & 4 = 0 and (h.limit_name, h.limit_key) > (key.name, key.value)
             order by h.limit_name, h.limit_key limit 1
         ) next
         where key.number < most_keys
@@ -275,7 +311,7 @@ begin
         insert into jobs.nudge (limit_name, limit_key)
         select key.name, key.value from key cross join lateral (
             select h.most from jobs.held h
-            where not h.later and not h.paused and h.limit_name = key.name and h.limit_key = key.value
+            where not h.later and not h.paused and h.flags & 4 = 0 and h.limit_name = key.name and h.limit_key = key.value
             order by h.priority desc, h.run_at, h.id limit 1
         ) head
         where (select count(*) from jobs.slot s where s.limit_name = key.name and s.limit_key = key.value) < head.most
@@ -286,11 +322,36 @@ begin
     select (select l.name from last l), (select l.value from last l), count(*) into next_name, next_key, found_keys from nudged;
     more := more or next_name is not null and found_keys > 0;
 
+    -- The same for the next sequences.
+    if exists (select from jobs.held where flags & 4 <> 0) then
+        with recursive key (name, value, number) as (
+            (select h.limit_name, h.limit_key, 1 from jobs.held h
+             where h.flags & 4 <> 0 and (h.limit_name, h.limit_key) > (place.after_sequence, place.after_sequence_key)
+             order by h.limit_name, h.limit_key limit 1)
+            union all
+            select next.limit_name, next.limit_key, key.number + 1 from key cross join lateral (
+                select h.limit_name, h.limit_key from jobs.held h
+                where h.flags & 4 <> 0 and (h.limit_name, h.limit_key) > (key.name, key.value)
+                order by h.limit_name, h.limit_key limit 1
+            ) next
+            where key.number < most_keys
+        ), nudged as (
+            insert into jobs.nudge (limit_name, limit_key)
+            select key.name, key.value from key cross join lateral jobs.next_in_sequence(key.name, key.value) next (id)
+            where exists (select from jobs.held h where h.id = next.id and not h.later and not h.paused)
+            returning true
+        ), last as (
+            select key.name, key.value from key where key.number = most_keys
+        )
+        select (select l.name from last l), (select l.value from last l), count(*) into next_sequence, next_sequence_key, found_keys from nudged;
+        more := more or next_sequence is not null and found_keys > 0;
+    end if;
+
     -- Slots without a job. A person has deleted the job, without the slot.
     with seen as materialized (
         select s.job_id, s.limit_name, s.limit_key from jobs.slot s where s.job_id > place.after_slot order by s.job_id limit most_slots
     ), gone as (
-        delete from jobs.slot s using seen where s.job_id = seen.job_id and s.limit_name = seen.limit_name
+        delete from jobs.slot s using seen where s.job_id = seen.job_id and s.limit_name = seen.limit_name and s.halted_at is null
           and not exists (select from jobs.ready where id = seen.job_id offset 0)
           and not exists (select from jobs.running where id = seen.job_id offset 0)
           and not exists (select from jobs.held where id = seen.job_id offset 0)
@@ -300,7 +361,8 @@ begin
     )
     select case count(*) when most_slots then max(seen.job_id) else 0 end into next_slot from seen;
 
-    update jobs.admission set after_name = coalesce(next_name, ''), after_key = coalesce(next_key, ''), after_slot = next_slot;
+    update jobs.admission set after_name = coalesce(next_name, ''), after_key = coalesce(next_key, ''), after_slot = next_slot,
+        after_sequence = coalesce(next_sequence, ''), after_sequence_key = coalesce(next_sequence_key, '');
     return more;
 end
 $$;
@@ -322,13 +384,13 @@ begin
                 select key.name, key.value, head.most - (select count(*) from jobs.slot s where s.limit_name = key.name and s.limit_key = key.value) as number
                 from unnest(names, keys) as key (name, value) cross join lateral (
                     select h.most from jobs.held h
-                    where not h.later and not h.paused and h.limit_name = key.name and h.limit_key = key.value
+                    where not h.later and not h.paused and h.flags & 4 = 0 and h.limit_name = key.name and h.limit_key = key.value
                     order by h.priority desc, h.run_at, h.id limit 1
                 ) head
             )
             select pick.ctid from free cross join lateral (
                 select h.ctid from jobs.held h
-                where not h.later and not h.paused and h.limit_name = free.name and h.limit_key = free.value
+                where not h.later and not h.paused and h.flags & 4 = 0 and h.limit_name = free.name and h.limit_key = free.value
                 order by h.priority desc, h.run_at, h.id
                 limit greatest(free.number, 0)
                 for update skip locked
@@ -341,7 +403,7 @@ begin
     with found as materialized (
         select front.ctid from unnest(names, keys) as key (name, value) cross join lateral (
             select h.ctid, h.queue, h.kind from jobs.held h
-            where not h.later and not h.paused and h.limit_name = key.name and h.limit_key = key.value
+            where not h.later and not h.paused and h.flags & 4 = 0 and h.limit_name = key.name and h.limit_key = key.value
             order by h.priority desc, h.run_at, h.id limit most_ahead
         ) front
         where front.queue = any(paused_queues) or front.kind = any(paused_kinds)
@@ -362,7 +424,7 @@ begin
             select key.name, key.value, head.most - (select count(*) from jobs.slot s where s.limit_name = key.name and s.limit_key = key.value) as number
             from unnest(names, keys) as key (name, value) cross join lateral (
                 select h.most from jobs.held h
-                where not h.later and not h.paused and h.limit_name = key.name and h.limit_key = key.value
+                where not h.later and not h.paused and h.flags & 4 = 0 and h.limit_name = key.name and h.limit_key = key.value
                 order by h.priority desc, h.run_at, h.id limit 1
             ) head
         )
@@ -370,7 +432,7 @@ begin
             select h.ctid from jobs.held h
             where h.ctid = any(array(
                 select front.ctid from jobs.held front
-                where not front.later and not front.paused and front.limit_name = free.name and front.limit_key = free.value
+                where not front.later and not front.paused and front.flags & 4 = 0 and front.limit_name = free.name and front.limit_key = free.value
                 order by front.priority desc, front.run_at, front.id limit greatest(free.number, 0) + most_ahead
             )) and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
             order by h.priority desc, h.run_at, h.id
@@ -378,6 +440,33 @@ begin
             for update skip locked
         ) pick
         limit most_jobs
+    );
+end
+$$;
+
+-- A part of jobs.admit: the same for sequences. Returns the place of the next job of each, if it may start now.
+create function jobs.free_in_sequence(names text[], keys text[], paused_queues text[], paused_kinds text[]) returns tid[]
+language plpgsql volatile
+as $$
+begin
+    if cardinality(paused_queues) + cardinality(paused_kinds) > 0 then
+        -- A sweep finds it after the resume.
+        update jobs.held set paused = true where ctid = any(array(
+            select h.ctid from unnest(names, keys) as key (name, value) cross join lateral jobs.next_in_sequence(key.name, key.value) next (id)
+            cross join lateral (
+                select h.ctid from jobs.held h where h.id = next.id and h.flags & 4 <> 0 and not h.paused
+                  and (h.queue = any(paused_queues) or h.kind = any(paused_kinds))
+                for no key update skip locked
+            ) h
+        ));
+    end if;
+    return array(
+        select pick.ctid from unnest(names, keys) as key (name, value) cross join lateral jobs.next_in_sequence(key.name, key.value) next (id)
+        cross join lateral (
+            select h.ctid from jobs.held h where h.id = next.id and h.flags & 4 <> 0 and not h.later and not h.paused
+              and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
+            for update skip locked
+        ) pick
     );
 end
 $$;
@@ -395,6 +484,10 @@ begin
     ), taken as (
         insert into jobs.slot (job_id, limit_name, limit_key) select m.id, m.limit_name, m.limit_key from moved m
         on conflict do nothing
+    ), goes_on as (
+        -- A discarded job that was retried does not halt its sequence any more.
+        update jobs.slot set halted_at = null
+        where job_id = any(array(select m.id from moved m where m.flags & 4 <> 0)) and halted_at is not null
     ), made as (
         -- A claim would find an earlier time than now only after a rescan.
         insert into jobs.ready (id, run_at, lease, attempt, max_attempts, crashes, enqueued_at, flags, priority, kind, queue, tags, args, traceparent, flow)
@@ -415,8 +508,13 @@ as $$
 begin
     with gone as (
         delete from jobs.held where ctid = place returning *
+    ), halted as (
+        -- The later jobs of its sequence must not start without it, unless it says so.
+        insert into jobs.slot (job_id, limit_name, limit_key, halted_at)
+        select g.id, g.limit_name, g.limit_key, clock_timestamp() from gone g where g.flow ->> 'sequence' = 'halt'
+        on conflict (job_id, limit_name) do update set halted_at = excluded.halted_at
     ), freed as (
-        delete from jobs.slot where job_id = any(array(select g.id from gone g))
+        delete from jobs.slot where job_id = any(array(select g.id from gone g where coalesce(g.flow ->> 'sequence', '') <> 'halt'))
     ), nudged as (
         insert into jobs.nudge (limit_name, limit_key) select g.limit_name, g.limit_key from gone g
     )
@@ -493,6 +591,9 @@ begin
     end if;
     select f.places, more or f.goes_on or nudges >= most_nudges into places, more
     from jobs.free_jobs(names, keys, paused_queues, paused_kinds, most_jobs) f;
+    if exists (select from jobs.held where flags & 4 <> 0) then
+        places := places || jobs.free_in_sequence(names, keys, paused_queues, paused_kinds);
+    end if;
 
     begin
         admitted := jobs.admit_held(places);
@@ -526,11 +627,12 @@ begin
 end
 $$;
 
--- It has three more parameters.
+-- It has four more parameters.
 drop function jobs.enqueue(text, json, text, integer, timestamptz, integer, text[]);
 
 -- Enqueues a job from SQL, psql or a trigger. Returns its id. With `concurrency`, at most so many jobs of the same limit and key
 -- run at once. The limit has the name `limit_name`, or that of the kind without the version of its arguments. The key are the arguments that `by` names.
+-- With `sequence`, they run one after the other, in the order of their ids: 'halt' or 'skip' says what happens when the job is discarded.
 create function jobs.enqueue(
     kind text,
     args json default '{}',
@@ -541,7 +643,8 @@ create function jobs.enqueue(
     tags text[] default null,
     concurrency integer default null,
     by text[] default null,
-    limit_name text default null
+    limit_name text default null,
+    sequence text default null
 ) returns bigint
 language plpgsql volatile
 as $$
@@ -571,13 +674,14 @@ begin
     if octet_length(enqueue.args::text) > 262144 then
         raise exception 'jobs.enqueue: the arguments of job % take more than 262144 bytes', enqueue.kind using errcode = '22023';
     end if;
-    flow := jobs.flow(enqueue.kind, enqueue.args, enqueue.concurrency, enqueue.by, enqueue.limit_name);
+    flow := jobs.flow(enqueue.kind, enqueue.args, enqueue.concurrency, enqueue.by, enqueue.limit_name, enqueue.sequence);
     if flow is not null then
-        insert into jobs.held as h (kind, args, queue, priority, run_at, max_attempts, tags, flow, limit_name, limit_key, most, later)
+        insert into jobs.held as h (kind, args, queue, priority, run_at, max_attempts, tags, flow, limit_name, limit_key, most, flags, later)
         values (
             enqueue.kind, coalesce(enqueue.args, '{}'), enqueue.queue, enqueue.priority::smallint,
             greatest(enqueue.run_at, clock_timestamp()), enqueue.max_attempts::smallint, enqueue.tags,
-            flow, flow ->> 'limit', flow ->> 'key', (flow ->> 'most')::integer, coalesce(enqueue.run_at > clock_timestamp(), false)
+            flow, flow ->> 'limit', flow ->> 'key', (flow ->> 'most')::integer, case when enqueue.sequence is null then 1 else 5 end,
+            coalesce(enqueue.run_at > clock_timestamp(), false)
         )
         returning h.id into new_id;
         insert into jobs.nudge (limit_name, limit_key) values (flow ->> 'limit', flow ->> 'key');
@@ -618,11 +722,12 @@ begin
         else letter.job -> 'args' end;
     labels := case json_typeof(letter.job -> 'tags') when 'array' then array(select json_array_elements_text(letter.job -> 'tags')) end;
     if json_typeof(letter.job -> 'flow') = 'object' then
-        insert into jobs.held as h (kind, args, queue, priority, max_attempts, tags, flow, limit_name, limit_key, most)
+        insert into jobs.held as h (kind, args, queue, priority, max_attempts, tags, flow, limit_name, limit_key, most, flags)
         values (
             letter.kind, coalesce(arguments, '{}'), letter.queue, (letter.job ->> 'priority')::smallint,
             greatest((letter.job ->> 'max_attempts')::smallint, 1::smallint), labels,
-            letter.job -> 'flow', letter.job -> 'flow' ->> 'limit', letter.job -> 'flow' ->> 'key', (letter.job -> 'flow' ->> 'most')::integer
+            letter.job -> 'flow', letter.job -> 'flow' ->> 'limit', letter.job -> 'flow' ->> 'key', (letter.job -> 'flow' ->> 'most')::integer,
+            case when letter.job -> 'flow' ->> 'sequence' is null then 1 else 5 end
         )
         returning h.id into new_id;
         insert into jobs.nudge (limit_name, limit_key) values (letter.job -> 'flow' ->> 'limit', letter.job -> 'flow' ->> 'key');

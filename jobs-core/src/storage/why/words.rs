@@ -85,14 +85,62 @@ pub(super) fn explain(id: JobId, queue: &str, kind: &str, reason: Reason) -> Exp
                 "wait, or start more workers".to_owned(),
             )
         }
-        Reason::Held(by) => held(by),
+        Reason::Held(by) => held(id, by),
         Reason::Due => ("nothing holds the job back: the next claim takes it".to_owned(), String::new()),
     };
     Explained { reason, text, advice }
 }
 
-fn held(HeldBy { limit, taken, holders, ahead }: &HeldBy) -> (String, String) {
-    let JobLimit { name, key, most } = limit;
+fn held(id: JobId, by: &HeldBy) -> (String, String) {
+    if by.limit.sequence.is_some() { in_sequence(id, by) } else { limited(by) }
+}
+
+fn in_sequence(id: JobId, HeldBy { limit, holders, ahead, next, halted, .. }: &HeldBy) -> (String, String) {
+    let JobLimit { name, key, .. } = limit;
+    let line = match ahead {
+        0 => "no job comes before it".to_owned(),
+        1 => "1 job comes before it".to_owned(),
+        _ if *ahead > MOST_AHEAD => format!("more than {MOST_AHEAD} jobs come before it"),
+        _ => format!("{ahead} jobs come before it"),
+    };
+    if let Some((at, job)) = halted {
+        let text = format!(
+            "sequence `{name}` is halted for the key {key} since {}: job {job} was discarded; {line}",
+            time(*at)
+        );
+        let advice = format!(
+            "`worker retry {job}` runs that job again; `worker sequences skip {name} '{key}'` goes on without it"
+        );
+        return (text, advice);
+    }
+    if *next == Some(id) {
+        return (
+            format!("sequence `{name}`, key {key}: it is the turn of this job; the next pass of admission takes it"),
+            "if it stays so for seconds, no worker of this version is alive: `worker run`".to_owned(),
+        );
+    }
+    match (holders.first(), next) {
+        (Some(job), _) => (
+            format!(
+                "sequence `{name}` runs one job at a time for the key {key}: job {job} has not ended for good; {line}"
+            ),
+            format!("wait; `worker why {job}` says what that job does"),
+        ),
+        (None, Some(job)) => (
+            format!(
+                "sequence `{name}` runs its jobs in order for the key {key}: job {job} is next, and has not started; {line}"
+            ),
+            format!("wait; `worker why {job}` says what that job waits for"),
+        ),
+        (None, None) => (
+            format!("sequence `{name}`, key {key}: the job before it has just ended"),
+            "the next pass of admission takes it".to_owned(),
+        ),
+    }
+}
+
+fn limited(HeldBy { limit, taken, holders, ahead, .. }: &HeldBy) -> (String, String) {
+    let JobLimit { name, key, most, .. } = limit;
     let jobs: Vec<String> = holders.iter().map(|job| format!("job {job}")).collect();
     if *taken >= u64::from(*most) {
         let line = match ahead {

@@ -12,6 +12,8 @@ use super::held::{FROM_HELD, KNOWN, UNLOCKED};
 use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};
 
+const LEAVES: Freed = Freed::ended("left_behind");
+
 pub(crate) struct DeleteJobsQuery {
     ids: Vec<i64>,
     audited: Audited,
@@ -42,7 +44,9 @@ impl QueryFragment<Pg> for DeleteJobsQuery {
     returning id
 ), gone as (
     select id from waiting union all select id from held union all select id from ended
-), " {Freed { from: "waiting", when: "true" }} ", errors as (
+), left_behind as (
+    select id, flow from waiting union all select id, flow from held
+), " {LEAVES} ", errors as (
     delete from jobs.job_error where job_id = any(array(select id from gone))
 ), payloads as (
     delete from jobs.payload where job_id = any(array(select id from gone))

@@ -15,6 +15,9 @@ use super::on_discarded::FOLLOWED;
 use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};
 
+/// A sequence halts if it was the turn of the discarded job.
+const LEAVES: Freed = Freed { discarded: "true", ..Freed::ended("waiting") };
+
 pub(crate) struct DiscardQuery {
     ids: Vec<i64>,
     keep_seconds: f64,
@@ -53,7 +56,7 @@ impl QueryFragment<Pg> for DiscardQuery {
     returning " READY ", " CARRIED "
 ), waiting as (
     select * from available union all select * from held
-), " {Freed { from: "waiting", when: "true" }} ", ended as (
+), " {LEAVES} ", ended as (
     insert into jobs.finished (" FINISHED ", " CARRIED ")
     select id, run_at, null::timestamptz, " BEGIN {SetByOperators("3", "waiting")} OR_ELSE [self.keep_seconds => Double] END ", lease, 3, attempt, max_attempts,
            crashes, null::uuid, " CARRIED "

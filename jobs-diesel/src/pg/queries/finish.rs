@@ -72,7 +72,7 @@ impl Adds {
 }
 
 /// The jobs with a limit that leave `ready` and `running`. A released job keeps its slot.
-const LEAVES: Freed = Freed { from: "moved", when: "verb <> 6" };
+const LEAVES: Freed = Freed { from: "moved", when: "verb <> 6", wait_again: "verb in (4, 5)", discarded: "verb = 3" };
 
 const FOR_UPDATE: &str = " for update skip locked";
 

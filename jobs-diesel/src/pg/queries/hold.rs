@@ -7,7 +7,7 @@ use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, BigInt, Bool, Interval, Json, Nullable, SmallInt, Text, Timestamptz};
 use diesel_jobs_core::NewJob;
 
-use super::columns::{HELD, HELD_VALUES};
+use super::columns::{HELD, HELD_VALUES, NEW_FLAGS};
 use super::enqueue::{COLUMNS, EnqueueManyQuery, traceparent};
 use super::wake::{A_WORKER_IS_IDLE, ADMISSION_WOKEN};
 use crate::pg::native::{RawJson, native_query, sql};
@@ -62,8 +62,8 @@ impl QueryFragment<Pg> for HoldQuery<'_> {
     insert into jobs.ready (" COLUMNS ", traceparent) select " COLUMNS ", traceparent from job where flow is null order by place
     returning id, queue
 ), held as (
-    insert into jobs.held (" COLUMNS ", traceparent, flow, " HELD ")
-    select " COLUMNS ", traceparent, flow, later, " HELD_VALUES " from job where flow is not null order by place
+    insert into jobs.held (" COLUMNS ", traceparent, flow, flags, " HELD ")
+    select " COLUMNS ", traceparent, flow, " NEW_FLAGS ", later, " HELD_VALUES " from job where flow is not null order by place
     returning id
 ), nudged as (
     insert into jobs.nudge (limit_name, limit_key) select distinct flow ->> 'limit', flow ->> 'key' from job where flow is not null

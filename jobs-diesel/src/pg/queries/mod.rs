@@ -72,6 +72,7 @@ pub(crate) mod retention;
 pub(crate) mod sample;
 pub(crate) mod scan;
 pub(crate) mod schedule;
+pub(crate) mod sequence;
 pub(crate) mod series;
 pub(crate) mod session;
 pub(crate) mod set_apart;

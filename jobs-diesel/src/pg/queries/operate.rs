@@ -16,6 +16,11 @@ use super::wake::{A_WORKER_IS_IDLE, ADMISSION_WOKEN};
 use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};
 
+/// A retried job waits for its limit again. In a sequence it keeps its turn.
+const RETRIED: Freed = Freed { wait_again: "true", ..Freed::ended("limited") };
+
+const CANCELLED_JOBS: Freed = Freed::ended("ended");
+
 /// Makes cancelled, discarded and waiting jobs available now. Their crashes become 0, because an operator has looked at
 /// them. Their lease number becomes at least 1, because they may have failures: see `delete`.
 pub(crate) struct RetryQuery {
@@ -60,7 +65,7 @@ impl QueryFragment<Pg> for RetryQuery {
     returning id
 ), returned as (
     select id from available union all select id from held_again
-), " {Freed { from: "limited", when: "true" }} ", woken as (
+), " {RETRIED} ", woken as (
     select pg_notify('jobs', queue) from (select distinct queue from available) available where " A_WORKER_IS_IDLE "
     union all select " ADMISSION_WOKEN " where exists (select from limited)
 )" {self.audited} "
@@ -143,7 +148,7 @@ impl QueryFragment<Pg> for IntoCancelled {
     insert into jobs.job_error (" ERROR ", actor)
     select id, attempt, claimed_at, worker, 'cancelled', " [self.why => Text] ", " [self.fingerprint => BigInt] ", " [self.actor => Nullable<Text>] "
     from ended
-), " {Freed { from: "ended", when: "true" }}
+), " {CANCELLED_JOBS}
         )
     }
 }

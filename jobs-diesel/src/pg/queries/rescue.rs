@@ -49,7 +49,8 @@ const WITHOUT_WORKER: &str = " or exists (select from dead))
           and (r.worker = any(array(select id from dead)) or r.worker <> all(array(select id from jobs.worker)))";
 
 /// A discarded job gives its slot back. A rescued one keeps it, because it is available again.
-const LEAVES: Freed = Freed { from: "decided", when: "discard_reason is not null" };
+const LEAVES: Freed =
+    Freed { from: "decided", when: "discard_reason is not null", wait_again: "false", discarded: "true" };
 
 impl QueryFragment<Pg> for RescueQuery {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {

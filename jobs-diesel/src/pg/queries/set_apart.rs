@@ -43,8 +43,13 @@ const KEEP_THEM: &str = ", kept as (
 )
 select id, kind, reason from gone";
 
-/// A row whose id another row has, too, leaves the slot to that one.
-const FREED: Freed = Freed { from: "gone", when: "reason = 'its attempt or its lease number is the largest possible'" };
+/// A row whose id another row has, too, leaves the slot to that one. A sequence halts as if the job was discarded.
+const FREED: Freed = Freed {
+    from: "gone",
+    when: "reason = 'its attempt or its lease number is the largest possible'",
+    wait_again: "false",
+    discarded: "true",
+};
 
 /// Sets apart waiting rows that this claim cannot move to `jobs.running`.
 pub(crate) struct SetWaitingApart<'a> {
@@ -142,6 +147,9 @@ select id, kind, reason from gone"
 
 native_query!(SetFinishedApart -> (BigInt, Text, Text));
 
+/// A sequence halts as if the job was discarded.
+const SET_APART: Freed = Freed { discarded: "true", ..Freed::ended("gone") };
+
 /// Sets apart running rows that neither a finish nor a rescue can put back into `jobs.ready`, because of its
 /// constraints, its trigger or the notification. No claim makes such a row.
 pub(crate) struct SetRunningApart;
@@ -169,7 +177,7 @@ impl QueryFragment<Pg> for SetRunningApart {
 ), gone as (
     delete from jobs.running where id = any(array(select culprit from culprit where reason is not null))
     returning id, kind, queue, flow, (select reason from culprit where culprit.culprit = running.id) as reason, row_to_json(running) as job
-), " {Freed { from: "gone", when: "true" }} ", kept as (
+), " {SET_APART} ", kept as (
     insert into jobs.dead_letter (id, kind, queue, reason, job) select id, kind, queue, reason, job from gone
 )
 select id, kind, reason from gone"

@@ -4,11 +4,14 @@
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
+use diesel::result::Error;
 use diesel::sql_query;
-use diesel::sql_types::{Array, BigInt, Integer, Nullable, SmallInt, Text, Timestamptz};
+use diesel::sql_types::{Array, BigInt, Integer, Json, Nullable, SmallInt, Text, Timestamptz};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::storage::{HeldBy, MOST_AHEAD, MOST_SHOWN, RowLock, RunningJob, Surroundings};
-use diesel_jobs_core::{Freeze, JobId, JobLimit};
+use diesel_jobs_core::{Freeze, JobId};
+
+use crate::pg::native::RawJson;
 
 /// A session that has locked a row has written its transaction's number into it, and holds a lock on that number. A lock that several
 /// sessions share is not found.
@@ -116,40 +119,52 @@ struct RunningRow {
 
 /// `$1` is the id of a held job, `$2` how many holders are named, `$3` how many jobs before it are counted.
 const HELD: &str = "
-select h.limit_name, h.limit_key, h.most,
+select h.flow,
        (select count(*) from jobs.slot s where s.limit_name = h.limit_name and s.limit_key = h.limit_key) as taken,
        array(select s.job_id from jobs.slot s where s.limit_name = h.limit_name and s.limit_key = h.limit_key order by s.job_id limit $2) as holders,
-       (select count(*) from (
-           select from jobs.held o where o.limit_name = h.limit_name and o.limit_key = h.limit_key and not o.later and not o.paused
+       case when h.flags & 4 = 0 then (select count(*) from (
+           select from jobs.held o where o.limit_name = h.limit_name and o.limit_key = h.limit_key and not o.later and not o.paused and o.flags & 4 = 0
              and (-o.priority, o.run_at, o.id) < (-h.priority, h.run_at, h.id) limit $3
-       ) ahead) as ahead
-from jobs.held h where h.id = $1 and h.run_at <= now() limit 1";
+       ) ahead) else (select count(*) from (
+           select from jobs.held o where o.limit_name = h.limit_name and o.limit_key = h.limit_key and o.flags & 4 <> 0 and o.id < h.id limit $3
+       ) ahead) end as ahead,
+       case when h.flags & 4 <> 0 then jobs.next_in_sequence(h.limit_name, h.limit_key) end as next,
+       halted.halted_at, halted.job_id as halted_by
+from jobs.held h left join lateral (
+    select s.halted_at, s.job_id from jobs.slot s
+    where s.limit_name = h.limit_name and s.limit_key = h.limit_key and s.halted_at is not null limit 1
+) halted on true
+where h.id = $1 and h.run_at <= now() limit 1";
 
 #[derive(QueryableByName)]
 struct HeldRow {
-    #[diesel(sql_type = Text)]
-    limit_name: String,
-    #[diesel(sql_type = Text)]
-    limit_key: String,
-    #[diesel(sql_type = Integer)]
-    most: i32,
+    #[diesel(sql_type = Json)]
+    flow: RawJson,
     #[diesel(sql_type = BigInt)]
     taken: i64,
     #[diesel(sql_type = Array<BigInt>)]
     holders: Vec<i64>,
     #[diesel(sql_type = BigInt)]
     ahead: i64,
+    #[diesel(sql_type = Nullable<BigInt>)]
+    next: Option<i64>,
+    #[diesel(sql_type = Nullable<Timestamptz>)]
+    halted_at: Option<DateTime<Utc>>,
+    #[diesel(sql_type = Nullable<BigInt>)]
+    halted_by: Option<i64>,
 }
 
 impl HeldRow {
-    fn into_held(self) -> HeldBy {
-        let number = |number: i64| u32::try_from(number).unwrap_or_default();
-        HeldBy {
-            limit: JobLimit::stored(self.limit_name, self.limit_key, number(self.most.into())),
+    fn into_held(self) -> QueryResult<HeldBy> {
+        let limit = serde_json::from_slice(&self.flow.0).map_err(|error| Error::DeserializationError(error.into()))?;
+        Ok(HeldBy {
+            limit,
             taken: self.taken.unsigned_abs(),
             holders: self.holders.into_iter().map(JobId).collect(),
-            ahead: number(self.ahead),
-        }
+            ahead: u32::try_from(self.ahead).unwrap_or_default(),
+            next: self.next.map(JobId),
+            halted: self.halted_at.zip(self.halted_by.map(JobId)),
+        })
     }
 }
 
@@ -174,7 +189,7 @@ pub(crate) async fn surroundings(conn: &mut AsyncPgConnection, id: JobId) -> Que
         .bind::<BigInt, _>(i64::from(MOST_AHEAD) + 1)
         .load(conn)
         .await?;
-    around.held = held.into_iter().next().map(HeldRow::into_held);
+    around.held = held.into_iter().next().map(HeldRow::into_held).transpose()?;
     if let (Some(queue), Some(priority), Some(due_at)) = (&place.queue, place.priority, place.due_at) {
         let ahead: Number = sql_query(AHEAD)
             .bind::<Text, _>(queue)

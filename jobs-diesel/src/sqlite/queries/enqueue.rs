@@ -5,7 +5,7 @@ use diesel::prelude::*;
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::sql_types::{BigInt, Text};
 use diesel::sqlite::Sqlite;
-use diesel_jobs_core::flags::{HELD, LIMITED};
+use diesel_jobs_core::flags::HELD;
 use diesel_jobs_core::{Enqueued, JobId, JobLimit, NewJob, RunAt};
 
 use crate::sqlite::time::{FAR, NOW, micros};
@@ -28,8 +28,8 @@ pub(super) struct Row<'a> {
     /// Microseconds since 1970. `run_at` is this time or the end of the delay, whichever is later.
     not_before: i64,
     args: Args<'a>,
-    /// As it is stored.
-    limit: Option<String>,
+    /// Its flags, and how it is stored.
+    limit: Option<(i32, String)>,
     /// Whether any job of the statement has a limit. Other statements do not name the columns of limits.
     is_limited: bool,
 }
@@ -81,7 +81,7 @@ impl<'a> Row<'a> {
             RunAt::Exactly(at) => (-micros(std::time::Duration::MAX), at.timestamp_micros()),
         };
         let columns = job.columns().map(|(name, value)| (name, Stored(value)));
-        let limit = job.limit.as_ref().map(JobLimit::to_json);
+        let limit = job.limit.as_ref().map(|limit| (limit.flags(), JobLimit::to_json(limit)));
         Self { columns, delay, not_before, args: Args(&job.args), limit, is_limited: false }
     }
 
@@ -101,8 +101,8 @@ impl<'a> Row<'a> {
             out.push_sql(", ");
         }
         match &self.limit {
-            Some(limit) => {
-                out.push_sql(&format!("{}, ", LIMITED | HELD));
+            Some((flags, limit)) => {
+                out.push_sql(&format!("{}, ", flags | HELD));
                 out.push_bind_param::<Text, _>(limit)?;
                 out.push_sql(", ");
                 self.push_time(out)?;

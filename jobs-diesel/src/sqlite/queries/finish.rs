@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;
+use diesel_jobs_core::flags::SEQUENCE;
 use diesel_jobs_core::{Finish, JobId, JobState, Keep, Lease, Transition};
 
 use crate::sqlite::literal::{AVAILABLE, Literal, RUNNING, literal};
@@ -51,6 +52,10 @@ pub(crate) fn finish_one(conn: &mut SqliteConnection, lease: Lease, transition: 
     | Transition::Cancel { keep: Keep::Nothing, .. }
     | Transition::Discard { keep: Keep::Nothing, .. } = transition
     {
+        if matches!(transition, Transition::Discard { .. }) && lease.flags & SEQUENCE != 0 {
+            // A discarded job leaves its slot behind, which halts its sequence. A deleted one does not.
+            return Ok(end(conn, lease, JobState::Discarded, Keep::Forever)? && delete_ended(conn, lease)?);
+        }
         return delete(conn, lease);
     }
     if let Some(output) = transition.output() {
@@ -108,6 +113,12 @@ fn delete(conn: &mut SqliteConnection, lease: Lease) -> QueryResult<bool> {
         failures::forget(conn, &[lease.job.0])?;
     }
     Ok(deleted)
+}
+
+fn delete_ended(conn: &mut SqliteConnection, lease: Lease) -> QueryResult<bool> {
+    diesel::delete(jobs_job::table.find(lease.job.0)).execute(conn)?;
+    failures::forget(conn, &[lease.job.0])?;
+    Ok(true)
 }
 
 /// Moves the job back to `available`. Without `run_at`, its time stays the same, and a job with a limit keeps its slot. `given_back` is subtracted from its

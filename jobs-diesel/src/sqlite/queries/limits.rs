@@ -6,11 +6,13 @@ use diesel::SqliteConnection;
 use diesel::prelude::*;
 use diesel::sql_query;
 use diesel::sql_types::{BigInt, Bool, Nullable, Text};
-use diesel_jobs_core::flags::{HELD, LIMITED};
+use diesel_jobs_core::flags::{HELD, LIMITED, SEQUENCE};
 use diesel_jobs_core::storage::{Claim, HeldBy, MOST_AHEAD, MOST_SHOWN};
 use diesel_jobs_core::{JobId, JobLimit};
 
+use crate::sqlite::queries::sequence::NEXT;
 use crate::sqlite::time::{FAR, NOW};
+use crate::sqlite::types::Instant;
 
 #[derive(QueryableByName)]
 struct Yes {
@@ -61,31 +63,52 @@ pub(crate) fn needs_slot(conn: &mut SqliteConnection, job: JobId) -> QueryResult
 
 #[derive(QueryableByName)]
 struct HeldRow {
-    #[diesel(sql_type = Text)]
-    flow: String,
     #[diesel(sql_type = BigInt)]
     taken: i64,
     #[diesel(sql_type = BigInt)]
     ahead: i64,
+    #[diesel(sql_type = Nullable<BigInt>)]
+    next: Option<i64>,
+    #[diesel(sql_type = Nullable<BigInt>)]
+    halted_at: Option<Instant>,
+    #[diesel(sql_type = Nullable<BigInt>)]
+    halted_by: Option<i64>,
+}
+
+#[derive(QueryableByName)]
+struct FlowRow {
+    #[diesel(sql_type = Text)]
+    flow: String,
 }
 
 /// What this job waits for, if it is held and due.
 pub(crate) fn held_by(conn: &mut SqliteConnection, job: JobId) -> QueryResult<Option<HeldBy>> {
-    let row: Option<HeldRow> = sql_query(format!(
-        "select h.flow, (select count(*) from jobs_slot s where s.limit_name = h.limit_name and s.limit_key = h.limit_key) as taken,
-                (select count(*) from (
-                    select 1 from jobs_job o where o.flags & 2 and o.held_back = 0 and o.limit_name = h.limit_name and o.limit_key = h.limit_key
-                      and (-o.priority, o.due_at, o.id) < (-h.priority, h.due_at, h.id) limit ?2
-                )) as ahead
-         from jobs_job h where h.id = ?1 and h.flags & {HELD} and h.due_at <= {NOW}"
-    ))
-    .bind::<BigInt, _>(job.0)
-    .bind::<BigInt, _>(i64::from(MOST_AHEAD) + 1)
-    .get_result(conn)
-    .optional()?;
-    let Some(HeldRow { flow, taken, ahead }) = row else { return Ok(None) };
+    let flow: Option<FlowRow> =
+        sql_query(format!("select flow from jobs_job where id = ?1 and flags & {HELD} and due_at <= {NOW}"))
+            .bind::<BigInt, _>(job.0)
+            .get_result(conn)
+            .optional()?;
+    let Some(FlowRow { flow }) = flow else { return Ok(None) };
     let limit: JobLimit =
         serde_json::from_str(&flow).map_err(|error| diesel::result::Error::DeserializationError(error.into()))?;
+    let row: HeldRow = sql_query(format!(
+        "select (select count(*) from jobs_slot where limit_name = ?1 and limit_key = ?2) as taken,
+                case when h.flags & {SEQUENCE} then (select count(*) from (
+                    select 1 from jobs_job o where o.flags & 2 and o.flags & 4 and o.limit_name = ?1 and o.limit_key = ?2 and o.id < ?3 limit ?4
+                )) else (select count(*) from (
+                    select 1 from jobs_job o where o.flags & 2 and o.held_back = 0 and o.flags & 4 = 0 and o.limit_name = ?1 and o.limit_key = ?2
+                      and (-o.priority, o.due_at, o.id) < (-h.priority, h.due_at, h.id) limit ?4
+                )) end as ahead,
+                case when h.flags & {SEQUENCE} then {NEXT} end as next,
+                (select halted_at from jobs_slot where limit_name = ?1 and limit_key = ?2 and halted_at is not null) as halted_at,
+                (select job_id from jobs_slot where limit_name = ?1 and limit_key = ?2 and halted_at is not null) as halted_by
+         from jobs_job h where h.id = ?3"
+    ))
+    .bind::<Text, _>(&limit.name)
+    .bind::<Text, _>(&limit.key)
+    .bind::<BigInt, _>(job.0)
+    .bind::<BigInt, _>(i64::from(MOST_AHEAD) + 1)
+    .get_result(conn)?;
     let holders: Vec<Number> = sql_query(
         "select job_id as number from jobs_slot where limit_name = ?1 and limit_key = ?2 order by job_id limit ?3",
     )
@@ -93,8 +116,14 @@ pub(crate) fn held_by(conn: &mut SqliteConnection, job: JobId) -> QueryResult<Op
     .bind::<Text, _>(&limit.key)
     .bind::<BigInt, _>(i64::try_from(MOST_SHOWN).unwrap_or(i64::MAX))
     .load(conn)?;
-    let holders = holders.into_iter().map(|row| JobId(row.number)).collect();
-    Ok(Some(HeldBy { limit, taken: taken.unsigned_abs(), holders, ahead: u32::try_from(ahead).unwrap_or(u32::MAX) }))
+    Ok(Some(HeldBy {
+        limit,
+        taken: row.taken.unsigned_abs(),
+        holders: holders.into_iter().map(|row| JobId(row.number)).collect(),
+        ahead: u32::try_from(row.ahead).unwrap_or(u32::MAX),
+        next: row.next.map(JobId),
+        halted: row.halted_at.map(|at| at.0).zip(row.halted_by.map(JobId)),
+    }))
 }
 
 #[derive(QueryableByName)]
@@ -108,7 +137,8 @@ pub(crate) fn next_held(conn: &mut SqliteConnection, claim: &Claim) -> QueryResu
     let list = |names: Vec<&str>| serde_json::to_string(&names).unwrap_or_default();
     let due: Due = sql_query(format!(
         "select min(due_at) - {NOW} as micros from (
-             select due_at, queue, kind from jobs_job indexed by jobs_job_held where flags & 2 and held_back = 0
+             select due_at, queue, kind from jobs_job indexed by jobs_job_held where flags & 2 and held_back = 0 and flags & 4 = 0
+             union all select due_at, queue, kind from jobs_job indexed by jobs_job_held_sequence where flags & 2 and flags & 4
              union all select due_at, queue, kind from jobs_job indexed by jobs_job_held_later where flags & 2 and held_back = 1
              union all select due_at, queue, kind from jobs_job indexed by jobs_job_held_paused where flags & 2 and held_back = 2
          ) where queue in (select value from json_each(?1)) and kind in (select value from json_each(?2))

@@ -21,5 +21,9 @@ union all
 select 'error', format('the role %I may not update the column %s of jobs.held, which a worker needs', current_user, name),
        format('grant update (%s) on jobs.held to %I', name, current_user)
 from unnest(array['later', 'paused']) as name
-where not has_column_privilege(current_user, 'jobs.held', name, 'UPDATE')",
+where not has_column_privilege(current_user, 'jobs.held', name, 'UPDATE')
+union all
+select 'error', format('the role %I may not update the column halted_at of jobs.slot, which a worker needs', current_user),
+       format('grant update (halted_at) on jobs.slot to %I', current_user)
+where not has_column_privilege(current_user, 'jobs.slot', 'halted_at', 'UPDATE')",
 };

@@ -1,0 +1,80 @@
+//! `halted_sequences` and `skip_sequence`. A slot with `halted_at` is that of a discarded job, and stops its sequence. The delete waits for a
+//! slot that another session has locked.
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use diesel::sql_query;
+use diesel::sql_types::{BigInt, Text, Timestamptz};
+use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl};
+use diesel_jobs_core::JobId;
+use diesel_jobs_core::storage::{HaltedSequence, MOST_AHEAD};
+use serde_json::json;
+
+use super::audit::record;
+
+#[derive(QueryableByName)]
+struct HaltedRow {
+    #[diesel(sql_type = Text)]
+    name: String,
+    #[diesel(sql_type = Text)]
+    key: String,
+    #[diesel(sql_type = BigInt)]
+    job: i64,
+    #[diesel(sql_type = Timestamptz)]
+    at: DateTime<Utc>,
+    #[diesel(sql_type = BigInt)]
+    waiting: i64,
+}
+
+pub(crate) async fn halted(conn: &mut AsyncPgConnection, limit: i64) -> QueryResult<Vec<HaltedSequence>> {
+    let rows: Vec<HaltedRow> = sql_query(
+        "select s.limit_name as name, s.limit_key as key, s.job_id as job, s.halted_at::timestamptz as at,
+       (select count(*) from (
+           select from jobs.held h where h.flags & 4 <> 0 and h.limit_name = s.limit_name and h.limit_key = s.limit_key limit $2
+       ) held) as waiting
+from jobs.slot s where s.halted_at is not null order by s.limit_name, s.limit_key limit $1",
+    )
+    .bind::<BigInt, _>(limit)
+    .bind::<BigInt, _>(i64::from(MOST_AHEAD) + 1)
+    .load(conn)
+    .await?;
+    let sequence = |HaltedRow { name, key, job, at, waiting }: HaltedRow| HaltedSequence {
+        name,
+        key,
+        job: JobId(job),
+        at,
+        waiting: u32::try_from(waiting).unwrap_or_default(),
+    };
+    Ok(rows.into_iter().map(sequence).collect())
+}
+
+#[derive(QueryableByName)]
+struct SlotRow {
+    #[diesel(sql_type = BigInt)]
+    job_id: i64,
+}
+
+/// Deletes the slot of the discarded job, so that the next one starts. Returns `false` if the sequence is not halted.
+pub(crate) async fn skip(conn: &mut AsyncPgConnection, name: &str, key: &str, actor: &str) -> QueryResult<bool> {
+    let (name, key, actor) = (name.to_owned(), key.to_owned(), actor.to_owned());
+    conn.transaction(async move |conn| {
+        let gone: Vec<SlotRow> = sql_query(
+            "with gone as (
+    delete from jobs.slot where limit_name = $1 and limit_key = $2 and halted_at is not null returning job_id, limit_name, limit_key
+), nudged as (
+    insert into jobs.nudge (limit_name, limit_key) select distinct limit_name, limit_key from gone
+)
+select job_id from gone order by job_id",
+        )
+        .bind::<Text, _>(&name)
+        .bind::<Text, _>(&key)
+        .load(conn)
+        .await?;
+        let Some(SlotRow { job_id }) = gone.as_slice().first() else { return Ok(false) };
+        sql_query("select jobs.wake_admission()").execute(conn).await?;
+        let detail = json!({ "key": key, "job": job_id });
+        record(conn, &actor, "skip", &format!("sequence {name}"), Some(&detail)).await?;
+        Ok(true)
+    })
+    .await
+}

@@ -1,0 +1,52 @@
+//! The keys of limits: their held jobs in the order of admission, and how many of them may start.
+
+use diesel::SqliteConnection;
+use diesel::prelude::*;
+use diesel::sql_query;
+use diesel::sql_types::{BigInt, Bool, Text};
+
+/// The condition for jobs whose queue or kind is paused.
+pub(super) const PAUSED: &str =
+    "(queue in (select name from jobs_queue where paused) or kind in (select name from jobs_kind where paused))";
+
+/// The held jobs of the key `?1`, `?2` in the order of admission.
+pub(super) const IN_ORDER: &str = "from jobs_job indexed by jobs_job_held
+    where flags & 2 and held_back = 0 and flags & 4 = 0 and limit_name = ?1 and limit_key = ?2 and state = 'available' order by priority desc, due_at, id";
+
+#[derive(QueryableByName, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key {
+    #[diesel(sql_type = Text)]
+    pub(super) limit_name: String,
+    #[diesel(sql_type = Text)]
+    pub(super) limit_key: String,
+}
+
+#[derive(QueryableByName)]
+pub(super) struct Yes {
+    #[diesel(sql_type = Bool)]
+    pub(super) yes: bool,
+}
+
+#[derive(QueryableByName)]
+pub(super) struct Number {
+    #[diesel(sql_type = BigInt)]
+    pub(super) number: i64,
+}
+
+pub(super) fn yes(conn: &mut SqliteConnection, condition: &str) -> QueryResult<bool> {
+    let found: Yes = sql_query(format!("select ({condition}) as yes")).get_result(conn)?;
+    Ok(found.yes)
+}
+
+/// How many jobs of the key may start: the limit of the first one, less the slots that are taken.
+pub(super) fn free(conn: &mut SqliteConnection, key: &Key) -> QueryResult<i64> {
+    let free: Option<Number> = sql_query(format!(
+        "select head.most - (select count(*) from jobs_slot where limit_name = ?1 and limit_key = ?2) as number
+         from (select flow ->> '$.most' as most {IN_ORDER} limit 1) head"
+    ))
+    .bind::<Text, _>(&key.limit_name)
+    .bind::<Text, _>(&key.limit_key)
+    .get_result(conn)
+    .optional()?;
+    Ok(free.map_or(0, |free| free.number))
+}

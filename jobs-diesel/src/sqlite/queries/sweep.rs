@@ -1,0 +1,152 @@
+//! `sweep`: finds held jobs of which nobody has told admission: those that have become due or were resumed, and, in turns, the keys of which
+//! a job may start.
+
+use diesel::SqliteConnection;
+use diesel::prelude::*;
+use diesel::sql_query;
+use diesel::sql_types::Text;
+
+use crate::sqlite::queries::keys::{Key, PAUSED, Yes, free, yes};
+use crate::sqlite::queries::sequence;
+use crate::sqlite::time::NOW;
+
+/// Keys per sweep.
+const MOST_KEYS: usize = 1000;
+/// Jobs per sweep that have become due, or were resumed.
+const MOST_JOBS: usize = 5000;
+
+#[derive(QueryableByName, Clone, Default)]
+struct Place {
+    #[diesel(sql_type = Text)]
+    queue: String,
+    #[diesel(sql_type = Text)]
+    kind: String,
+}
+
+/// What a sweep has found.
+#[derive(Default)]
+pub(crate) struct Sweep {
+    /// Keys of which a job may start although nobody has nudged them.
+    keys: Vec<Key>,
+    /// Held jobs have become due.
+    is_due: bool,
+    /// The queues and kinds of jobs that were paused and are not paused any more.
+    resumed: Vec<Place>,
+    /// More keys come after the last one.
+    is_cut: bool,
+}
+
+/// Where the last sweep has ended: the last key, and the last sequence.
+pub(crate) type SweptTo = (Key, Key);
+
+impl Sweep {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.keys.is_empty() && !self.is_due && self.resumed.is_empty()
+    }
+}
+
+/// What nobody has told: of the keys after `last`, and of all jobs that are not in the order of admission. Returns where the next sweep
+/// begins, too. Only reads.
+pub(crate) fn sweep(conn: &mut SqliteConnection, last: SweptTo) -> QueryResult<(Sweep, SweptTo)> {
+    let mut found = Sweep { resumed: resumed(conn)?, ..Sweep::default() };
+    let due = format!(
+        "exists (select 1 from jobs_job indexed by jobs_job_held_later where flags & 2 and held_back = 1 and due_at <= {NOW})"
+    );
+    found.is_due = yes(conn, &due)?;
+    let keys = "jobs_job indexed by jobs_job_held where flags & 2 and held_back = 0 and flags & 4 = 0";
+    let key = next_keys(conn, keys, last.0, &mut found, |conn, key| Ok(free(conn, key)? > 0))?;
+    let sequences = "jobs_job indexed by jobs_job_held_sequence where flags & 2 and flags & 4";
+    let sequence =
+        next_keys(conn, sequences, last.1, &mut found, |conn, key| Ok(sequence::next(conn, key)?.is_some()))?;
+    Ok((found, (key, sequence)))
+}
+
+/// Adds those of the keys after `last` that `may_start` chooses. Returns the last key, or the first one if there are no more.
+fn next_keys(
+    conn: &mut SqliteConnection,
+    from: &str,
+    mut last: Key,
+    found: &mut Sweep,
+    may_start: impl Fn(&mut SqliteConnection, &Key) -> QueryResult<bool>,
+) -> QueryResult<Key> {
+    for _ in 0..MOST_KEYS {
+        let next: Option<Key> = sql_query(format!(
+            "select limit_name, limit_key from {from} and (limit_name, limit_key) > (?1, ?2) order by limit_name, limit_key limit 1"
+        ))
+        .bind::<Text, _>(&last.limit_name)
+        .bind::<Text, _>(&last.limit_key)
+        .get_result(conn)
+        .optional()?;
+        let Some(next) = next else { return Ok(Key::default()) };
+        if may_start(conn, &next)? {
+            found.keys.push(next.clone());
+        }
+        last = next;
+    }
+    found.is_cut = true;
+    Ok(last)
+}
+
+/// The queues and kinds of jobs that were paused and are not paused any more. Reads one job of each queue and kind.
+fn resumed(conn: &mut SqliteConnection) -> QueryResult<Vec<Place>> {
+    let (mut found, mut last) = (Vec::new(), Place::default());
+    loop {
+        let next: Option<Place> = sql_query(
+            "select queue, kind from jobs_job indexed by jobs_job_held_paused
+             where flags & 2 and held_back = 2 and (queue, kind) > (?1, ?2) order by queue, kind limit 1",
+        )
+        .bind::<Text, _>(&last.queue)
+        .bind::<Text, _>(&last.kind)
+        .get_result(conn)
+        .optional()?;
+        let Some(next) = next else { return Ok(found) };
+        let is_paused: Yes = sql_query(format!("select {PAUSED} as yes from (select ?1 as queue, ?2 as kind)"))
+            .bind::<Text, _>(&next.queue)
+            .bind::<Text, _>(&next.kind)
+            .get_result(conn)?;
+        if !is_paused.yes {
+            found.push(next.clone());
+        }
+        last = next;
+    }
+}
+
+/// Puts jobs that have become due or were resumed into the order of admission. Returns the keys at which the pass looks, and whether the
+/// next pass should sweep again at once.
+pub(super) fn put_in_order(conn: &mut SqliteConnection, sweep: Sweep) -> QueryResult<(Vec<Key>, bool)> {
+    let mut sweep_again = sweep.is_cut && !sweep.keys.is_empty();
+    let mut keys = sweep.keys;
+    let mut add = |found: Vec<Key>| {
+        sweep_again |= found.len() >= MOST_JOBS;
+        keys.extend(found);
+    };
+    if sweep.is_due {
+        add(become_due(conn)?);
+    }
+    for place in &sweep.resumed {
+        add(resume(conn, place)?);
+    }
+    Ok((keys, sweep_again))
+}
+
+/// Puts jobs that have become due into the order of admission.
+fn become_due(conn: &mut SqliteConnection) -> QueryResult<Vec<Key>> {
+    let due = format!(
+        "update jobs_job set held_back = 0 where id in (
+             select id from jobs_job indexed by jobs_job_held_later where flags & 2 and held_back = 1 and due_at <= {NOW}
+             order by due_at, id limit {MOST_JOBS}
+         ) returning limit_name, limit_key"
+    );
+    sql_query(due).load(conn)
+}
+
+/// Puts jobs that were paused into the order of admission.
+fn resume(conn: &mut SqliteConnection, place: &Place) -> QueryResult<Vec<Key>> {
+    let resumed = format!(
+        "update jobs_job set held_back = 0 where id in (
+             select id from jobs_job indexed by jobs_job_held_paused where flags & 2 and held_back = 2 and queue = ?1 and kind = ?2
+             limit {MOST_JOBS}
+         ) returning limit_name, limit_key"
+    );
+    sql_query(resumed).bind::<Text, _>(&place.queue).bind::<Text, _>(&place.kind).load(conn)
+}
