@@ -3,8 +3,10 @@
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use serde_json::{Map, Value};
 
 use crate::context::JobContext;
 use crate::discarded::OnDiscarded;
@@ -52,11 +54,26 @@ pub struct RowHandler {
 pub struct BatchHandler {
     /// The most jobs of one call.
     pub most: usize,
+    /// How long a call waits for more jobs if it has fewer.
+    pub wait: Duration,
+    /// The arguments whose values all jobs of one call share.
+    pub by: &'static [&'static str],
     /// Runs one attempt of each job. Returns one result per job, in their order.
     pub handle: fn(Vec<JobContext>) -> BoxFuture<'static, Vec<Handled>>,
 }
 
 impl BatchHandler {
+    /// The values of the arguments in `by`, as JSON. Only jobs with the same values run together. A missing argument counts as null.
+    pub(crate) fn key_of(&self, ctx: &JobContext) -> String {
+        if self.by.is_empty() {
+            return String::new();
+        }
+        // Arguments that do not decode run together: each of them fails by itself.
+        let args: Map<String, Value> = serde_json::from_slice(&ctx.claimed().args).unwrap_or_default();
+        let values: Vec<&Value> = self.by.iter().map(|name| args.get(*name).unwrap_or(&Value::Null)).collect();
+        Value::from_iter(values.into_iter().cloned()).to_string()
+    }
+
     /// Runs one attempt of one job.
     pub async fn one(&self, ctx: JobContext) -> Handled {
         let mut results = (self.handle)(vec![ctx]).await;

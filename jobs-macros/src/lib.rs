@@ -98,7 +98,7 @@ use proc_macro::TokenStream;
 /// | `timeout` | a duration: how long one attempt may take | the worker's `--timeout`; without it, no limit |
 /// | `backoff` | `"exponential(BASE, CAP)"` (full jitter), `"fixed(WAIT)"`, or the path of a `fn(attempt: u16) -> Duration` | `"exponential(2s, 1h)"` |
 /// | `retain` | how long completed jobs stay readable: a duration, `"none"` or `"forever"` | the worker's, 24 hours |
-/// | `batch` | only for types: `batch(max = 100)`. The handler is `HandleBatch` and takes up to 100 jobs at once | one job |
+/// | `batch` | only for types: `batch(max = 100, wait = "50ms", by(index))`. The handler is `HandleBatch` and takes up to 100 jobs at once. It waits so long for a full batch (by default not at all). All jobs of a call have the same value of `index` | one job |
 /// | `concurrency` | the limit: how many jobs run at once over all workers. `concurrency(limit = 5, by(account_id))` counts the jobs of each account separately. `concurrency("stripe", limit = 5)` names a limit that kinds share | no limit |
 /// | `sequence` | the jobs run one after the other, in the order of their ids: `sequence(by(order_id))` for each order, `on_discard = "skip"` goes on after a discarded job, otherwise the sequence halts | no sequence |
 /// | `on_discarded` | a job type, such as `AlertOps`: its `new(discarded: Discarded)` makes the job that is enqueued when a job of this kind is discarded | none |

@@ -1,6 +1,7 @@
 //! Checks the options `concurrency` and `sequence` against the arguments of the job.
 
 use proc_macro2::Span;
+use syn::Ident;
 
 use crate::errors::Errors;
 use crate::nearest::nearest;
@@ -49,13 +50,8 @@ pub(crate) fn checked(
                 argument,
                 format!("`{name}` is secret, and the key of a limit is shown: count by another argument"),
             );
-        } else if !arguments.contains(&name) {
-            let hint = match (nearest(&name, arguments.iter().map(String::as_str)), arguments) {
-                (Some(near), _) => format!("did you mean `{near}`?"),
-                (None, []) => "the job has no arguments that are stored under their own names".to_owned(),
-                (None, arguments) => format!("the arguments are `{}`", arguments.join("`, `")),
-            };
-            errors.at(argument, format!("`by` names `{name}`, which is not an argument of this job; {hint}"));
+        } else {
+            exists(argument, arguments, errors);
         }
     }
     let own = options.kind.as_ref().map_or(kind, syn::LitStr::value);
@@ -70,4 +66,18 @@ pub(crate) fn checked(
 /// Where `sequence` is written.
 fn place(options: &Options) -> Span {
     options.written.get("sequence").copied().unwrap_or_else(Span::call_site)
+}
+
+/// Checks that `by` names an argument of the job.
+pub(crate) fn exists(argument: &Ident, arguments: &[String], errors: &mut Errors) {
+    let name = argument.to_string();
+    if arguments.contains(&name) {
+        return;
+    }
+    let hint = match (nearest(&name, arguments.iter().map(String::as_str)), arguments) {
+        (Some(near), _) => format!("did you mean `{near}`?"),
+        (None, []) => "the job has no arguments that are stored under their own names".to_owned(),
+        (None, arguments) => format!("the arguments are `{}`", arguments.join("`, `")),
+    };
+    errors.at(argument, format!("`by` names `{name}`, which is not an argument of this job; {hint}"));
 }

@@ -14,6 +14,7 @@ use syn::{ExprPath, Ident, LitStr, Type, TypePath};
 use crate::attr::Entry;
 use crate::errors::Errors;
 use crate::nearest::nearest;
+pub(crate) use batch::Batch;
 pub(crate) use concurrency::Concurrency;
 pub(crate) use sequence::{OnDiscard, Sequence};
 use values::{
@@ -69,7 +70,7 @@ pub(crate) struct Options {
     /// The job that is enqueued when a job of this kind is discarded.
     pub(crate) on_discarded: Option<TypePath>,
     /// The most jobs of one call. Only for types.
-    pub(crate) batch: Option<usize>,
+    pub(crate) batch: Option<Batch>,
     /// How many jobs may run at once.
     pub(crate) concurrency: Option<Concurrency>,
     /// The jobs run one after the other.

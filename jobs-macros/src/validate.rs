@@ -132,21 +132,22 @@ pub(crate) fn declaration(declaration: &Declaration, options: Options, errors: &
         }
     }
     schedule(&options, errors);
-    batch(&options, errors);
     let name = declaration.ident.clone();
     follows_another(&options, &name, errors);
     let Kinds { kind, earlier } = version::kinds(&options, names::snake(&name.unraw().to_string()), &name, errors);
     let secrets = secrets(declaration, errors);
     let fields: Vec<String> =
         plain_fields(declaration).filter_map(|field| Some(field.ident.as_ref()?.unraw().to_string())).collect();
+    batch(&options, &fields, errors);
     let limit = limit::checked(&options, names::snake(&name.unraw().to_string()), &fields, &secrets, errors);
     Plan { name, kind, earlier, secrets, limit, shared: shared(&declaration.attrs), options }
 }
 
 /// A batch handler is an `async fn` without a connection.
-fn batch(options: &Options, errors: &mut Errors) {
-    if options.batch.is_none() {
-        return;
+fn batch(options: &Options, fields: &[String], errors: &mut Errors) {
+    let Some(batch) = &options.batch else { return };
+    for argument in &batch.by {
+        limit::exists(argument, fields, errors);
     }
     for (other, instead) in [
         ("blocking", "the handler of a batch is async: call what blocks with `tokio::task::spawn_blocking`"),

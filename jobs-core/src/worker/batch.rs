@@ -2,7 +2,7 @@
 //! finished by itself, as any other job. The batch occupies one slot.
 //!
 //! A batch takes the jobs of its kind that are prefetched. So a queue in which batches run prefetches for full batches
-//! (`Queue::expect_batches`).
+//! (`Queue::expect_batches`). Then it may wait for more ([`gathering`](super::gathering)).
 
 use std::time::{Duration, Instant};
 
@@ -34,7 +34,33 @@ pub(super) fn handler<'s>(shared: &'s Shared, kind: &str) -> Option<(&'s Registr
 pub(super) fn companions(shared: &Shared, slot: &Slot, ctx: &JobContext) -> Vec<JobContext> {
     let Some((_, handler)) = handler(shared, ctx.kind()) else { return Vec::new() };
     slot.queue().expect_batches(handler.most);
-    slot.queue().take_kind(ctx.kind(), handler.most.saturating_sub(1))
+    let key = handler.key_of(ctx);
+    slot.queue().take_kind(ctx.kind(), handler.most.saturating_sub(1), |other| handler.key_of(other) == key)
+}
+
+/// Waits for more jobs of the batch, if its handler asks for that and it is not full. Returns all jobs of the batch.
+pub(super) async fn gathered(
+    executor: &Executor,
+    handler: &'static BatchHandler,
+    slot: &Slot,
+    ctx: JobContext,
+    companions: Vec<JobContext>,
+) -> Vec<JobContext> {
+    let room = handler.most.saturating_sub(1 + companions.len());
+    let gathering = (room > 0 && !handler.wait.is_zero() && !executor.is_draining())
+        .then(|| slot.queue().gatherings.begin(handler, &ctx, room));
+    let mut jobs: Vec<JobContext> = std::iter::once(ctx).chain(companions).collect();
+    if let Some(gathering) = gathering {
+        // The fetcher may sleep, because this slot is not free.
+        slot.queue().wants_more();
+        tokio::select! {
+            () = gathering.full() => {}
+            () = tokio::time::sleep(handler.wait) => {}
+            () = executor.shared.phases.draining().cancelled() => {}
+        }
+        jobs.extend(gathering.end());
+    }
+    jobs
 }
 
 /// Runs one attempt of each job and reports their finishes. Returns the slot, unless the handler still occupies it.

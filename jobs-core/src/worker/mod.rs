@@ -18,6 +18,7 @@ mod ended;
 mod error;
 mod executor;
 mod fetcher;
+mod gathering;
 mod health;
 mod health_state;
 mod heartbeat;

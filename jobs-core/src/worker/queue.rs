@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, Utc};
 use tokio::sync::Notify;
 
+use super::gathering::Gatherings;
 use super::paused_kinds::PausedKinds;
 use super::prefetch::Prefetch;
 use crate::context::JobContext;
@@ -41,6 +42,8 @@ pub(crate) struct Queue {
     low: AtomicUsize,
     /// The most jobs that one slot takes at once.
     batch: AtomicUsize,
+    /// The batches that wait for more jobs.
+    pub(super) gatherings: Gatherings,
     pub(crate) prefetch: Prefetch,
     capacity_changed: Arc<Notify>,
 }
@@ -95,6 +98,7 @@ impl Queue {
             prefetched: Mutex::default(),
             low: AtomicUsize::new(0),
             batch: AtomicUsize::new(1),
+            gatherings: Gatherings::default(),
             prefetch: Prefetch::default(),
             capacity_changed,
         }
@@ -113,11 +117,17 @@ impl Queue {
     /// prefetched before. So the place of the new job is usually the last.
     pub(super) fn add_prefetched(&self, ctx: JobContext, now: Instant) -> Result<(), JobContext> {
         self.prefetch.claimed(ctx.claimed().args.len());
-        let new = PrefetchedJob::new(ctx, now);
+        let mut new = PrefetchedJob::new(ctx, now);
         let mut prefetched = self.prefetched();
         // A pause is known before the paused jobs are taken out under this lock. So a paused job is found here or there.
         if self.is_paused(&new.ctx) {
             return Err(new.ctx);
+        }
+        if self.gatherings.room() > 0 {
+            match self.gatherings.offer(new.ctx) {
+                Ok(()) => return Ok(()),
+                Err(ctx) => new.ctx = ctx,
+            }
         }
         self.all_prefetched.fetch_add(1, Ordering::AcqRel);
         if prefetched.back().is_none_or(|last| last.rank <= new.rank) {
@@ -194,15 +204,20 @@ impl Queue {
         self.batch.fetch_max(most, Ordering::AcqRel);
     }
 
-    /// Takes the best prefetched jobs of this kind out, to run them together with one of them.
-    pub(crate) fn take_kind(&self, kind: &str, most: usize) -> Vec<JobContext> {
+    /// Tells the fetcher that a batch waits for more jobs.
+    pub(super) fn wants_more(&self) {
+        self.capacity_changed.notify_one();
+    }
+
+    /// Takes the best prefetched jobs of this kind for which `fits` holds out, to run them together with one of them.
+    pub(crate) fn take_kind(&self, kind: &str, most: usize, fits: impl Fn(&JobContext) -> bool) -> Vec<JobContext> {
         if most == 0 {
             return Vec::new();
         }
         let mut prefetched = self.prefetched();
         let mut left = most;
         let mut is_taken = |job: &PrefetchedJob| {
-            let taken = left > 0 && job.ctx.kind() == kind;
+            let taken = left > 0 && job.ctx.kind() == kind && fits(&job.ctx);
             left -= usize::from(taken);
             taken
         };
@@ -235,11 +250,13 @@ impl Queue {
         let free = limit.saturating_sub(self.busy.load(Ordering::Acquire));
         let batch = self.batch.load(Ordering::Acquire);
         let most = self.prefetch.most(limit).max(self.prefetch.most_for_batches(free, batch));
+        // Prefetched jobs cannot join the batches that wait, or they would have. But they must not become too many.
+        let gathers = self.gatherings.room().min(batch.saturating_sub(held));
         self.low.store(most / 2, Ordering::Relaxed);
-        if free == 0 && (most == 0 || held > most / 2) {
+        if free == 0 && gathers == 0 && (most == 0 || held > most / 2) {
             return None;
         }
-        let prefetch = most.saturating_sub(held.saturating_sub(free)).min(MOST_AT_ONCE);
+        let prefetch = most.saturating_sub(held.saturating_sub(free)).max(gathers).min(MOST_AT_ONCE);
         let slots = free.saturating_sub(held);
         (slots + prefetch > 0).then(|| Wanted { queue: self.name.clone(), slots, prefetch })
     }

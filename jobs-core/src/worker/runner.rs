@@ -70,7 +70,7 @@ async fn run(executor: Executor, mut slot: Slot, mut ctx: JobContext, mut compan
 /// Runs one job on this task, or on a separate task if its handler needs one. Runs it with its companions if its handler takes batches.
 async fn execute(executor: &Executor, slot: Slot, ctx: JobContext, companions: Vec<JobContext>) -> Option<Slot> {
     if let Some((registration, handler)) = batch::handler(&executor.shared, ctx.kind()) {
-        let jobs: Vec<JobContext> = std::iter::once(ctx).chain(companions).collect();
+        let jobs = batch::gathered(executor, handler, &slot, ctx, companions).await;
         let (started, count) = (Instant::now(), u32::try_from(jobs.len()).unwrap_or(u32::MAX));
         let slot = Box::pin(batch::run(executor, registration, handler, jobs, slot)).await?;
         slot.queue().prefetch.ran(started.elapsed() / count);

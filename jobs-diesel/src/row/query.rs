@@ -32,7 +32,7 @@ pub enum RowLock {
 /// A query that locks its rows, if it is asked to. Diesel has `for_no_key_update` for a query of a known table. The trait behind it
 /// takes a type that is private, so generic code cannot use it.
 #[derive(Debug)]
-pub struct Lockable<Q> {
+pub(super) struct Lockable<Q> {
     query: Q,
     #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "SQLite locks no rows"))]
     lock: RowLock,

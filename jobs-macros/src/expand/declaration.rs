@@ -46,10 +46,14 @@ pub(crate) fn expand(private: &TokenStream, declaration: &Declaration, plan: &Pl
 fn handler(private: &TokenStream, Plan { name, options, .. }: &Plan) -> TokenStream {
     let here = Span::mixed_site().located_at(name.span());
     let decoded = quote_spanned!(here=> let job = <#name as #private::Registered>::decode(&ctx)?;);
-    if let Some(most) = options.batch {
+    if let Some(batch) = &options.batch {
+        let (most, by) = (batch.most, batch.by.iter().map(ToString::to_string));
+        let wait = u64::try_from(batch.wait.as_millis()).unwrap_or(u64::MAX);
         return quote_spanned! {here=>
             #private::Handler::Batch(&#private::BatchHandler {
                 most: #most,
+                wait: ::std::time::Duration::from_millis(#wait),
+                by: &[#(#by),*],
                 handle: |jobs| #private::handle_batch::<#name>(jobs),
             })
         };

@@ -71,7 +71,7 @@ fn limit(value: &Expr) -> syn::Result<u32> {
     int.base10_parse().ok().filter(|most| (1..=MOST_AT_ONCE).contains(most)).ok_or_else(otherwise)
 }
 
-fn argument(value: &Expr) -> syn::Result<Ident> {
+pub(super) fn argument(value: &Expr) -> syn::Result<Ident> {
     match value {
         Expr::Path(path) if path.path.get_ident().is_some() => Ok(path.path.require_ident()?.unraw()),
         _ => Err(syn::Error::new_spanned(value, "`by` names arguments of the job, such as `by(account_id)`")),

@@ -25,6 +25,24 @@ struct Unknown;
 struct Twice;
 
 #[derive(serde::Serialize, serde::Deserialize, Job)]
+#[job(batch(max = 100, wait = "1m"))]
+struct LongWait;
+
+#[derive(serde::Serialize, serde::Deserialize, Job)]
+#[job(batch(max = 100, wait = 50))]
+struct WaitWithoutUnit;
+
+#[derive(serde::Serialize, serde::Deserialize, Job)]
+#[job(batch(max = 100, by(indx)))]
+struct NoArgument {
+    index: i64,
+}
+
+#[derive(serde::Serialize, serde::Deserialize, Job)]
+#[job(batch(max = 100, by()))]
+struct ByNothing;
+
+#[derive(serde::Serialize, serde::Deserialize, Job)]
 #[job(batch(max = 100), blocking = true)]
 struct Blocking;
 

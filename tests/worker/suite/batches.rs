@@ -1,6 +1,6 @@
 //! Batches: one call of a handler for several jobs, with a result, a lease and retries for each.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use diesel_jobs::prelude::*;
 use diesel_jobs::{FailureKind, JobId, JobState, NewJob};
@@ -48,6 +48,23 @@ impl HandleBatch for Slow {
     }
 }
 
+/// Jobs with the same index run together.
+#[derive(serde::Serialize, serde::Deserialize, Job)]
+#[job(batch(max = 3, wait = "2s", by(index)))]
+struct Gathered {
+    index: String,
+    number: i64,
+}
+
+impl HandleBatch for Gathered {
+    async fn handle(jobs: Vec<Self>, ctx: BatchContext) -> BatchHandled {
+        let probe: &Probe = ctx.state().expect("the tests give one");
+        let numbers: Vec<String> = jobs.iter().map(|job| format!("{}{}", job.index, job.number)).collect();
+        probe.say(&ctx.jobs()[0], numbers.join(" "));
+        ctx.complete_all()
+    }
+}
+
 #[job]
 async fn single(ctx: &JobContext, State(probe): State<Probe>) {
     probe.say(ctx, "single");
@@ -63,7 +80,7 @@ async fn enqueue(db: &Db, jobs: impl IntoIterator<Item = Index>) -> Vec<JobId> {
 
 fn start(db: &Db, slots: usize) -> (Running, Events) {
     let (probe, events) = Probe::new();
-    (Running::start(db.worker(registry![Index, Slow, Single]).state(probe).concurrency(slots)), events)
+    (Running::start(db.worker(registry![Index, Slow, Gathered, Single]).state(probe).concurrency(slots)), events)
 }
 
 async fn a_call_gets_at_most_so_many_jobs_in_their_order(db: Db) {
@@ -140,6 +157,49 @@ async fn other_kinds_of_the_queue_run_one_by_one(db: Db) {
     worker.stop().await;
 }
 
+fn gathered(index: &str, number: i64) -> Gathered {
+    Gathered { index: index.to_owned(), number }
+}
+
+async fn jobs_with_another_value_run_in_another_batch(db: Db) {
+    let jobs = [("a", 1), ("b", 1), ("a", 2), ("b", 2), ("a", 3), ("b", 3)];
+    db.conn().await.enqueue_all(jobs.map(|(index, number)| gathered(index, number))).await;
+    let (worker, mut events) = start(&db, 1);
+    events.expect("a1 a2 a3").await;
+    events.expect("b1 b2 b3").await;
+    worker.stop().await;
+}
+
+/// The other slots are free, and do not begin batches of their own meanwhile.
+async fn a_batch_that_is_not_full_waits_for_more_jobs(db: Db) {
+    let (worker, mut events) = start(&db, 4);
+    let begun = Instant::now();
+    let mut conn = db.conn().await;
+    for number in 1..=3 {
+        conn.enqueue(gathered("a", number)).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    events.expect("a1 a2 a3").await;
+    assert!(begun.elapsed() < Duration::from_millis(1900), "a full batch does not wait: {:?}", begun.elapsed());
+    let begun = Instant::now();
+    let last = conn.enqueue(gathered("b", 1)).await;
+    events.expect("b1").await;
+    assert!(begun.elapsed() >= Duration::from_secs(2), "it waits for its time: {:?}", begun.elapsed());
+    db.await_state(last, JobState::Completed).await;
+    worker.stop().await;
+}
+
+async fn a_worker_that_stops_does_not_wait_for_more_jobs(db: Db) {
+    let (worker, mut events) = start(&db, 1);
+    let id = db.conn().await.enqueue(gathered("a", 1)).await;
+    db.await_state(id, JobState::Running).await;
+    let begun = Instant::now();
+    worker.stop().await;
+    assert!(begun.elapsed() < Duration::from_millis(1500), "{:?}", begun.elapsed());
+    events.expect("a1").await;
+    db.await_state(id, JobState::Completed).await;
+}
+
 async fn a_timeout_is_one_of_each_job(db: Db) {
     let ids = db.conn().await.enqueue_all((1..=3).map(|number| Slow { number })).await;
     let (worker, _events) = start(&db, 1);
@@ -183,6 +243,9 @@ support::on_each_database! {
     an_error_a_panic_and_missing_results_are_errors_of_all,
     arguments_that_do_not_decode_fail_alone,
     other_kinds_of_the_queue_run_one_by_one,
+    jobs_with_another_value_run_in_another_batch,
+    a_batch_that_is_not_full_waits_for_more_jobs,
+    a_worker_that_stops_does_not_wait_for_more_jobs,
     a_timeout_is_one_of_each_job,
     a_job_that_is_cancelled_meanwhile_ends_alone,
     a_worker_that_stops_releases_the_jobs_of_a_batch,
