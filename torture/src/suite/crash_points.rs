@@ -23,7 +23,7 @@ use super::statements::{CLAIM, COMMIT};
 const SHORT: Size = Size { jobs: 0, faults: 1 };
 const LONG: Size = Size { jobs: 0, faults: 20 };
 /// The points that some worker reaches without outside help.
-const POINTS: [&str; 17] = [
+const POINTS: [&str; 19] = [
     "registered",
     "claim",
     "claimed",
@@ -38,6 +38,8 @@ const POINTS: [&str; 17] = [
     "transaction-ended",
     "blocking-transaction-finish",
     "blocking-transaction-commit",
+    "admit",
+    "admitted",
     "rescue",
     "prune",
     "pruned",
@@ -130,7 +132,7 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
 fn doom(fixture: &Fixture<'_>, point: &'static str, line: Option<Proxy>, time: usize) -> Result<Doomed> {
     let url = line.as_ref().map_or_else(|| fixture.worker_url(), |proxy| fixture.url_through(proxy.port()));
     // A process reaches these points only once, or has time for no more.
-    let time = if matches!(point, "registered" | "prune" | "pruned") { 1 } else { time };
+    let time = if matches!(point, "registered" | "admit" | "admitted" | "prune" | "pruned") { 1 } else { time };
     // A job may be in any number of crashes, so the limit is high. The grace period is shorter than a long job, for the
     // point `grace-over`.
     let args = ["--concurrency", "4", "--poll", "100ms", "--grace", "100ms", "--max-crashes", "1000"];
