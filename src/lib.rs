@@ -53,7 +53,8 @@ pub use diesel_jobs_core::{
     QueueLoad, QueueStats, Recorder, Registered, Registration, Registry, RegistryError, ResultExt, Retain, Retention,
     RunAt, Sample, Schedule, Sequence, State, States, Stats, StorageError, TestContext, TraceLink, TraceRelation,
     Traceparent, TypeKey, UnknownQueue, UntilEmpty, WaitError, Worker, WorkerBuilder, WorkerError, WorkerHandle,
-    WorkerId, WorkerRecord, WorkerStats, history, metrics, record_enqueues, set_trace_link, set_trace_source, storage,
+    WorkerId, WorkerRecord, WorkerStats, history, metrics, record_actions, record_enqueues, set_trace_link,
+    set_trace_source, storage,
 };
 #[cfg(all(feature = "testing", any(feature = "postgres", feature = "sqlite")))]
 pub use diesel_jobs_macros::test;

@@ -1,6 +1,7 @@
 //! The core of `diesel-jobs`: the plain types (job, lease, outcome, ..), the storage interface and the worker. It
 //! contains no database code. Depend on the crate `diesel-jobs`, which re-exports what applications need.
 
+mod acting;
 mod argument;
 mod argument_traits;
 mod asked;
@@ -33,6 +34,7 @@ pub mod metrics;
 mod missing_state;
 mod nearest;
 mod new_job;
+mod of_process;
 mod outcome;
 mod output;
 mod overrides;
@@ -64,6 +66,7 @@ mod unknown_queue;
 mod wait;
 mod worker;
 
+pub use acting::record_actions;
 pub use asked::Asked;
 pub use attempts::{AttemptEnd, AttemptRecord};
 pub use batch::{BatchContext, BatchHandled, HandleBatch};
@@ -99,7 +102,10 @@ pub use schedule::{CatchUp, Due, InvalidSchedule, MISSED_AFTER, Schedule, Schedu
 pub use sending::record_enqueues;
 pub use state::{JobState, UnknownState};
 pub use states::{State, States, TypeKey};
-pub use stats::{COUNTED_DEPTH, Counted, Depth, KindStats, LeasedJob, QueueCount, QueueStats, Sample, Stats};
+pub use stats::{
+    COUNTED_DEPTH, Counted, CountedTo, DeadRows, Depth, HeldCounts, KindStats, LeasedJob, LongQueues, QueueCount,
+    QueueStats, Sample, Stats,
+};
 pub use storage::{Explained, Reason, Why};
 pub use storage_error::StorageError;
 pub use testing::TestContext;
@@ -110,11 +116,12 @@ pub use worker::{HealthCheck, QueueLoad, UntilEmpty, Worker, WorkerBuilder, Work
 
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::acting::acted;
     pub use crate::argument::{Argument, NoArguments, handle};
     pub use crate::argument_traits::{CloneArgument, DebugArgument, PartialEqArgument, Redacted};
     pub use crate::batch::handle_batch;
     pub use crate::crash_point::{crash_point, crash_soon};
-    pub use crate::sending::{sending, sending_all, sending_each};
+    pub use crate::sending::{sending, sending_all, sending_each, sent_each};
     pub use futures_util::future::BoxFuture;
     pub use inventory;
 }

@@ -38,7 +38,8 @@ pub trait Recorder: Send + Sync + 'static {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// This program sent jobs of one kind to the database. The transaction around them may still be rolled back.
+    /// This program sent jobs of one kind to the database. The transaction around them may still be rolled back. Only recorders of
+    /// [`record_enqueues`](crate::record_enqueues) get it.
     Sent {
         /// The queue.
         queue: &'a str,
@@ -115,7 +116,7 @@ pub enum Event<'a> {
     Polled,
     /// Jobs are due, but a claim brought none: other workers hold their rows, or the claim limit is reached.
     ClaimRefused,
-    /// An operator's action was carried out by this program.
+    /// An operator's action was carried out by this process. Only recorders of [`record_actions`](crate::record_actions) get it.
     OperatorAction {
         /// The verb, such as `retry`.
         action: &'a str,

@@ -1,24 +1,21 @@
 //! What every enqueue has in common, whatever its connection: the span `send`, the trace context, and the event for recorders.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use tracing::Span;
 
 use crate::new_job::{InvalidJob, NewJob};
-use crate::recorder::{Event, Recorder, Recorders};
+use crate::of_process::OfProcess;
+use crate::recorder::{Event, Recorder};
 use crate::telemetry;
 use crate::trace_context;
 
-/// Whether anything is recorded, so that an enqueue takes no lock otherwise.
-static IS_RECORDED: AtomicBool = AtomicBool::new(false);
-static RECORDERS: RwLock<Option<Recorders>> = RwLock::new(None);
+static ENQUEUES: OfProcess = OfProcess::new();
 
 /// Reports every enqueue of this process to this recorder, as [`Event::Sent`]. An enqueue has no worker, so its recorders are the
 /// process's. `worker run --listen` does this for the jobs that handlers enqueue.
 pub fn record_enqueues(recorder: Arc<dyn Recorder>) {
-    RECORDERS.write().unwrap_or_else(PoisonError::into_inner).get_or_insert_default().add(recorder);
-    IS_RECORDED.store(true, Ordering::Release);
+    ENQUEUES.add(recorder);
 }
 
 /// Before a job is sent: gives it the current trace context, and reports it. Returns the span in which it is sent.
@@ -35,8 +32,7 @@ pub fn sending_all(jobs: &mut [NewJob]) -> Span {
     span
 }
 
-/// The same for a job that stands for the rows of a query. How many these are is only known to the database, so recorders get no
-/// event.
+/// The same for a job that stands for the rows of a query. How many these are is known afterwards: see [`sent_each`].
 pub fn sending_each(job: &mut Result<NewJob, InvalidJob>) -> Span {
     let Ok(job) = job else { return Span::none() };
     let span = telemetry::send_span(&job.queue, 1);
@@ -53,14 +49,20 @@ fn trace(span: &Span, jobs: &mut [NewJob]) {
     }
 }
 
+/// After the jobs of a query's rows were inserted.
+pub fn sent_each(job: &NewJob, jobs: usize) {
+    if jobs > 0 {
+        ENQUEUES.record(|recorders| {
+            recorders.record(|| Event::Sent { queue: &job.queue, kind: &job.kind, jobs });
+        });
+    }
+}
+
 fn record(jobs: &[NewJob]) {
-    if !IS_RECORDED.load(Ordering::Acquire) {
-        return;
-    }
-    let recorders = RECORDERS.read().unwrap_or_else(PoisonError::into_inner);
-    let Some(recorders) = &*recorders else { return };
-    for alike in jobs.chunk_by(|one, other| one.kind == other.kind && one.queue == other.queue) {
-        let NewJob { queue, kind, .. } = &alike[0];
-        recorders.record(|| Event::Sent { queue, kind, jobs: alike.len() });
-    }
+    ENQUEUES.record(|recorders| {
+        for alike in jobs.chunk_by(|one, other| one.kind == other.kind && one.queue == other.queue) {
+            let NewJob { queue, kind, .. } = &alike[0];
+            recorders.record(|| Event::Sent { queue, kind, jobs: alike.len() });
+        }
+    });
 }

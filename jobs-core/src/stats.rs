@@ -1,14 +1,19 @@
 //! How many jobs there are: what is read at once, and what a worker has counted some time ago.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::job_id::JobId;
 use crate::lease::WorkerId;
 
-/// Up to this depth the jobs of a queue are counted, if there are at most ten queues. With more queues the limit is
+/// Up to this depth the jobs of a queue are counted, if there are at most five queues. With more queues the limit is
 /// lower, so that the sum is at most about a hundred thousand jobs. Each queue is counted up to a hundred.
 pub const COUNTED_DEPTH: i64 = 10_000;
+
+/// If the last count of all jobs is older than this, it does not say which queues are long.
+const RECENT_SECONDS: f64 = 1800.0;
 
 /// How many jobs wait, as far as that can be counted quickly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -23,10 +28,15 @@ impl Depth {
     /// `counted` jobs were found, and no more than `limit` were counted. `sampled` is how many there were at the last
     /// count of all jobs.
     pub fn new(counted: i64, limit: i64, sampled: i64) -> Self {
-        if counted < limit {
-            return Self { jobs: counted, is_exact: true };
+        Self::known(counted, counted < limit, sampled)
+    }
+
+    /// `counted` jobs were found. If there may be more, the number is at least that of the last count of all jobs.
+    fn known(counted: i64, is_exact: bool, sampled: i64) -> Self {
+        if is_exact {
+            return Self { jobs: counted, is_exact };
         }
-        Self { jobs: counted.max(sampled), is_exact: false }
+        Self { jobs: counted.max(sampled), is_exact }
     }
 }
 
@@ -54,10 +64,26 @@ pub struct QueueStats {
     pub available: Depth,
     /// Jobs that are due later: scheduled and retrying ones.
     pub later: Depth,
+    /// Jobs that are due and wait for their limits.
+    pub held: Depth,
     /// Jobs under a lease.
     pub running: i64,
     /// How long the oldest due job has waited, in seconds.
     pub oldest_wait_seconds: Option<f64>,
+}
+
+impl QueueStats {
+    /// A queue without jobs.
+    pub fn empty(queue: impl Into<String>) -> Self {
+        let none = Depth { jobs: 0, is_exact: true };
+        let queue = queue.into();
+        Self { queue, available: none, later: none, held: none, running: 0, oldest_wait_seconds: None }
+    }
+
+    /// All jobs that wait.
+    pub fn waiting(&self) -> Depth {
+        self.available + self.later + self.held
+    }
 }
 
 /// How many jobs of one queue and kind are in each state.
@@ -126,19 +152,63 @@ pub struct Counted {
     pub resting: Option<String>,
 }
 
-/// What `stats` reads of one queue.
+/// Jobs that were counted up to a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CountedTo {
+    /// How many there are, at most `limit`.
+    pub jobs: i64,
+    /// No more jobs than this were counted.
+    pub limit: i64,
+}
+
+/// What `stats` reads of one queue. Jobs that wait for their limits are in [`HeldCounts`].
 #[derive(Clone, Debug)]
 pub struct QueueCount {
     /// The queue.
     pub queue: String,
-    /// Due jobs, at most `limit`.
-    pub available: i64,
-    /// Later jobs, at most `limit`.
-    pub later: i64,
-    /// No more jobs than this were counted.
-    pub limit: i64,
+    /// Due jobs.
+    pub available: CountedTo,
+    /// Later jobs.
+    pub later: CountedTo,
     /// How long the oldest due job has waited, in seconds.
     pub oldest_wait_seconds: Option<f64>,
+}
+
+/// What `stats` reads of the jobs that wait for their limits, or will do so later.
+#[derive(Clone, Debug, Default)]
+pub struct HeldCounts {
+    /// The queue, how many of its jobs are due, and how many are due later.
+    pub queues: Vec<(String, i64, i64)>,
+    /// Whether all of them were counted.
+    pub is_whole: bool,
+}
+
+/// The queues that were long at the last count of all jobs. Counting them again would take long, and the answer would not be exact.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LongQueues {
+    /// With more than [`COUNTED_DEPTH`] due jobs.
+    pub available: Vec<String>,
+    /// With more than [`COUNTED_DEPTH`] later jobs.
+    pub later: Vec<String>,
+}
+
+impl LongQueues {
+    /// The long queues of the last count. None if it is too old.
+    pub fn of(sample: Option<&Sample>) -> Self {
+        let Some(sample) = sample.filter(|sample| sample.age_seconds.is_some_and(|age| age <= RECENT_SECONDS)) else {
+            return Self::default();
+        };
+        let mut depths: BTreeMap<&str, (i64, i64)> = BTreeMap::new();
+        for kind in &sample.kinds {
+            let depth = depths.entry(&kind.queue).or_default();
+            *depth = (depth.0 + kind.available, depth.1 + kind.scheduled + kind.retrying);
+        }
+        let long = |part: fn(&(i64, i64)) -> i64| {
+            let long = depths.iter().filter(|(_, depth)| part(depth) > COUNTED_DEPTH);
+            long.map(|(queue, _)| (*queue).to_owned()).collect()
+        };
+        Self { available: long(|depth| depth.0), later: long(|depth| depth.1) }
+    }
 }
 
 impl Stats {
@@ -146,6 +216,7 @@ impl Stats {
     /// all jobs were counted.
     pub fn new(
         queues: Vec<QueueCount>,
+        held: &HeldCounts,
         running: &[(String, i64)],
         counted_now: Option<Vec<KindStats>>,
         sample: Option<Sample>,
@@ -160,39 +231,51 @@ impl Stats {
         let sum = |queue: &str, part: fn(&KindStats) -> i64| {
             kinds.iter().filter(|kind| kind.queue == queue).map(part).sum::<i64>()
         };
-        let mut stats: Vec<QueueStats> = queues
-            .into_iter()
-            .map(|count| QueueStats {
-                available: Depth::new(count.available, count.limit, sum(&count.queue, |kind| kind.available)),
-                later: Depth::new(count.later, count.limit, sum(&count.queue, |kind| kind.scheduled + kind.retrying)),
-                running: 0,
-                oldest_wait_seconds: count.oldest_wait_seconds,
-                queue: count.queue,
-            })
-            .collect();
-        let none = Depth { jobs: 0, is_exact: true };
-        for (name, running) in running {
-            match stats.iter_mut().find(|queue| queue.queue == *name) {
-                Some(queue) => queue.running += running,
-                None => stats.push(QueueStats {
-                    queue: name.clone(),
-                    available: none,
-                    later: none,
-                    running: *running,
-                    oldest_wait_seconds: None,
-                }),
-            }
+        let mut counts: BTreeMap<String, QueueCount> =
+            queues.into_iter().map(|count| (count.queue.clone(), count)).collect();
+        let mut others = |queue: &str| {
+            let all = CountedTo { jobs: 0, limit: i64::MAX };
+            let count =
+                || QueueCount { queue: queue.to_owned(), available: all, later: all, oldest_wait_seconds: None };
+            counts.entry(queue.to_owned()).or_insert_with(count);
+        };
+        held.queues.iter().for_each(|(queue, ..)| others(queue));
+        running.iter().for_each(|(queue, _)| others(queue));
+        if !held.is_whole {
+            kinds.iter().filter(|kind| kind.held > 0).for_each(|kind| others(&kind.queue));
         }
-        stats.sort_by(|one, other| one.queue.cmp(&other.queue));
+        let stats = |QueueCount { queue, available, later, oldest_wait_seconds }: QueueCount| {
+            let (due, due_later) =
+                held.queues.iter().filter(|(of, ..)| *of == queue).fold((0, 0), |sum, of| (sum.0 + of.1, sum.1 + of.2));
+            let sampled_later = sum(&queue, |kind| kind.scheduled + kind.retrying);
+            QueueStats {
+                available: Depth::new(available.jobs, available.limit, sum(&queue, |kind| kind.available)),
+                later: Depth::known(later.jobs + due_later, held.is_whole && later.jobs < later.limit, sampled_later),
+                held: Depth::known(due, held.is_whole, sum(&queue, |kind| kind.held)),
+                running: running.iter().filter(|(of, _)| *of == queue).map(|(_, jobs)| jobs).sum(),
+                oldest_wait_seconds,
+                queue,
+            }
+        };
+        let stats: Vec<QueueStats> = counts.into_values().map(stats).collect();
         Self { queues: stats, kinds, counted }
     }
 
     /// How many jobs wait or run. It is not exact if a queue has too many jobs to count them.
     pub fn unfinished(&self) -> Depth {
-        let depths = self.queues.iter().flat_map(|queue| [queue.available, queue.later]);
+        let depths = self.queues.iter().map(QueueStats::waiting);
         let running: i64 = self.queues.iter().map(|queue| queue.running).sum();
         depths.fold(Depth { jobs: running, is_exact: true }, |sum, depth| sum + depth)
     }
+}
+
+/// Rows that are deleted and still in the tables, and what keeps them there.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct DeadRows {
+    /// Dead rows of waiting and ended jobs, as the server has counted them.
+    pub rows: i64,
+    /// The age of the oldest snapshot or open transaction, in seconds.
+    pub snapshot_seconds: f64,
 }
 
 /// A job that is under a lease now.
@@ -219,7 +302,13 @@ mod tests {
     use super::*;
 
     fn queue(name: &str, available: i64) -> QueueCount {
-        QueueCount { queue: name.into(), available, later: 2, limit: 10, oldest_wait_seconds: Some(1.0) }
+        let to = |jobs| CountedTo { jobs, limit: 10 };
+        QueueCount { queue: name.into(), available: to(available), later: to(2), oldest_wait_seconds: Some(1.0) }
+    }
+
+    fn held(queues: &[(&str, i64, i64)], is_whole: bool) -> HeldCounts {
+        let queues = queues.iter().map(|(queue, due, later)| ((*queue).to_owned(), *due, *later)).collect();
+        HeldCounts { queues, is_whole }
     }
 
     fn sampled(available: i64) -> Sample {
@@ -229,7 +318,9 @@ mod tests {
 
     #[test]
     fn a_depth_is_exact_below_the_limit_and_an_estimate_from_it_on() {
-        let depth = |counted, sample| Stats::new(vec![queue("q", counted)], &[], None, sample).queues[0].available;
+        let depth = |counted, sample| {
+            Stats::new(vec![queue("q", counted)], &held(&[], true), &[], None, sample).queues[0].available
+        };
         assert_eq!(depth(9, Some(sampled(50))), Depth { jobs: 9, is_exact: true });
         assert_eq!(depth(10, Some(sampled(50))), Depth { jobs: 50, is_exact: false });
         assert_eq!(depth(10, Some(sampled(3))).to_string(), "10+", "the sample is older than the count");
@@ -238,10 +329,48 @@ mod tests {
 
     #[test]
     fn queues_that_only_run_are_listed_and_everything_is_added() {
-        let stats = Stats::new(vec![queue("q", 3)], &[("a".into(), 2), ("q".into(), 1)], Some(Vec::new()), None);
+        let stats = Stats::new(
+            vec![queue("q", 3)],
+            &held(&[], true),
+            &[("a".into(), 2), ("q".into(), 1)],
+            Some(Vec::new()),
+            None,
+        );
         let names: Vec<&str> = stats.queues.iter().map(|queue| queue.queue.as_str()).collect();
         assert_eq!((names, stats.queues[0].running, stats.queues[1].running), (vec!["a", "q"], 2, 1));
         assert_eq!((stats.unfinished(), stats.counted.now), (Depth { jobs: 8, is_exact: true }, true));
-        assert!(!Stats::new(vec![queue("q", 10)], &[], None, None).unfinished().is_exact);
+        assert!(!Stats::new(vec![queue("q", 10)], &held(&[], true), &[], None, None).unfinished().is_exact);
+    }
+
+    #[test]
+    fn held_jobs_are_a_number_of_their_own_and_an_estimate_if_there_are_too_many() {
+        let kinds = vec![
+            KindStats { queue: "b".into(), kind: "k".into(), held: 50, scheduled: 9, ..KindStats::default() },
+            KindStats { queue: "c".into(), kind: "k".into(), held: 7, ..KindStats::default() },
+        ];
+        let sample = Sample { kinds, ..sampled(0) };
+        let of = |held: &HeldCounts| {
+            let stats = Stats::new(vec![queue("b", 3)], held, &[], None, Some(sample.clone()));
+            let depths = stats.queues.iter().map(|queue| format!("{} {} {}", queue.queue, queue.later, queue.held));
+            (depths.collect::<Vec<_>>().join(", "), stats.unfinished().to_string())
+        };
+        assert_eq!(of(&held(&[("a", 1, 4), ("b", 5, 0)], true)), ("a 4 1, b 2 5".into(), "15".into()));
+        assert_eq!(of(&held(&[("b", 5, 1)], false)), ("b 9+ 50+, c 0+ 7+".into(), "69+".into()));
+    }
+
+    #[test]
+    fn queues_that_were_long_at_the_last_count_are_known() {
+        let kind = |queue: &str, available, retrying| KindStats {
+            queue: queue.into(),
+            available,
+            retrying,
+            ..KindStats::default()
+        };
+        let kinds = vec![kind("a", 6000, 1), kind("a", 6000, 1), kind("b", 10_000, 0), kind("c", 0, 10_001)];
+        let sample = Sample { kinds, ..sampled(0) };
+        let long = LongQueues { available: vec!["a".into()], later: vec!["c".into()] };
+        assert_eq!(LongQueues::of(Some(&sample)), long);
+        let old = Sample { age_seconds: Some(RECENT_SECONDS + 1.0), ..sample };
+        assert_eq!([LongQueues::of(Some(&old)), LongQueues::of(None)], [LongQueues::default(), LongQueues::default()]);
     }
 }

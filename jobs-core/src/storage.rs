@@ -12,6 +12,7 @@ mod filter;
 mod filter_text;
 mod history;
 pub(crate) mod instrumented;
+mod limit_keys;
 mod limits;
 mod loading;
 mod notifications;
@@ -22,6 +23,7 @@ mod rescue;
 mod runtime_settings;
 mod schedule_settings;
 mod schedules;
+mod search;
 mod transaction;
 mod when;
 mod why;
@@ -56,6 +58,7 @@ pub use explain::{Explain, HeldBy, MOST_AHEAD, MOST_SHOWN, RowLock, Surroundings
 pub use failures::{FAILURES_EXAMINED, FailureGroup, FailureRow, Failures, Grouped, MESSAGE_PREFIX, group_failures};
 pub use filter::{ArgIs, JobFilter, MAX_FILTER_IDS, Span, index};
 pub use history::{History, Sampling, Statistics, rest_after};
+pub use limit_keys::{AfterKey, COUNTED_OF_LIMIT, LimitKey, LimitStats, MOST_LIMITS, ReadLimits};
 pub use limits::{Admission, Limits};
 pub use loading::{Loaded, Loading, LoadingBody};
 pub use notifications::Notifications;
@@ -74,6 +77,7 @@ pub use runtime_settings::{
 };
 pub use schedule_settings::{NewSchedule, ScheduleChange, ScheduleRecord, ScheduleSettings, Scheduled};
 pub use schedules::{DeclaredSchedule, ScheduledJob, Schedules, StoredSchedule};
+pub use search::{Found, NotCounted, search};
 pub use transaction::{AsyncBody, BlockingBody, Body, Transacted, Transaction};
 pub use when::When;
 pub use why::{Explained, Reason, Why};
@@ -158,6 +162,11 @@ pub trait Storage: Schedules + Notifications + Statistics + Operations + Limits 
 
     /// Whether transactional handlers may take this connection type, and rows may be loaded through it.
     fn provides(&self, connection: TypeId) -> bool;
+
+    /// How many connections are open, if the database is reached through connections.
+    fn connections(&self) -> Option<usize> {
+        None
+    }
 
     /// Fails unless this program can serve the schema: its own version, or a later version that allows this program.
     /// Returns the environment of the database, and whether the database is frozen.

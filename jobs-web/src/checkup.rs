@@ -1,20 +1,19 @@
 //! The newest examination of the database by the doctor. All its checks take longer than a page may, so they are made in the
 //! background, one examination at a time, and pages show the newest result with its age.
 
-use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use diesel_jobs_core::storage::{Finding, Objectives, Operator, Severity};
-use tokio::sync::Notify;
 
+use crate::background::{Background, Kept};
 use crate::format::counted;
 
 /// How long an examination may take. One check may take a minute.
 const LIMIT: Duration = Duration::from_secs(300);
 /// After a failure it is tried again this soon.
-const AFTER_FAILURE: TimeDelta = TimeDelta::seconds(10);
+const AFTER_FAILURE: Duration = Duration::from_secs(10);
 
 /// What an examination has found.
 #[derive(Clone, Debug)]
@@ -49,75 +48,30 @@ impl Checkup {
     }
 }
 
-/// The examinations of one database.
-#[derive(Default)]
-pub(crate) struct Checkups(Arc<Shared>);
-
-#[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
-    ended: Notify,
-}
-
-#[derive(Default)]
-struct State {
-    last: Option<Checkup>,
-    is_running: bool,
-}
-
-/// An examination under way. It ends when this is dropped, also after a panic.
-struct Run(Arc<Shared>);
-
-impl Shared {
-    fn state<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
-        work(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl Drop for Run {
-    fn drop(&mut self) {
-        self.0.state(|state| state.is_running = false);
-        self.0.ended.notify_waiters();
-    }
-}
+/// The newest examination of the database.
+pub(crate) type Checkups = Background<(), Checkup>;
 
 impl Checkups {
-    /// The newest result, and whether a newer one is under way.
-    pub(crate) fn newest(&self) -> (Option<Checkup>, bool) {
-        self.0.state(|state| (state.last.clone(), state.is_running))
-    }
-
     /// Begins an examination in the background, if none is under way and the newest result is older than `age`.
-    pub(crate) fn refresh(&self, operator: &Arc<dyn Operator>, age: TimeDelta) {
-        let begins = self.0.state(|state| {
-            let is_old = state.last.as_ref().is_none_or(|last| {
-                let age = if last.found.is_err() { age.min(AFTER_FAILURE) } else { age };
-                Utc::now() - last.at >= age
-            });
-            let begins = is_old && !state.is_running;
-            state.is_running |= begins;
-            begins
-        });
-        if !begins {
+    pub(crate) fn begin(&self, operator: &Arc<dyn Operator>, age: Duration) {
+        let is_fresh =
+            |last: &Kept<Checkup>| last.age() < if last.value.found.is_err() { age.min(AFTER_FAILURE) } else { age };
+        if self.newest(&()).0.as_ref().is_some_and(is_fresh) {
             return;
         }
-        let (run, operator) = (Run(Arc::clone(&self.0)), Arc::clone(operator));
-        tokio::spawn(async move {
+        let operator = Arc::clone(operator);
+        self.refresh((), async move {
             let found = match tokio::time::timeout(LIMIT, operator.examine(Objectives::default())).await {
                 Ok(found) => found.map_err(|problem| problem.to_string()),
                 Err(_) => Err(format!("the examination took longer than {} s, and was given up", LIMIT.as_secs())),
             };
-            run.0.state(|state| state.last = Some(Checkup { at: Utc::now(), found }));
+            Some(Checkup { at: Utc::now(), found })
         });
     }
 
-    /// Waits until no examination is under way, at most for so long.
-    pub(crate) async fn ended(&self, limit: Duration) {
-        let mut ended = pin!(self.0.ended.notified());
-        ended.as_mut().enable();
-        if self.0.state(|state| state.is_running) {
-            // If the time is over, the page says that it is under way.
-            let _ = tokio::time::timeout(limit, ended).await;
-        }
+    /// The newest result, and whether a newer one is under way.
+    pub(crate) fn last(&self) -> (Option<Checkup>, bool) {
+        let (newest, is_running) = self.newest(&());
+        (newest.map(|kept| kept.value), is_running)
     }
 }

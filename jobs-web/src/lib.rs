@@ -22,8 +22,14 @@
 //! # }
 //! ```
 
+/// The README's code is compiled, too.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 mod act;
 mod assets;
+mod background;
 mod chart;
 mod checkup;
 mod confirm;

@@ -34,6 +34,7 @@ const PAGES: &[Route] = &[
     Route { method: "GET", path: "/queues", handler: || page(pages::queues::queues) },
     Route { method: "GET", path: "/queues/drain", handler: || page(pages::drain::drain) },
     Route { method: "GET", path: "/kinds", handler: || page(pages::kinds::kinds) },
+    Route { method: "GET", path: "/limits", handler: || page(pages::limits::limits) },
     Route { method: "GET", path: "/workers", handler: || page(pages::workers::workers) },
     Route { method: "GET", path: "/schedules", handler: || page(pages::schedules::schedules) },
     Route { method: "GET", path: "/failures", handler: || page(pages::failures::failures) },

@@ -1,6 +1,6 @@
 //! What the overview shows of the database. The last sample is kept for when the database cannot be reached.
 
-use diesel_jobs_core::{Counted, QueueStats, Stats, WorkerRecord};
+use diesel_jobs_core::{Counted, Depth, QueueStats, Stats, WorkerRecord};
 
 use crate::format::{self, depth};
 
@@ -32,13 +32,20 @@ impl Sample {
     }
 
     pub(crate) fn due(&self) -> String {
-        let due = self.stats.queues.iter().map(|queue| queue.available).reduce(|one, other| one + other);
-        due.map_or_else(|| "0".to_owned(), depth)
+        self.sum(|queue| queue.available)
     }
 
     pub(crate) fn later(&self) -> String {
-        let later = self.stats.queues.iter().map(|queue| queue.later).reduce(|one, other| one + other);
-        later.map_or_else(|| "0".to_owned(), depth)
+        self.sum(|queue| queue.later)
+    }
+
+    pub(crate) fn held(&self) -> String {
+        self.sum(|queue| queue.held)
+    }
+
+    /// The sum of a number of all queues.
+    fn sum(&self, of: fn(&QueueStats) -> Depth) -> String {
+        self.stats.queues.iter().map(of).reduce(|one, other| one + other).map_or_else(|| "0".to_owned(), depth)
     }
 
     pub(crate) fn running(&self) -> String {

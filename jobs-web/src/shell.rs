@@ -14,6 +14,7 @@ pub(crate) enum Place {
     Jobs,
     Queues,
     Kinds,
+    Limits,
     Workers,
     Schedules,
     Failures,
@@ -23,11 +24,12 @@ pub(crate) enum Place {
 }
 
 /// Place, path, name, and the key that leads there after a `g`.
-const PLACES: [(Place, &str, &str, &str); 9] = [
+const PLACES: [(Place, &str, &str, &str); 10] = [
     (Place::Overview, "/", "Overview", "o"),
     (Place::Jobs, "/jobs", "Jobs", "j"),
     (Place::Queues, "/queues", "Queues", "q"),
     (Place::Kinds, "/kinds", "Kinds", "k"),
+    (Place::Limits, "/limits", "Limits", "l"),
     (Place::Workers, "/workers", "Workers", "w"),
     (Place::Schedules, "/schedules", "Schedules", "s"),
     (Place::Failures, "/failures", "Failures", "f"),
@@ -68,7 +70,9 @@ impl Shell {
         let Installation { environment, frozen, standby, read_only } = installation;
         let read_only = match (standby, read_only) {
             (true, _) => Some("The database is a standby, which takes no writes."),
-            (false, true) => Some("The setting default_transaction_read_only is on for this role or database."),
+            (false, true) => {
+                Some("The setting default_transaction_read_only is on for the server, this database or this role.")
+            }
             (false, false) => None,
         };
         Self {

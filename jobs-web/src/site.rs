@@ -1,6 +1,7 @@
 //! What all pages share.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use diesel_jobs_core::storage::{JobFilter, Operator, StorageResult};
@@ -8,11 +9,17 @@ use diesel_jobs_core::{Installation, JobRecord};
 use diesel_jobs_storage::Database;
 
 use crate::assets;
+use crate::background::Background;
 use crate::checkup::Checkups;
 use crate::history::Charts;
 use crate::link::Base;
 use crate::redact::{Part, Redactor, Subject};
 use crate::sample::Sample;
+
+/// After this time the server is asked again, in the background, whether a setting makes transactions read-only,
+const ASKED_AFTER: Duration = Duration::from_secs(10);
+/// and an answer that is older is not used.
+const ASKED_WITHIN: Duration = Duration::from_secs(60);
 
 pub(crate) struct Site {
     database: Database,
@@ -24,7 +31,9 @@ pub(crate) struct Site {
     /// The names of style sheet, script and icon.
     pub(crate) assets: [String; 3],
     /// The newest sample that was shown, for when the database cannot be reached.
-    last: Mutex<Option<(DateTime<Utc>, Sample)>>,
+    last: Background<(), Sample>,
+    /// Whether a setting makes transactions read-only.
+    read_only: Background<(), bool>,
 }
 
 impl Site {
@@ -37,7 +46,8 @@ impl Site {
             checkups: Checkups::default(),
             charts: Charts::default(),
             assets: assets::names(),
-            last: Mutex::new(None),
+            last: Background::default(),
+            read_only: Background::default(),
         }
     }
 
@@ -52,7 +62,11 @@ impl Site {
 
     /// Fails if the database cannot be reached, or if its schema is another one.
     pub(crate) async fn installation(&self) -> StorageResult<Installation> {
-        self.database.storage.check_schema().await
+        let mut installation = self.database.storage.check_schema().await?;
+        let operator = Arc::clone(&self.database.operator);
+        let asked = async move { operator.is_read_only_by_default().await };
+        installation.read_only |= self.read_only.recent((), (ASKED_AFTER, ASKED_WITHIN), asked).await?;
+        Ok(installation)
     }
 
     /// Why a filter is refused: it asks for the value of a secret argument.
@@ -74,10 +88,10 @@ impl Site {
     }
 
     pub(crate) fn remember(&self, sample: &Sample) {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((Utc::now(), sample.clone()));
+        self.last.keep((), sample.clone());
     }
 
     pub(crate) fn remembered(&self) -> Option<(DateTime<Utc>, Sample)> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.last.newest(&()).0.map(|kept| (kept.at, kept.value))
     }
 }

@@ -1,7 +1,7 @@
 //! `list`: one row per job, without its arguments.
 
 use clap::Args;
-use diesel_jobs_core::storage::Paging;
+use diesel_jobs_core::storage::{Found, NotCounted, Paging, search};
 use diesel_jobs_core::{JobId, JobRecord};
 use serde::Serialize;
 
@@ -9,9 +9,8 @@ use super::app::App;
 use super::exit::{CliError, Exit};
 use super::filter_args::FilterArgs;
 use super::output::{self, Align, Table};
-use super::pages::{self, Found};
 use super::parse::{id, positive};
-use super::{database, words};
+use super::{database, duration, words};
 
 #[derive(Debug, Args)]
 pub(super) struct ListArgs {
@@ -82,7 +81,7 @@ pub(super) async fn list(app: &App<'_>, args: &ListArgs) -> Result<Exit, CliErro
         return Ok(Exit::Fine);
     }
     let start = Paging { before: args.before.map(JobId), after: args.after.map(JobId), limit: args.limit };
-    let found = pages::read(&*database.operator, &filter, start).await?;
+    let found = search(&*database.operator, &filter, start).await?;
     let rows: Vec<Row<'_>> = found.jobs.iter().map(Row::from).collect();
     output::print(app.json, &rows, || human(&found, start))?;
     Ok(Exit::Fine)
@@ -90,7 +89,7 @@ pub(super) async fn list(app: &App<'_>, args: &ListArgs) -> Result<Exit, CliErro
 
 fn human(found: &Found, start: Paging) -> String {
     let (Some(newest), Some(oldest)) = (found.jobs.first(), found.jobs.last()) else {
-        return "no job matches\n".to_owned();
+        return "no job matches\n".to_owned() + &found.not_counted.map(not_counted).unwrap_or_default();
     };
     let mut text = table(&found.jobs);
     if found.has_more && start.ascends() {
@@ -100,6 +99,15 @@ fn human(found: &Found, start: Paging) -> String {
         text.push_str(&format!("\nthere may be older jobs: --limit shows more, {page}\n"));
     }
     text
+}
+
+/// What was not looked at.
+fn not_counted(NotCounted { searched_to, age }: NotCounted) -> String {
+    let age = duration::human(age);
+    format!(
+        "\nat the last count of all jobs, {age} ago, there was no job of this kind, so only newer jobs were looked at: \
+         --before {searched_to} searches all others\n"
+    )
 }
 
 /// The jobs as a table.

@@ -52,7 +52,6 @@ mod migrate;
 mod migrations;
 mod operations;
 mod output;
-mod pages;
 mod parse;
 mod pauses;
 mod progress;

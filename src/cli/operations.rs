@@ -90,7 +90,7 @@ async fn resume(app: &App<'_>, operator: &dyn Operator, id: i64) -> Result<Exit,
         output::print(app.json, &record, || format!("operation {id} had ended before: {}\n", state(&record)))?;
         return Ok(Exit::Fine);
     }
-    let mut signals = Signals::install().map_err(|error| CliError::failed(format!("handling signals: {error}")))?;
+    let mut signals = Signals::install()?;
     let progress = Progress::of_operation(&record, None);
     let record = drive::drive(operator, record.id, STEP, progress, &mut signals).await?;
     output::print(app.json, &record, || match record.finished_at {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diesel_jobs_core::{Recorder, record_enqueues};
+use diesel_jobs_core::{Recorder, record_actions, record_enqueues};
 
 use super::app::App;
 use super::exit::{CliError, Exit};
@@ -16,8 +16,7 @@ pub(super) async fn run(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError> 
     let settings = settings::run(args, app.env)?;
     let chosen = app.chosen()?;
     // This comes before all slow steps, so that a signal during the start is not lost.
-    let mut signals =
-        Signals::install().map_err(|error| CliError::failed(format!("listening for signals: {error}")))?;
+    let mut signals = Signals::install()?;
     tracing::info!(target: "diesel_jobs", "using {chosen}");
     let probes = settings.listen.as_deref().map(listen::start).transpose()?;
     let url = chosen.url.clone();
@@ -39,6 +38,7 @@ pub(super) async fn run(app: App<'_>, args: &RunArgs) -> Result<Exit, CliError> 
     if let Some(probes) = probes {
         probes.are_about(handle.clone());
         record_enqueues(probes.metrics());
+        record_actions(probes.metrics());
         tokio::spawn(async move { probes.read_gauges(operator).await });
     }
     worker

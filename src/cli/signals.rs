@@ -1,6 +1,6 @@
 //! SIGTERM and SIGINT: the first one makes the worker drain, the second one makes it stop at once.
 
-use std::io;
+use super::exit::CliError;
 
 /// The signals that ask a process to end.
 pub(super) struct Signals {
@@ -13,9 +13,10 @@ pub(super) struct Signals {
 impl Signals {
     /// Installs the handlers. From now on these signals no longer end the process by default.
     #[cfg(unix)]
-    pub(super) fn install() -> io::Result<Self> {
+    pub(super) fn install() -> Result<Self, CliError> {
         use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+        let on = |kind| signal(kind).map_err(|error| CliError::failed(format!("listening for signals: {error}")));
+        Ok(Self { terminate: on(SignalKind::terminate())?, interrupt: on(SignalKind::interrupt())? })
     }
 
     /// Waits for the next signal and returns its name.
@@ -29,7 +30,7 @@ impl Signals {
 
     /// Does nothing here: `next` installs the handler.
     #[cfg(not(unix))]
-    pub(super) fn install() -> io::Result<Self> {
+    pub(super) fn install() -> Result<Self, CliError> {
         Ok(Self {})
     }
 

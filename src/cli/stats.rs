@@ -114,6 +114,7 @@ fn depths(queues: &[QueueStats]) -> String {
     let mut table = Table::new(&[
         ("QUEUE NOW", Align::Left),
         ("AVAILABLE", Align::Right),
+        ("HELD", Align::Right),
         ("LATER", Align::Right),
         ("RUNNING", Align::Right),
         ("OLDEST WAITS", Align::Right),
@@ -122,6 +123,7 @@ fn depths(queues: &[QueueStats]) -> String {
         table.row([
             queue.queue.clone(),
             queue.available.to_string(),
+            queue.held.to_string(),
             queue.later.to_string(),
             queue.running.to_string(),
             queue.oldest_wait_seconds.and_then(wait).unwrap_or_default(),

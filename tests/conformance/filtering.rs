@@ -1,6 +1,6 @@
 //! Filters, pages and counts.
 
-use diesel_jobs_core::storage::{Count, JobFilter, Paging};
+use diesel_jobs_core::storage::{Count, Found, JobFilter, Paging, Sampling, search};
 use diesel_jobs_core::{JobId, JobState, StorageError};
 
 use crate::bench::*;
@@ -169,4 +169,46 @@ pub(crate) async fn a_filter_that_no_database_can_look_for_is_refused<F: Fixture
         }
     }
     assert_eq!(operator.operations(None, 9).await.unwrap(), []);
+}
+
+pub(crate) async fn a_kind_that_was_not_counted_is_searched_among_newer_jobs_only<F: Fixture>(f: F) {
+    let db = f.database();
+    let insert = |jobs: u32, age: u32| match F::TABLES.contains(&"ready") {
+        true => format!(
+            "insert into jobs.ready (kind, args, enqueued_at) select 'a', '{{}}', now() - interval '{age} s'
+             from generate_series(1, {jobs})"
+        ),
+        false => format!(
+            "with recursive n(i) as (select 1 union all select i + 1 from n where i < {jobs})
+             insert into jobs_job (kind, args, enqueued_at) select 'a', '{{}}',
+                 (cast(round(unixepoch('subsec') * 1000) as integer) - {age} * 1000) * 1000 from n"
+        ),
+    };
+    let mut client = f.client().await;
+    let searched = async |kind: &str, start: Paging| {
+        let filter = format!("kind:{kind}").parse::<JobFilter>().unwrap();
+        let Found { jobs, has_more, not_counted } = search(&*db.operator, &filter, start).await.unwrap();
+        (jobs.len(), has_more, not_counted.map(|count| count.searched_to))
+    };
+    client.execute(&insert(45_000, 600)).await.unwrap();
+    assert_eq!(
+        searched("nothing", Paging::newest(10)).await,
+        (0, false, None),
+        "nobody has counted, so all is searched"
+    );
+    assert_eq!(db.storage.sample_jobs().await.unwrap().0, Sampling::Counted);
+    let (jobs, has_more, searched_to) = searched("nothing", Paging::newest(10)).await;
+    assert!((jobs, has_more) == (0, true) && searched_to.is_some_and(|id| id.0 > 20_000), "{searched_to:?}");
+    let before = Paging::before(searched_to.unwrap(), 10);
+    assert_eq!(
+        searched("nothing", before).await,
+        (0, false, None),
+        "whoever asks for older jobs gets an answer about all"
+    );
+    assert_eq!(searched("a", Paging::newest(10)).await, (10, true, None));
+
+    // A job of a new kind is found also behind many jobs that are newer than the count.
+    enqueue(&f, with(|job| job.kind = "b".into())).await;
+    client.execute(&insert(45_000, 0)).await.unwrap();
+    assert_eq!(searched("b", Paging::newest(1)).await, (1, true, None));
 }

@@ -269,6 +269,17 @@ pub(crate) async fn depths_are_exact_up_to_ten_thousand_and_marked_above<F: Fixt
     let kinds: i64 = stats.kinds.iter().map(|kind| kind.available).sum();
     assert_eq!((kinds, stats.queues[0].later.jobs, stats.counted.now), (9999, 12_000, false));
     assert!(stats.counted.age_seconds.unwrap() < 60.0);
+    assert_eq!(stats.queues[0].available.jobs, 10_000, "a queue that was not long at the last count is counted");
+
+    // Now it is long at the last count, so only its first jobs are counted.
+    client.execute(&format!("update {} set next_at = {}", F::table("sample"), F::EPOCH)).await.unwrap();
+    assert_eq!(db.storage.sample_jobs().await.unwrap().0, Sampling::Counted);
+    let available = async || db.operator.stats().await.unwrap().queues[0].available;
+    assert_eq!(available().await, Depth { jobs: 20_999, is_exact: false });
+    let ready = if F::TABLES.contains(&"ready") { F::table("ready") } else { F::table("job") };
+    let due = format!("from {ready} where queue = 'big' and priority >= 0");
+    client.execute(&format!("delete {due} and id not in (select id {due} limit 99)")).await.unwrap();
+    assert_eq!(available().await, Depth { jobs: 99, is_exact: true }, "few jobs are counted in every queue");
 }
 
 pub(crate) async fn leased_jobs_are_listed_with_their_worker<F: Fixture>(f: F) {
@@ -276,11 +287,17 @@ pub(crate) async fn leased_jobs_are_listed_with_their_worker<F: Fixture>(f: F) {
     let worker = worker(db).await;
     let first = claimed(&f, worker, job()).await;
     let second = claimed(&f, worker, job()).await;
-    let running = db.operator.leased(10).await.unwrap();
+    let running = db.operator.leased(None, 10).await.unwrap();
     let listed: Vec<_> = running.iter().map(|job| (job.id, &*job.queue, job.attempt, job.worker)).collect();
     assert_eq!(listed, [(first.lease.job, "default", 1, worker), (second.lease.job, "default", 1, worker)]);
     assert!(running.iter().all(|job| (0.0..60.0).contains(&job.seconds)), "{running:?}");
-    assert_eq!(db.operator.leased(1).await.unwrap().len(), 1);
+    assert_eq!(db.operator.leased(None, 1).await.unwrap().len(), 1);
+    let (table, other) =
+        (if F::TABLES.contains(&"ready") { F::table("running") } else { F::table("job") }, second.lease.job);
+    f.client().await.execute(&format!("update {table} set queue = 'mail' where id = {other}")).await.unwrap();
+    let of =
+        async |queue| db.operator.leased(Some(queue), 10).await.unwrap().iter().map(|job| job.id).collect::<Vec<_>>();
+    assert_eq!((of("mail").await, of("default").await.len(), of("none").await.len()), (vec![other], 1, 0));
     let queues = db.operator.stats().await.unwrap().queues;
     assert_eq!(queues.iter().map(|queue| queue.running).sum::<i64>(), 2);
 }

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use diesel_jobs_core::storage::{Action, JobFilter, Operated, Paging, Transacted, Transaction};
-use diesel_jobs_core::{ClaimedJob, Finish, JobId, JobState, Keep, Limit, NewJob, RunAt, Transition, WorkerId};
+use diesel_jobs_core::storage::{Action, JobFilter, LimitKey, Operated, Paging, Transacted, Transaction, WorkerInfo};
+use diesel_jobs_core::{ClaimedJob, Depth, Finish, JobId, JobState, Keep, Limit, NewJob, RunAt, Transition, WorkerId};
 use diesel_jobs_storage::Database;
 use tokio_util::sync::CancellationToken;
 
 use crate::bench::*;
+use crate::examining::{none, one};
 use crate::fixture::{Act, Fixture};
 
 /// A job of kind `a` with this key, of which two may run at once.
@@ -277,7 +278,7 @@ pub(crate) async fn large_arguments_wait_with_their_job<F: Fixture>(f: F) {
     let waiting = record(db, id).await;
     assert_eq!((waiting.args, waiting.state), (args.clone(), Held));
     // The repair of an orphan deletes it.
-    crate::examining::none(db, "orphan").await;
+    none(db, "orphan").await;
     let limit = waiting.limit.expect("it has a limit");
     assert_eq!((&*limit.name, &*limit.key, limit.most), ("stripe", "[]", 1));
     assert_eq!(admit(db).await, 1);
@@ -348,7 +349,86 @@ pub(crate) async fn held_jobs_are_found_and_counted<F: Fixture>(f: F) {
     let stats = db.operator.stats().await.unwrap();
     let kind = &stats.kinds[0];
     assert_eq!((kind.available, kind.scheduled, kind.held), (3, 1, 1));
-    assert_eq!((stats.queues[0].available.jobs, stats.queues[0].later.jobs), (3, 0));
+    let depth = |jobs| Depth { jobs, is_exact: true };
+    let queue = &stats.queues[0];
+    assert_eq!((queue.available, queue.later, queue.held), (depth(3), depth(1), depth(1)));
+    assert_eq!(stats.unfinished(), depth(5));
+}
+
+pub(crate) async fn a_queue_of_held_jobs_alone_has_a_depth_and_a_diagnosis<F: Fixture>(f: F) {
+    let db = f.database();
+    let mut held = limited("x");
+    held.queue = "mail".into();
+    let held = enqueue(&f, held).await;
+    let depths = async || {
+        let stats = db.operator.stats().await.unwrap();
+        stats
+            .queues
+            .iter()
+            .map(|queue| format!("{} {} {}", queue.queue, queue.available, queue.held))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(depths().await, ["mail 0 1"]);
+    assert!(one(db, "unserved_queue").await.what.contains("queue `mail`"));
+    let id = WorkerId::generate();
+    let serves =
+        |kind: &str| WorkerInfo { queues: vec!["mail".to_owned()], kinds: vec![kind.to_owned()], ..info(id, HOUR) };
+    db.storage.register(&serves("other")).await.unwrap();
+    none(db, "unserved_queue").await;
+    assert!(one(db, "unknown_kind").await.what.contains("kind `a`"));
+    none(db, "oldest_held").await;
+    let table = if F::TABLES.contains(&"ready") { F::table("held") } else { F::table("job") };
+    let hour_ago = match F::TABLES.contains(&"ready") {
+        true => format!("update {table} set run_at = now() - interval '1 hour' where id = {held}"),
+        false => format!("update {table} set due_at = due_at - 3600000000 where id = {held}"),
+    };
+    f.client().await.execute(&hour_ago).await.unwrap();
+    let finding = one(db, "oldest_held").await;
+    assert!(
+        finding.what.contains(r#"limit `stripe` with the key `["x"]`"#)
+            && finding.repair.contains(&format!("why {held}"))
+    );
+    none(db, "oldest_due").await;
+    // A paused kind waits on purpose.
+    db.operator.pause_kind("a", "ann", None).await.unwrap();
+    none(db, "oldest_held").await;
+    db.operator.resume_kind("a", "ann").await.unwrap();
+    assert_eq!(admit(db).await, 1);
+    none(db, "oldest_held").await;
+    assert_eq!(depths().await, ["mail 1 0"]);
+}
+
+pub(crate) async fn limits_are_listed_with_the_keys_that_hold_jobs_back<F: Fixture>(f: F) {
+    let db = f.database();
+    let mail = || job().limited(Limit::new("mail", 1)).unwrap();
+    let mut later = limited("z");
+    later.run_at = RunAt::After(HOUR);
+    let mut jobs = vec![limited("x"); 4];
+    jobs.extend([limited("y"), later, mail(), mail()]);
+    let ids = enqueue_all(&f, jobs).await;
+    assert_eq!(admit(db).await, 4);
+    let limits = db.operator.limits().await.unwrap();
+    let limits: Vec<_> = limits.iter().map(|limit| format!("{} {} {}", limit.name, limit.held, limit.slots)).collect();
+    assert_eq!(limits, ["mail 1 1", "stripe 2 3"]);
+
+    let listed = async |after: Option<(&str, &str)>, limit| {
+        let after = after.map(|(name, key)| (name.to_owned(), key.to_owned()));
+        let keys = db.operator.limit_keys(after, limit).await.unwrap();
+        let line = |key: LimitKey| {
+            let since = key.oldest.map_or("none due", |_| "due");
+            let LimitKey { name, key: of, most, taken, held, .. } = &key;
+            format!("{name} {of} {taken}/{most} {held} {since} {}", key.is_full())
+        };
+        keys.into_iter().map(line).collect::<Vec<_>>()
+    };
+    let [mail, x] = ["mail [] 1/1 1 due true", r#"stripe ["x"] 2/2 2 due true"#];
+    assert_eq!(listed(None, 10).await, [mail, x], "a job for later is held back by its time");
+    assert_eq!(listed(None, 1).await, [mail]);
+    assert_eq!(listed(Some(("mail", "[]")), 1).await, [x]);
+    assert!(listed(Some(("stripe", r#"["x"]"#)), 10).await.is_empty());
+    let keys = db.operator.limit_keys(None, 10).await.unwrap();
+    assert_eq!((&keys[0].holders[..], &keys[1].holders[..]), (&ids[6..7], &ids[..2]));
+    assert!(close(keys[1].oldest.unwrap(), now(db).await), "{:?}", keys[1].oldest);
 }
 
 pub(crate) async fn a_paused_queue_takes_no_slots<F: Fixture>(f: F) {

@@ -126,6 +126,8 @@ conformance! {
         large_arguments_wait_with_their_job,
         operators_act_on_held_jobs,
         held_jobs_are_found_and_counted,
+        a_queue_of_held_jobs_alone_has_a_depth_and_a_diagnosis,
+        limits_are_listed_with_the_keys_that_hold_jobs_back,
         a_paused_queue_takes_no_slots,
         sweeps_reach_all_keys_in_turns,
         jobs_that_may_not_start_delay_no_other,
@@ -239,6 +241,7 @@ conformance! {
         arguments_of_any_size_and_content_are_searched,
         pages_follow_each_other,
         a_search_ends_after_a_bounded_number_of_rows,
+        a_kind_that_was_not_counted_is_searched_among_newer_jobs_only,
         a_filter_that_no_database_can_look_for_is_refused,
     }
     acting {

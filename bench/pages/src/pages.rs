@@ -43,6 +43,7 @@ fn addresses(targets: &Targets) -> Vec<(String, String)> {
         ("jobs of a time", "/jobs?q=enqueued_before%3A2d"),
         ("queues", "/queues"),
         ("kinds", "/kinds"),
+        ("limits", "/limits"),
         ("workers", "/workers"),
         ("schedules", "/schedules"),
         ("failures", "/failures"),
@@ -50,6 +51,7 @@ fn addresses(targets: &Targets) -> Vec<(String, String)> {
         ("help", "/help"),
         ("confirm, all of a kind", "/confirm?action=retry&all=yes&filter=kind%3Akind_7"),
         ("confirm, all discarded", "/confirm?action=retry&all=yes&filter=state%3Adiscarded"),
+        ("drain", "/queues/drain?queue=queue_3"),
         ("confirm, purge", "/confirm?action=queue-purge&name=queue_3"),
     ]
     .map(|(name, path)| (name.to_owned(), path.to_owned()))

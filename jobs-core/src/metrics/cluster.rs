@@ -20,6 +20,10 @@ impl Gauge {
         gauges.push(Self::labelled(names::PAUSED, &["queues"], queues.count() as f64));
         let kinds = operator.kinds().await?.into_iter().filter(|kind| kind.paused.is_some());
         gauges.push(Self::labelled(names::PAUSED, &["kinds"], kinds.count() as f64));
+        if let Some(dead) = operator.dead_rows().await? {
+            gauges.push(Self::of(names::DEAD_ROWS, dead.rows as f64));
+            gauges.push(Self::of(names::SNAPSHOT_AGE, dead.snapshot_seconds));
+        }
         Ok(gauges)
     }
 }
@@ -44,11 +48,8 @@ impl<'a> Capped<'a> {
 }
 
 fn of_stats(stats: &Stats) -> Vec<Gauge> {
-    let mut largest: Vec<(&str, i64)> = stats
-        .queues
-        .iter()
-        .map(|queue| (queue.queue.as_str(), queue.available.jobs + queue.later.jobs + queue.running))
-        .collect();
+    let mut largest: Vec<(&str, i64)> =
+        stats.queues.iter().map(|queue| (queue.queue.as_str(), queue.waiting().jobs + queue.running)).collect();
     largest.sort_by_key(|(_, jobs)| std::cmp::Reverse(*jobs));
     let others = stats.kinds.iter().map(|kind| kind.queue.as_str());
     let queues = Capped::new(largest.into_iter().map(|(queue, _)| queue).chain(others));
@@ -61,9 +62,13 @@ fn of_stats(stats: &Stats) -> Vec<Gauge> {
     let mut oldest: BTreeMap<&str, f64> = BTreeMap::new();
     for queue in &stats.queues {
         let label = queues.label(&queue.queue);
-        for (state, jobs) in
-            [("available", queue.available.jobs), ("later", queue.later.jobs), ("running", queue.running)]
-        {
+        let states = [
+            ("available", queue.available.jobs),
+            ("later", queue.later.jobs),
+            ("held", queue.held.jobs),
+            ("running", queue.running),
+        ];
+        for (state, jobs) in states {
             *depths.entry([label, state]).or_default() += jobs;
         }
         let age = oldest.entry(label).or_default();
@@ -101,11 +106,9 @@ mod tests {
     #[test]
     fn after_a_hundred_queues_the_smaller_ones_share_a_label() {
         let queue = |number: i64| QueueStats {
-            queue: format!("q{number}"),
             available: Depth { jobs: number, is_exact: true },
-            later: Depth { jobs: 0, is_exact: true },
-            running: 0,
             oldest_wait_seconds: Some(number as f64),
+            ..QueueStats::empty(format!("q{number}"))
         };
         let kind = |number: i64| KindStats {
             queue: format!("q{number}"),

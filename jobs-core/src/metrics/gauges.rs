@@ -33,6 +33,7 @@ impl Gauge {
             Self::of(names::DRAINING, flag(worker.is_draining())),
             Self::of(names::FROZEN, flag(worker.is_frozen())),
         ];
+        gauges.extend(worker.connections().map(|open| Self::of(names::CONNECTIONS, open as f64)));
         gauges.extend(worker.uptime().map(|time| Self::of(names::UPTIME, time.as_secs_f64())));
         gauges.extend(worker.heartbeat_age().map(|age| Self::of(names::HEARTBEAT_AGE, age.as_secs_f64())));
         let loads = worker.queues();

@@ -114,6 +114,8 @@ metrics! {
         "Jobs that this worker has claimed and not started yet.";
     LEASES = Gauge "jobs.leases" "jobs_leases" ["{lease}"] ()
         "Jobs that this worker has claimed and not finished yet.";
+    CONNECTIONS = Gauge "jobs.connections" "jobs_connections" ["{connection}"] ()
+        "Connections to the database that this worker has open: for its own statements, and for handlers.";
     HEARTBEAT_AGE = Gauge "jobs.heartbeat.age" "jobs_heartbeat_age_seconds" ["s"] ()
         "The time since the last heartbeat that the database has answered.";
     UPTIME = Gauge "jobs.worker.uptime" "jobs_worker_uptime_seconds" ["s"] ()
@@ -124,13 +126,17 @@ metrics! {
         "1 if the database was frozen at the last heartbeat.";
 
     QUEUE_DEPTH = Gauge "jobs.queue.depth" "jobs_queue_depth" ["{job}"] ("queue" "state")
-        "Jobs of the database that are due (available), due later or running. Counted up to 10000 per queue, then estimated.";
+        "Jobs of the database that are due (available), due later, held by their limits or running. Counted up to 10000 per queue, then estimated.";
     OLDEST_DUE_AGE = Gauge "jobs.oldest.due.age" "jobs_oldest_due_age_seconds" ["s"] ("queue")
         "How long the oldest due job of the queue has waited.";
     STORED = Gauge "jobs.stored" "jobs_stored" ["{job}"] ("queue" "kind" "state")
         "Jobs in the database, at the last count of all jobs.";
     SAMPLE_AGE = Gauge "jobs.sample.age" "jobs_sample_age_seconds" ["s"] ()
         "The age of the last count of all jobs.";
+    DEAD_ROWS = Gauge "jobs.dead.rows" "jobs_dead_rows" ["{row}"] ()
+        "Dead rows of waiting and ended jobs, as PostgreSQL has counted them. A vacuum removes them.";
+    SNAPSHOT_AGE = Gauge "jobs.snapshot.age" "jobs_snapshot_age_seconds" ["s"] ()
+        "The age of the oldest snapshot or open transaction of the server. No vacuum removes rows that it may see.";
     WORKERS = Gauge "jobs.workers" "jobs_workers" ["{worker}"] ("state")
         "Worker processes of the database: alive, or dead and not removed yet.";
     PAUSED = Gauge "jobs.paused" "jobs_paused" ["{item}"] ("what")
@@ -138,8 +144,8 @@ metrics! {
 }
 
 /// The gauges of a worker process.
-pub const OF_WORKER: [&Metric; 8] =
-    [&RUNNING, &SLOTS, &PREFETCHED, &LEASES, &HEARTBEAT_AGE, &UPTIME, &DRAINING, &FROZEN];
+pub const OF_WORKER: [&Metric; 9] =
+    [&RUNNING, &SLOTS, &PREFETCHED, &LEASES, &CONNECTIONS, &HEARTBEAT_AGE, &UPTIME, &DRAINING, &FROZEN];
 
 #[cfg(test)]
 mod tests {

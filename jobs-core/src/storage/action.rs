@@ -129,6 +129,13 @@ pub enum Operated {
     Newer,
 }
 
+impl Operated {
+    /// Whether the job was changed or enqueued anew.
+    pub fn has_changed(self) -> bool {
+        matches!(self, Self::Done | Self::Enqueued(_))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use super::StorageResult;
 use crate::history::{Fold, HistoryBatch, KindRate, Point, QueueRates, WorkFilter};
 use crate::job_event::{Events, EventsSince};
-use crate::stats::{LeasedJob, Sample, Stats};
+use crate::stats::{DeadRows, LeasedJob, Sample, Stats};
 
 /// What people read about the work. Every operation is quick, however many jobs there are.
 #[async_trait]
@@ -18,6 +18,11 @@ pub trait History: Send + Sync + 'static {
 
     /// The last count of all jobs that a worker has made. `None` if there was none yet.
     async fn sample(&self) -> StorageResult<Option<Sample>>;
+
+    /// Dead rows of the queue's tables. `None` if the database has none: SQLite.
+    async fn dead_rows(&self) -> StorageResult<Option<DeadRows>> {
+        Ok(None)
+    }
 
     /// What was done in the last `range`, in steps of at least a minute. There is a point for each step, also if nothing
     /// was done. Steps begin at multiples of their length, so the first one may begin before the range. The current minute
@@ -37,9 +42,9 @@ pub trait History: Send + Sync + 'static {
     /// The same as [`rates`](Self::rates), without waits and runs. This takes a small part of the time.
     async fn outcomes(&self, range: Duration) -> StorageResult<Vec<KindRate>>;
 
-    /// Jobs that are under a lease now, those that were claimed first at the beginning, at most `limit`. Some of them
-    /// may be prefetched: claimed, and not started yet.
-    async fn leased(&self, limit: usize) -> StorageResult<Vec<LeasedJob>>;
+    /// Jobs that are under a lease now, of this queue or of all, those that were claimed first at the beginning, at most `limit`. Some
+    /// of them may be prefetched: claimed, and not started yet.
+    async fn leased(&self, queue: Option<&str>, limit: usize) -> StorageResult<Vec<LeasedJob>>;
 
     /// What happened to jobs since an earlier call. It misses jobs whose rows are deleted at their end (`retain = "none"`),
     /// starts of attempts that ended between two calls, and ends of jobs that are kept for ever, if hundreds of newer jobs

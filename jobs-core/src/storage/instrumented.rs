@@ -96,6 +96,10 @@ impl Storage for Instrumented {
         self.storage.provides(connection)
     }
 
+    fn connections(&self) -> Option<usize> {
+        self.storage.connections()
+    }
+
     async fn check_schema(&self) -> StorageResult<Installation> {
         timed(&self.recorders, "check_schema", self.storage.check_schema()).await
     }

@@ -13,7 +13,7 @@ use super::history::History;
 use super::operations::{OperationId, OperationRecord, Operations, Preview, filter_for};
 use super::page::{Count, MAX_PAGE, Page, Paging};
 use super::why::{Circumstances, Why, why};
-use super::{Doctor, Explain, RuntimeSettings, StorageResult};
+use super::{Doctor, Explain, ReadLimits, RuntimeSettings, StorageResult};
 use crate::attempts::{AttemptRecord, attempts};
 use crate::job_id::JobId;
 use crate::lease::WorkerId;
@@ -30,7 +30,7 @@ pub const CANCELLED_WITH_ALL: &str = "cancelled by an operator, with all others"
 
 /// What people and the command line need from a database, in addition to what the worker needs.
 #[async_trait]
-pub trait Operator: RuntimeSettings + History + Operations + Explain + Doctor {
+pub trait Operator: RuntimeSettings + History + Operations + Explain + ReadLimits + Doctor {
     /// Jobs that match, newest first. It looks at a bounded number of rows, so a page may be short or empty although there are
     /// more. Then [`Page::searched_to`] is set.
     async fn list(&self, filter: &JobFilter, paging: Paging) -> StorageResult<Page>;
@@ -140,6 +140,12 @@ pub trait Operator: RuntimeSettings + History + Operations + Explain + Doctor {
             kinds: self.kinds().await?,
         };
         Ok(why(id, circumstances))
+    }
+
+    /// Whether a session as the URL says, without settings of this program, takes no writes: a setting of the server, the database, the
+    /// role or the URL makes its transactions read-only. The sessions of workers override it.
+    async fn is_read_only_by_default(&self) -> StorageResult<bool> {
+        Ok(false)
     }
 
     /// Rows that the database refused to move, and that were set apart. A storage that never refuses a row returns

@@ -66,6 +66,17 @@ pub struct Count {
     pub is_exact: bool,
 }
 
+impl Count {
+    /// The sum. Above [`COUNTED`] it is not exact.
+    pub fn total(counts: impl IntoIterator<Item = Self>) -> Self {
+        let sum = counts.into_iter().fold(Self { jobs: 0, is_exact: true }, |sum, count| Self {
+            jobs: sum.jobs.saturating_add(count.jobs),
+            is_exact: sum.is_exact && count.is_exact,
+        });
+        if sum.jobs > COUNTED { Self { jobs: COUNTED, is_exact: false } } else { sum }
+    }
+}
+
 impl std::fmt::Display for Count {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let digits = self.jobs.to_string();
@@ -88,5 +99,14 @@ mod tests {
         assert_eq!(Count { jobs: 1_234_567, is_exact: true }.to_string(), "1,234,567");
         assert_eq!(Count { jobs: 10_000, is_exact: false }.to_string(), "10,000+");
         assert_eq!(Count { jobs: 37, is_exact: true }.to_string(), "37");
+    }
+
+    #[test]
+    fn a_sum_is_exact_if_all_its_parts_are_and_it_is_not_too_large() {
+        let count = |jobs, is_exact| Count { jobs, is_exact };
+        assert_eq!(Count::total([]), count(0, true));
+        assert_eq!(Count::total([count(3, true), count(4, true)]), count(7, true));
+        assert_eq!(Count::total([count(3, true), count(4, false)]), count(7, false));
+        assert_eq!(Count::total([count(6000, true), count(4001, true)]), count(10_000, false));
     }
 }

@@ -8,6 +8,8 @@
 
 use std::time::Duration;
 
+use tokio_util::sync::CancellationToken;
+
 use crate::lease::Lease;
 use crate::storage::{Loaded, Loading, Storage, Transacted, Transaction};
 use crate::telemetry;
@@ -21,7 +23,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// Runs the transaction until it ends without a conflict, its lease is gone, or it was begun [`RUNS`] times. Its
 /// `abort` token ends it at any moment, because a timeout counts from the first run on.
 pub(super) async fn transact(storage: &dyn Storage, transaction: Transaction) -> Transacted {
-    for run in 1.. {
+    let mut run = 1;
+    loop {
         let (what, error) = match storage.transact(transaction.clone()).await {
             Transacted::Conflict { what, error } => (what, error),
             ended => return ended,
@@ -32,10 +35,10 @@ pub(super) async fn transact(storage: &dyn Storage, transaction: Transaction) ->
                 error.noted(format!("rolled back {RUNS} times in a row, at last by {what}")),
             );
         }
-        tokio::select! {
-            () = tokio::time::sleep(pause(run, rand::random())) => {}
-            () = transaction.abort.cancelled() => return Transacted::Aborted,
+        if !waits(run, &transaction.abort).await {
+            return Transacted::Aborted;
         }
+        run += 1;
         // The conflict may have been with the transaction that took the lease.
         let (worker, job) = (transaction.lease.worker, transaction.lease.job);
         match storage.leases(worker, Some(&[job])).await {
@@ -44,13 +47,13 @@ pub(super) async fn transact(storage: &dyn Storage, transaction: Transaction) ->
             _ => {}
         }
     }
-    unreachable!("run number {RUNS} returns, whatever it came to")
 }
 
 /// Loads the rows of a handler until that ends without a conflict, or it was begun [`RUNS`] times. Its `abort` token ends it at
 /// any moment.
 pub(super) async fn load(storage: &dyn Storage, lease: Lease, loading: Loading) -> Loaded {
-    for run in 1.. {
+    let mut run = 1;
+    loop {
         let (what, error) = match storage.load(loading.clone()).await {
             Loaded::Conflict { what, error } => (what, error),
             ended => return ended,
@@ -60,12 +63,19 @@ pub(super) async fn load(storage: &dyn Storage, lease: Lease, loading: Loading) 
             let note = format!("its rows could not be loaded {RUNS} times in a row, at last because of {what}");
             return Loaded::Ended(Err(error.noted(note)));
         }
-        tokio::select! {
-            () = tokio::time::sleep(pause(run, rand::random())) => {}
-            () = loading.abort.cancelled() => return Loaded::Aborted,
+        if !waits(run, &loading.abort).await {
+            return Loaded::Aborted;
         }
+        run += 1;
     }
-    unreachable!("run number {RUNS} returns, whatever it came to")
+}
+
+/// Waits before the next run. Returns `false` if the token ends the wait.
+async fn waits(run: u32, abort: &CancellationToken) -> bool {
+    tokio::select! {
+        () = tokio::time::sleep(pause(run, rand::random())) => true,
+        () = abort.cancelled() => false,
+    }
 }
 
 /// `jitter` is at least 0 and less than 1.

@@ -132,6 +132,11 @@ impl WorkerHandle {
         self.0.leases.count()
     }
 
+    /// The number of connections to the database that are open in its pools. `None` if the database has no such connections: SQLite.
+    pub fn connections(&self) -> Option<usize> {
+        self.0.storage.connections()
+    }
+
     /// Whether the heartbeat reached the database within the last lease. If so, the worker still owns its jobs.
     pub fn is_healthy(&self) -> bool {
         self.0.heartbeat_state.alive_within(self.0.settings.lease)

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use diesel::QueryResult;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
+use diesel_jobs_core::__private::acted;
 use diesel_jobs_core::storage::{Action, Operated, StorageResult};
 use diesel_jobs_core::{JobId, Retention, flags};
 
@@ -81,6 +82,7 @@ impl PgStorage {
                 }
             }
         }
+        acted(action.as_str(), answers.values().filter(|answer| answer.has_changed()).count());
         Ok(ids.iter().map(|id| answers.get(&id.0).copied().unwrap_or(Operated::NotFound)).collect())
     }
 }

@@ -9,11 +9,12 @@ use diesel_jobs_core::history::{
     Fold, HistoryBatch, KindRate, Point, QueueRates, SeriesBounds, WorkFilter, kind_rates, points, queue_rates,
 };
 use diesel_jobs_core::storage::{History, Sampling, Statistics, StorageResult, rest_after};
-use diesel_jobs_core::{Events, EventsSince, KindStats, LeasedJob, Sample, Stats, StorageError};
+use diesel_jobs_core::{DeadRows, Events, EventsSince, KindStats, LeasedJob, LongQueues, Sample, Stats, StorageError};
 
 use super::native::RawJson;
 use super::queries::count_jobs::{CountFinishedQuery, CountHeldQuery, CountReadyQuery, CountRow};
 use super::queries::dead_rows::{DeadRowsQuery, reason};
+use super::queries::held_by_queue::{HeldByQueueQuery, HeldByQueueRow, read as read_held};
 use super::queries::inspect::parsed;
 use super::queries::queue_depths::{DepthRow, QueueDepthsQuery, read as read_depth};
 use super::queries::queue_rates::{QueueRatesQuery, QueueRatesRow};
@@ -82,19 +83,24 @@ impl PgStorage {
 #[async_trait]
 impl History for PgStorage {
     async fn stats(&self) -> StorageResult<Stats> {
+        let is_small = run!(self, "size", conn => inspect::size(conn))? <= SMALL;
+        let sample = if is_small { None } else { self.sample().await? };
+        let long = LongQueues::of(sample.as_ref());
         let depths: Vec<DepthRow> =
-            run!(self, "queue_depths", conn => RunQueryDsl::load(QueueDepthsQuery::new(), conn))?;
+            run!(self, "queue_depths", conn => RunQueryDsl::load(QueueDepthsQuery::new(long.clone()), conn))?;
+        let held: Vec<HeldByQueueRow> = run!(self, "held_by_queue", conn => RunQueryDsl::load(HeldByQueueQuery, conn))?;
         let running = run!(self, "running_by_queue", conn => inspect::running_by_queue(conn))?;
-        let (counted, sample) = if run!(self, "size", conn => inspect::size(conn))? <= SMALL {
-            (Some(run!(self, "stats", conn => inspect::stats(conn))?), None)
-        } else {
-            (None, self.sample().await?)
-        };
-        Ok(Stats::new(depths.into_iter().map(read_depth).collect(), &running, counted, sample))
+        let counted = if is_small { Some(run!(self, "stats", conn => inspect::stats(conn))?) } else { None };
+        Ok(Stats::new(depths.into_iter().map(read_depth).collect(), &read_held(held), &running, counted, sample))
     }
 
     async fn sample(&self) -> StorageResult<Option<Sample>> {
         run!(self, "sample", conn => sample::read(conn))
+    }
+
+    async fn dead_rows(&self) -> StorageResult<Option<DeadRows>> {
+        let (snapshot_seconds, rows) = run!(self, "dead_rows", conn => RunQueryDsl::get_result(DeadRowsQuery, conn))?;
+        Ok(Some(DeadRows { rows, snapshot_seconds }))
     }
 
     async fn series(&self, range: Duration, step: Duration, filter: &WorkFilter) -> StorageResult<Vec<Point>> {
@@ -127,8 +133,8 @@ impl History for PgStorage {
         Ok(kind_rates(bounds.seconds(), rows.into_iter().map(|row| read_series(row).1)))
     }
 
-    async fn leased(&self, limit: usize) -> StorageResult<Vec<LeasedJob>> {
-        run!(self, "leased", conn => inspect::leased(conn, i64::try_from(limit).unwrap_or(i64::MAX)))
+    async fn leased(&self, queue: Option<&str>, limit: usize) -> StorageResult<Vec<LeasedJob>> {
+        run!(self, "leased", conn => inspect::leased(conn, queue, i64::try_from(limit).unwrap_or(i64::MAX)))
     }
 
     async fn events(&self, since: &EventsSince) -> StorageResult<Events> {

@@ -3,6 +3,7 @@
 use diesel::pg::Pg;
 use diesel::query_builder::QueryFragment;
 use diesel_async::{AsyncConnection, TransactionManager};
+use diesel_jobs_core::__private::sent_each;
 use diesel_jobs_core::{InvalidJob, NewJob};
 use futures_util::future::BoxFuture;
 use tracing::Instrument as _;
@@ -29,7 +30,9 @@ where
         Box::pin(
             async move {
                 let job = job?;
-                Ok(diesel_async::RunQueryDsl::execute(EnqueueEachQuery::new(&job, rows), self).await?)
+                let inserted = diesel_async::RunQueryDsl::execute(EnqueueEachQuery::new(&job, rows), self).await?;
+                sent_each(&job, inserted);
+                Ok(inserted)
             }
             .in_current_span(),
         )
@@ -53,7 +56,10 @@ mod sync {
         where
             Q: 'c,
         {
-            Ok(ExecuteDsl::execute(EnqueueEachQuery::new(&job?, rows), self)?)
+            let job = job?;
+            let inserted = ExecuteDsl::execute(EnqueueEachQuery::new(&job, rows), self)?;
+            sent_each(&job, inserted);
+            Ok(inserted)
         }
     }
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use diesel::QueryResult;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection as _};
+use diesel_jobs_core::__private::acted;
 use diesel_jobs_core::storage::{
     Action, EXAMINED_PER_STEP, JobFilter, OperationId, OperationRecord, PATIENCE, StorageResult,
 };
@@ -40,7 +41,10 @@ impl PgStorage {
                 let why = format!("the database refused: {problem}");
                 run!(self, "step_operation", conn => leave_out_next(conn, only, &why))
             }
-            answer => answer,
+            answer => Ok(answer?.map(|(record, changed)| {
+                acted(&record.action, changed);
+                record
+            })),
         }
     }
 }
@@ -63,18 +67,19 @@ async fn find(conn: &mut AsyncPgConnection, filter: &JobFilter, range: Range) ->
     Ok(range.merge(rows))
 }
 
+/// One step. Returns also how many jobs it has changed.
 async fn step(
     conn: &mut AsyncPgConnection,
     only: Option<OperationId>,
     limit: usize,
-) -> QueryResult<Option<OperationRecord>> {
+) -> QueryResult<Option<(OperationRecord, usize)>> {
     conn.transaction(async move |conn| {
         let Some(stored) = lock(conn, only).await? else { return Ok(None) };
         let (action, filter) = match stored.read() {
             Ok(read) => read,
             Err(problem) => {
                 let record = OperationRecord { problem: Some(problem), ..stored.record };
-                return store(conn, &record, true).await.map(Some);
+                return store(conn, &record, true).await.map(|record| Some((record, 0)));
             }
         };
         let mut record = stored.record;
@@ -90,7 +95,7 @@ async fn step(
         record.changed = record.changed.saturating_add(i64::try_from(changed).unwrap_or(i64::MAX));
         let is_done = searched_to >= record.last_id.0;
         record.next_id = JobId(searched_to.saturating_add(1));
-        store(conn, &record, is_done).await.map(Some)
+        store(conn, &record, is_done).await.map(|record| Some((record, changed)))
     })
     .await
 }

@@ -6,10 +6,12 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use diesel::QueryResult;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl};
+use diesel_jobs_core::__private::acted;
 use diesel_jobs_core::installation::check_words;
 use diesel_jobs_core::storage::{
-    Action, AuditEntry, AuditRecord, Count, Explain, Failures, JobFilter, Operated, OperationId, OperationRecord,
-    Operations, Operator, Page, Paging, StorageResult, Surroundings, filter_for,
+    Action, AfterKey, AuditEntry, AuditRecord, Count, Explain, Failures, JobFilter, LimitKey, LimitStats, Operated,
+    OperationId, OperationRecord, Operations, Operator, Page, Paging, ReadLimits, StorageResult, Surroundings,
+    filter_for,
 };
 use diesel_jobs_core::{
     AttemptError, DeadLetters, JobEnd, JobId, JobRecord, JobState, NewJob, Progress, Retention, StorageError,
@@ -23,10 +25,11 @@ use super::queries::bring_forward::BringForwardQuery;
 use super::queries::cancel_many::CancelManyQuery;
 use super::queries::count_by_state::CountByStateQuery;
 use super::queries::find::FindQuery;
+use super::queries::limit_keys::{LimitKeyRow, LimitKeysQuery, LimitRow, LimitsQuery};
 use super::queries::output::{EndRow, end, one_end};
 use super::queries::progress::one_progress;
 use super::queries::thaw::ThawQuery;
-use super::queries::{audited, dead_letter, failures, inspect, installation, operation, why};
+use super::queries::{audited, dead_letter, failures, inspect, installation, limit_keys, operation, why};
 use super::{PgStorage, native, run};
 use crate::bounded::{FoundRow, Range, StateRow, by_state};
 use crate::stored_progress::{Columns, stored};
@@ -55,6 +58,20 @@ impl Explain for PgStorage {
 }
 
 #[async_trait]
+impl ReadLimits for PgStorage {
+    async fn limits(&self) -> StorageResult<Vec<LimitStats>> {
+        let rows: Vec<LimitRow> = run!(self, "limits", conn => RunQueryDsl::load(LimitsQuery, conn))?;
+        Ok(rows.into_iter().map(limit_keys::limit).collect())
+    }
+
+    async fn limit_keys(&self, after: Option<AfterKey>, limit: usize) -> StorageResult<Vec<LimitKey>> {
+        let query = || LimitKeysQuery::new(after.clone(), limit);
+        let rows: Vec<LimitKeyRow> = run!(self, "limit_keys", conn => RunQueryDsl::load(query(), conn))?;
+        Ok(rows.into_iter().map(limit_keys::key).collect())
+    }
+}
+
+#[async_trait]
 impl Operator for PgStorage {
     async fn list(&self, filter: &JobFilter, paging: Paging) -> StorageResult<Page> {
         checked(filter)?;
@@ -73,12 +90,8 @@ impl Operator for PgStorage {
     }
 
     async fn count(&self, filter: &JobFilter) -> StorageResult<Count> {
-        checked(filter)?;
-        let Some(query) = FindQuery::new(filter, Range::count(filter), false) else {
-            return Ok(Count { jobs: 0, is_exact: true });
-        };
-        let rows: Vec<FoundRow> = run!(self, "count", conn => query.load(conn))?;
-        Ok(Range::number(&rows))
+        // To return a row for each job would take longer than to count them.
+        Ok(Count::total(self.count_by_state(filter).await?.into_iter().map(|(_, count)| count)))
     }
 
     async fn count_by_state(&self, filter: &JobFilter) -> StorageResult<Vec<(JobState, Count)>> {
@@ -147,6 +160,10 @@ impl Operator for PgStorage {
         Ok(rows.into_iter().next().and_then(stored))
     }
 
+    async fn is_read_only_by_default(&self) -> StorageResult<bool> {
+        installation::is_read_only_by_default(&self.connector).await
+    }
+
     async fn dead_letters(&self) -> StorageResult<DeadLetters> {
         run!(self, "dead_letters", conn => dead_letter::dead_letters(conn))
     }
@@ -174,7 +191,9 @@ impl Operator for PgStorage {
         let keep_seconds = native::seconds(Retention::default().cancelled);
         let cancelled: Vec<i64> = run!(self, "cancel_enqueued_before", conn =>
             CancelManyQuery::new(time, limit, keep_seconds).load(conn))?;
-        Ok(cancelled.into_iter().map(|rows| usize::try_from(rows).unwrap_or_default()).sum())
+        let cancelled = cancelled.into_iter().map(|rows| usize::try_from(rows).unwrap_or_default()).sum();
+        acted(Action::Cancel.as_str(), cancelled);
+        Ok(cancelled)
     }
 
     async fn bring_forward(&self, queues: &[String], kinds: &[String]) -> StorageResult<Duration> {

@@ -50,6 +50,13 @@ impl Storage for PgStorage {
         connection == TypeId::of::<AsyncPgConnection>()
     }
 
+    fn connections(&self) -> Option<usize> {
+        let open = self.own.status().size + self.handlers.status().size;
+        #[cfg(feature = "postgres-sync")]
+        let open = open + usize::try_from(self.blocking.state().connections).unwrap_or_default();
+        Some(open)
+    }
+
     async fn check_schema(&self) -> StorageResult<Installation> {
         run!(self, "check_server", conn => migrate::check_server(conn))??;
         run!(self, "check_rows", conn => migrate::check_rows(conn))??;

@@ -8,7 +8,7 @@ use diesel_jobs_core::history::{
     Fold, HistoryBatch, KindRate, Point, QueueRates, SeriesBounds, WorkFilter, kind_rates, points, queue_rates,
 };
 use diesel_jobs_core::storage::{History, Sampling, Statistics, StorageResult, rest_after};
-use diesel_jobs_core::{Events, EventsSince, LeasedJob, Sample, Stats};
+use diesel_jobs_core::{Events, EventsSince, LeasedJob, LongQueues, Sample, Stats};
 
 use crate::sqlite::operator::SqliteOperator;
 use crate::sqlite::queries::{events, history, queue_depths, sample, stats};
@@ -30,8 +30,9 @@ impl History for SqliteOperator {
                     true => (Some(stats::stats(conn)?), None),
                     false => (None, sample::read(conn)?),
                 };
-                let (depths, running) = (queue_depths::queue_depths(conn)?, queue_depths::running_by_queue(conn)?);
-                Ok(Stats::new(depths, &running, counted, sample))
+                let depths = queue_depths::queue_depths(conn, &LongQueues::of(sample.as_ref()))?;
+                let (held, running) = (queue_depths::held_by_queue(conn)?, queue_depths::running_by_queue(conn)?);
+                Ok(Stats::new(depths, &held, &running, counted, sample))
             })
             .await
     }
@@ -66,9 +67,10 @@ impl History for SqliteOperator {
         Ok(kind_rates(bounds.seconds(), rows))
     }
 
-    async fn leased(&self, limit: usize) -> StorageResult<Vec<LeasedJob>> {
+    async fn leased(&self, queue: Option<&str>, limit: usize) -> StorageResult<Vec<LeasedJob>> {
+        let queue = queue.map(str::to_owned);
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        self.reader.read(move |conn| queue_depths::leased(conn, limit)).await
+        self.reader.read(move |conn| queue_depths::leased(conn, queue.as_deref(), limit)).await
     }
 
     async fn events(&self, since: &EventsSince) -> StorageResult<Events> {

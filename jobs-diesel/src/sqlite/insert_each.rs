@@ -5,6 +5,7 @@ use diesel::query_builder::QueryFragment;
 use diesel::query_dsl::methods::ExecuteDsl;
 use diesel::sqlite::Sqlite;
 use diesel_async::AsyncConnection;
+use diesel_jobs_core::__private::sent_each;
 use diesel_jobs_core::{InvalidJob, NewJob};
 use futures_util::future::BoxFuture;
 use tracing::Instrument as _;
@@ -24,7 +25,9 @@ where
     where
         Q: 'c,
     {
-        let inserted = ExecuteDsl::execute(EnqueueEachQuery::new(&job?, rows), self)?;
+        let job = job?;
+        let inserted = ExecuteDsl::execute(EnqueueEachQuery::new(&job, rows), self)?;
+        sent_each(&job, inserted);
         hint::enqueued();
         Ok(inserted)
     }
@@ -47,6 +50,7 @@ where
             async move {
                 let job = job?;
                 let inserted = diesel_async::RunQueryDsl::execute(EnqueueEachQuery::new(&job, rows), self).await?;
+                sent_each(&job, inserted);
                 hint::enqueued();
                 Ok(inserted)
             }

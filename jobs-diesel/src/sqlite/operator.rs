@@ -8,10 +8,12 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use diesel::{QueryResult, SqliteConnection};
+use diesel_jobs_core::__private::acted;
 use diesel_jobs_core::installation::check_words;
 use diesel_jobs_core::storage::{
-    Action, AuditEntry, AuditRecord, Count, Explain, Failures, JobFilter, Operated, OperationId, OperationRecord,
-    Operations, Operator, Page, Paging, StorageResult, Surroundings, filter_for,
+    Action, AfterKey, AuditEntry, AuditRecord, Count, Explain, Failures, JobFilter, LimitKey, LimitStats, Operated,
+    OperationId, OperationRecord, Operations, Operator, Page, Paging, ReadLimits, StorageResult, Surroundings,
+    filter_for,
 };
 use diesel_jobs_core::{
     AttemptError, DeadLetters, JobEnd, JobId, JobRecord, JobState, NewJob, Progress, StorageError, WorkerRecord,
@@ -21,8 +23,8 @@ use serde_json::json;
 use crate::bounded::Range;
 use crate::sqlite::queries::enqueue::Insert;
 use crate::sqlite::queries::{
-    act, audited, count_by_state, failure_groups, find, inspect, installation, operate, operation, output, progress,
-    why, worker,
+    act, audited, count_by_state, failure_groups, find, inspect, installation, limit_keys, operate, operation, output,
+    progress, why, worker,
 };
 use crate::sqlite::shared_connection::SharedConnection;
 
@@ -37,6 +39,17 @@ pub(super) struct SqliteOperator {
 impl Explain for SqliteOperator {
     async fn surroundings(&self, id: JobId) -> StorageResult<Surroundings> {
         self.reader.read(move |conn| why::surroundings(conn, id)).await
+    }
+}
+
+#[async_trait]
+impl ReadLimits for SqliteOperator {
+    async fn limits(&self) -> StorageResult<Vec<LimitStats>> {
+        self.reader.read(limit_keys::limits).await
+    }
+
+    async fn limit_keys(&self, after: Option<AfterKey>, limit: usize) -> StorageResult<Vec<LimitKey>> {
+        self.reader.read(move |conn| limit_keys::limit_keys(conn, after.clone(), limit)).await
     }
 }
 
@@ -58,7 +71,11 @@ pub(super) async fn step(
     if !reader.read(move |conn| operation::is_open(conn, only)).await? {
         return Ok(None);
     }
-    writer.write(move |conn| operation::step(conn, only, limit)).await
+    let step = writer.write(move |conn| operation::step(conn, only, limit)).await?;
+    Ok(step.map(|(record, changed)| {
+        acted(&record.action, changed);
+        record
+    }))
 }
 
 /// Enqueues all of these jobs in one transaction.
@@ -120,6 +137,7 @@ impl Operator for SqliteOperator {
             let of_chunk = self.writer.write(move |conn| act::act(conn, &action, &some, &actor)).await?;
             answers.extend(chunk.iter().copied().zip(of_chunk));
         }
+        acted(action.as_str(), answers.values().filter(|answer| answer.has_changed()).count());
         Ok(ids.iter().map(|id| answers.get(id).copied().unwrap_or(Operated::NotFound)).collect())
     }
 
@@ -197,7 +215,9 @@ impl Operator for SqliteOperator {
     }
 
     async fn cancel_enqueued_before(&self, time: DateTime<Utc>, limit: usize) -> StorageResult<usize> {
-        self.writer.write(move |conn| operate::cancel_enqueued_before(conn, time, limit)).await
+        let cancelled = self.writer.write(move |conn| operate::cancel_enqueued_before(conn, time, limit)).await?;
+        acted(Action::Cancel.as_str(), cancelled);
+        Ok(cancelled)
     }
 
     async fn bring_forward(&self, queues: &[String], kinds: &[String]) -> StorageResult<Duration> {

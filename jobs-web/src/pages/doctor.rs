@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use askama::Template;
-use chrono::TimeDelta;
 use diesel_jobs_core::storage::{Finding, Severity};
 
 use super::{Visit, render};
@@ -13,9 +12,9 @@ use crate::format;
 use crate::shell::{Place, Shell};
 
 /// A result that is older is made anew when somebody looks at it.
-const OLD: TimeDelta = TimeDelta::seconds(60);
+const OLD: Duration = Duration::from_secs(60);
 /// Whoever asks for a new one does not get one more often than this.
-const AGAIN: TimeDelta = TimeDelta::seconds(5);
+const AGAIN: Duration = Duration::from_secs(5);
 /// So long the page waits for the first result.
 const WAIT: Duration = Duration::from_secs(1);
 
@@ -50,10 +49,10 @@ pub(crate) async fn doctor(visit: Visit) -> Page {
     }
     let site = &visit.site;
     let shell = visit.shell(Place::Doctor, "Doctor").await?.live("/doctor", "");
-    site.checkups.refresh(site.shared_operator(), age);
-    if site.checkups.newest().0.is_none() {
-        site.checkups.ended(WAIT).await;
+    site.checkups.begin(site.shared_operator(), age);
+    if site.checkups.last().0.is_none() {
+        site.checkups.ended(&(), WAIT).await;
     }
-    let (checkup, is_running) = site.checkups.newest();
+    let (checkup, is_running) = site.checkups.last();
     render(&DoctorPage { shell, checkup, is_running })
 }

@@ -10,9 +10,7 @@ use crate::format;
 use crate::rights::Action;
 use crate::shell::{Place, Shell};
 
-/// How many running jobs of all queues are read.
-const EXAMINED: usize = 1000;
-/// How many running jobs of the queue are shown.
+/// How many running jobs are shown.
 const SHOWN: usize = 20;
 
 #[derive(Template)]
@@ -34,8 +32,6 @@ pub(crate) async fn drain(visit: Visit) -> Page {
     let operator = visit.site.operator();
     let settings = operator.queues().await?.into_iter().find(|queue| queue.name == name);
     let running = i64::try_from(operator.running_in(&name).await?).unwrap_or(i64::MAX);
-    let mut jobs = if running > 0 { operator.leased(EXAMINED).await? } else { Vec::new() };
-    jobs.retain(|job| job.queue == name);
-    jobs.truncate(SHOWN);
+    let jobs = if running > 0 { operator.leased(Some(&name), SHOWN).await? } else { Vec::new() };
     render(&DrainPage { shell, name, paused: settings.and_then(|settings| settings.paused), running, jobs })
 }

@@ -2,7 +2,7 @@
 
 use askama::Template;
 use chrono::{DateTime, Utc};
-use diesel_jobs_core::storage::{COUNTED, Count, Operator};
+use diesel_jobs_core::storage::{Count, Operator};
 use diesel_jobs_core::{JobRecord, JobState};
 
 use super::{Visit, render};
@@ -65,11 +65,7 @@ async fn numbers(operator: &dyn Operator, filter: &Filter) -> Result<Vec<(Option
         return Ok(vec![(filter.state, operator.count(&filter.to_storage()?).await?)]);
     }
     let counts = operator.count_by_state(&all).await?;
-    let sum = counts.iter().fold(Count { jobs: 0, is_exact: true }, |sum, (_, count)| Count {
-        jobs: sum.jobs + count.jobs,
-        is_exact: sum.is_exact && count.is_exact,
-    });
-    let sum = if sum.jobs > COUNTED { Count { jobs: COUNTED, is_exact: false } } else { sum };
+    let sum = Count::total(counts.iter().map(|(_, count)| *count));
     Ok([(None, sum)].into_iter().chain(counts.into_iter().map(|(state, count)| (Some(state), count))).collect())
 }
 

@@ -7,6 +7,7 @@ pub(crate) mod help;
 pub(crate) mod job;
 pub(crate) mod jobs;
 pub(crate) mod kinds;
+pub(crate) mod limits;
 pub(crate) mod operations;
 pub(crate) mod overview;
 pub(crate) mod queues;

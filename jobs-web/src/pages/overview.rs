@@ -31,7 +31,7 @@ const RANGES: [Range; 3] = [
 ];
 
 /// If the doctor has examined the database before this time, the overview lets it examine again, in the background.
-const EXAMINED_EVERY: TimeDelta = TimeDelta::minutes(5);
+const EXAMINED_EVERY: Duration = Duration::from_secs(300);
 /// So many findings of the doctor stand on the overview.
 const FINDINGS: usize = 3;
 
@@ -109,7 +109,7 @@ fn charts(points: &[Point], step: Duration) -> Vec<Chart> {
 
 pub(crate) async fn overview(visit: Visit) -> Page {
     let range = range(&visit.pairs())?;
-    visit.site.checkups.refresh(visit.site.shared_operator(), EXAMINED_EVERY);
+    visit.site.checkups.begin(visit.site.shared_operator(), EXAMINED_EVERY);
     let shell = visit.shell(Place::Overview, "Overview").await?.live("/", &visit.query);
     let operator = visit.site.operator();
     let (stats, workers, dead) = (operator.stats().await?, operator.workers().await?, operator.dead_letters().await?);
@@ -117,6 +117,6 @@ pub(crate) async fn overview(visit: Visit) -> Page {
     let sample = Sample::new(stats, &workers);
     visit.site.remember(&sample);
     let ranges = RANGES.map(|other| (other.name, shell.one("/", "range", other.name), other == range)).into();
-    let (checkup, _) = visit.site.checkups.newest();
+    let (checkup, _) = visit.site.checkups.last();
     render(&OverviewPage { shell, sample, dead, checkup, ranges, charts: charts(&points, range.step) })
 }

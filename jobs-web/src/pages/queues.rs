@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use askama::Template;
 use diesel_jobs_core::storage::{Pause, QueueSettings};
-use diesel_jobs_core::{Depth, QueueStats, WorkerRecord};
+use diesel_jobs_core::{QueueStats, WorkerRecord};
 
 use super::{Visit, render};
 use crate::chart::Spark;
@@ -33,10 +33,7 @@ struct Queue {
 
 impl Queue {
     fn new(name: &str) -> Self {
-        let none = Depth { jobs: 0, is_exact: true };
-        let queue = name.to_owned();
-        let stats = QueueStats { queue, available: none, later: none, running: 0, oldest_wait_seconds: None };
-        Self { stats, workers: 0, slots: 0, set: None, paused: None, spark: None }
+        Self { stats: QueueStats::empty(name), workers: 0, slots: 0, set: None, paused: None, spark: None }
     }
 }
 

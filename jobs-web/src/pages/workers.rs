@@ -52,7 +52,7 @@ pub(crate) async fn workers(visit: Visit) -> Page {
     let left_out = workers.len().saturating_sub(SHOWN);
     workers.truncate(SHOWN);
     let mut running: HashMap<WorkerId, Vec<LeasedJob>> = HashMap::new();
-    for job in operator.leased(EXAMINED).await? {
+    for job in operator.leased(None, EXAMINED).await? {
         running.entry(job.worker).or_default().push(job);
     }
     let workers = workers.into_iter().map(|worker| {

@@ -47,7 +47,7 @@ pub(in super::super) async fn act(
     let expected = plan.typed.as_deref().unwrap_or(if *action == Action::Delete { "delete" } else { "yes" });
     confirm(&question, expected, how.yes)?;
 
-    let mut signals = Signals::install().map_err(|error| CliError::failed(format!("handling signals: {error}")))?;
+    let mut signals = Signals::install()?;
     if let Some(limit) = how.limit {
         let most = Most { jobs: limit, per_batch: how.batch };
         let done = by_pages::act(operator, action, &filter, actor, most, &mut signals).await?;

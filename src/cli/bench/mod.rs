@@ -64,8 +64,7 @@ pub(super) async fn bench(app: &App<'_>, args: &BenchArgs) -> Result<Exit, CliEr
     let wanted = RunArgs { concurrency: args.concurrency, ..RunArgs::default() };
     let concurrency = settings::run(&wanted, app.env)?.concurrency.unwrap_or(WorkerBuilder::DEFAULT_CONCURRENCY);
     check_place(&args.svg)?;
-    let mut signals =
-        Signals::install().map_err(|error| CliError::failed(format!("listening for signals: {error}")))?;
+    let mut signals = Signals::install()?;
     let database = diesel_jobs_storage::bench::load_test_database(app.url()?).await?;
     let fleet = Fleet::new(app.url()?, concurrency);
 

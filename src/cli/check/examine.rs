@@ -100,8 +100,8 @@ fn waiting(stats: &KindStats) -> i64 {
 
 fn unserved_queues(facts: &Facts, queues: &[QueueStats], elsewhere: &BTreeSet<&str>) -> Vec<Finding> {
     let unserved = |s: &&QueueStats| !facts.queues.contains(&s.queue) && !elsewhere.contains(&*s.queue);
-    let finding = |QueueStats { queue, available, later, .. }: &QueueStats| {
-        let jobs = *available + *later;
+    let finding = |stats: &QueueStats| {
+        let (queue, jobs) = (&stats.queue, stats.waiting());
         Finding::error(
             "unserved_queue",
             format!("{} in queue `{queue}`, which neither these options nor a live worker serve", that_wait(jobs, "")),
@@ -113,12 +113,12 @@ fn unserved_queues(facts: &Facts, queues: &[QueueStats], elsewhere: &BTreeSet<&s
             },
         )
     };
-    queues.iter().filter(|s| s.available.jobs + s.later.jobs > 0).filter(unserved).map(finding).collect()
+    queues.iter().filter(|s| s.waiting().jobs > 0).filter(unserved).map(finding).collect()
 }
 
 /// Returns queues that are served, hold no job, and are named by no job of this program.
 fn unknown_queues(facts: &Facts, queues: &[QueueStats]) -> Vec<Finding> {
-    let holds_jobs = |s: &QueueStats| s.available.jobs + s.later.jobs + s.running > 0;
+    let holds_jobs = |s: &QueueStats| s.waiting().jobs + s.running > 0;
     let empty = |queue: &&UnknownQueue| !queues.iter().any(|s| s.queue == queue.name && holds_jobs(s));
     let finding = |queue: &UnknownQueue| {
         Finding::warning(

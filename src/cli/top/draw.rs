@@ -25,7 +25,7 @@ r, space           read the database now
 ?                  this help
 q, esc, ctrl-c     quit
 
-DUE and LATER end with + if there are more jobs than are counted quickly.
+DUE, HELD and LATER end with + if there are more jobs than are counted quickly.
 Rates, failures and times are those of the last five whole minutes.
 
 any key closes this help";

@@ -53,7 +53,7 @@ pub(super) async fn top(app: &App<'_>, args: &TopArgs) -> Result<Exit, CliError>
     let actor = settings::actor_if_known(args.actor.clone(), app.env)?.unwrap_or_else(|| SOMEBODY.to_owned());
     let database = database::open(app.url()?, database::NO_HANDLERS).await?;
     database.storage.check_schema().await?;
-    let mut signals = Signals::install().map_err(|error| CliError::failed(format!("handling signals: {error}")))?;
+    let mut signals = Signals::install()?;
     let mut screen =
         Screen(ratatui::try_init().map_err(|error| CliError::failed(format!("preparing the terminal: {error}")))?);
 

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use diesel_jobs_core::history::{KindRate, Quantiles};
-use diesel_jobs_core::{Depth, KindStats, LeasedJob, QueueStats, WorkerRecord};
+use diesel_jobs_core::{KindStats, LeasedJob, QueueStats, WorkerRecord};
 
 use super::pane::Pane;
 use super::snapshot::Snapshot;
@@ -42,7 +42,7 @@ impl Row {
 /// The titles of a table's columns.
 pub(super) fn titles(pane: Pane) -> &'static [&'static str] {
     match pane {
-        Pane::Queues => &["QUEUE", "DUE", "LATER", "RUNNING", "OLDEST", "DONE/MIN", "FAILED", "WAIT P95", ""],
+        Pane::Queues => &["QUEUE", "DUE", "HELD", "LATER", "RUNNING", "OLDEST", "DONE/MIN", "FAILED", "WAIT P95", ""],
         Pane::Kinds => &["KIND", "QUEUE", "WAITING", "DONE/MIN", "FAILED", "WAIT P50", "P95", "RUN P50", "P95"],
         Pane::Workers => &["WORKER", "HOST", "PID", "RUNNING", "HEARTBEAT", "VERSION", "QUEUES"],
         Pane::Jobs => &["JOB", "KIND", "QUEUE", "ATTEMPT", "SINCE", "WORKER"],
@@ -93,17 +93,12 @@ fn seconds(seconds: Option<f64>) -> String {
 }
 
 fn queues(snapshot: &Snapshot) -> Vec<Row> {
-    let none = |name: &str| {
-        let nothing = Depth { jobs: 0, is_exact: true };
-        let (queue, available, later, running) = (name.to_owned(), nothing, nothing, 0);
-        QueueStats { queue, available, later, running, oldest_wait_seconds: None }
-    };
     // Queues in which jobs wait or run, those in which something was done, and those with settings or workers.
     let mut queues: BTreeMap<String, QueueStats> = BTreeMap::new();
     let served = snapshot.workers.iter().filter(|worker| worker.alive).flat_map(|worker| &worker.queues);
     let done_in = snapshot.rates.iter().map(|rate| &rate.queue);
     for name in snapshot.settings.iter().map(|queue| &queue.name).chain(served).chain(done_in) {
-        queues.insert(name.clone(), none(name));
+        queues.insert(name.clone(), QueueStats::empty(name));
     }
     queues.extend(snapshot.stats.queues.iter().map(|queue| (queue.queue.clone(), queue.clone())));
     queues.into_values().map(|queue| self::queue(queue, snapshot)).collect()
@@ -128,6 +123,7 @@ fn queue(stats: QueueStats, snapshot: &Snapshot) -> Row {
     let cells = vec![
         stats.queue.clone(),
         stats.available.to_string(),
+        stats.held.to_string(),
         stats.later.to_string(),
         stats.running.to_string(),
         seconds(stats.oldest_wait_seconds),

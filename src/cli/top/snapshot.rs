@@ -38,7 +38,7 @@ async fn all(database: &Database) -> StorageResult<Snapshot> {
         stats: operator.stats().await?,
         rates: operator.rates(RATES).await?,
         workers: operator.workers().await?,
-        jobs: operator.leased(JOBS).await?,
+        jobs: operator.leased(None, JOBS).await?,
         settings: operator.queues().await?,
         at: Instant::now(),
     })

@@ -158,7 +158,7 @@ async fn enqueue(
     imported: &mut Imported,
 ) -> Result<(), CliError> {
     let unreadable = |error| CliError::failed(format!("reading {}: {error}", args.file.display()));
-    let mut signals = Signals::install().map_err(|error| CliError::failed(format!("handling signals: {error}")))?;
+    let mut signals = Signals::install()?;
     let progress = Progress::of_jobs(imported.jobs);
     let mut lines = source.lines().map_err(unreadable)?;
     loop {

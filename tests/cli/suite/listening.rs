@@ -65,7 +65,13 @@ on_each_database! {
         assert!(after.sum("messaging_client_operation_duration_seconds_count", &[("operation", "claim")]) >= 1.0);
         assert!(after.sum("jobs_worker_uptime_seconds", &[]) > 0.0);
         until("the gauges of the database", || scraped(&address).sum("jobs_workers", &[("state", "alive")]) == 1.0);
-        assert!(scraped(&address).types.contains_key("jobs_sample_age_seconds"));
+        let all = scraped(&address);
+        assert!(all.types.contains_key("jobs_sample_age_seconds"));
+        // SQLite is reached without connections, and has no dead rows.
+        let is_postgres = db.waiting_table() == "jobs.ready";
+        assert_eq!(all.sum("jobs_connections", &[]) >= 1.0, is_postgres);
+        let dead = ["jobs_dead_rows", "jobs_snapshot_age_seconds"].map(|name| all.types.contains_key(name));
+        assert_eq!(dead, [is_postgres; 2]);
         let text = get(&address, "/metrics").body;
         for secret in ["ada@example.org", "4111", "grace", "hopper1906", "the bank is closed"] {
             assert!(!text.contains(secret), "{secret} is in the metrics");

@@ -45,6 +45,17 @@ async fn while_the_server_is_stopped_the_last_sample_is_shown() {
     until("the page", async || (client.get("").await.status == StatusCode::OK).then_some(())).await;
     assert_eq!(database.operator.show(JobId(1)).await.unwrap().unwrap().0.state, JobState::Available);
 
+    // A setting of the server alone. The sessions of workers override it, and people must not.
+    server.halt(Stop::Fast).unwrap();
+    server.launch(Some(port), "default_transaction_read_only = on\n").unwrap();
+    let cautious = Client::of(&Database::open(&Server::url(port), 0).await.unwrap());
+    let page = cautious.page("/jobs/1").await;
+    page.shows("default_transaction_read_only is on for the server, this database or this role. Actions are off.");
+    assert_eq!(page.all("button").count(), 0);
+    let answer = cautious.post("/confirm", "action=cancel&id=1").await;
+    assert_eq!(answer.status, StatusCode::CONFLICT);
+    assert_eq!(database.operator.show(JobId(1)).await.unwrap().unwrap().0.state, JobState::Available);
+
     // As a standby the server takes no writes. It has no primary to follow.
     server.halt(Stop::Fast).unwrap();
     std::fs::write(server.home().join("data/standby.signal"), "").unwrap();
@@ -59,9 +70,19 @@ async fn while_the_server_is_stopped_the_last_sample_is_shown() {
     let answer = client.post("/confirm", "action=cancel&id=1").await;
     assert_eq!(answer.status, StatusCode::CONFLICT);
     answer.page().shows("Nothing was changed.");
-    for path in
-        ["", "/jobs/1", "/queues", "/kinds", "/workers", "/schedules", "/failures", "/operations", "/doctor", "/help"]
-    {
+    for path in [
+        "",
+        "/jobs/1",
+        "/queues",
+        "/kinds",
+        "/limits",
+        "/workers",
+        "/schedules",
+        "/failures",
+        "/operations",
+        "/doctor",
+        "/help",
+    ] {
         assert_eq!(client.get(path).await.status, StatusCode::OK, "{path}");
     }
     server.halt(Stop::Immediate).unwrap();
@@ -72,7 +93,7 @@ async fn a_role_that_may_not_write_has_no_actions(db: Db) {
     db.execute("do $$ begin execute format('alter database %I set default_transaction_read_only = on', current_database()); end $$").await;
     let client = Client::of(&db.again().await);
     let page = client.page(&format!("/jobs/{}", jobs.available)).await;
-    page.shows("default_transaction_read_only is on for this role or database. Actions are off.");
+    page.shows("default_transaction_read_only is on for the server, this database or this role. Actions are off.");
     assert_eq!(page.all("button").count(), 0);
     let answer = client.post("/confirm", &format!("action=cancel&id={}", jobs.available)).await;
     assert_eq!(answer.status, StatusCode::CONFLICT);

@@ -1,7 +1,7 @@
 //! Each page, under a prefix, on both databases.
 
 use axum::http::StatusCode;
-use diesel_jobs::JobState;
+use diesel_jobs::{JobState, Limit, NewJob};
 use diesel_jobs_web::Part;
 use support::Db;
 
@@ -16,6 +16,36 @@ async fn the_overview_counts_the_jobs_of_each_queue(db: Db) {
         page.shows(text);
     }
     assert!(page.values("a", "href").any(|href| href == "/admin/jobs/jobs?queue=billing"));
+}
+
+async fn the_limits_name_full_keys_and_the_jobs_that_have_their_slots(db: Db) {
+    let client = Client::of(db.database());
+    let page = client.page("/limits").await;
+    page.shows("No job has a limit now.");
+    page.shows("No key holds jobs back.");
+    let limited = |customer: &str| {
+        let job = NewJob::raw("charge", "{}").limited(Limit::new("stripe", 1).key(customer)).unwrap();
+        db.enqueue(job)
+    };
+    let first = limited("ada").await;
+    let held = limited("ada").await;
+    assert_eq!(db.storage().admit(true).await.unwrap().admitted, 1);
+    for number in 0..60 {
+        limited(&format!("x<b>{number:02}")).await;
+    }
+    let page = client.page("/limits").await;
+    for text in ["stripe", "1 of 1", "full", "ada", "x<b>00"] {
+        page.shows(text);
+    }
+    assert!(page.values("a", "href").any(|href| href == format!("/admin/jobs/jobs/{first}")));
+    let next = page.values("a", "href").find(|href| href.contains("/limits?after=")).unwrap().to_owned();
+    client.page(next.strip_prefix(PREFIX).unwrap()).await.shows("x<b>59");
+    assert_eq!(client.get("/limits?name=x").await.status, StatusCode::BAD_REQUEST);
+    let overview = client.page("").await;
+    assert!(overview.values("a", "href").any(|href| href == "/admin/jobs/limits"));
+    let list = client.page("/jobs?state=held").await;
+    list.shows(&held.to_string());
+    assert!(!list.values("a", "href").any(|href| href == format!("/admin/jobs/jobs/{first}")));
 }
 
 async fn the_list_has_tabs_and_filters(db: Db) {
@@ -369,6 +399,7 @@ support::on_each_database! {
     jobs_are_moved_reprioritised_copied_and_deleted,
     the_list_is_read_page_by_page,
     the_overview_counts_the_jobs_of_each_queue,
+    the_limits_name_full_keys_and_the_jobs_that_have_their_slots,
     the_list_has_tabs_and_filters,
     the_page_of_a_job_tells_its_story,
     secret_arguments_stand_on_no_page,

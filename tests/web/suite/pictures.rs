@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use diesel_jobs::storage::{Action, JobFilter, NewSchedule, ScheduledJob};
-use diesel_jobs::{CatchUp, JobState, NewJob};
+use diesel_jobs::{CatchUp, JobState, Limit, NewJob};
 use support::{Db, Running};
 
 use crate::browser::driver::Browser;
@@ -120,10 +120,30 @@ async fn operate(db: &Db) {
     operator.start_operation(&Action::Reprioritise(-5), &images, "eve").await.unwrap();
 }
 
+/// Jobs that wait for limits.
+async fn limit(db: &Db) {
+    let mut conn = db.conn().await;
+    for (limit, number) in [
+        (Limit::new("image server", 4).key("eu-central"), 31),
+        (Limit::new("image server", 4).key("us-east"), 3),
+        (Limit::new("thumbnails", 2), 9),
+    ] {
+        let jobs = (0..number).map(|number| {
+            let job = NewJob::raw("resize_image", format!(r#"{{"image":{number},"width":64}}"#));
+            let mut job = job.limited(limit.clone()).unwrap();
+            job.queue = "images".into();
+            job
+        });
+        conn.enqueue_all(jobs).await;
+    }
+    db.storage().admit(true).await.unwrap();
+}
+
 async fn pictures(db: Db) {
     let jobs = seed(&db).await;
     look_used(&db).await;
     operate(&db).await;
+    limit(&db).await;
     let worker = Running::start(db.worker(registry()).queue("mail", 16).queue("reports", 4));
     let at = serve(&db).await;
     let directory = directory();
@@ -137,6 +157,7 @@ async fn pictures(db: Db) {
         ("job", format!("/jobs/{id}")),
         ("queues", "/queues".to_owned()),
         ("kinds", "/kinds".to_owned()),
+        ("limits", "/limits".to_owned()),
         ("workers", "/workers".to_owned()),
         ("schedules", "/schedules".to_owned()),
         ("confirm", format!("/confirm?action=retry&id={id}&id={}", jobs.discarded)),

@@ -3,11 +3,13 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use diesel::prelude::*;
+use diesel_jobs::storage::{Action, JobFilter};
 use diesel_jobs::{
-    AttemptOutcome, Event, FailureKind, Job as _, JobError, JobState, MetricsText, Outcome, Recorder, ResultExt as _,
-    job,
+    AttemptOutcome, EnqueueEach as _, Event, FailureKind, Job as _, JobError, JobState, MetricsText, Outcome, Recorder,
+    ResultExt as _, job, record_actions, record_enqueues,
 };
-use support::{Db, Running, registry};
+use support::{Conn, Db, Running, registry};
 
 #[job]
 async fn recorded_completes() {}
@@ -128,7 +130,65 @@ async fn the_wait_is_counted_from_run_at(db: Db) {
     assert!(wait < DELAY && run < DELAY, "waited {wait:?}, ran {run:?}");
 }
 
+#[job]
+async fn recorded_number(number: i64) {
+    let _ = number;
+}
+
+/// What happened in the process, without a worker.
+#[derive(Default)]
+struct OfProcess(Mutex<Vec<String>>);
+
+impl Recorder for OfProcess {
+    fn record(&self, event: &Event<'_>) {
+        match *event {
+            Event::Sent { queue, kind, jobs } => self.0.lock().unwrap().push(format!("{queue} {kind} {jobs}")),
+            Event::OperatorAction { action, jobs } => self.0.lock().unwrap().push(format!("{action} {jobs}")),
+            _ => {}
+        }
+    }
+}
+
+async fn enqueued_rows_and_actions_are_reported_to_recorders_of_the_process(db: Db) {
+    let seen = Arc::<OfProcess>::default();
+    record_enqueues(seen.clone());
+    record_actions(seen.clone());
+    // Other tests do the same in this process, with other numbers.
+    let rows: u64 = if db.is_postgres() { 37 } else { 41 };
+    db.execute(&format!(
+        "create table recorded_source (id bigint primary key);
+         insert into recorded_source with recursive n(i) as (select 1 union all select i + 1 from n where i < {rows}) select i from n"
+    ))
+    .await;
+    diesel::table! { recorded_source (id) { id -> BigInt, } }
+    let each = || RecordedNumber::columns(recorded_source::id);
+    let none = || recorded_source::table.filter(recorded_source::id.lt(0));
+    match db.conn().await {
+        Conn::Postgres(mut conn) => {
+            recorded_source::table.enqueue_each(&mut *conn, each()).await.unwrap();
+            none().enqueue_each(&mut *conn, each()).await.unwrap();
+        }
+        Conn::Sqlite(mut conn) => {
+            recorded_source::table.enqueue_each(&mut *conn, each()).unwrap();
+            none().enqueue_each(&mut *conn, each()).unwrap();
+        }
+    }
+    let operator = &db.database().operator;
+    let jobs = operator.list_all(&JobFilter::default(), 100).await.unwrap();
+    let ids: Vec<_> = jobs.iter().map(|job| job.id).collect();
+    operator.act(&Action::Reprioritise(3), &ids, "ada").await.unwrap();
+    let id = operator.start_operation(&Action::Cancel, &JobFilter::default(), "ada").await.unwrap();
+    while operator.step_operation(Some(id), 1000).await.unwrap().is_some() {}
+    operator.act(&Action::Cancel, &ids, "ada").await.unwrap();
+    let seen = seen.0.lock().unwrap();
+    for event in [format!("default recorded_number {rows}"), format!("reprioritise {rows}"), format!("cancel {rows}")] {
+        assert_eq!(seen.iter().filter(|seen| **seen == event).count(), 1, "{event}: {seen:?}");
+    }
+    assert!(!seen.iter().any(|event| event.ends_with(" 0")), "{seen:?}");
+}
+
 support::on_each_database! {
+    enqueued_rows_and_actions_are_reported_to_recorders_of_the_process,
     each_attempt_is_recorded_with_its_outcome,
     the_wait_is_counted_from_run_at,
 }

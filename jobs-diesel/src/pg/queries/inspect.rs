@@ -197,10 +197,10 @@ pub(crate) async fn stats(conn: &mut AsyncPgConnection) -> QueryResult<Vec<KindS
     Ok(kind_stats(rows, |seconds| seconds))
 }
 
-/// The size of the tables of waiting, running and ended jobs, in bytes.
+/// The size of the tables of waiting, held, running and ended jobs, in bytes.
 pub(crate) async fn size(conn: &mut AsyncPgConnection) -> QueryResult<i64> {
     diesel::select(sql::<BigInt>(
-        "pg_relation_size('jobs.ready') + pg_relation_size('jobs.running') + pg_relation_size('jobs.finished')",
+        "pg_relation_size('jobs.ready') + pg_relation_size('jobs.held') + pg_relation_size('jobs.running') + pg_relation_size('jobs.finished')",
     ))
     .get_result(conn)
     .await
@@ -227,10 +227,18 @@ pub(crate) async fn count_running(conn: &mut AsyncPgConnection) -> QueryResult<V
         .await
 }
 
-/// The running jobs that were claimed first.
-pub(crate) async fn leased(conn: &mut AsyncPgConnection, limit: i64) -> QueryResult<Vec<LeasedJob>> {
+/// The running jobs of this queue, or of all, that were claimed first.
+pub(crate) async fn leased(
+    conn: &mut AsyncPgConnection,
+    queue: Option<&str>,
+    limit: i64,
+) -> QueryResult<Vec<LeasedJob>> {
     type Row = (i64, String, String, i16, Uuid, DateTime<Utc>, f64);
-    let rows: Vec<Row> = running::table
+    let mut of_queue = running::table.into_boxed();
+    if let Some(queue) = queue {
+        of_queue = of_queue.filter(running::queue.eq(queue));
+    }
+    let rows: Vec<Row> = of_queue
         .order((running::claimed_at, running::id))
         .limit(limit)
         .select((

@@ -2,13 +2,17 @@
 //! row.
 
 use chrono::{DateTime, Utc};
-use diesel::dsl::{insert_into, now, update};
+use diesel::dsl::{insert_into, now, sql, update};
 use diesel::prelude::*;
 use diesel::sql_query;
 use diesel::sql_types::{Bool, Timestamptz};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
-use diesel_jobs_core::{Freeze, Installation};
+use diesel_jobs_core::storage::StorageResult;
+use diesel_jobs_core::{Freeze, Installation, StorageError};
 
+use crate::error::storage_error;
+use crate::pg::STATEMENT_LIMIT;
+use crate::pg::connect::Connector;
 use crate::pg::schema::{installation, schedule};
 
 #[derive(QueryableByName)]
@@ -44,6 +48,18 @@ pub(crate) async fn installation(conn: &mut AsyncPgConnection) -> QueryResult<In
     let Row { environment, frozen_at, frozen_by: by, frozen_reason: reason, standby, read_only } = row;
     let freeze = |at| Freeze { at, by: by.unwrap_or_default(), reason: reason.unwrap_or_default() };
     Ok(Installation { environment, frozen: frozen_at.map(freeze), standby, read_only })
+}
+
+/// Whether the transactions of a session are read-only if it has only the settings of the server, the database, the role and the URL.
+/// Only such a session can tell, so this opens one.
+pub(crate) async fn is_read_only_by_default(connector: &Connector) -> StorageResult<bool> {
+    let unavailable = |error: ConnectionError| StorageError::Unavailable(Box::new(error));
+    let mut conn = connector.connect_to_listen().await.map_err(unavailable)?;
+    let asked = diesel::select(sql::<Bool>("current_setting('transaction_read_only') = 'on'")).get_result(&mut conn);
+    match tokio::time::timeout(STATEMENT_LIMIT, asked).await {
+        Ok(answer) => answer.map_err(storage_error),
+        Err(elapsed) => Err(StorageError::Unavailable(Box::new(elapsed))),
+    }
 }
 
 /// Freezes the database. Returns `false` if it was frozen already.

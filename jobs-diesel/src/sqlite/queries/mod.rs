@@ -28,6 +28,7 @@ mod keys;
 pub(super) mod leases;
 pub(super) mod ledger;
 pub(super) mod levels;
+pub(super) mod limit_keys;
 pub(super) mod limits;
 pub(super) mod list_schedules;
 mod matching;

@@ -103,25 +103,25 @@ fn open(conn: &mut SqliteConnection, only: Option<OperationId>) -> QueryResult<O
     Ok(row.map(StoredOperation::from))
 }
 
-/// Does the next batch of this operation, or of the oldest.
+/// Does the next batch of this operation, or of the oldest. Returns also how many jobs it has changed.
 pub(crate) fn step(
     conn: &mut SqliteConnection,
     only: Option<OperationId>,
     limit: usize,
-) -> QueryResult<Option<OperationRecord>> {
+) -> QueryResult<Option<(OperationRecord, usize)>> {
     let Some(stored) = open(conn, only)? else { return Ok(None) };
     let (action, filter) = match stored.read() {
         Ok(read) => read,
         Err(problem) => {
             let record = OperationRecord { problem: Some(problem), ..stored.record };
-            return store(conn, &record, true).map(Some);
+            return store(conn, &record, true).map(|record| Some((record, 0)));
         }
     };
     let mut record = stored.record;
     let (lowest, highest) = (record.next_id.0, record.last_id.0);
     let range = Range { lowest, highest, ascends: true, limit: limit.max(1), examined: EXAMINED_PER_STEP };
     let Found { ids, searched_to } = range.merge(find(conn, &filter, range, true)?);
-    let mut changed = 0;
+    let mut changed = 0_usize;
     for id in jobs(&ids) {
         // A refusal of one job undoes what was done to this job only.
         let answer = conn.transaction(|conn| act::one(conn, &action, id, &record.actor));
@@ -139,9 +139,9 @@ pub(crate) fn step(
     let examined: Vec<i64> =
         passed.select(jobs_job::id).limit(i64::try_from(EXAMINED_PER_STEP).unwrap_or(i64::MAX)).load(conn)?;
     record.examined = record.examined.saturating_add(i64::try_from(examined.len()).unwrap_or(i64::MAX));
-    record.changed = record.changed.saturating_add(changed);
+    record.changed = record.changed.saturating_add(i64::try_from(changed).unwrap_or(i64::MAX));
     record.next_id = JobId(searched_to.saturating_add(1));
-    store(conn, &record, searched_to >= highest).map(Some)
+    store(conn, &record, searched_to >= highest).map(|record| Some((record, changed)))
 }
 
 fn store(conn: &mut SqliteConnection, record: &OperationRecord, is_done: bool) -> QueryResult<OperationRecord> {

@@ -5,12 +5,12 @@ use diesel::SqliteConnection;
 use diesel::dsl::count_star;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, SmallInt, Text};
-use diesel_jobs_core::{COUNTED_DEPTH, JobId, LeasedJob, QueueCount};
+use diesel_jobs_core::{COUNTED_DEPTH, CountedTo, HeldCounts, JobId, LeasedJob, LongQueues, QueueCount};
 
 use crate::sqlite::literal::{AVAILABLE, RUNNING};
 use crate::sqlite::queries::levels;
 use crate::sqlite::schema::jobs_job;
-use crate::sqlite::time::{FAR, Now};
+use crate::sqlite::time::{FAR, NOW, Now};
 use crate::sqlite::types::{Instant, Worker, count};
 
 /// Whether there are at most this many jobs. It reads no more than that.
@@ -61,17 +61,24 @@ fn counted(
     Ok(counted.jobs)
 }
 
-pub(crate) fn queue_depths(conn: &mut SqliteConnection) -> QueryResult<Vec<QueueCount>> {
+/// A queue that was long at the last count of all jobs is counted up to this number only.
+const LEAST: i64 = 100;
+
+pub(crate) fn queue_depths(conn: &mut SqliteConnection, long: &LongQueues) -> QueryResult<Vec<QueueCount>> {
     let now: i64 = diesel::select(Now).get_result(conn)?;
     let queues = queues(conn)?;
     let number = i64::try_from(queues.len()).unwrap_or(i64::MAX).max(1);
-    let limit = (10 * COUNTED_DEPTH / number).clamp(100, COUNTED_DEPTH);
+    // Due and later jobs are counted separately, so the sum is twice as large.
+    let most = (5 * COUNTED_DEPTH / number).clamp(LEAST, COUNTED_DEPTH);
+    let limit = |long: &[String], queue: &String| if long.contains(queue) { LEAST } else { most };
     let mut depths = Vec::with_capacity(queues.len());
     for queue in queues {
-        let (mut available, mut later, mut oldest) = (0, 0, None::<i64>);
+        let zero = |limit| CountedTo { jobs: 0, limit };
+        let (mut available, mut later) = (zero(limit(&long.available, &queue)), zero(limit(&long.later, &queue)));
+        let mut oldest = None::<i64>;
         levels::walk(conn, &queue, |conn, priority| {
-            available += counted(conn, (&queue, priority), (true, now), limit - available)?;
-            later += counted(conn, (&queue, priority), (false, now), limit - later)?;
+            available.jobs += counted(conn, (&queue, priority), (true, now), available.limit - available.jobs)?;
+            later.jobs += counted(conn, (&queue, priority), (false, now), later.limit - later.jobs)?;
             let first: Option<i64> = jobs_job::table
                 .filter(jobs_job::state.eq(AVAILABLE).and(jobs_job::queue.eq(&queue)))
                 .filter(jobs_job::priority.eq(priority).and(jobs_job::run_at.le(now)))
@@ -83,9 +90,46 @@ pub(crate) fn queue_depths(conn: &mut SqliteConnection) -> QueryResult<Vec<Queue
             Ok(true)
         })?;
         let oldest_wait_seconds = oldest.map(|oldest| now.saturating_sub(oldest) as f64 / 1e6);
-        depths.push(QueueCount { queue, available, later, limit, oldest_wait_seconds });
+        depths.push(QueueCount { queue, available, later, oldest_wait_seconds });
     }
     Ok(depths)
+}
+
+#[derive(QueryableByName)]
+struct Held {
+    #[diesel(sql_type = BigInt)]
+    due: i64,
+    #[diesel(sql_type = BigInt)]
+    later: i64,
+}
+
+/// How many jobs of each queue wait for their limits, or will do so later. In the index of the claim they are at the end of their level,
+/// and a bounded number of them is read.
+pub(crate) fn held_by_queue(conn: &mut SqliteConnection) -> QueryResult<HeldCounts> {
+    // One row more than is counted, which tells that there are more.
+    let mut left = COUNTED_DEPTH + 1;
+    let mut held = HeldCounts::default();
+    for queue in queues(conn)? {
+        let (mut due, mut later) = (0, 0);
+        levels::walk(conn, &queue, |conn, priority| {
+            let of_level: Held = diesel::sql_query(format!(
+                "select count(*) filter (where due_at <= {NOW}) as due, count(*) filter (where due_at > {NOW}) as later
+                 from (select due_at from jobs_job where state = 'available' and queue = ?1 and priority = ?2 and run_at >= {FAR} limit ?3)"
+            ))
+            .bind::<Text, _>(&queue)
+            .bind::<SmallInt, _>(priority)
+            .bind::<BigInt, _>(left)
+            .get_result(conn)?;
+            (due, later) = (due + of_level.due, later + of_level.later);
+            left -= of_level.due + of_level.later;
+            Ok(true)
+        })?;
+        if due + later > 0 {
+            held.queues.push((queue, due, later));
+        }
+    }
+    held.is_whole = left > 0;
+    Ok(held)
 }
 
 /// How many jobs of each queue are running.
@@ -97,12 +141,15 @@ pub(crate) fn running_by_queue(conn: &mut SqliteConnection) -> QueryResult<Vec<(
         .load(conn)
 }
 
-/// The running jobs that were claimed first.
-pub(crate) fn leased(conn: &mut SqliteConnection, limit: i64) -> QueryResult<Vec<LeasedJob>> {
+/// The running jobs of this queue, or of all, that were claimed first.
+pub(crate) fn leased(conn: &mut SqliteConnection, queue: Option<&str>, limit: i64) -> QueryResult<Vec<LeasedJob>> {
     type Row = (i64, String, String, i32, Option<Worker>, Option<Instant>);
     let now: i64 = diesel::select(Now).get_result(conn)?;
-    let rows: Vec<Row> = jobs_job::table
-        .filter(jobs_job::state.eq(RUNNING))
+    let mut of_queue = jobs_job::table.filter(jobs_job::state.eq(RUNNING)).into_boxed();
+    if let Some(queue) = queue {
+        of_queue = of_queue.filter(jobs_job::queue.eq(queue));
+    }
+    let rows: Vec<Row> = of_queue
         .order((jobs_job::claimed_at, jobs_job::id))
         .limit(limit)
         .select((

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use chrono::Utc;
 use diesel_jobs_core::storage::ScheduledJob;
-use diesel_jobs_core::{CatchUp, QueueCount, WorkerId};
+use diesel_jobs_core::{CatchUp, CountedTo, HeldCounts, QueueCount, WorkerId};
 
 use super::*;
 
@@ -39,9 +39,12 @@ fn of(kinds: &[KindStats]) -> Stats {
         let oldest_wait_seconds = of_queue().filter_map(|kind| kind.oldest_wait_seconds).reduce(f64::max);
         let (available, later) =
             (of_queue().map(|kind| kind.available).sum(), of_queue().map(|kind| kind.scheduled).sum());
-        QueueCount { queue: queue.to_owned(), available, later, limit: 1000, oldest_wait_seconds }
+        let to = |jobs| CountedTo { jobs, limit: 1000 };
+        QueueCount { queue: queue.to_owned(), available: to(available), later: to(later), oldest_wait_seconds }
     };
-    Stats::new(names.into_iter().map(counted).collect(), &[], Some(kinds.to_vec()), None)
+    let held = kinds.iter().map(|kind| (kind.queue.clone(), kind.held, 0)).collect();
+    let held = HeldCounts { queues: held, is_whole: true };
+    Stats::new(names.into_iter().map(counted).collect(), &held, &[], Some(kinds.to_vec()), None)
 }
 
 fn worker(queue: &str, alive: bool) -> WorkerRecord {

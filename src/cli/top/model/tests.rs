@@ -1,7 +1,7 @@
 use chrono::Utc;
 use diesel_jobs_core::history::{KindRate, Summary};
 use diesel_jobs_core::storage::{Pause, QueueSettings};
-use diesel_jobs_core::{JobId, KindStats, LeasedJob, QueueCount, Stats, WorkerId};
+use diesel_jobs_core::{CountedTo, HeldCounts, JobId, KindStats, LeasedJob, QueueCount, Stats, WorkerId};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::style::Color;
@@ -12,9 +12,8 @@ use super::*;
 fn snapshot() -> Box<Snapshot> {
     let queue = |name: &str, available| QueueCount {
         queue: name.into(),
-        available,
-        later: 1,
-        limit: 10_000,
+        available: CountedTo { jobs: available, limit: 10_000 },
+        later: CountedTo { jobs: 1, limit: 10_000 },
         oldest_wait_seconds: Some(available as f64),
     };
     let kinds = vec![KindStats { queue: "mail".into(), kind: "send".into(), available: 3, ..KindStats::default() }];
@@ -29,9 +28,16 @@ fn snapshot() -> Box<Snapshot> {
         since: Utc::now(),
         seconds: 61.0,
     };
+    let held = HeldCounts { queues: vec![("mail".into(), 5, 0)], is_whole: true };
     Box::new(Snapshot {
         at: Instant::now(),
-        stats: Stats::new(vec![queue("mail", 3), queue("big", 10_000)], &[("mail".into(), 1)], Some(kinds), None),
+        stats: Stats::new(
+            vec![queue("mail", 3), queue("big", 10_000)],
+            &held,
+            &[("mail".into(), 1)],
+            Some(kinds),
+            None,
+        ),
         rates: vec![KindRate { queue: "mail".into(), kind: "send".into(), seconds: 300.0, work }],
         workers: Vec::new(),
         jobs: vec![job],

@@ -245,7 +245,10 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     step!("prune_history", storage.prune_history(Duration::ZERO, 10));
     step!("series", operator.series(HOUR, HOUR, &WorkFilter::default()));
     step!("rates", operator.rates(HOUR));
-    step!("leased", operator.leased(10));
+    step!("leased", operator.leased(None, 10));
+    step!("dead_rows", operator.dead_rows());
+    step!("limits", operator.limits());
+    step!("limit_keys", operator.limit_keys(None, 10));
     let place = step!("events", operator.events(&EventsSince::default())).next;
     step!("events", operator.events(&place));
     step!("dead_letters", operator.dead_letters());

@@ -16,6 +16,7 @@ fn pages(jobs: &Seeded) -> Vec<String> {
         "/jobs",
         "/queues",
         "/kinds",
+        "/limits",
         "/workers",
         "/schedules",
         "/failures",

@@ -1,4 +1,5 @@
-//! Kinds of waiting jobs that no live worker of their queue knows. It reads all waiting jobs.
+//! Kinds of waiting jobs that no live worker of their queue knows. It reads all waiting jobs, also those that wait for their
+//! limits.
 
 use super::Check;
 
@@ -7,7 +8,8 @@ pub(super) const CHECK: Check = Check {
     sql: r"select 'error' as severity,
        format('%s job(s) of kind `%s` wait in queue `%s`, and no live worker there knows the kind', jobs, kind, queue) as what,
        format('deploy a program with this kind, or end the jobs: worker cancel --kind %s', kind) as repair
-from (select queue, kind, count(*) as jobs from jobs.ready group by queue, kind) waiting
+from (select queue, kind, count(*) as jobs from (select queue, kind from jobs.ready union all select queue, kind from jobs.held) job
+      group by queue, kind) waiting
 where exists (select from jobs.worker w where w.heartbeat_at >= now() - w.lease and waiting.queue = any(w.queues))
   and not exists (
     select from jobs.worker w where w.heartbeat_at >= now() - w.lease and waiting.queue = any(w.queues) and (w.kinds is null or waiting.kind = any(w.kinds)))

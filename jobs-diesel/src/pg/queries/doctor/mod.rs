@@ -11,6 +11,7 @@ mod indexes;
 mod kinds;
 mod leases;
 mod oldest;
+mod oldest_held;
 mod orphans;
 mod pruner;
 mod publications;
@@ -45,6 +46,7 @@ pub(crate) const CHECKS: &[Check] = &[
     kinds::CHECK,
     leases::CHECK,
     oldest::CHECK,
+    oldest_held::CHECK,
     autovacuum::CHECK,
     transactions::CHECK,
     wraparound::CHECK,

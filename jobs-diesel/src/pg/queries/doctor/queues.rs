@@ -1,4 +1,5 @@
-//! Queues in which jobs wait and that no live worker serves. It reads one index entry per queue.
+//! Queues in which jobs wait and that no live worker serves. It reads one index entry per queue, and all jobs that
+//! wait for their limits.
 
 use super::Check;
 
@@ -11,8 +12,8 @@ pub(super) const CHECK: Check = Check {
 )
 select 'error' as severity, format('jobs wait in queue `%s`, and no live worker serves it', queue) as what,
        format('worker run --queues %s', queue) as repair
-from live
-where queue is not null and not exists (
-    select from jobs.worker w where w.heartbeat_at >= now() - w.lease and w.asked is null and live.queue = any(w.queues))
+from (select queue from live where queue is not null union select queue from jobs.held) waiting
+where not exists (
+    select from jobs.worker w where w.heartbeat_at >= now() - w.lease and w.asked is null and waiting.queue = any(w.queues))
 order by queue limit 20",
 };

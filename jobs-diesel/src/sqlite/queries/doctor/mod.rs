@@ -8,6 +8,7 @@ mod journal;
 mod kinds;
 mod leases;
 mod oldest;
+mod oldest_held;
 mod orphans;
 mod pruner;
 mod queues;
@@ -36,6 +37,7 @@ pub(crate) const CHECKS: &[Check] = &[
     queues::CHECK,
     kinds::CHECK,
     oldest::CHECK,
+    oldest_held::CHECK,
     crashes::CHECK,
     pruner::CHECK,
     orphans::CHECK,

@@ -1,0 +1,21 @@
+//! What operators do to jobs through this process, for recorders.
+
+use std::sync::Arc;
+
+use crate::of_process::OfProcess;
+use crate::recorder::{Event, Recorder};
+
+static ACTIONS: OfProcess = OfProcess::new();
+
+/// Reports what this process does for operators to this recorder, as [`Event::OperatorAction`]: actions on single jobs, and the batches of
+/// actions on many jobs, whoever has started them. `worker run --listen` does this.
+pub fn record_actions(recorder: Arc<dyn Recorder>) {
+    ACTIONS.add(recorder);
+}
+
+/// After an action has changed jobs.
+pub fn acted(action: &str, jobs: usize) {
+    if jobs > 0 {
+        ACTIONS.record(|recorders| recorders.record(|| Event::OperatorAction { action, jobs }));
+    }
+}

@@ -1,0 +1,64 @@
+//! What is read of limits: how many jobs each holds back, and which keys are full.
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+
+use super::StorageResult;
+use super::page::Count;
+use crate::job_id::JobId;
+
+/// Jobs and slots of a limit, and held jobs of a key, are counted up to this number.
+pub const COUNTED_OF_LIMIT: u64 = 1000;
+/// So many limits are listed.
+pub const MOST_LIMITS: usize = 50;
+
+/// A limit, over all its keys.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LimitStats {
+    /// The name.
+    pub name: String,
+    /// Jobs that only this limit holds back: they are due, and neither their queue nor their kind is paused.
+    pub held: Count,
+    /// Its jobs that are available or running. Each has a slot.
+    pub slots: Count,
+}
+
+/// A key that holds jobs back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LimitKey {
+    /// The name of the limit.
+    pub name: String,
+    /// The key.
+    pub key: String,
+    /// How many of its jobs may run at once, as its next job says.
+    pub most: u32,
+    /// How many slots of the key are taken.
+    pub taken: u64,
+    /// Some of the jobs that have them, at most [`MOST_SHOWN`](super::MOST_SHOWN).
+    pub holders: Vec<JobId>,
+    /// Jobs that only this limit holds back.
+    pub held: Count,
+    /// Since when the oldest of these has been due.
+    pub oldest: Option<DateTime<Utc>>,
+}
+
+impl LimitKey {
+    /// Whether all its slots are taken.
+    pub fn is_full(&self) -> bool {
+        self.taken >= u64::from(self.most)
+    }
+}
+
+/// The name of a limit and a key of it, after which a list goes on.
+pub type AfterKey = (String, String);
+
+/// What people read about limits. Every operation reads a bounded number of rows.
+#[async_trait]
+pub trait ReadLimits: Send + Sync + 'static {
+    /// The limits that hold jobs back or have slots taken, by name, at most [`MOST_LIMITS`].
+    async fn limits(&self) -> StorageResult<Vec<LimitStats>>;
+
+    /// The keys that hold jobs back, in the order of name and key, after this one. At most `limit`.
+    async fn limit_keys(&self, after: Option<AfterKey>, limit: usize) -> StorageResult<Vec<LimitKey>>;
+}

@@ -1,0 +1,90 @@
+//! A search through all pages of a list, until enough jobs are found.
+
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use super::StorageResult;
+use super::filter::JobFilter;
+use super::operator::Operator;
+use super::page::{MAX_PAGE, Paging};
+use crate::history::OTHER;
+use crate::job_id::JobId;
+use crate::record::JobRecord;
+
+/// A transaction may commit a job so long after it was enqueued. A count of all jobs may have missed it.
+const LATE_COMMIT: TimeDelta = TimeDelta::minutes(1);
+
+/// What a [search](search()) has found.
+#[derive(Clone, Default)]
+pub struct Found {
+    /// The jobs, newest first.
+    pub jobs: Vec<JobRecord>,
+    /// Whether there may be more.
+    pub has_more: bool,
+    /// If set, jobs with a lower id were not looked at, because there was no job of these kinds at the last count of all jobs.
+    pub not_counted: Option<NotCounted>,
+}
+
+/// Why a search has ended early.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NotCounted {
+    /// Jobs with a lower id were not looked at.
+    pub searched_to: JobId,
+    /// How long ago all jobs were counted.
+    pub age: Duration,
+}
+
+/// The last count of all jobs, in which there is no job of these kinds.
+struct Count {
+    begun: DateTime<Utc>,
+    age: Duration,
+}
+
+impl Count {
+    async fn without(operator: &dyn Operator, kinds: &[String]) -> StorageResult<Option<Self>> {
+        if kinds.is_empty() {
+            return Ok(None);
+        }
+        let Some(sample) = operator.sample().await? else { return Ok(None) };
+        // If there are too many kinds, not all of them are counted by themselves.
+        let may_exist = sample.kinds.iter().any(|kind| kinds.contains(&kind.kind) || kind.kind == OTHER);
+        let (Some(at), Some(age), false) = (sample.at, sample.age_seconds, may_exist) else { return Ok(None) };
+        let span = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or_default();
+        let took = TimeDelta::from_std(span(sample.took_seconds)).unwrap_or_default();
+        Ok(at.checked_sub_signed(took + LATE_COMMIT).map(|begun| Self { begun, age: span(age) }))
+    }
+}
+
+/// Reads pages from `start` until `start.limit` jobs are found. One page may be short although there are more jobs.
+///
+/// If no job of these kinds was counted at the last count, only jobs that may be newer than that count are looked at, unless
+/// `start.before` is set. So a wrong name of a kind does not make it search millions of jobs.
+pub async fn search(operator: &dyn Operator, filter: &JobFilter, start: Paging) -> StorageResult<Found> {
+    let (mut paging, mut jobs) = (start, Vec::<JobRecord>::new());
+    let is_from_newest = start.before.is_none() && start.after.is_none();
+    loop {
+        paging.limit = (start.limit - jobs.len()).min(MAX_PAGE);
+        let page = operator.list(filter, paging).await?;
+        if start.ascends() {
+            // The jobs of a page are newest first, and this page has the newer ones.
+            jobs.splice(0..0, page.jobs);
+            paging.after = page.searched_to;
+        } else {
+            jobs.extend(page.jobs);
+            paging.before = page.searched_to;
+        }
+        let Some(searched_to) = page.searched_to.filter(|_| jobs.len() < start.limit) else {
+            return Ok(Found { jobs, has_more: page.searched_to.is_some(), not_counted: None });
+        };
+        if !is_from_newest || !jobs.is_empty() {
+            continue;
+        }
+        if let Some(count) = Count::without(operator, &filter.kinds).await?
+            && operator.show(searched_to).await?.is_some_and(|(job, _)| job.enqueued_at < count.begun)
+        {
+            let not_counted = Some(NotCounted { searched_to, age: count.age });
+            return Ok(Found { jobs, has_more: true, not_counted });
+        }
+    }
+}

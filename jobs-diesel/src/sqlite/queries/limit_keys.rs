@@ -1,0 +1,136 @@
+//! `limits` and `limit_keys`: how many jobs each limit holds back, and the keys of which jobs wait. Names and keys are found by one probe
+//! each in `jobs_job_held` and `jobs_slot_key`, and rows are counted up to a limit, so a bounded number of entries is read.
+
+use diesel::SqliteConnection;
+use diesel::prelude::*;
+use diesel::sql_query;
+use diesel::sql_types::{BigInt, Nullable, Text};
+use diesel_jobs_core::JobId;
+use diesel_jobs_core::storage::{AfterKey, COUNTED_OF_LIMIT, Count, LimitKey, LimitStats, MOST_LIMITS, MOST_SHOWN};
+
+use crate::sqlite::time::NOW;
+use crate::sqlite::types::Instant;
+
+/// One row more than is counted, which tells that there are more.
+const READ: u64 = COUNTED_OF_LIMIT + 1;
+
+/// The jobs that only their limits hold back, by the index of admission. Jobs of a sequence are not among them.
+const HELD: &str = "jobs_job indexed by jobs_job_held where flags & 2 and held_back = 0 and flags & 4 = 0";
+
+#[derive(QueryableByName)]
+struct Number {
+    #[diesel(sql_type = BigInt)]
+    number: i64,
+}
+
+#[derive(QueryableByName)]
+struct Name {
+    #[diesel(sql_type = Nullable<Text>)]
+    name: Option<String>,
+}
+
+#[derive(QueryableByName)]
+struct Id {
+    #[diesel(sql_type = BigInt)]
+    id: i64,
+}
+
+/// A count that has read at most [`READ`] rows.
+fn count(jobs: i64) -> Count {
+    let jobs = jobs.unsigned_abs();
+    Count { jobs: jobs.min(COUNTED_OF_LIMIT), is_exact: jobs <= COUNTED_OF_LIMIT }
+}
+
+/// The limits that hold jobs back or have slots taken, by name.
+pub(crate) fn limits(conn: &mut SqliteConnection) -> QueryResult<Vec<LimitStats>> {
+    let mut limits: Vec<LimitStats> = Vec::new();
+    while limits.len() < MOST_LIMITS {
+        // No limit has an empty name.
+        let last = limits.last().map_or("", |limit| limit.name.as_str());
+        let next: Name = sql_query(format!(
+            "select min(name) as name from (
+                 select * from (select limit_name as name from {HELD} and limit_name > ?1 order by limit_name limit 1)
+                 union all
+                 select * from (select limit_name from jobs_slot where limit_name > ?1 order by limit_name limit 1))"
+        ))
+        .bind::<Text, _>(last)
+        .get_result(conn)?;
+        let Some(name) = next.name else { break };
+        let mut number = |rows: &str| -> QueryResult<Count> {
+            let counted = format!("select count(*) as number from (select 1 from {rows} limit {READ})");
+            sql_query(counted).bind::<Text, _>(&name).get_result(conn).map(|Number { number }| count(number))
+        };
+        let held = number(&format!("{HELD} and limit_name = ?1"))?;
+        let slots = number("jobs_slot where limit_name = ?1")?;
+        limits.push(LimitStats { name, held, slots });
+    }
+    Ok(limits)
+}
+
+#[derive(QueryableByName)]
+struct First {
+    #[diesel(sql_type = Text)]
+    name: String,
+    #[diesel(sql_type = Text)]
+    key: String,
+    #[diesel(sql_type = BigInt)]
+    most: i64,
+}
+
+#[derive(QueryableByName)]
+struct Held {
+    #[diesel(sql_type = BigInt)]
+    read: i64,
+    #[diesel(sql_type = BigInt)]
+    due: i64,
+    #[diesel(sql_type = Nullable<BigInt>)]
+    oldest: Option<Instant>,
+}
+
+/// The keys that hold jobs back, after this one.
+pub(crate) fn limit_keys(
+    conn: &mut SqliteConnection,
+    after: Option<AfterKey>,
+    limit: usize,
+) -> QueryResult<Vec<LimitKey>> {
+    let (mut after, mut keys) = (after.unwrap_or_default(), Vec::new());
+    while keys.len() < limit {
+        let first: Option<First> = sql_query(format!(
+            "select limit_name as name, limit_key as key, flow ->> '$.most' as most from {HELD} and (limit_name, limit_key) > (?1, ?2)
+             order by limit_name, limit_key, priority desc, due_at, id limit 1"
+        ))
+        .bind::<Text, _>(&after.0)
+        .bind::<Text, _>(&after.1)
+        .get_result(conn)
+        .optional()?;
+        let Some(First { name, key, most }) = first else { break };
+        let slots = "from jobs_slot where limit_name = ?1 and limit_key = ?2";
+        let taken: Number =
+            sql_query(format!("select count(*) as number from (select 1 {slots} limit {})", most.saturating_add(1)))
+                .bind::<Text, _>(&name)
+                .bind::<Text, _>(&key)
+                .get_result(conn)?;
+        let holders: Vec<Id> = sql_query(format!("select job_id as id {slots} order by job_id limit {MOST_SHOWN}"))
+            .bind::<Text, _>(&name)
+            .bind::<Text, _>(&key)
+            .load(conn)?;
+        let held: Held = sql_query(format!(
+            "select count(*) as read, count(*) filter (where due_at <= {NOW}) as due, min(due_at) filter (where due_at <= {NOW}) as oldest
+             from (select due_at from {HELD} and limit_name = ?1 and limit_key = ?2 limit {READ})"
+        ))
+        .bind::<Text, _>(&name)
+        .bind::<Text, _>(&key)
+        .get_result(conn)?;
+        keys.push(LimitKey {
+            name: name.clone(),
+            key: key.clone(),
+            most: u32::try_from(most).unwrap_or_default(),
+            taken: taken.number.unsigned_abs(),
+            holders: holders.into_iter().map(|Id { id }| JobId(id)).collect(),
+            held: Count { is_exact: held.read.unsigned_abs() < READ, ..count(held.due) },
+            oldest: held.oldest.map(|at| at.0),
+        });
+        after = (name, key);
+    }
+    Ok(keys)
+}
