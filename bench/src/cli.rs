@@ -19,7 +19,7 @@ pub(crate) struct Cli {
 /// What can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Measure {
-    /// Every measure below but homemade and neighbour, in this order
+    /// Every measure below but homemade, neighbour and operating, in this order
     All,
     /// One job at a time, each in a transaction of its own, from 1, 8 and 16 connections
     Enqueue,
@@ -51,6 +51,8 @@ pub(crate) enum Measure {
     Homemade,
     /// pgbench's transactions while the same server carries jobs
     Neighbour,
+    /// The CPU of the sampler, speed with metrics beside without, and pick-up during a bulk retry beside without
+    Operating,
 }
 
 /// How to measure.
@@ -77,6 +79,9 @@ pub(crate) struct Options {
     /// A tenth of the jobs and of the time: to try the program out, not to quote
     #[arg(long)]
     pub(crate) quick: bool,
+    /// Record metrics of enqueues, and render them each second
+    #[arg(long)]
+    pub(crate) observed: bool,
     /// The PostgreSQL server. Other users of the machine can read command lines: a URL with a password belongs into
     /// the variable
     #[arg(long, value_name = "URL", env = "DATABASE_URL", hide_env_values = true)]

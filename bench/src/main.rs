@@ -13,6 +13,7 @@ mod fleet;
 mod homemade;
 mod kinds;
 mod measure;
+mod observed;
 mod raw;
 mod report;
 mod say;
@@ -51,6 +52,11 @@ fn start(Cli { measure, options }: Cli) -> Result<()> {
 
 /// Runs the measures. At any end, including Ctrl-C, the worker processes are killed and the databases are dropped.
 async fn run(measure: Measure, options: Options) -> Result<()> {
+    if options.observed {
+        let metrics = observed::metrics();
+        diesel_jobs::record_enqueues(metrics.clone());
+        diesel_jobs::record_actions(metrics);
+    }
     let bench = Bench::open(options).await?;
     let done = tokio::select! {
         done = measure::run(&bench, measure) => done,

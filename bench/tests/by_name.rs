@@ -1,4 +1,4 @@
-//! The measures that run by name only: `homemade` sees what is wrong with such queues, and `neighbour` what it set up.
+//! The measures that run by name only: `homemade` sees what is wrong with such queues, and `neighbour` and `operating` what they set up.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::process::{Command, Output};
@@ -53,4 +53,13 @@ fn pgbench_and_the_jobs_run_beside_each_other_at_their_rates() {
     assert!((40.0..=160.0).contains(&rate("jobs_per_s")), "{line}");
     assert!((100.0..=300.0).contains(&rate("transactions_per_s")), "{line}");
     assert!(rate("p99_ms") >= rate("ours"), "{line}");
+}
+
+#[test]
+fn what_operating_costs_is_measured() {
+    let operating = ["operating", "--quick", "--n", "2000"];
+    let retry = line(measured(&operating, "bulk retry"));
+    assert!(retry["raw"].as_f64().unwrap() > 0.0 && retry["retry_s"].as_f64().unwrap() > 0.0, "{retry}");
+    let drain = line(measured(&operating, "drain with metrics"));
+    assert!(drain["ratio"].as_f64().unwrap() > 0.0, "{drain}");
 }

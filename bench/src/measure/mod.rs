@@ -12,6 +12,7 @@ mod kit;
 mod latency;
 mod memory;
 mod neighbour;
+mod operating;
 mod proc;
 mod snapshot;
 mod sqlite;
@@ -25,7 +26,7 @@ use anyhow::{Context as _, Result};
 use crate::bench::Bench;
 use crate::cli::Measure;
 
-/// The measures of `all`, in this order. The two others do not compare with raw statements; they take as long as all of
+/// The measures of `all`, in this order. The others do not compare with raw statements; they take as long as all of
 /// these together.
 const EACH: [Measure; 13] = [
     Measure::Enqueue,
@@ -66,6 +67,7 @@ pub(crate) async fn run(bench: &Bench, measure: Measure) -> Result<()> {
             Measure::Sqlite => sqlite::measure(bench).await,
             Measure::Homemade => homemade::measure(bench).await,
             Measure::Neighbour => neighbour::measure(bench).await,
+            Measure::Operating => operating::measure(bench).await,
         };
         done.with_context(|| format!("measuring {measure:?}"))?;
     }

@@ -24,6 +24,7 @@ use diesel_jobs::{Registry, Worker, WorkerBuilder, WorkerHandle};
 use tokio::sync::oneshot;
 
 use crate::kinds;
+use crate::observed;
 use crate::say::say;
 
 /// The first argument that makes this program a worker.
@@ -56,6 +57,9 @@ pub(crate) struct Role {
     /// Tell how long each claim took
     #[arg(long)]
     pub(crate) time_claims: bool,
+    /// Record metrics, and render them each second
+    #[arg(long)]
+    pub(crate) observed: bool,
 }
 
 impl Role {
@@ -65,6 +69,7 @@ impl Role {
         arguments.extend(self.slow.then(|| "--slow".to_owned()));
         arguments.extend(self.slots.map(|slots| format!("--slots={slots}")));
         arguments.extend(self.time_claims.then(|| "--time-claims".to_owned()));
+        arguments.extend(self.observed.then(|| "--observed".to_owned()));
         arguments
     }
 
@@ -100,7 +105,16 @@ async fn run(args: &WorkerArgs) -> Result<()> {
     if let Some(slots) = args.role.slots {
         builder = builder.concurrency(slots);
     }
+    let metrics = args.role.observed.then(observed::metrics);
+    if let Some(metrics) = &metrics {
+        diesel_jobs::record_enqueues(metrics.clone());
+        diesel_jobs::record_actions(metrics.clone());
+        builder = builder.recorder(metrics.clone());
+    }
     let worker = builder.build()?;
+    if let Some(metrics) = metrics {
+        metrics.watch(worker.handle());
+    }
     let start = listen(worker.handle());
     say("connected");
     start.await.context("the parent is gone")?;
