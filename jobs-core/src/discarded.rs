@@ -98,6 +98,9 @@ pub enum InvalidDiscardRule {
     /// Tags would be lost.
     #[error("it must have no tags")]
     Tags,
+    /// The key would be lost.
+    #[error("it must not be unique: `unique` is not applied to jobs that are enqueued for discarded ones")]
+    Unique,
     /// A limit would be lost.
     #[error("it must have no limit: `concurrency` is not applied to jobs that are enqueued for discarded ones")]
     Limit,
@@ -151,6 +154,9 @@ impl DiscardRule {
         }
         if !job.tags.is_empty() {
             return Err(InvalidDiscardRule::Tags);
+        }
+        if job.unique.is_some() {
+            return Err(InvalidDiscardRule::Unique);
         }
         if job.limit.is_some() {
             return Err(InvalidDiscardRule::Limit);

@@ -9,6 +9,7 @@ use crate::instant::IntoInstant;
 use crate::job_options::JobOptions;
 use crate::limit::{Limit, Sequence};
 use crate::new_job::{IntoNewJob, InvalidJob, JobBuilder, NewJob};
+use crate::unique::Unique;
 
 /// The typed arguments of one kind of job.
 ///
@@ -101,6 +102,15 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
         Self: Sized,
     {
         JobBuilder::new(self).sequence(sequence)
+    }
+
+    /// Sets when the enqueue of this job finds another one with the same key, and what it does then. Default: the kind's, else jobs have
+    /// no key.
+    fn unique(self, rule: Unique) -> JobBuilder
+    where
+        Self: Sized,
+    {
+        JobBuilder::new(self).unique(rule)
     }
 }
 

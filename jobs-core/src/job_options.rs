@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::limit::Concurrency;
 use crate::retry::Backoff;
+use crate::unique::Unique;
 
 /// The options of all jobs of a kind. A single job may override some of them.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +26,8 @@ pub struct JobOptions {
     pub secrets: &'static [&'static str],
     /// The limit of the kind: how many of its jobs with the same key may run at once, over all workers. Default: none.
     pub concurrency: Option<Concurrency>,
+    /// When an enqueue finds a job with the same key. Default: jobs have no key.
+    pub unique: Option<Unique>,
 }
 
 impl JobOptions {
@@ -39,6 +42,7 @@ impl JobOptions {
             retain: Retain::Default,
             secrets: &[],
             concurrency: None,
+            unique: None,
         }
     }
 
@@ -87,6 +91,12 @@ impl JobOptions {
     /// Sets the limit: how many jobs with the same key may run at once, over all workers.
     pub const fn concurrency(mut self, limit: Concurrency) -> Self {
         self.concurrency = Some(limit);
+        self
+    }
+
+    /// Makes the jobs unique.
+    pub const fn unique(mut self, rule: Unique) -> Self {
+        self.unique = Some(rule);
         self
     }
 }

@@ -46,6 +46,11 @@ pub struct Lease {
 }
 
 impl Lease {
+    /// Whether its finish gives something back: a slot, or a unique key.
+    pub const fn gives_back(&self) -> bool {
+        self.flags & (crate::flags::LIMITED | crate::flags::UNIQUE) != 0
+    }
+
     /// Whether the job has a limit, so that its finish deletes its limit slot.
     pub const fn is_limited(&self) -> bool {
         self.flags & crate::flags::LIMITED != 0

@@ -165,7 +165,7 @@ fn check(name: &str, most: u32) -> Result<(), LimitProblem> {
 
 /// The key of these values: the list of them as JSON, or the hash of this text if it is long. The SQL function `jobs.flow` makes the
 /// same key.
-fn key(values: &[Value]) -> Result<String, LimitProblem> {
+pub(crate) fn key(values: &[Value]) -> Result<String, LimitProblem> {
     if let Some(unusable) = values.iter().find(|value| !is_usable(value)) {
         let mut text = unusable.to_string();
         text.truncate(text.floor_char_boundary(100));
@@ -175,8 +175,13 @@ fn key(values: &[Value]) -> Result<String, LimitProblem> {
     if text.len() <= LONGEST_KEY {
         return Ok(text);
     }
+    Ok(hashed(&text))
+}
+
+/// The hash that stands for this text.
+pub(crate) fn hashed(text: &str) -> String {
     let hash = Sha256::digest(text.as_bytes());
-    Ok(hash.iter().fold("sha256:".to_owned(), |hex, byte| format!("{hex}{byte:02x}")))
+    hash.iter().fold("sha256:".to_owned(), |hex, byte| format!("{hex}{byte:02x}"))
 }
 
 /// A fraction has several texts in JSON, and so has an object. Both could make different keys in Rust and in SQL.
@@ -209,7 +214,7 @@ pub enum LimitProblem {
     )]
     Missing(String),
     /// The value cannot be a part of a key.
-    #[error("the key of a limit is made of texts, whole numbers, booleans and nulls, not of {0}")]
+    #[error("a key is made of texts, whole numbers, booleans and nulls, not of {0}")]
     Unusable(String),
     /// The key that is stored with a job is not allowed.
     #[error("the stored key of a limit has 1 to {LONGEST_KEY} bytes and no NUL character")]

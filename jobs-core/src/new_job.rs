@@ -12,6 +12,7 @@ use crate::instant::IntoInstant;
 use crate::job_options::JobOptions;
 use crate::limit::{Concurrency, JobLimit, Limit, LimitProblem, Sequence};
 use crate::trace_context::Traceparent;
+use crate::unique::{OnConflict, Unique, UniqueKey, UniqueProblem};
 pub use invalid::InvalidJob;
 
 /// The largest encoded arguments accepted, in bytes: 256 KiB.
@@ -59,6 +60,8 @@ pub struct NewJob {
     pub traceparent: Option<Traceparent>,
     /// The limit under which it runs.
     pub limit: Option<JobLimit>,
+    /// The unique key, and what happens if another job has it.
+    pub unique: Option<UniqueKey>,
 }
 
 /// A value to be stored.
@@ -106,7 +109,18 @@ impl NewJob {
             tags: Vec::new(),
             traceparent: None,
             limit: None,
+            unique: None,
         }
+    }
+
+    /// The same job with a unique key.
+    pub fn unique(mut self, rule: Unique) -> Result<Self, InvalidJob> {
+        let key = rule.of(&self.kind, &self.args);
+        self.unique = Some(key.map_err(|problem| InvalidJob::Unique { kind: self.kind.to_string(), problem })?);
+        if let (OnConflict::Debounce { quiet, .. }, RunAt::Now) = (rule.on_conflict, self.run_at) {
+            self.run_at = RunAt::After(quiet);
+        }
+        Ok(self)
     }
 
     /// The same job under this limit: how many jobs with the same name and key may run at once.
@@ -136,7 +150,10 @@ impl NewJob {
 
     /// Whether the jobs are equal in everything except their arguments.
     pub fn is_like(&self, other: &Self) -> bool {
-        self.run_at == other.run_at && self.columns() == other.columns() && self.limit == other.limit
+        self.run_at == other.run_at
+            && self.columns() == other.columns()
+            && self.limit == other.limit
+            && self.unique == other.unique
     }
 
     /// Refuses what no storage could store, so that no statement fails inside the caller's transaction.
@@ -211,6 +228,7 @@ pub struct JobBuilder {
     encode_error: Option<serde_json::Error>,
     concurrency: Option<Concurrency>,
     limit: Option<Limit>,
+    unique: Option<Unique>,
     /// The arguments come from the rows of a query.
     is_of_rows: bool,
 }
@@ -231,8 +249,10 @@ impl JobBuilder {
             tags: Vec::new(),
             traceparent: None,
             limit: None,
+            unique: None,
         };
-        Self { job, encode_error, concurrency: options.concurrency, limit: None, is_of_rows: false }
+        let JobOptions { concurrency, unique, .. } = options;
+        Self { job, encode_error, concurrency, limit: None, unique, is_of_rows: false }
     }
 
     pub(crate) fn of_rows(mut self) -> Self {
@@ -249,6 +269,12 @@ impl JobBuilder {
     /// See [`Job::sequence`](crate::Job::sequence).
     pub fn sequence(mut self, sequence: Sequence) -> Self {
         self.limit = Some(sequence.into_limit());
+        self
+    }
+
+    /// See [`Job::unique`](crate::Job::unique).
+    pub fn unique(mut self, rule: Unique) -> Self {
+        self.unique = Some(rule);
         self
     }
 
@@ -291,9 +317,15 @@ impl JobBuilder {
 
 impl IntoNewJob for JobBuilder {
     fn into_new_job(self) -> Result<NewJob, InvalidJob> {
-        let Self { mut job, encode_error, concurrency, limit, is_of_rows } = self;
+        let Self { mut job, encode_error, concurrency, limit, unique, is_of_rows } = self;
         if let Some(source) = encode_error {
             return Err(InvalidJob::Encode { kind: job.kind.into_owned(), source });
+        }
+        if let Some(rule) = unique {
+            if is_of_rows {
+                return Err(InvalidJob::Unique { kind: job.kind.into_owned(), problem: UniqueProblem::OfRows });
+            }
+            job = job.unique(rule)?;
         }
         let limit = match (limit, concurrency) {
             (None, None) => return job.into_new_job(),

@@ -4,7 +4,7 @@
 //! causes contains the message only once.
 
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
-use diesel_jobs_core::{InvalidJob, StorageError};
+use diesel_jobs_core::{InvalidJob, JobId, NewJob, StorageError};
 
 diesel_jobs_core::debug_as_display!(EnqueueError, CompleteError, MigrateError);
 
@@ -15,6 +15,16 @@ pub enum EnqueueError {
     /// The job is invalid. Nothing was sent, and the transaction is unchanged.
     #[error(transparent)]
     Invalid(#[from] InvalidJob),
+    /// Another job has the unique key, and the rule of this one says `error`. Nothing was enqueued, and the transaction is usable.
+    #[error("job `{kind}`: job {id} has the unique key {key} already")]
+    Exists {
+        /// The kind of the job.
+        kind: String,
+        /// The key.
+        key: String,
+        /// The job that has it.
+        id: JobId,
+    },
     /// The tables of `diesel-jobs` do not exist in this database.
     #[error(
         "the tables of `diesel-jobs` are missing in this database; run `worker migrate` or `diesel_jobs::migrate(&mut conn)`: {0}"
@@ -45,6 +55,16 @@ impl EnqueueError {
     pub fn is_invalid_job(&self) -> bool {
         matches!(self, Self::Invalid(_))
     }
+
+    /// Whether another job has the unique key. Then nothing was enqueued, and the transaction can go on.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Self::Exists { .. })
+    }
+
+    pub(crate) fn exists(job: &NewJob, id: JobId) -> Self {
+        let key = job.unique.as_ref().map(|unique| unique.key.clone()).unwrap_or_default();
+        Self::Exists { kind: job.kind.to_string(), key, id }
+    }
 }
 
 impl From<DieselError> for EnqueueError {
@@ -57,7 +77,9 @@ impl From<EnqueueError> for DieselError {
     fn from(error: EnqueueError) -> Self {
         match error {
             EnqueueError::Database(error) => error,
-            EnqueueError::Schema(_) | EnqueueError::Invalid(_) => Self::QueryBuilderError(Box::new(error)),
+            EnqueueError::Schema(_) | EnqueueError::Invalid(_) | EnqueueError::Exists { .. } => {
+                Self::QueryBuilderError(Box::new(error))
+            }
         }
     }
 }

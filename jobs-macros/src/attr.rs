@@ -1,4 +1,4 @@
-//! Parses the list inside `#[job(..)]` as `name = value` pairs. `batch(..)`, `concurrency(..)` and `sequence(..)` are lists of their own. `options`
+//! Parses the list inside `#[job(..)]` as `name = value` pairs. `batch(..)`, `concurrency(..)`, `sequence(..)`, `unique(..)` and `debounce(..)` are lists of their own. `options`
 //! interprets the values.
 
 use proc_macro2::TokenStream;
@@ -22,7 +22,9 @@ impl Parse for Entry {
             return Err(input.error("expected an option, such as `queue = \"mail\"`"));
         }
         let name = input.call(Ident::parse_any)?;
-        if (name == "batch" || name == "concurrency" || name == "sequence") && input.peek(Paren) {
+        if ["batch", "concurrency", "sequence", "unique", "debounce"].iter().any(|list| name == list)
+            && input.peek(Paren)
+        {
             let list;
             let paren_token = parenthesized!(list in input);
             let elems = Punctuated::parse_terminated(&list)?;

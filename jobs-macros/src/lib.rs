@@ -101,6 +101,8 @@ use proc_macro::TokenStream;
 /// | `batch` | only for types: `batch(max = 100, wait = "50ms", by(index))`. The handler is `HandleBatch` and takes up to 100 jobs at once. It waits so long for a full batch (by default not at all). All jobs of a call have the same value of `index` | one job |
 /// | `concurrency` | the limit: how many jobs run at once over all workers. `concurrency(limit = 5, by(account_id))` counts the jobs of each account separately. `concurrency("stripe", limit = 5)` names a limit that kinds share | no limit |
 /// | `sequence` | the jobs run one after the other, in the order of their ids: `sequence(by(order_id))` for each order, `on_discard = "skip"` goes on after a discarded job, otherwise the sequence halts | no sequence |
+/// | `unique` | at most one job with the same key that has not ended: `unique(by(user_id))`, with `within = "5m"`, `until = "started"`, and `on_conflict` = `"keep"`, `"replace(args, run_at, priority)"` or `"error"`. Without `by`, all arguments are the key | jobs are not unique |
+/// | `debounce` | `debounce(quiet = "5s", max = "1m", by(doc_id))`: one job with the newest arguments. It is due when nothing was enqueued for 5 seconds, and at most a minute after the first enqueue | none |
 /// | `on_discarded` | a job type, such as `AlertOps`: its `new(discarded: Discarded)` makes the job that is enqueued when a job of this kind is discarded | none |
 /// | `cron` | five fields, six with seconds first, or seven with a year: the schedule of the job; a job with a schedule has no arguments | none |
 /// | `timezone` | the IANA name of the time zone of `cron` | `"UTC"` |

@@ -1,4 +1,4 @@
-//! Checks the options `concurrency` and `sequence` against the arguments of the job.
+//! Checks the options `concurrency`, `sequence`, `unique` and `debounce` against the arguments of the job.
 
 use proc_macro2::Span;
 use syn::Ident;
@@ -43,17 +43,7 @@ pub(crate) fn checked(
         errors.push(syn::Error::new(place(options), message));
         return None;
     }
-    for argument in by {
-        let name = argument.to_string();
-        if secrets.contains(&name) {
-            errors.at(
-                argument,
-                format!("`{name}` is secret, and the key of a limit is shown: count by another argument"),
-            );
-        } else {
-            exists(argument, arguments, errors);
-        }
-    }
+    check_by(by, arguments, secrets, errors);
     let own = options.kind.as_ref().map_or(kind, syn::LitStr::value);
     Some(Limit {
         name: name.as_ref().map_or(own, syn::LitStr::value),
@@ -61,6 +51,24 @@ pub(crate) fn checked(
         by: by.iter().map(ToString::to_string).collect(),
         sequence,
     })
+}
+
+/// Checks `by` of the option `unique` or `debounce`.
+pub(crate) fn check_unique(options: &Options, arguments: &[String], secrets: &[String], errors: &mut Errors) {
+    if let Some(unique) = &options.unique {
+        check_by(&unique.by, arguments, secrets, errors);
+    }
+}
+
+fn check_by(by: &[Ident], arguments: &[String], secrets: &[String], errors: &mut Errors) {
+    for argument in by {
+        let name = argument.to_string();
+        if secrets.contains(&name) {
+            errors.at(argument, format!("`{name}` is secret, and keys are shown: name another argument"));
+        } else {
+            exists(argument, arguments, errors);
+        }
+    }
 }
 
 /// Where `sequence` is written.

@@ -3,6 +3,7 @@
 mod batch;
 mod concurrency;
 mod sequence;
+mod unique;
 mod values;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use crate::nearest::nearest;
 pub(crate) use batch::Batch;
 pub(crate) use concurrency::Concurrency;
 pub(crate) use sequence::{OnDiscard, Sequence};
+pub(crate) use unique::{OnConflict, Unique};
 use values::{
     backoff, catch_up, connection, flag, max_attempts, on_discarded, priority, retain, stored_name, struct_name, text,
     timeout, upgrade, version,
@@ -25,7 +27,7 @@ use values::{
 /// The most bytes of a kind or a queue. `diesel_jobs_core` has the same limit at run time.
 pub(crate) const MAX_NAME_BYTES: usize = 200;
 
-const KNOWN: [&str; 19] = [
+const KNOWN: [&str; 21] = [
     "name",
     "kind",
     "queue",
@@ -45,6 +47,8 @@ const KNOWN: [&str; 19] = [
     "batch",
     "concurrency",
     "sequence",
+    "unique",
+    "debounce",
 ];
 
 /// The parsed options. `None` stands for the default.
@@ -75,6 +79,8 @@ pub(crate) struct Options {
     pub(crate) concurrency: Option<Concurrency>,
     /// The jobs run one after the other.
     pub(crate) sequence: Option<Sequence>,
+    /// When an enqueue finds a job with the same key: `unique` or `debounce`.
+    pub(crate) unique: Option<Unique>,
     /// The span of each option.
     pub(crate) written: BTreeMap<String, Span>,
 }
@@ -137,6 +143,12 @@ impl Options {
                 "connection" => connection(value).map(|v| options.connection = Some(v)),
                 "concurrency" => concurrency::concurrency(value).map(|v| options.concurrency = Some(v)),
                 "sequence" => sequence::sequence(value).map(|v| options.sequence = Some(v)),
+                "unique" | "debounce" if options.unique.is_some() => Err(syn::Error::new(
+                    name.span(),
+                    "a job is either `unique` or debounced; `debounce` is a form of `unique`",
+                )),
+                "unique" => unique::unique(value).map(|v| options.unique = Some(v)),
+                "debounce" => unique::debounce(value).map(|v| options.unique = Some(v)),
                 "version" => version(&value).map(|v| options.version = Some(v)),
                 "upgrade" => upgrade(value).map(|v| options.upgrade = Some(v)),
                 "on_discarded" => on_discarded(value).map(|v| options.on_discarded = Some(v)),

@@ -146,6 +146,27 @@ fn a_job_of_a_sequence() {
     }
 }
 
+#[test]
+fn a_unique_job() {
+    let item = quote! {
+        async fn index(doc_id: i64, text: &str) {}
+    };
+    for (options, expected) in [
+        (quote!(unique()), "Unique::new().by(&[]))"),
+        (quote!(unique(by(doc_id))), r#"Unique::new().by(&["doc_id"]))"#),
+        (
+            quote!(unique(by(doc_id), within = "5m", until = "started", on_conflict = "replace(args, priority)")),
+            r#"by(&["doc_id"]).within(::core::time::Duration::from_millis(300000u64)).until(::diesel_jobs::__private::Until::Started)"#,
+        ),
+        (quote!(unique(on_conflict = "replace(args, priority)")), "Replace::new().args().priority()"),
+        (quote!(unique(on_conflict = "error")), "OnConflict::Error"),
+        (quote!(debounce(quiet = "5s", max = "1m", by(doc_id))), r#"from_millis(60000u64)).by(&["doc_id"]))"#),
+    ] {
+        let made = flat(&pretty(expand::job(options, item.clone())));
+        assert!(made.replace(',', "").contains(&expected.replace(',', "")), "{expected}: {made}");
+    }
+}
+
 fn flat(text: &str) -> String {
     text.split_whitespace().collect()
 }
@@ -172,6 +193,23 @@ fn limits_that_cannot_be_are_refused() {
         (quote!(concurrency("", limit = 5)), "must not be empty"),
         (quote!(concurrency(limit = 5, on_full = "wait")), "not a part of `concurrency`"),
         (quote!(concurrency(limit = 5), concurrency(limit = 6)), "given twice"),
+        (quote!(unique = true), "takes a list"),
+        (quote!(unique(by(acount))), "did you mean `account`?"),
+        (quote!(unique(by(card))), "is secret"),
+        (quote!(unique(by("account"))), "names arguments"),
+        (quote!(unique(by(account), by(account))), "given twice"),
+        (quote!(unique(until = "ended")), "\\\"finished\\\" or"),
+        (quote!(unique(within = "0s")), "longer than 0"),
+        (quote!(unique(within = 5)), "takes a duration"),
+        (quote!(unique(limit = 5)), "not a part of `unique`"),
+        (quote!(unique(on_conflict = "drop")), "`on_conflict` is"),
+        (quote!(unique(on_conflict = "replace()")), "`on_conflict` is"),
+        (quote!(unique(on_conflict = "replace(queue)")), "`on_conflict` is"),
+        (quote!(unique(), debounce(quiet = "1s", max = "2s")), "either"),
+        (quote!(debounce(quiet = "5s")), "needs `quiet` and `max`"),
+        (quote!(debounce(quiet = "5s", max = "4s")), "must not be shorter"),
+        (quote!(debounce(quiet = "0s", max = "4s")), "longer than 0"),
+        (quote!(debounce(quiet = "1s", max = "4s", within = "5s")), "not a part of `debounce`"),
     ] {
         let made = expand::job(options.clone(), item.clone()).to_string();
         assert!(made.contains("compile_error") && made.contains(problem), "{options}: {made}");

@@ -99,7 +99,9 @@ pub(crate) fn function(function: &mut Function, options: Options, errors: &mut E
         Param::Argument(argument) => Some(argument.name.unraw().to_string()),
         _ => None,
     });
-    let limit = limit::checked(&options, ident.unraw().to_string(), &arguments.collect::<Vec<_>>(), &secrets, errors);
+    let arguments = arguments.collect::<Vec<_>>();
+    let limit = limit::checked(&options, ident.unraw().to_string(), &arguments, &secrets, errors);
+    limit::check_unique(&options, &arguments, &secrets, errors);
     Some(Plan { name, kind, earlier, secrets, limit, shared: shared(&function.attrs), options })
 }
 
@@ -140,6 +142,7 @@ pub(crate) fn declaration(declaration: &Declaration, options: Options, errors: &
         plain_fields(declaration).filter_map(|field| Some(field.ident.as_ref()?.unraw().to_string())).collect();
     batch(&options, &fields, errors);
     let limit = limit::checked(&options, names::snake(&name.unraw().to_string()), &fields, &secrets, errors);
+    limit::check_unique(&options, &fields, &secrets, errors);
     Plan { name, kind, earlier, secrets, limit, shared: shared(&declaration.attrs), options }
 }
 

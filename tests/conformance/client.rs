@@ -16,6 +16,9 @@ pub(crate) trait Client: Send {
     async fn number(&mut self, sql: &str) -> i64;
     async fn enqueue(&mut self, job: NewJob) -> Result<JobId, EnqueueError>;
     async fn enqueue_all(&mut self, jobs: Vec<NewJob>) -> Result<Vec<JobId>, EnqueueError>;
+    /// The whole answer to an enqueue.
+    async fn answer(&mut self, job: NewJob) -> Result<Enqueued, EnqueueError>;
+    async fn answers(&mut self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, EnqueueError>;
     async fn complete_in(&mut self, ctx: &JobContext) -> Result<(), CompleteError>;
     async fn migrate(&mut self) -> Result<(), MigrateError>;
 }
@@ -68,6 +71,18 @@ macro_rules! sync_client {
             ) -> Result<Vec<diesel_jobs_core::JobId>, diesel_jobs_storage::EnqueueError> {
                 diesel_jobs_storage::enqueue_all(self, jobs).map(crate::client::ids)
             }
+            async fn answer(
+                &mut self,
+                job: diesel_jobs_core::NewJob,
+            ) -> Result<diesel_jobs_core::Enqueued, diesel_jobs_storage::EnqueueError> {
+                diesel_jobs_storage::Enqueue::enqueue(job, self)
+            }
+            async fn answers(
+                &mut self,
+                jobs: Vec<diesel_jobs_core::NewJob>,
+            ) -> Result<Vec<diesel_jobs_core::Enqueued>, diesel_jobs_storage::EnqueueError> {
+                diesel_jobs_storage::enqueue_all(self, jobs)
+            }
             async fn complete_in(
                 &mut self,
                 ctx: &diesel_jobs_core::JobContext,
@@ -117,6 +132,18 @@ macro_rules! async_client {
                 jobs: Vec<diesel_jobs_core::NewJob>,
             ) -> Result<Vec<diesel_jobs_core::JobId>, diesel_jobs_storage::EnqueueError> {
                 diesel_jobs_storage::enqueue_all(self, jobs).await.map(crate::client::ids)
+            }
+            async fn answer(
+                &mut self,
+                job: diesel_jobs_core::NewJob,
+            ) -> Result<diesel_jobs_core::Enqueued, diesel_jobs_storage::EnqueueError> {
+                diesel_jobs_storage::Enqueue::enqueue(job, self).await
+            }
+            async fn answers(
+                &mut self,
+                jobs: Vec<diesel_jobs_core::NewJob>,
+            ) -> Result<Vec<diesel_jobs_core::Enqueued>, diesel_jobs_storage::EnqueueError> {
+                diesel_jobs_storage::enqueue_all(self, jobs).await
             }
             async fn complete_in(
                 &mut self,

@@ -139,6 +139,9 @@ pub(crate) async fn rows_that_should_be_gone_are_named<F: Fixture>(f: F) {
     let ended_table = if F::TABLES.contains(&"ready") { F::table("finished") } else { F::table("job") };
     sql(&f, &format!("delete from {ended_table} where id = {}", deleted.job)).await;
     repair(&f, "orphan").await;
+    let key = F::table("unique_key");
+    sql(&f, &format!("insert into {key} (name, key, job_id, started) values ('a', '[1]', {}, '0')", deleted.job)).await;
+    repair(&f, "orphan").await;
 }
 
 pub(crate) async fn schedules_that_do_not_tick_are_named<F: Fixture>(f: F) {

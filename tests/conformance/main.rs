@@ -37,6 +37,7 @@ mod scheduling_at_run_time;
 mod sequencing;
 mod setting;
 mod transacting;
+mod unique;
 
 use model::regressions as living;
 
@@ -149,6 +150,21 @@ conformance! {
         a_paused_job_stops_its_sequence_and_no_other,
         a_sweep_finds_sequences_that_nobody_has_told,
         the_order_holds_beside_other_workers,
+    }
+    unique {
+        an_enqueue_keeps_the_job_that_has_the_key,
+        every_end_releases_the_key,
+        a_rescue_keeps_or_releases_the_key,
+        a_key_until_the_start_is_free_when_the_job_has_started,
+        a_waiting_job_is_replaced,
+        a_conflict_is_an_error_that_leaves_the_transaction_usable,
+        a_key_ends_with_its_time,
+        a_rollback_frees_the_key,
+        a_bulk_has_an_answer_for_each_job_in_order,
+        without_by_all_arguments_are_the_key,
+        a_debounced_job_has_the_newest_arguments,
+        one_of_many_rivals_wins,
+        bulks_with_the_same_keys_all_succeed,
     }
     explaining {
         a_job_that_is_not_there_may_be_gone_or_not_be_there_yet,

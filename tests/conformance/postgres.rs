@@ -13,6 +13,7 @@ mod pipelining;
 mod poisoned;
 mod publication;
 mod roles;
+mod unique_keys;
 
 use std::any::TypeId;
 use std::sync::Arc;
@@ -186,6 +187,7 @@ impl Fixture for Postgres {
         "held",
         "slot",
         "nudge",
+        "unique_key",
     ];
 
     const EPOCH: &'static str = "'epoch'";

@@ -2,6 +2,7 @@
 
 use super::{MAX_ARGS_BYTES, MAX_TAGS};
 use crate::limit::LimitProblem;
+use crate::unique::UniqueProblem;
 
 /// Why a job was refused before anything was sent to the database. The caller's transaction is unchanged.
 #[derive(thiserror::Error)]
@@ -66,6 +67,14 @@ pub enum InvalidJob {
         kind: String,
         /// What is wrong with it.
         problem: LimitProblem,
+    },
+    /// Its unique key cannot be stored.
+    #[error("job `{kind}`: {problem}")]
+    Unique {
+        /// The kind of the job.
+        kind: String,
+        /// What is wrong with it.
+        problem: UniqueProblem,
     },
 }
 

@@ -47,7 +47,7 @@ pub struct ScheduledJob {
 
 impl ScheduledJob {
     /// The job of this kind for the tick at this time. `options` are those of the kind. A limit by arguments that the job does not
-    /// have counts it with all such jobs.
+    /// have counts it with all such jobs, and such a unique key is that of all of them.
     pub fn at(&self, kind: &str, options: &JobOptions, run_at: RunAt) -> NewJob {
         let mut job = NewJob::raw(kind.to_owned(), self.args.clone().unwrap_or_else(|| "{}".to_owned()));
         job.queue = self.queue.clone().map_or_else(|| options.queue.into(), Into::into);
@@ -55,6 +55,7 @@ impl ScheduledJob {
         job.max_attempts = self.max_attempts.unwrap_or(options.max_attempts);
         job.run_at = run_at;
         job.limit = options.concurrency.and_then(|limit| limit.of_any(&job.args));
+        job.unique = options.unique.and_then(|rule| rule.of_tick(&job.kind, &job.args));
         job
     }
 }

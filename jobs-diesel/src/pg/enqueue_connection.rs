@@ -3,7 +3,7 @@
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel_async::AsyncConnection;
-use diesel_jobs_core::{Enqueued, InvalidJob, JobContext, JobId, NewJob};
+use diesel_jobs_core::{Enqueued, InvalidJob, JobContext, JobId, NewJob, merged};
 use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
 use tracing::Instrument as _;
@@ -14,6 +14,7 @@ use super::queries::enqueue_alike::EnqueueAlikeQuery;
 use super::queries::finish::{FinishQuery, LimitedQuery};
 use super::queries::hold::{self, HoldQuery};
 use super::queries::output::{OutputRow, one_output};
+use super::queries::take::{self, TakeQuery};
 use crate::enqueue_connection::{EnqueueConnection, PgAsync, TransactionConnection};
 use crate::error::{CompleteError, EnqueueError, MigrateError};
 use crate::stored_output::{OutputError, read_output};
@@ -26,17 +27,29 @@ pub(super) fn inserted(id: i64) -> Enqueued {
 pub(super) type Inserted = (i64, Option<bool>);
 
 /// Inserts all jobs. Several chunks get their own transaction, or a savepoint in the caller's transaction.
-pub(crate) fn insert_many<C>(conn: &mut C, jobs: Vec<NewJob>) -> BoxFuture<'_, QueryResult<Vec<Enqueued>>>
+pub(crate) fn insert_many<C>(conn: &mut C, jobs: Vec<NewJob>) -> BoxFuture<'_, Result<Vec<Enqueued>, EnqueueError>>
 where
     C: AsyncConnection<Backend = Pg>,
 {
     Box::pin(async move {
-        match jobs.len() {
-            0 => Ok(Vec::new()),
-            1..=CHUNK => insert_chunks(conn, &jobs).await,
-            _ => conn.transaction(async move |conn| insert_chunks(conn, &jobs).await).await,
+        if jobs.iter().any(|job| job.unique.is_some()) {
+            let merged = merged(jobs)?;
+            let enqueued = insert_all(conn, &merged.jobs).await?;
+            return Ok(merged.answers(&enqueued));
         }
+        insert_all(conn, &jobs).await
     })
+}
+
+async fn insert_all<C>(conn: &mut C, jobs: &[NewJob]) -> Result<Vec<Enqueued>, EnqueueError>
+where
+    C: AsyncConnection<Backend = Pg>,
+{
+    match jobs.len() {
+        0 => Ok(Vec::new()),
+        1..=CHUNK => insert_chunks(conn, jobs).await,
+        _ => conn.transaction(async move |conn| insert_chunks(conn, jobs).await).await,
+    }
 }
 
 fn is_in_transaction<C: AsyncConnection<Backend = Pg>>(conn: &mut C) -> bool {
@@ -45,13 +58,18 @@ fn is_in_transaction<C: AsyncConnection<Backend = Pg>>(conn: &mut C) -> bool {
     status.transaction_depth().is_ok_and(|depth| depth.is_some())
 }
 
-async fn insert_chunks<C>(conn: &mut C, jobs: &[NewJob]) -> QueryResult<Vec<Enqueued>>
+async fn insert_chunks<C>(conn: &mut C, jobs: &[NewJob]) -> Result<Vec<Enqueued>, EnqueueError>
 where
     C: AsyncConnection<Backend = Pg>,
 {
     use diesel_async::RunQueryDsl;
     let mut ids = Vec::with_capacity(jobs.len());
     for chunk in jobs.chunks(CHUNK) {
+        if let Some(take) = TakeQuery::new(chunk) {
+            let rows: Vec<(i64, i64, i16)> = RunQueryDsl::load(take, conn).await?;
+            ids.extend(take::answers(chunk, rows)?);
+            continue;
+        }
         if let Some(hold) = HoldQuery::new(chunk) {
             let rows: Vec<(bool, i64)> = RunQueryDsl::load(hold, conn).await?;
             ids.extend(hold::in_order(chunk, rows).into_iter().map(inserted));
@@ -82,7 +100,7 @@ where
         Box::pin(
             async move {
                 let job = job?;
-                if job.traceparent.is_some() || job.limit.is_some() {
+                if job.traceparent.is_some() || job.limit.is_some() || job.unique.is_some() {
                     let ids = insert_chunks(self, &[job]).await?;
                     return Ok(*ids.first().ok_or(diesel::result::Error::NotFound)?);
                 }
@@ -99,7 +117,7 @@ where
         &mut self,
         jobs: Result<Vec<NewJob>, InvalidJob>,
     ) -> BoxFuture<'_, Result<Vec<Enqueued>, EnqueueError>> {
-        Box::pin(async move { Ok(insert_many(self, jobs?).await?) }.in_current_span())
+        Box::pin(async move { insert_many(self, jobs?).await }.in_current_span())
     }
 
     fn output<T>(&mut self, id: JobId) -> BoxFuture<'_, Result<Option<T>, OutputError>>
@@ -126,7 +144,7 @@ where
             }
             let finish = [ctx.completion()];
             let query = FinishQuery::new(&finish);
-            let moved: Vec<i64> = match ctx.lease().is_limited() {
+            let moved: Vec<i64> = match ctx.lease().gives_back() {
                 true => diesel_async::RunQueryDsl::get_result(LimitedQuery(query), self).await?,
                 false => diesel_async::RunQueryDsl::get_result(query, self).await?,
             };
@@ -150,12 +168,17 @@ mod sync {
     use super::*;
     use crate::enqueue_connection::PgSync;
 
-    fn insert_chunks<C>(conn: &mut C, jobs: &[NewJob]) -> QueryResult<Vec<Enqueued>>
+    fn insert_chunks<C>(conn: &mut C, jobs: &[NewJob]) -> Result<Vec<Enqueued>, EnqueueError>
     where
         C: LoadConnection<Backend = Pg>,
     {
         let mut ids = Vec::with_capacity(jobs.len());
         for chunk in jobs.chunks(CHUNK) {
+            if let Some(take) = TakeQuery::new(chunk) {
+                let rows: Vec<(i64, i64, i16)> = take.load(conn)?;
+                ids.extend(take::answers(chunk, rows)?);
+                continue;
+            }
             if let Some(hold) = HoldQuery::new(chunk) {
                 let rows: Vec<(bool, i64)> = hold.load(conn)?;
                 ids.extend(hold::in_order(chunk, rows).into_iter().map(inserted));
@@ -168,6 +191,17 @@ mod sync {
             ids.extend(rows.into_iter().map(inserted));
         }
         Ok(ids)
+    }
+
+    fn insert_all<C>(conn: &mut C, jobs: &[NewJob]) -> Result<Vec<Enqueued>, EnqueueError>
+    where
+        C: LoadConnection<Backend = Pg>,
+    {
+        match jobs.len() {
+            0 => Ok(Vec::new()),
+            1..=CHUNK => insert_chunks(conn, jobs),
+            _ => conn.transaction(|conn| insert_chunks(conn, jobs)),
+        }
     }
 
     fn is_in_transaction<C: LoadConnection<Backend = Pg>>(conn: &mut C) -> bool {
@@ -188,7 +222,7 @@ mod sync {
 
         fn insert_one(&mut self, job: Result<NewJob, InvalidJob>) -> Result<Enqueued, EnqueueError> {
             let job = job?;
-            if job.traceparent.is_some() || job.limit.is_some() {
+            if job.traceparent.is_some() || job.limit.is_some() || job.unique.is_some() {
                 let ids = insert_chunks(self, &[job])?;
                 return Ok(*ids.first().ok_or(diesel::result::Error::NotFound)?);
             }
@@ -198,12 +232,12 @@ mod sync {
 
         fn insert_all(&mut self, jobs: Result<Vec<NewJob>, InvalidJob>) -> Result<Vec<Enqueued>, EnqueueError> {
             let jobs = jobs?;
-            let inserted = match jobs.len() {
-                0 => Ok(Vec::new()),
-                1..=CHUNK => insert_chunks(self, &jobs),
-                _ => self.transaction(|conn| insert_chunks(conn, &jobs)),
-            };
-            Ok(inserted?)
+            if jobs.iter().any(|job| job.unique.is_some()) {
+                let merged = merged(jobs)?;
+                let enqueued = insert_all(self, &merged.jobs)?;
+                return Ok(merged.answers(&enqueued));
+            }
+            insert_all(self, &jobs)
         }
 
         fn output<T>(&mut self, id: JobId) -> Result<Option<T>, OutputError>
@@ -225,7 +259,7 @@ mod sync {
             }
             let finish = [ctx.completion()];
             let query = FinishQuery::new(&finish);
-            let moved: Vec<i64> = match ctx.lease().is_limited() {
+            let moved: Vec<i64> = match ctx.lease().gives_back() {
                 true => LimitedQuery(query).get_result(self)?,
                 false => query.get_result(self)?,
             };

@@ -1,9 +1,9 @@
 //! [`EnqueueConnection`] for a shared reference to a connection. diesel-async sends the statements of several such references without waiting
 //! for the answers in between.
 
-use diesel::{OptionalExtension as _, QueryResult};
+use diesel::OptionalExtension as _;
 use diesel_async::{AsyncPgConnection, RunQueryDsl as _};
-use diesel_jobs_core::{Enqueued, InvalidJob, JobId, NewJob};
+use diesel_jobs_core::{Enqueued, InvalidJob, JobId, NewJob, merged};
 use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
 use tracing::Instrument as _;
@@ -12,6 +12,7 @@ use super::enqueue_connection::{Inserted, inserted};
 use super::queries::enqueue::{EnqueueManyQuery, EnqueueQuery};
 use super::queries::hold::{self, HoldQuery};
 use super::queries::output::{OutputRow, one_output};
+use super::queries::take::{self, TakeQuery};
 use crate::enqueue_connection::{EnqueueConnection, PgPipelined};
 use crate::error::EnqueueError;
 use crate::stored_output::{OutputError, read_output};
@@ -28,10 +29,9 @@ impl EnqueueConnection<PgPipelined> for &AsyncPgConnection {
         Box::pin(
             async move {
                 let job = job?;
-                if job.traceparent.is_some() || job.limit.is_some() {
-                    let ids = insert(self, &[job]).await?;
-                    let id = ids.into_iter().next().ok_or(diesel::result::Error::NotFound)?;
-                    return Ok(Enqueued::new(JobId(id)));
+                if job.traceparent.is_some() || job.limit.is_some() || job.unique.is_some() {
+                    let enqueued = insert(self, &[job]).await?;
+                    return Ok(enqueued.into_iter().next().ok_or(diesel::result::Error::NotFound)?);
                 }
                 let rows: Vec<Inserted> = EnqueueQuery::new(&job).load(self).await?;
                 let (id, _) = rows.into_iter().next().ok_or(diesel::result::Error::NotFound)?;
@@ -52,8 +52,9 @@ impl EnqueueConnection<PgPipelined> for &AsyncPgConnection {
                 if jobs.is_empty() {
                     return Ok(Vec::new());
                 }
-                let ids = insert(self, &jobs).await?;
-                Ok(ids.into_iter().map(inserted).collect())
+                let merged = merged(jobs)?;
+                let enqueued = insert(self, &merged.jobs).await?;
+                Ok(merged.answers(&enqueued))
             }
             .in_current_span(),
         )
@@ -70,8 +71,16 @@ impl EnqueueConnection<PgPipelined> for &AsyncPgConnection {
     }
 }
 
-async fn insert(conn: &mut &AsyncPgConnection, jobs: &[NewJob]) -> QueryResult<Vec<i64>> {
-    let Some(hold) = HoldQuery::new(jobs) else { return EnqueueManyQuery::new(jobs).load(conn).await };
-    let rows: Vec<(bool, i64)> = hold.load(conn).await?;
-    Ok(hold::in_order(jobs, rows))
+async fn insert(conn: &mut &AsyncPgConnection, jobs: &[NewJob]) -> Result<Vec<Enqueued>, EnqueueError> {
+    if let Some(take) = TakeQuery::new(jobs) {
+        return take::answers(jobs, take.load(conn).await?);
+    }
+    let ids: Vec<i64> = match HoldQuery::new(jobs) {
+        None => EnqueueManyQuery::new(jobs).load(conn).await?,
+        Some(hold) => {
+            let rows: Vec<(bool, i64)> = hold.load(conn).await?;
+            hold::in_order(jobs, rows)
+        }
+    };
+    Ok(ids.into_iter().map(inserted).collect())
 }

@@ -3,7 +3,7 @@
 use diesel::connection::TransactionManagerStatus;
 use diesel::sqlite::Sqlite;
 use diesel_async::{AsyncConnection, RunQueryDsl, TransactionManager};
-use diesel_jobs_core::{Enqueued, InvalidJob, JobContext, JobId, NewJob};
+use diesel_jobs_core::{Enqueued, InvalidJob, JobContext, JobId, NewJob, merged};
 use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
 use tracing::Instrument as _;
@@ -16,6 +16,7 @@ use crate::sqlite::queries::complete_in::{self, Row};
 use crate::sqlite::queries::enqueue::Insert;
 use crate::sqlite::queries::ledger;
 use crate::sqlite::queries::output::one_output;
+use crate::sqlite::queries::unique::{self, Decision, Holder};
 use crate::sqlite::{hint, migrate};
 use crate::stored_output::{Columns, OutputError, read_output};
 
@@ -31,6 +32,11 @@ impl<C: AsyncConnection<Backend = Sqlite>> EnqueueConnection<SqliteAsync> for C 
         Box::pin(
             async move {
                 let job = job?;
+                if job.unique.is_some() {
+                    let enqueued = self.transaction(async |conn| insert_unique(conn, &job).await).await?;
+                    hint::enqueued();
+                    return Ok(enqueued);
+                }
                 // `load` reads to the end of the statement. Only there does the statement commit.
                 let ids: Vec<i64> = Insert::one(&job).load(self).await?;
                 hint::enqueued();
@@ -50,9 +56,10 @@ impl<C: AsyncConnection<Backend = Sqlite>> EnqueueConnection<SqliteAsync> for C 
         Box::pin(
             async move {
                 let jobs = jobs?;
-                let ids = self.transaction(async |conn| insert_all(conn, &jobs).await).await?;
+                let merged = merged(jobs)?;
+                let enqueued = self.transaction(async |conn| insert_all(conn, &merged.jobs).await).await?;
                 hint::enqueued();
-                Ok(ids)
+                Ok(merged.answers(&enqueued))
             }
             .in_current_span(),
         )
@@ -109,11 +116,39 @@ async fn insert_all<C>(conn: &mut C, jobs: &[NewJob]) -> Result<Vec<Enqueued>, E
 where
     C: AsyncConnection<Backend = Sqlite>,
 {
-    let mut ids = Vec::with_capacity(jobs.len());
-    for insert in Insert::all(jobs) {
-        ids.extend(Insert::in_order(insert.load(conn).await?));
+    // The jobs without a key come first.
+    let (plain, unique) = jobs.split_at(jobs.partition_point(|job| job.unique.is_none()));
+    let mut enqueued = Vec::with_capacity(jobs.len());
+    for insert in Insert::all(plain) {
+        enqueued.extend(Insert::in_order(insert.load(conn).await?));
     }
-    Ok(ids)
+    for job in unique {
+        enqueued.push(insert_unique(conn, job).await?);
+    }
+    Ok(enqueued)
+}
+
+async fn insert_unique<C>(conn: &mut C, job: &NewJob) -> Result<Enqueued, EnqueueError>
+where
+    C: AsyncConnection<Backend = Sqlite>,
+{
+    let Some(key) = &job.unique else { return Err(diesel::result::Error::NotFound.into()) };
+    let reserved = conn.execute_returning_count(unique::reserve(key)).await?;
+    let holder: Vec<Holder> = if reserved == 0 { unique::holder(key).load(conn).await? } else { Vec::new() };
+    match unique::decide(key, holder.as_slice().first()) {
+        Decision::Insert => {
+            let ids: Vec<i64> = Insert::one(job).load(conn).await?;
+            let id = ids.into_iter().next().map(JobId).ok_or(diesel::result::Error::NotFound)?;
+            conn.execute_returning_count(unique::give(key, id)).await?;
+            Ok(Enqueued::new(id))
+        }
+        Decision::Keep(id) => Ok(Enqueued::existing(id)),
+        Decision::Fail(id) => Err(EnqueueError::exists(job, id)),
+        Decision::Replace(id) => {
+            conn.execute_returning_count(unique::replace(id, job, key.rule.on_conflict)).await?;
+            Ok(Enqueued::replaced(id))
+        }
+    }
 }
 
 async fn step<C>(conn: &mut C) -> Result<Option<&'static Migration>, MigrateError>

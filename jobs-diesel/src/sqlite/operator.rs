@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use diesel::prelude::*;
 use diesel::{QueryResult, SqliteConnection};
 use diesel_jobs_core::__private::acted;
 use diesel_jobs_core::installation::check_words;
@@ -21,12 +20,12 @@ use diesel_jobs_core::{
 use serde_json::json;
 
 use crate::bounded::Range;
-use crate::sqlite::queries::enqueue::Insert;
 use crate::sqlite::queries::{
     act, audited, count_by_state, failure_groups, find, inspect, installation, limit_keys, operate, operation, output,
     progress, why, worker,
 };
 use crate::sqlite::shared_connection::SharedConnection;
+use crate::sqlite::sync_connection::insert_jobs;
 
 /// The connections for the operations of operators.
 pub(super) struct SqliteOperator {
@@ -80,10 +79,7 @@ pub(super) async fn step(
 
 /// Enqueues all of these jobs in one transaction.
 fn import(conn: &mut SqliteConnection, jobs: &[NewJob], actor: String) -> QueryResult<Vec<JobId>> {
-    let mut ids = Vec::with_capacity(jobs.len());
-    for insert in Insert::all(jobs) {
-        ids.extend(Insert::in_order(insert.load(conn)?).map(JobId::from));
-    }
+    let ids: Vec<JobId> = insert_jobs(conn, jobs.to_vec())?.into_iter().map(JobId::from).collect();
     let detail = json!({ "first": ids.as_slice().first(), "last": ids.as_slice().last() });
     let target = if ids.len() == 1 { "1 job".to_owned() } else { format!("{} jobs", ids.len()) };
     audited::record(conn, &AuditEntry { actor, action: "import", target, detail })?;

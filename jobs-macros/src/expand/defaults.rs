@@ -6,7 +6,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 
 use crate::limit::Limit;
-use crate::options::{Backoff, CatchUp, OnDiscard, Options, Retain};
+use crate::options::{Backoff, CatchUp, OnConflict, OnDiscard, Options, Retain, Unique};
 use crate::validate::Plan;
 
 /// Generates `impl Job`.
@@ -22,6 +22,10 @@ pub(crate) fn job(private: &TokenStream, Plan { name, kind, options, secrets, li
             Some(OnDiscard::Skip) => quote!(in_sequence(#name, #private::OnDiscard::Skip)),
         };
         defaults.extend(quote!(.concurrency(#private::Concurrency::#limit.by(&[#(#by),*]))));
+    }
+    if let Some(rule) = &options.unique {
+        let rule = unique(private, rule);
+        defaults.extend(quote!(.unique(#rule)));
     }
     quote_spanned! {Span::mixed_site()=>
         #[automatically_derived]
@@ -73,6 +77,28 @@ fn defaults(private: &TokenStream, options: &Options) -> TokenStream {
         calls.extend(quote!(.retain(#private::Retain::#retain)));
     }
     quote!(#private::JobOptions::new() #calls)
+}
+
+/// Generates the rule of unique jobs.
+fn unique(private: &TokenStream, Unique { by, within, started, on_conflict }: &Unique) -> TokenStream {
+    let by = by.iter().map(ToString::to_string);
+    let rule = match on_conflict {
+        OnConflict::Debounce(quiet, max) => {
+            let (quiet, max) = (duration(*quiet), duration(*max));
+            return quote!(#private::Unique::debounce(#quiet, #max).by(&[#(#by),*]));
+        }
+        OnConflict::Keep => TokenStream::new(),
+        OnConflict::Error => quote!(.on_conflict(#private::OnConflict::Error)),
+        OnConflict::Replace(args, run_at, priority) => {
+            let args = args.then(|| quote!(.args()));
+            let run_at = run_at.then(|| quote!(.run_at()));
+            let priority = priority.then(|| quote!(.priority()));
+            quote!(.on_conflict(#private::OnConflict::Replace(#private::Replace::new() #args #run_at #priority)))
+        }
+    };
+    let within = within.map(duration).map(|time| quote!(.within(#time)));
+    let until = started.then(|| quote!(.until(#private::Until::Started)));
+    quote!(#private::Unique::new().by(&[#(#by),*]) #within #until #rule)
 }
 
 /// Generates the schedule of a registration.

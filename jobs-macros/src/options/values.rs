@@ -144,6 +144,12 @@ pub(super) fn timeout(value: &Expr) -> syn::Result<Duration> {
     }
 }
 
+/// Returns the duration of the part `name` of an option.
+pub(super) fn duration(value: &Expr, name: &str) -> syn::Result<Duration> {
+    let text = text(value, &format!("`{name}` takes a duration as a string, such as \"30s\""))?;
+    duration::parse(&text.value()).map_err(|problem| syn::Error::new(text.span(), problem))
+}
+
 pub(super) fn backoff(value: Expr) -> syn::Result<Backoff> {
     let otherwise =
         "`backoff` takes \"exponential(2s, 1h)\", \"fixed(5s)\", or the path of a `fn(attempt: u16) -> Duration`";

@@ -14,11 +14,17 @@ begin
     insert into jobs.ready (id, run_at, lease, attempt, max_attempts, crashes, enqueued_at, priority, kind, queue, tags, args, traceparent)
     select id, greatest(run_at, clock_timestamp()), lease, attempt, max_attempts, crashes, enqueued_at, priority, kind, queue, tags, args, traceparent
     from jobs.held order by id;
-    update jobs.ready set flags = flags & ~5 where flags & 5 <> 0;
-    update jobs.running set flags = flags & ~5 where flags & 5 <> 0;
-    update jobs.finished set flags = flags & ~5 where flags & 5 <> 0;
+    update jobs.ready set flags = flags & ~21 where flags & 21 <> 0;
+    update jobs.running set flags = flags & ~21 where flags & 21 <> 0;
+    update jobs.finished set flags = flags & ~21 where flags & 21 <> 0;
 
-    drop function jobs.enqueue(text, json, text, integer, timestamptz, integer, text[], integer, text[], text, text);
+    drop function jobs.enqueue(text, json, text, integer, timestamptz, integer, text[], integer, text[], text, text, text[], interval, text, text);
+    drop function jobs.enqueue_unique(json[], text[], text[], smallint[], timestamptz[], smallint[], text[], json[], text[], json[]);
+    drop function jobs.take_keys(json[], json[], timestamptz[], smallint[]);
+    drop function jobs.take_key(json, json, timestamptz, smallint);
+    drop function jobs.replace_waiting(jobs.unique_key, json, json, timestamptz, smallint);
+    drop function jobs.unique_rule(text, json, text[], interval, text, text);
+    drop function jobs.canonical(json);
     drop function jobs.admit(boolean);
     drop function jobs.sweep(text[], text[]);
     drop function jobs.next_in_sequence(text, text);
@@ -28,7 +34,7 @@ begin
     drop function jobs.set_held_apart(tid, text);
     drop function jobs.flow(text, json, integer, text[], text, text);
     drop function jobs.wake_admission();
-    drop table jobs.held, jobs.slot, jobs.nudge, jobs.admission;
+    drop table jobs.held, jobs.slot, jobs.nudge, jobs.admission, jobs.unique_key;
     alter table jobs.ready drop column flow;
     alter table jobs.running drop column flow;
     alter table jobs.finished drop column flow;

@@ -72,6 +72,28 @@ create trigger jobs_job_deleted after delete on jobs_job when old.flags & 1 and 
     insert into jobs_nudge (limit_name, limit_key) values (old.limit_name, old.limit_key);
 end;
 
+-- The unique keys of jobs. A row says which job has the key. That job has it for as long as it waits or runs (`started`: for as long as
+-- it waits for its first attempt), and at most until `until`. Otherwise the row is without effect, and the next enqueue with the key gives
+-- it to its own job.
+create table jobs_unique_key (
+    name text not null,
+    key text not null,
+    job_id integer not null,
+    started integer not null,
+    until integer,
+    primary key (name, key)
+) strict, without rowid;
+
+create index jobs_unique_key_job on jobs_unique_key (job_id);
+
+create trigger jobs_job_ended after update of state on jobs_job when old.flags & 16 and new.state not in ('available', 'running') begin
+    delete from jobs_unique_key where job_id = new.id;
+end;
+
+create trigger jobs_job_gone after delete on jobs_job when old.flags & 16 begin
+    delete from jobs_unique_key where job_id = old.id;
+end;
+
 -- The new column is at the end. All other columns are as before.
 create view jobs_job_view as
 select id, kind, queue,

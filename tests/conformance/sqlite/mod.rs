@@ -114,7 +114,7 @@ impl Fixture for Sqlite {
     const VIEW: &'static str = "jobs_job_view";
 
     const TABLES: &'static [&'static str] =
-        &["job", "job_error", "worker", "queue", "installation", "output", "slot", "nudge"];
+        &["job", "job_error", "worker", "queue", "installation", "output", "slot", "nudge", "unique_key"];
 
     const EPOCH: &'static str = "0";
 

@@ -627,12 +627,302 @@ begin
 end
 $$;
 
--- It has four more parameters.
+-- The unique keys of jobs. A row says which job has the key. That job has it for as long as it waits or runs (`started`: for as long
+-- as it waits for its first attempt), and at most until `until`. Otherwise the row is without effect, and the next enqueue with the key
+-- gives it to its own job. The statement that ends a job deletes the row. It passes over a row that an enqueue has locked, so that
+-- it never waits for a transaction of the application.
+create table jobs.unique_key (
+    name text not null,
+    key text not null,
+    job_id bigint not null,
+    started boolean not null,
+    until timestamptz,
+    primary key (name, key)
+) with (
+    autovacuum_vacuum_scale_factor = 0.0,
+    autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_insert_threshold = -1,
+    autovacuum_vacuum_cost_delay = 0
+);
+
+create index unique_key_job on jobs.unique_key (job_id);
+
+-- The same text for the same arguments: without spaces, and with sorted names. The function `canonical` in `jobs-core/src/unique.rs`
+-- makes the same.
+create function jobs.canonical(value json) returns text
+language sql immutable
+as $$
+    select case json_typeof(value)
+        when 'object' then '{' || coalesce((
+            select string_agg(to_json(field.key)::text || ':' || jobs.canonical(field.value), ',' order by field.key collate "C")
+            from json_each(value) field), '') || '}'
+        when 'array' then '[' || coalesce((
+            select string_agg(jobs.canonical(item.value), ',' order by item.place)
+            from json_array_elements(value) with ordinality as item (value, place)), '') || ']'
+        when 'string' then to_json(value #>> '{}')::text
+        else value::text
+    end
+$$;
+
+-- A part of jobs.take_key: changes the waiting job that has the key, if it waits. Each row is deleted and inserted anew, because no
+-- statement updates the row of a job. So a claim passes over the job until this transaction ends, and then it has the new arguments.
+create function jobs.replace_waiting(holder jobs.unique_key, rule json, args json, run_at timestamptz, priority smallint) returns boolean
+language plpgsql volatile
+as $$
+declare
+    held jobs.held;
+    ready jobs.ready;
+    with_args constant boolean := (rule ->> 'args')::boolean;
+    with_run_at constant boolean := (rule ->> 'run_at')::boolean;
+    with_priority constant boolean := (rule ->> 'priority')::boolean;
+    quiet constant interval := make_interval(secs => (rule ->> 'quiet')::float8);
+    longest constant interval := make_interval(secs => (rule ->> 'max')::float8);
+begin
+    -- First the table from which admission moves a job to the other one.
+    delete from jobs.held h where h.id = holder.job_id and (h.attempt = 0 or not holder.started) returning h.* into held;
+    if held.id is not null then
+        if with_args then
+            delete from jobs.payload p where p.job_id = held.id;
+            held.args := replace_waiting.args;
+        end if;
+        held.priority := case when with_priority then replace_waiting.priority else held.priority end;
+        held.run_at := case when quiet is not null then least(clock_timestamp() + quiet, held.enqueued_at + longest)
+                            when with_run_at then replace_waiting.run_at else held.run_at end;
+        held.later := held.run_at > clock_timestamp();
+        insert into jobs.held select held.*;
+        insert into jobs.nudge (limit_name, limit_key) values (held.limit_name, held.limit_key);
+        perform jobs.wake_admission();
+        return true;
+    end if;
+    delete from jobs.ready r where r.id = holder.job_id and (r.attempt = 0 or not holder.started) returning r.* into ready;
+    if ready.id is null then
+        return false;
+    end if;
+    if with_args then
+        delete from jobs.payload p where p.job_id = ready.id;
+        ready.args := replace_waiting.args;
+    end if;
+    ready.priority := case when with_priority then replace_waiting.priority else ready.priority end;
+    -- A claim would find an earlier time than now only after a rescan.
+    ready.run_at := greatest(clock_timestamp(), case when quiet is not null then least(clock_timestamp() + quiet, ready.enqueued_at + longest)
+                                                     when with_run_at then replace_waiting.run_at else ready.run_at end);
+    insert into jobs.ready select ready.*;
+    perform jobs.wake(ready.queue);
+    return true;
+end
+$$;
+
+-- Takes a unique key for a new job. `outcome`: 0 if the key is now that of the new job `id`, which the caller inserts; 1 if the job
+-- `id` has it and stays as it is; 2 if the job `id` has it and was changed; 3 if the job `id` has it, which the rule calls an error.
+--
+-- The insert of the key decides. It waits for another transaction that has inserted the same key and is still open. Each statement
+-- has a snapshot of its own, so it sees what the transaction that it has waited for has committed. No statement of a worker
+-- takes a key, so a retry or a rescue cannot fail because of one.
+create function jobs.take_key(rule json, args json, run_at timestamptz, priority smallint, out id bigint, out outcome smallint)
+language plpgsql volatile set enable_seqscan = off
+as $$
+declare
+    own_name constant text := rule ->> 'name';
+    own_key constant text := rule ->> 'key';
+    starts constant boolean := (rule ->> 'started')::boolean;
+    fails constant boolean := (rule ->> 'error')::boolean;
+    replaces constant boolean := (rule ->> 'args')::boolean or (rule ->> 'run_at')::boolean or (rule ->> 'priority')::boolean;
+    until_time constant timestamptz := clock_timestamp() + make_interval(secs => (rule ->> 'within')::float8);
+    holder jobs.unique_key;
+    waits boolean;
+    runs boolean;
+begin
+    for attempt in 1 .. 1000 loop
+        insert into jobs.unique_key as u (name, key, job_id, started, until)
+        values (own_name, own_key, nextval('jobs.job_id'), starts, until_time)
+        on conflict do nothing returning u.job_id into take_key.id;
+        if found then
+            outcome := 0;
+            return;
+        end if;
+        select * into holder from jobs.unique_key u where u.name = own_name and u.key = own_key;
+        continue when not found;
+        id := holder.job_id;
+        if holder.until is null or holder.until > clock_timestamp() then
+            if replaces then
+                if jobs.replace_waiting(holder, rule, args, run_at, priority) then
+                    outcome := 2;
+                    return;
+                end if;
+            elsif holder.started and not fails then
+                -- The job must not start before this transaction commits: it would not see what this transaction has written.
+                perform from jobs.held h where h.id = holder.job_id and h.attempt = 0 for key share;
+                if not found then
+                    perform from jobs.ready r where r.id = holder.job_id and r.attempt = 0 for key share;
+                end if;
+                if found then
+                    outcome := 1;
+                    return;
+                end if;
+            end if;
+            -- One statement, so that a job that moves from one table to another is seen in one of them.
+            select exists (select from jobs.held h where h.id = holder.job_id and (h.attempt = 0 or not holder.started))
+                or exists (select from jobs.ready r where r.id = holder.job_id and (r.attempt = 0 or not holder.started)),
+                not holder.started and exists (select from jobs.running r where r.id = holder.job_id)
+            into waits, runs;
+            -- It has moved meanwhile.
+            continue when waits and (replaces or holder.started and not fails);
+            if waits or runs then
+                outcome := case when fails then 3 else 1 end;
+                return;
+            end if;
+        end if;
+        update jobs.unique_key u set job_id = nextval('jobs.job_id'), started = starts, until = until_time
+        where u.name = own_name and u.key = own_key and u.job_id = holder.job_id
+        returning u.job_id into take_key.id;
+        if found then
+            outcome := 0;
+            return;
+        end if;
+    end loop;
+    raise exception 'jobs.take_key: the job with the unique key % of % changes too often', own_key, own_name using errcode = '40001';
+end
+$$;
+
+-- The same for the jobs of a statement. A rule that is null stands for a job without a key. The keys are distinct, and in the same
+-- order in all statements. If a rule says that a key is an error, no key is taken: `outcome` is 3 for this job and 4 for the others.
+create function jobs.take_keys(rules json[], args json[], run_ats timestamptz[], priorities smallint[])
+returns table (place bigint, id bigint, outcome smallint)
+language plpgsql volatile
+as $$
+declare
+    ids bigint[];
+    outcomes smallint[];
+    taken record;
+    failed integer;
+begin
+    if cardinality(rules) = 1 and rules[1] is not null then
+        return query select 1::bigint, t.id, t.outcome from jobs.take_key(rules[1], args[1], run_ats[1], priorities[1]) t;
+        return;
+    end if;
+    for attempt in 1 .. 10 loop
+        -- The keys that it has taken are given back if it begins again.
+        begin
+            with wanted as materialized (
+                select w.place, w.rule, nextval('jobs.job_id') as id from unnest(rules) with ordinality as w (rule, place)
+            ), inserted as (
+                insert into jobs.unique_key as u (name, key, job_id, started, until)
+                select w.rule ->> 'name', w.rule ->> 'key', w.id, (w.rule ->> 'started')::boolean,
+                       clock_timestamp() + make_interval(secs => (w.rule ->> 'within')::float8)
+                from wanted w where w.rule is not null order by w.place
+                on conflict do nothing returning u.job_id
+            )
+            select array_agg(w.id order by w.place),
+                   array_agg(case when w.rule is null or i.job_id is not null then 0::smallint end order by w.place)
+            into ids, outcomes from wanted w left join inserted i on i.job_id = w.id;
+            -- Usually no other job has a key.
+            exit when array_position(outcomes, null) is null;
+            for number in 1 .. cardinality(rules) loop
+                continue when outcomes[number] is not null;
+                select t.id, t.outcome into taken from jobs.take_key(rules[number], args[number], run_ats[number], priorities[number]) t;
+                ids[number] := taken.id;
+                outcomes[number] := taken.outcome;
+                if taken.outcome = 3 then
+                    failed := number;
+                    raise exception 'jobs.take_keys: a key is taken' using errcode = 'JU001';
+                end if;
+            end loop;
+            exit;
+        exception
+            when sqlstate 'JU001' then
+                outcomes := array(select case when number = failed then 3 else 4 end::smallint from generate_series(1, cardinality(rules)) as number);
+                exit;
+            -- A key that another job had was released and taken by another statement meanwhile, so the order was lost.
+            when deadlock_detected then
+                if attempt = 10 then
+                    raise;
+                end if;
+        end;
+    end loop;
+    return query select t.place, t.id, t.outcome from unnest(ids, outcomes) with ordinality as t (id, outcome, place);
+end
+$$;
+
+-- Enqueues these jobs, of which at least one is unique. See jobs.take_keys for the keys and the answer. Each text of `tags` is an array.
+--
+-- It has the rights of the owner, because a role that only enqueues must not read or change jobs, or choose the id of a job.
+create function jobs.enqueue_unique(
+    rules json[], kinds text[], queues text[], priorities smallint[], run_ats timestamptz[], max_attempts smallint[], tags text[], args json[],
+    traceparents text[], flows json[]
+) returns table (place bigint, id bigint, outcome smallint)
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    return query with taken as materialized (
+        select t.place, t.id, t.outcome
+        from jobs.take_keys(enqueue_unique.rules, enqueue_unique.args, enqueue_unique.run_ats, enqueue_unique.priorities) t
+    ), new as materialized (
+        select taken.id, case when job.rule is null then 0 else 16 end | case when job.flow is null then 0 when job.flow ->> 'sequence' is null then 1 else 5 end as flags, job.*
+        from unnest(
+            enqueue_unique.rules, enqueue_unique.kinds, enqueue_unique.queues, enqueue_unique.priorities, enqueue_unique.run_ats,
+            enqueue_unique.max_attempts, enqueue_unique.tags, enqueue_unique.args, enqueue_unique.traceparents, enqueue_unique.flows
+        ) with ordinality as job (rule, kind, queue, priority, run_at, max_attempts, tags, args, traceparent, flow, place)
+        join taken on taken.place = job.place
+        where taken.outcome = 0 order by job.place
+    ), ready as (
+        insert into jobs.ready (id, flags, kind, queue, priority, run_at, max_attempts, tags, args, traceparent)
+        select n.id, n.flags, n.kind, n.queue, n.priority, n.run_at, n.max_attempts, n.tags::text[], n.args, n.traceparent from new n where n.flow is null
+    ), held as (
+        insert into jobs.held (id, flags, kind, queue, priority, run_at, max_attempts, tags, args, traceparent, flow, limit_name, limit_key, most, later)
+        select n.id, n.flags, n.kind, n.queue, n.priority, n.run_at, n.max_attempts, n.tags::text[], n.args, n.traceparent, n.flow,
+               n.flow ->> 'limit', n.flow ->> 'key', (n.flow ->> 'most')::integer, n.run_at > clock_timestamp()
+        from new n where n.flow is not null
+    ), nudged as (
+        insert into jobs.nudge (limit_name, limit_key) select distinct n.flow ->> 'limit', n.flow ->> 'key' from new n where n.flow is not null
+    ), woken as (
+        select jobs.wake(q.queue) from (select distinct n.queue from new n where n.flow is null) q
+        union all select jobs.wake_admission() where exists (select from new n where n.flow is not null)
+    )
+    select t.place, t.id, t.outcome from taken t where (select count(*) from woken) >= 0;
+end
+$$;
+
+revoke execute on function jobs.enqueue_unique(json[], text[], text[], smallint[], timestamptz[], smallint[], text[], json[], text[], json[]) from public;
+
+-- The rule of a unique job that SQL enqueues. Null without `by`.
+create function jobs.unique_rule(kind text, args json, by text[], within interval, until text, on_conflict text) returns json
+language plpgsql immutable
+as $$
+declare
+    key text;
+begin
+    if by is null then
+        if within is not null or until is not null or on_conflict is not null then
+            raise exception 'jobs.enqueue: job % has `unique_within`, `unique_until` or `on_conflict`, and no `unique_by`', unique_rule.kind using errcode = '22023';
+        end if;
+        return null;
+    end if;
+    if coalesce(until, 'finished') not in ('started', 'finished') or coalesce(on_conflict, 'keep') not in ('keep', 'error', 'replace') then
+        raise exception 'jobs.enqueue: `unique_until` of job % is started or finished, and `on_conflict` is keep, replace or error', unique_rule.kind
+            using errcode = '22023';
+    end if;
+    if within <= interval '0' or within > interval '100 years' then
+        raise exception 'jobs.enqueue: `unique_within` of job % must be longer than 0 and at most a hundred years', unique_rule.kind using errcode = '22023';
+    end if;
+    key := case cardinality(by) when 0 then 'sha256:' || encode(sha256(convert_to(jobs.canonical(unique_rule.args), 'UTF8')), 'hex')
+                else jobs.flow(unique_rule.kind, unique_rule.args, 1, by, null, null) ->> 'key' end;
+    return json_build_object(
+        'name', regexp_replace(unique_rule.kind, '\.v[0-9]+$', ''), 'key', key, 'started', coalesce(until = 'started', false),
+        'within', extract(epoch from within), 'error', coalesce(on_conflict = 'error', false), 'args', coalesce(on_conflict = 'replace', false),
+        'run_at', coalesce(on_conflict = 'replace', false), 'priority', coalesce(on_conflict = 'replace', false), 'quiet', null, 'max', null
+    );
+end
+$$;
+
+-- It has more parameters.
 drop function jobs.enqueue(text, json, text, integer, timestamptz, integer, text[]);
 
 -- Enqueues a job from SQL, psql or a trigger. Returns its id. With `concurrency`, at most so many jobs of the same limit and key
 -- run at once. The limit has the name `limit_name`, or that of the kind without the version of its arguments. The key are the arguments that `by` names.
 -- With `sequence`, they run one after the other, in the order of their ids: 'halt' or 'skip' says what happens when the job is discarded.
+-- With `unique_by`, the arguments that it names are a unique key, or all arguments if it is '{}'. If another job has the key, `on_conflict` decides:
+-- keep (the id of that job is returned), replace (its arguments, time and priority, if it waits) or error.
 create function jobs.enqueue(
     kind text,
     args json default '{}',
@@ -644,13 +934,19 @@ create function jobs.enqueue(
     concurrency integer default null,
     by text[] default null,
     limit_name text default null,
-    sequence text default null
+    sequence text default null,
+    unique_by text[] default null,
+    unique_within interval default null,
+    unique_until text default null,
+    on_conflict text default null
 ) returns bigint
 language plpgsql volatile
 as $$
 declare
     new_id bigint;
     flow json;
+    rule json;
+    taken record;
 begin
     if coalesce(enqueue.kind, '') = '' or coalesce(enqueue.queue, '') = '' then
         raise exception 'jobs.enqueue: kind and queue must not be empty' using errcode = '22023';
@@ -675,6 +971,17 @@ begin
         raise exception 'jobs.enqueue: the arguments of job % take more than 262144 bytes', enqueue.kind using errcode = '22023';
     end if;
     flow := jobs.flow(enqueue.kind, enqueue.args, enqueue.concurrency, enqueue.by, enqueue.limit_name, enqueue.sequence);
+    rule := jobs.unique_rule(enqueue.kind, coalesce(enqueue.args, '{}'), enqueue.unique_by, enqueue.unique_within, enqueue.unique_until, enqueue.on_conflict);
+    if rule is not null then
+        select t.id, t.outcome into taken from jobs.enqueue_unique(
+            array[rule], array[enqueue.kind], array[enqueue.queue], array[enqueue.priority::smallint], array[greatest(enqueue.run_at, clock_timestamp())],
+            array[enqueue.max_attempts::smallint], array[enqueue.tags::text], array[coalesce(enqueue.args, '{}')], array[null::text], array[flow]
+        ) t;
+        if taken.outcome = 3 then
+            raise exception 'jobs.enqueue: job % has the unique key % of job % already', taken.id, rule ->> 'key', enqueue.kind using errcode = 'JU001';
+        end if;
+        return taken.id;
+    end if;
     if flow is not null then
         insert into jobs.held as h (kind, args, queue, priority, run_at, max_attempts, tags, flow, limit_name, limit_key, most, flags, later)
         values (

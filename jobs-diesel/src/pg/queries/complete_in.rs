@@ -87,7 +87,7 @@ impl CompleteIn {
     /// Returns `None` if this transition needs `finish`. An output is stored before, by a statement of its own.
     pub(crate) fn new(lease: Lease, transition: &Transition) -> Option<Self> {
         let (Transition::Complete(keep) | Transition::CompleteWith(keep, _)) = transition else { return None };
-        if lease.is_limited() {
+        if lease.gives_back() {
             return None;
         }
         let (statement, keep) = match keep {

@@ -9,6 +9,7 @@ use diesel_jobs_core::storage::Action;
 use super::audited::{Actor, Audited};
 use super::freed::Freed;
 use super::held::{FROM_HELD, KNOWN, UNLOCKED};
+use super::released::Released;
 use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};
 
@@ -35,18 +36,18 @@ impl QueryFragment<Pg> for DeleteJobsQuery {
             select ctid from jobs.ready where id = wanted.id and " {FlagsKnown("ready")} " for update skip locked
         ) found
     ))
-    returning id, flow
+    returning id, flags, flow
 ), held as (
     " FROM_HELD [self.ids => Array<BigInt>] KNOWN {FlagsKnown("held")} UNLOCKED "
-    returning id, flow
+    returning id, flags, flow
 ), ended as (
     delete from jobs.finished where id = any(" [self.ids => Array<BigInt>] ") and " {FlagsKnown("finished")} "
     returning id
 ), gone as (
     select id from waiting union all select id from held union all select id from ended
 ), left_behind as (
-    select id, flow from waiting union all select id, flow from held
-), " {LEAVES} ", errors as (
+    select id, flags, flow from waiting union all select id, flags, flow from held
+), " {LEAVES} ", " {Released { from: "left_behind", when: "true" }} ", errors as (
     delete from jobs.job_error where job_id = any(array(select id from gone))
 ), payloads as (
     delete from jobs.payload where job_id = any(array(select id from gone))

@@ -12,6 +12,7 @@ use super::expiry::{BEGIN, END, OR_ELSE, SetByOperators};
 use super::freed::Freed;
 use super::held::{FROM_HELD, KNOWN, UNLOCKED};
 use super::on_discarded::FOLLOWED;
+use super::released::Released;
 use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};
 
@@ -56,7 +57,7 @@ impl QueryFragment<Pg> for DiscardQuery {
     returning " READY ", " CARRIED "
 ), waiting as (
     select * from available union all select * from held
-), " {LEAVES} ", ended as (
+), " {LEAVES} ", " {Released { from: "waiting", when: "true" }} ", ended as (
     insert into jobs.finished (" FINISHED ", " CARRIED ")
     select id, run_at, null::timestamptz, " BEGIN {SetByOperators("3", "waiting")} OR_ELSE [self.keep_seconds => Double] END ", lease, 3, attempt, max_attempts,
            crashes, null::uuid, " CARRIED "

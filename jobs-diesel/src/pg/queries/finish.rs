@@ -22,6 +22,7 @@ use super::complete::CompleteQuery;
 use super::delete::DeleteQuery;
 use super::freed::Freed;
 use super::on_discarded::FOLLOWED;
+use super::released::Released;
 use super::wake::A_WORKER_IS_IDLE;
 use crate::pg::native::{native_query, seconds, sql};
 
@@ -55,7 +56,7 @@ enum Adds {
     Failures,
     /// It records failures, and applies the rules for discarded jobs.
     FailuresAndRules,
-    /// It records failures, and looks after the slots of jobs with a limit. In the transaction of a handler.
+    /// It records failures, and looks after the slots of jobs with a limit and the keys of unique jobs. In the transaction of a handler.
     FailuresAndSlots,
     /// It does all of this.
     Everything,
@@ -73,6 +74,9 @@ impl Adds {
 
 /// The jobs with a limit that leave `ready` and `running`. A released job keeps its slot.
 const LEAVES: Freed = Freed { from: "moved", when: "verb <> 6", wait_again: "verb in (4, 5)", discarded: "verb = 3" };
+
+/// The unique jobs that end.
+const RELEASED: Released = Released { from: "moved", when: "verb <= 3" };
 
 const FOR_UPDATE: &str = " for update skip locked";
 
@@ -145,7 +149,7 @@ impl<'a> FinishQuery<'a> {
 )" gone followed
         )?;
         if adds.slots() {
-            sql!(out, ", " {LEAVES})?;
+            sql!(out, ", " {LEAVES} ", " {RELEASED})?;
         }
         sql!(
             out,
@@ -264,7 +268,7 @@ impl QueryFragment<Pg> for DiscardUnlockedQuery<'_> {
     }
 }
 
-/// The same for batches with limits. Other batches do not touch the tables of limits.
+/// The same for batches with limits or unique keys. Other batches do not touch their tables.
 pub(crate) struct LimitedUnlockedQuery<'a>(pub(crate) FinishQuery<'a>);
 
 impl QueryFragment<Pg> for LimitedUnlockedQuery<'_> {
@@ -273,7 +277,7 @@ impl QueryFragment<Pg> for LimitedUnlockedQuery<'_> {
     }
 }
 
-/// `finish` of a job with a limit in the transaction of its handler.
+/// `finish` of a job with a limit or a unique key in the transaction of its handler.
 pub(crate) struct LimitedQuery<'a>(pub(crate) FinishQuery<'a>);
 
 impl QueryFragment<Pg> for LimitedQuery<'_> {
@@ -285,11 +289,11 @@ impl QueryFragment<Pg> for LimitedQuery<'_> {
 /// Moves these jobs out of `running` with the cheapest statements. Returns the ids of those whose lease stood and whose
 /// row no other session had locked.
 pub(crate) async fn finish(conn: &mut AsyncPgConnection, batch: &[Finish]) -> QueryResult<Vec<i64>> {
-    let is_limited = |one: &Finish| one.lease.is_limited();
-    if !batch.iter().any(is_limited) {
+    let gives_back = |one: &Finish| one.lease.gives_back();
+    if !batch.iter().any(gives_back) {
         return finish_plain(conn, batch).await;
     }
-    let (limited, plain): (Vec<Finish>, Vec<Finish>) = batch.iter().cloned().partition(is_limited);
+    let (limited, plain): (Vec<Finish>, Vec<Finish>) = batch.iter().cloned().partition(gives_back);
     let moved: Vec<Vec<i64>> = LimitedUnlockedQuery(FinishQuery::new(&limited)).load(conn).await?;
     let mut moved: Vec<i64> = moved.into_iter().flatten().collect();
     if !plain.is_empty() {
@@ -298,7 +302,7 @@ pub(crate) async fn finish(conn: &mut AsyncPgConnection, batch: &[Finish]) -> Qu
     Ok(moved)
 }
 
-/// The same for jobs without a limit.
+/// The same for jobs without a limit and a unique key.
 async fn finish_plain(conn: &mut AsyncPgConnection, batch: &[Finish]) -> QueryResult<Vec<i64>> {
     let mut moved = complete(conn, batch).await?;
     if moved.len() < batch.len() {
@@ -321,7 +325,7 @@ async fn finish_plain(conn: &mut AsyncPgConnection, batch: &[Finish]) -> QueryRe
 /// lease is lost.
 pub(crate) async fn finish_in(conn: &mut AsyncPgConnection, finish: &[Finish; 1]) -> QueryResult<bool> {
     let query = FinishQuery::new(finish);
-    let moved: Vec<i64> = match finish[0].lease.is_limited() {
+    let moved: Vec<i64> = match finish[0].lease.gives_back() {
         true => LimitedQuery(query).get_result(conn).await?,
         false => query.get_result(conn).await?,
     };

@@ -67,6 +67,7 @@ pub(crate) mod prune;
 pub(crate) mod queue_depths;
 pub(crate) mod queue_rates;
 pub(crate) mod record_history;
+mod released;
 pub(crate) mod rerun;
 pub(crate) mod rescan;
 pub(crate) mod rescue;
@@ -82,6 +83,7 @@ pub(crate) mod slots;
 #[cfg(feature = "testing")]
 pub(crate) mod start;
 pub(crate) mod store_outputs;
+pub(crate) mod take;
 pub(crate) mod thaw;
 pub(crate) mod tick;
 pub(crate) mod wake;

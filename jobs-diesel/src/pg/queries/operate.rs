@@ -12,6 +12,7 @@ use super::columns::{CARRIED, ERROR, FINISHED, HELD, HELD_VALUES, READY};
 use super::expiry::{BEGIN, END, OR_ELSE, SetByOperators};
 use super::freed::Freed;
 use super::held::{FROM_HELD, KNOWN, UNLOCKED};
+use super::released::Released;
 use super::wake::{A_WORKER_IS_IDLE, ADMISSION_WOKEN};
 use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};
@@ -143,12 +144,12 @@ impl QueryFragment<Pg> for IntoCancelled {
     insert into jobs.finished (" FINISHED ", " CARRIED ")
     select id, run_at, claimed_at, " BEGIN {SetByOperators("2", "job")} OR_ELSE [self.keep_seconds => Double] END ", lease, 2, attempt, max_attempts, crashes, worker, " CARRIED "
     from (select * from waiting union all select * from held union all select * from running) job
-    returning id, attempt, claimed_at, worker, flow
+    returning id, attempt, claimed_at, worker, flags, flow
 ), recorded as (
     insert into jobs.job_error (" ERROR ", actor)
     select id, attempt, claimed_at, worker, 'cancelled', " [self.why => Text] ", " [self.fingerprint => BigInt] ", " [self.actor => Nullable<Text>] "
     from ended
-), " {CANCELLED_JOBS}
+), " {CANCELLED_JOBS} ", " {Released { from: "ended", when: "true" }}
         )
     }
 }

@@ -26,6 +26,7 @@ use super::columns::{CARRIED, ERROR, FINISHED, READY};
 use super::expiry::{BEGIN, END, OR_ELSE, SetByOperators};
 use super::freed::Freed;
 use super::on_discarded::FOLLOWED;
+use super::released::Released;
 use crate::flags::FlagsKnown;
 use crate::pg::native::{native_query, sql};
 
@@ -51,6 +52,9 @@ const WITHOUT_WORKER: &str = " or exists (select from dead))
 /// A discarded job gives its slot back. A rescued one keeps it, because it is available again.
 const LEAVES: Freed =
     Freed { from: "decided", when: "discard_reason is not null", wait_again: "false", discarded: "true" };
+
+/// A rescued job keeps its unique key.
+const RELEASED: Released = Released { from: "decided", when: "discard_reason is not null" };
 
 impl QueryFragment<Pg> for RescueQuery {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
@@ -103,7 +107,7 @@ impl QueryFragment<Pg> for RescueQuery {
     select id, attempt, claimed_at, worker, failure_kind, message, " [CRASH_FINGERPRINT => BigInt] " from decided
 ), gone as (
     select * from decided where discard_reason is not null
-), " FOLLOWED ", " {LEAVES} ", woken as (
+), " FOLLOWED ", " {LEAVES} ", " {RELEASED} ", woken as (
     select pg_notify('jobs', queue) from decided where discard_reason is null group by queue
 )
 select j.id, j.queue, j.kind, j.discard_reason is not null, (select count(*) from woken) + (select count(*) from followed),

@@ -18,6 +18,7 @@ use diesel::sql_types::{Array, BigInt, Integer, Text};
 use diesel_jobs_core::storage::Claim;
 
 use super::freed::Freed;
+use super::released::Released;
 use super::scan::Scans;
 use crate::flags::FlagsKnown;
 use crate::pg::levels::Plan;
@@ -34,7 +35,7 @@ const SET_UNCLAIMABLE_APART: &str = "), culprit as materialized (
     from looked
 ), gone as (
     delete from jobs.ready where ctid = any(array(select place from culprit where reason is not null))
-    returning id, kind, queue, flow, (select reason from culprit where place = ready.ctid) as reason, row_to_json(ready) as job
+    returning id, kind, queue, flags, flow, (select reason from culprit where place = ready.ctid) as reason, row_to_json(ready) as job
 ), ";
 
 /// The rest of it.
@@ -50,6 +51,9 @@ const FREED: Freed = Freed {
     wait_again: "false",
     discarded: "true",
 };
+
+/// So does it with its unique key.
+const RELEASED: Released = Released { from: "gone", when: FREED.when };
 
 /// Sets apart waiting rows that this claim cannot move to `jobs.running`.
 pub(crate) struct SetWaitingApart<'a> {
@@ -92,7 +96,7 @@ impl QueryFragment<Pg> for SetWaitingApart<'_> {
         ) job
         limit wanted.total
     ) pick
-" SET_UNCLAIMABLE_APART {FREED} KEEP_THEM
+" SET_UNCLAIMABLE_APART {FREED} ", " {RELEASED} KEEP_THEM
         )
     }
 }
@@ -118,7 +122,7 @@ impl QueryFragment<Pg> for SetQuarantinedApart {
     select r.ctid, r.id, r.attempt, r.lease, r.enqueued_at from jobs.ready r
     where r.crashes > 0 and r.crashes >= " [self.quarantined_at => Integer] " and r.run_at <= now() and " {FlagsKnown("r")} "
     for update skip locked
-" SET_UNCLAIMABLE_APART {FREED} KEEP_THEM
+" SET_UNCLAIMABLE_APART {FREED} ", " {RELEASED} KEEP_THEM
         )
     }
 }
@@ -176,8 +180,8 @@ impl QueryFragment<Pg> for SetRunningApart {
     from jobs.running where " {FlagsKnown("running")} "
 ), gone as (
     delete from jobs.running where id = any(array(select culprit from culprit where reason is not null))
-    returning id, kind, queue, flow, (select reason from culprit where culprit.culprit = running.id) as reason, row_to_json(running) as job
-), " {SET_APART} ", kept as (
+    returning id, kind, queue, flags, flow, (select reason from culprit where culprit.culprit = running.id) as reason, row_to_json(running) as job
+), " {SET_APART} ", " {Released { from: "gone", when: "true" }} ", kept as (
     insert into jobs.dead_letter (id, kind, queue, reason, job) select id, kind, queue, reason, job from gone
 )
 select id, kind, reason from gone"

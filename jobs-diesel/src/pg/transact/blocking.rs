@@ -182,7 +182,7 @@ fn end(
     conn.batch_execute(UNLIMITED).map_err(|error| refused(sessions, error))?;
     let finish = [Finish { lease, transition: transition.clone() }];
     let query = FinishQuery::new(&finish);
-    let moved: QueryResult<Vec<i64>> = match lease.is_limited() {
+    let moved: QueryResult<Vec<i64>> = match lease.gives_back() {
         true => LimitedQuery(query).get_result(conn),
         false => query.get_result(conn),
     };

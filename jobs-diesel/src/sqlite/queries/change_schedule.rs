@@ -10,8 +10,8 @@ use serde_json::json;
 
 use crate::changed_schedule::{Stored, changed, reset};
 use crate::sqlite::queries::audit::record;
-use crate::sqlite::queries::enqueue::Insert;
 use crate::sqlite::schema::jobs_schedule;
+use crate::sqlite::sync_connection::insert_jobs;
 use crate::sqlite::time::Now;
 
 type Row = (String, String, String, String, Option<String>, Option<String>, i32, bool);
@@ -192,9 +192,7 @@ pub(crate) fn enqueue(
     if let Err(answer) = read(conn, name)? {
         return Ok(answer);
     }
-    for insert in Insert::all(jobs) {
-        insert.load::<i64>(conn)?;
-    }
+    insert_jobs(conn, jobs.to_vec())?;
     record(conn, actor, action, &target(name), Some(&json!({ "jobs": jobs.len() })))?;
     Ok(Scheduled::Done)
 }

@@ -5,7 +5,7 @@ use diesel::prelude::*;
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::sql_types::{BigInt, Text};
 use diesel::sqlite::Sqlite;
-use diesel_jobs_core::flags::HELD;
+use diesel_jobs_core::flags::{HELD, UNIQUE};
 use diesel_jobs_core::{Enqueued, JobId, JobLimit, NewJob, RunAt};
 
 use crate::sqlite::time::{FAR, NOW, micros};
@@ -30,8 +30,10 @@ pub(super) struct Row<'a> {
     args: Args<'a>,
     /// Its flags, and how it is stored.
     limit: Option<(i32, String)>,
-    /// Whether any job of the statement has a limit. Other statements do not name the columns of limits.
-    is_limited: bool,
+    /// The flag of a unique job.
+    unique: i32,
+    /// Whether any job of the statement has a flag. Other statements do not name the columns of limits.
+    has_flags: bool,
 }
 
 impl<'a> Insert<'a> {
@@ -41,8 +43,8 @@ impl<'a> Insert<'a> {
     }
 
     fn named(mut self) -> Self {
-        let is_limited = self.0.iter().any(|row| row.limit.is_some());
-        self.0.iter_mut().for_each(|row| row.is_limited = is_limited);
+        let has_flags = self.0.iter().any(|row| row.limit.is_some() || row.unique != 0);
+        self.0.iter_mut().for_each(|row| row.has_flags = has_flags);
         self
     }
 
@@ -82,7 +84,8 @@ impl<'a> Row<'a> {
         };
         let columns = job.columns().map(|(name, value)| (name, Stored(value)));
         let limit = job.limit.as_ref().map(|limit| (limit.flags(), JobLimit::to_json(limit)));
-        Self { columns, delay, not_before, args: Args(&job.args), limit, is_limited: false }
+        let unique = if job.unique.is_some() { UNIQUE } else { 0 };
+        Self { columns, delay, not_before, args: Args(&job.args), limit, unique, has_flags: false }
     }
 
     /// Adds the names of all columns to a statement. The arguments are the last one.
@@ -91,7 +94,7 @@ impl<'a> Row<'a> {
             out.push_sql(name);
             out.push_sql(", ");
         }
-        out.push_sql(if self.is_limited { "flags, flow, due_at, run_at, args" } else { "run_at, args" });
+        out.push_sql(if self.has_flags { "flags, flow, due_at, run_at, args" } else { "run_at, args" });
     }
 
     /// Adds all values but the arguments to a statement.
@@ -102,14 +105,14 @@ impl<'a> Row<'a> {
         }
         match &self.limit {
             Some((flags, limit)) => {
-                out.push_sql(&format!("{}, ", flags | HELD));
+                out.push_sql(&format!("{}, ", flags | HELD | self.unique));
                 out.push_bind_param::<Text, _>(limit)?;
                 out.push_sql(", ");
                 self.push_time(out)?;
                 out.push_sql(&format!(", {FAR}"));
                 return Ok(());
             }
-            None if self.is_limited => out.push_sql("0, null, null, "),
+            None if self.has_flags => out.push_sql(&format!("{}, null, null, ", self.unique)),
             None => {}
         }
         self.push_time(out)

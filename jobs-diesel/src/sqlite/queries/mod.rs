@@ -52,5 +52,6 @@ pub(super) mod stats;
 pub(super) mod store_output;
 pub(crate) mod sweep;
 pub(super) mod tick;
+pub(super) mod unique;
 pub(super) mod why;
 pub(super) mod worker;

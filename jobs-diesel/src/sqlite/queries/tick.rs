@@ -7,9 +7,9 @@ use diesel_jobs_core::NewJob;
 use diesel_jobs_core::storage::StoredSchedule;
 
 use crate::flags::ScheduleFlagsKnown;
-use crate::sqlite::queries::enqueue::Insert;
 use crate::sqlite::queries::installation::is_frozen;
 use crate::sqlite::schema::jobs_schedule;
+use crate::sqlite::sync_connection::insert_jobs;
 use crate::sqlite::types::Instant;
 
 pub(crate) fn tick(
@@ -30,8 +30,6 @@ pub(crate) fn tick(
     if moved == 0 {
         return Ok(false);
     }
-    for insert in Insert::all(jobs) {
-        insert.load::<i64>(conn)?;
-    }
+    insert_jobs(conn, jobs.to_vec())?;
     Ok(true)
 }

@@ -44,7 +44,7 @@ async fn anew(roles: &Roles) -> WorkerId {
         .execute(
             "delete from jobs.ready; delete from jobs.running; delete from jobs.finished; delete from jobs.payload;
          delete from jobs.job_error; delete from jobs.dead_letter; delete from jobs.worker; delete from jobs.schedule;
-         delete from jobs.installation; delete from jobs.sample; delete from jobs.held; delete from jobs.slot; delete from jobs.nudge",
+         delete from jobs.installation; delete from jobs.sample; delete from jobs.held; delete from jobs.slot; delete from jobs.nudge; delete from jobs.unique_key",
         )
         .await
         .unwrap();
@@ -64,6 +64,9 @@ pub(super) async fn enqueueing(roles: &Roles, clients: &mut Clients) -> Option<S
         step!(name, client.enqueue_all(vec![job(), large(), later(HOUR)]));
         step!(name, client.enqueue(crate::limiting::limited("x")));
         step!(name, client.execute("select jobs.enqueue('a', concurrency => 2)"));
+        let unique = |job: NewJob| job.unique(diesel_jobs_core::Unique::new()).unwrap();
+        step!(name, client.enqueue_all(vec![job(), unique(job()), unique(crate::limiting::limited("x"))]));
+        step!(name, client.execute("select jobs.enqueue('a', unique_by => '{}')"));
         step!(name, client.execute("select jobs.enqueue('a')"));
         step!(
             name,
@@ -289,6 +292,12 @@ async fn limits(f: &Postgres, db: &Database, worker: WorkerId) -> Option<String>
     enqueue(f, paused).await;
     step!("pause_queue", db.operator.pause_queue("limited and paused", "ada", None));
     step!("admit beside a pause", db.storage.admit(false));
+    let mut unique = job().unique(diesel_jobs_core::Unique::new()).unwrap();
+    unique.queue = "unique".into();
+    enqueue(f, unique.clone()).await;
+    let jobs = step!("claim", db.storage.claim(&wants(worker, &[("unique", 1)])));
+    let finish = [Finish { lease: jobs[0].lease, transition: crate::bench::DONE }];
+    step!("finish a unique job", db.storage.finish(&finish));
     let answers = step!("cancel a held job", db.operator.act(&Action::Cancel, &ids, "ada"));
     assert_eq!(answers, [Operated::Done; 3]);
     None

@@ -1,4 +1,4 @@
-//! Large arguments, outputs and failures of jobs that do not exist. Statements of others have deleted the jobs.
+//! Large arguments, outputs and failures of jobs that do not exist, and unique keys without effect. Statements of others have deleted the jobs.
 
 use super::Check;
 
@@ -16,5 +16,11 @@ from (
     select 'job_error', count(*) from jobs.job_error o
     where not exists (select from jobs.ready where id = o.job_id) and not exists (select from jobs.held where id = o.job_id) and not exists (select from jobs.running where id = o.job_id) and not exists (select from jobs.finished where id = o.job_id)
 ) orphans
-where rows > 0",
+where rows > 0
+union all
+select 'warning', format('%s unique key(s) belong to no job that waits or runs', count(*)),
+       'delete from jobs.unique_key o where not exists (select from jobs.held where id = o.job_id) and not exists (select from jobs.ready where id = o.job_id) and not exists (select from jobs.running where id = o.job_id)'
+from jobs.unique_key o
+where not exists (select from jobs.held where id = o.job_id) and not exists (select from jobs.ready where id = o.job_id) and not exists (select from jobs.running where id = o.job_id)
+having count(*) > 0",
 };

@@ -1,0 +1,145 @@
+//! Unique keys beside other sessions, and in SQL.
+
+use std::time::Duration;
+
+use diesel_async::{AsyncConnection, AsyncPgConnection, SimpleAsyncConnection};
+use diesel_jobs_core::{Enqueued, NewJob, OnConflict, Replace, Unique, Until};
+use diesel_jobs_storage::{Enqueue, EnqueueError};
+
+use super::Postgres;
+use crate::bench::*;
+use crate::fixture::{Fixture, run};
+
+const RULE: Unique = Unique::new().by(&["user"]);
+
+fn of(args: &str, rule: Unique) -> NewJob {
+    NewJob::raw("a", args).unique(rule).unwrap()
+}
+
+async fn session(f: &Postgres) -> AsyncPgConnection {
+    AsyncPgConnection::establish(&f.url).await.unwrap()
+}
+
+/// Waits until a session of this database waits for a lock.
+async fn one_waits(f: &Postgres) {
+    let blocked = "select count(*) as number from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
+    let mut client = f.client().await;
+    while client.number(blocked).await == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[test]
+fn an_enqueue_waits_for_the_open_transaction_of_a_rival() {
+    run::<Postgres, _>(async |f: Postgres| {
+        for (end, is_new) in [("commit", false), ("rollback", true)] {
+            let (mut one, mut other) = (session(&f).await, session(&f).await);
+            one.batch_execute("begin").await.unwrap();
+            let args = format!(r#"{{"user":"{end}"}}"#);
+            let first = of(&args, RULE).enqueue(&mut one).await.unwrap();
+            let waiting: tokio::task::JoinHandle<Result<Enqueued, EnqueueError>> =
+                tokio::spawn(async move { of(&args, RULE).enqueue(&mut other).await });
+            one_waits(&f).await;
+            one.batch_execute(end).await.unwrap();
+            let second = waiting.await.unwrap().unwrap();
+            assert_eq!((second.is_new(), second.id() == first.id()), (is_new, !is_new), "{end}");
+        }
+    });
+}
+
+/// Otherwise the job could run without what the transaction has written, and nobody would run it again.
+#[test]
+fn a_job_that_an_open_transaction_relies_on_does_not_start() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let db = f.database();
+        let worker = worker(db).await;
+        let replace = RULE.on_conflict(OnConflict::Replace(Replace::new().args()));
+        for rule in [RULE.until(Until::Started), replace] {
+            for end in ["commit", "rollback"] {
+                let first = enqueue(&f, of(r#"{"user":1,"note":"old"}"#, rule)).await;
+                let mut one = session(&f).await;
+                one.batch_execute("begin").await.unwrap();
+                let found = of(r#"{"user":1,"note":"new"}"#, rule).enqueue(&mut one).await.unwrap();
+                assert_eq!(found.id(), first);
+                assert!(claim(db, worker, 9).await.is_empty(), "the transaction is open");
+                one.batch_execute(end).await.unwrap();
+                let claimed = claim(db, worker, 9).await;
+                assert_eq!(ids(&claimed), [first], "{end}");
+                let replaced = String::from_utf8(claimed[0].args.clone()).unwrap().contains("new");
+                assert_eq!(replaced, rule == replace && end == "commit");
+                assert!(finish(db, claimed[0].lease, DONE).await);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_finish_does_not_wait_for_an_enqueue_that_takes_the_key() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let db = f.database();
+        let worker = worker(db).await;
+        let rule = RULE.until(Until::Started);
+        for (end, left) in [("commit", 1), ("rollback", 1)] {
+            let first = enqueue(&f, of(r#"{"user":1}"#, rule)).await;
+            let claimed = claim(db, worker, 1).await;
+            assert_eq!(ids(&claimed), [first]);
+            let mut one = session(&f).await;
+            one.batch_execute("begin").await.unwrap();
+            let second = of(r#"{"user":1}"#, rule).enqueue(&mut one).await.unwrap();
+            assert!(second.is_new());
+            assert!(finish(db, claimed[0].lease, DONE).await, "it does not wait");
+            one.batch_execute(end).await.unwrap();
+            assert_eq!(crate::unique::keys(&f).await, left, "{end}");
+            // After the rollback the row is that of a job that has ended, so it has no effect.
+            let third = of(r#"{"user":1}"#, rule).enqueue(&mut session(&f).await).await.unwrap();
+            assert_eq!(third.is_new(), end == "rollback");
+            let claimed = claim(db, worker, 1).await;
+            assert!(finish(db, claimed[0].lease, DONE).await);
+            assert_eq!(crate::unique::keys(&f).await, 0);
+        }
+    });
+}
+
+#[test]
+fn sql_and_rust_make_the_same_keys() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let mut client = f.client().await;
+        let mut sql = async |args: &str, options: &str| {
+            client.number(&format!("select jobs.enqueue('a', $args${args}$args${options}) as number")).await
+        };
+        for args in [
+            r#"{"user": 7, "é": "ü\n\"\u0001", "b": [1, 2.5, {"d": null, "c": true}], "a": ""}"#,
+            r#"{}"#,
+            r#"{"user": "x", "list": []}"#,
+        ] {
+            let id = sql(args, ", unique_by => '{}'").await;
+            let found = of(args, Unique::new()).enqueue(&mut session(&f).await).await.unwrap();
+            assert_eq!((found.is_existing(), found.id().0), (true, id), "{args}");
+        }
+        let id = sql(
+            r#"{"user": 7, "note": 1}"#,
+            ", unique_by => '{user}', unique_until => 'started', run_at => now() + interval '1 h'",
+        )
+        .await;
+        let found = of(r#"{"note":2,"user":7}"#, RULE).enqueue(&mut session(&f).await).await.unwrap();
+        assert_eq!((found.is_existing(), found.id().0), (true, id));
+        assert_eq!(sql(r#"{"user": 7, "note": 3}"#, ", unique_by => '{user}', on_conflict => 'replace'").await, id);
+        let replaced = record(f.database(), diesel_jobs_core::JobId(id)).await;
+        assert!(replaced.args.contains("3") && replaced.run_at < chrono::Utc::now() + chrono::TimeDelta::minutes(1));
+        let limited = sql(r#"{"user": 8}"#, ", unique_by => '{user}', concurrency => 1").await;
+        assert_eq!(sql(r#"{"user": 8}"#, ", unique_by => '{user}', concurrency => 1").await, limited);
+        let mut client = f.client().await;
+        for (options, message) in [
+            ("unique_by => '{user}', on_conflict => 'error'", "already"),
+            ("unique_by => '{user}', on_conflict => 'drop'", "keep, replace or error"),
+            ("unique_by => '{user}', unique_until => 'ended'", "started or finished"),
+            ("unique_by => '{user}', unique_within => interval '0'", "longer than 0"),
+            ("unique_by => '{nobody}'", "nobody"),
+            ("on_conflict => 'keep'", "no `unique_by`"),
+        ] {
+            let statement = format!(r#"select jobs.enqueue('a', '{{"user": 7}}', {options})"#);
+            let error = client.execute(&statement).await.unwrap_err().to_string();
+            assert!(error.contains(message), "{options}: {error}");
+        }
+    });
+}
