@@ -49,7 +49,10 @@ create table jobs.held (
 create unique index held_order on jobs.held (limit_name, limit_key, priority desc, run_at, id) where not later and not paused and flags & 4 = 0;
 -- A sequence is admitted in the order of the ids. A job that is not due stops those behind it.
 create index held_sequence on jobs.held (limit_name, limit_key, id) where flags & 4 <> 0;
-create index held_id on jobs.held (id);
+-- For a search by id. It is unique and has all rows, because a subscriber finds rows by it; an id alone is not unique if somebody restores
+-- an earlier value of the sequence, and then an enqueue must not fail.
+create unique index held_id on jobs.held (id, enqueued_at);
+alter table jobs.held replica identity using index held_id;
 create index held_later on jobs.held (run_at, id) where later;
 create index held_paused on jobs.held (queue, kind) where paused;
 
