@@ -3,7 +3,9 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
+use chrono::{DateTime, Utc};
 use diesel_jobs_core::history::{KindRate, Quantiles};
+use diesel_jobs_core::storage::Pause;
 use diesel_jobs_core::{KindStats, LeasedJob, QueueStats, WorkerRecord};
 
 use super::pane::Pane;
@@ -78,6 +80,22 @@ pub(super) fn of(pane: Pane, snapshot: &Snapshot, order: usize) -> Vec<Row> {
     rows
 }
 
+/// The pause with its age in place of its time, because the table has little room.
+fn pause(pause: &Pause) -> String {
+    let age = |at: DateTime<Utc>| span((Utc::now() - at).as_seconds_f64().max(0.0));
+    let mut text = "paused".to_owned();
+    if let Some(at) = pause.at {
+        text.push_str(&format!(" for {}", age(at)));
+    }
+    if let Some(by) = &pause.by {
+        text.push_str(&format!(" by {by}"));
+    }
+    if let Some(reason) = &pause.reason {
+        text.push_str(&format!(": {reason}"));
+    }
+    text
+}
+
 /// What was done per minute, and how much of it failed.
 fn done(rate: Option<&KindRate>) -> [String; 2] {
     match rate {
@@ -130,7 +148,7 @@ fn queue(stats: QueueStats, snapshot: &Snapshot) -> Row {
         if completed + failed > 0 { per_minute(per(completed as f64)) } else { String::new() },
         share.map(percent).unwrap_or_default(),
         p95.map(|p95| format!("<= {}", span(p95))).unwrap_or_default(),
-        paused.map(ToString::to_string).unwrap_or_default(),
+        paused.map(pause).unwrap_or_default(),
     ];
     Row { is_bad: paused.is_some(), is_paused: paused.is_some(), ..Row::new(stats.queue, cells, keys) }
 }
