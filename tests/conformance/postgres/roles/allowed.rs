@@ -296,7 +296,7 @@ async fn limits(f: &Postgres, db: &Database, worker: WorkerId) -> Option<String>
     unique.queue = "unique".into();
     enqueue(f, unique.clone()).await;
     let jobs = step!("claim", db.storage.claim(&wants(worker, &[("unique", 1)])));
-    let finish = [Finish { lease: jobs[0].lease, transition: crate::bench::DONE }];
+    let finish = [Finish { lease: jobs[0].lease, transition: DONE }];
     step!("finish a unique job", db.storage.finish(&finish));
     let answers = step!("cancel a held job", db.operator.act(&Action::Cancel, &ids, "ada"));
     assert_eq!(answers, [Operated::Done; 3]);
