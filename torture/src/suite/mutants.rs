@@ -240,7 +240,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "takes-all-flags",
         tests: &["upgrade"],
         fault: "claims take jobs of a later version, whose columns they do not know",
-        reworded: &[("(r.flags & ~7) = 0", "true")],
+        reworded: &[("(r.flags & ~23) = 0", "true")],
         server: "",
     },
     Mutant {
