@@ -49,7 +49,8 @@ impl Range {
         }
     }
 
-    /// For a count.
+    /// For a count. PostgreSQL counts in the server.
+    #[cfg(feature = "sqlite")]
     pub(crate) fn count(filter: &JobFilter) -> Self {
         let limit = usize::try_from(COUNTED).unwrap_or(usize::MAX).saturating_add(1);
         Self { lowest: i64::MIN, highest: i64::MAX, ascends: false, limit, examined: examined(filter) }
@@ -89,6 +90,7 @@ impl Range {
     }
 
     /// How many jobs were found.
+    #[cfg(feature = "sqlite")]
     pub(crate) fn number(rows: &[FoundRow]) -> Count {
         let jobs = rows.iter().filter(|(_, id, is_edge)| id.is_some() && !is_edge).count() as u64;
         let is_open = rows.iter().any(|(_, id, is_edge)| id.is_some() && *is_edge);

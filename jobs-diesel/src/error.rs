@@ -4,7 +4,7 @@
 //! causes contains the message only once.
 
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
-use diesel_jobs_core::{InvalidJob, JobId, NewJob, StorageError};
+use diesel_jobs_core::{InvalidJob, JobId, StorageError};
 
 diesel_jobs_core::debug_as_display!(EnqueueError, CompleteError, MigrateError);
 
@@ -61,7 +61,8 @@ impl EnqueueError {
         matches!(self, Self::Exists { .. })
     }
 
-    pub(crate) fn exists(job: &NewJob, id: JobId) -> Self {
+    #[cfg(any(feature = "postgres", feature = "postgres-sync", feature = "sqlite"))]
+    pub(crate) fn exists(job: &diesel_jobs_core::NewJob, id: JobId) -> Self {
         let key = job.unique.as_ref().map(|unique| unique.key.clone()).unwrap_or_default();
         Self::Exists { kind: job.kind.to_string(), key, id }
     }

@@ -37,6 +37,7 @@ pub mod sqlite;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod stored_history;
 mod stored_output;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod stored_progress;
 #[cfg(all(feature = "testing", any(feature = "postgres", feature = "sqlite")))]
 pub mod testing;
