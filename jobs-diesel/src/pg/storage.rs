@@ -29,7 +29,7 @@ use super::queries::progress::StoreProgressQuery;
 use super::queries::prune::PruneQuery;
 use super::queries::rescue::RescueQuery;
 use super::queries::store_outputs::StoreOutputsQuery;
-use super::queries::{admit, finish, heartbeat, installation, leases, schedule, tick, worker};
+use super::queries::{admit, finish_batch, heartbeat, installation, leases, schedule, tick, worker};
 use super::refused::may_be_caused_by_a_row;
 use super::{
     PgStorage, SERVER_LIMIT, STATEMENT_LIMIT, load, migrate, native, notify, run, settings, transact, unavailable,
@@ -119,9 +119,9 @@ impl Storage for PgStorage {
             stripped = batch.iter().map(Finish::without_output).collect();
             &stripped
         };
-        let mut moved: StorageResult<Vec<i64>> = run!(self, "finish", conn => finish::finish(conn, batch));
+        let mut moved: StorageResult<Vec<i64>> = run!(self, "finish", conn => finish_batch::finish(conn, batch));
         if moved.as_ref().is_err_and(may_be_caused_by_a_row) && self.set_running_apart().await? {
-            moved = run!(self, "finish", conn => finish::finish(conn, batch));
+            moved = run!(self, "finish", conn => finish_batch::finish(conn, batch));
         }
         Ok(moved?.into_iter().map(JobId).collect())
     }

@@ -12,14 +12,11 @@ use diesel::QueryResult;
 use diesel::pg::Pg;
 use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::sql_types::{Array, BigInt, Double, Integer, Nullable, SmallInt, Text, Uuid as SqlUuid};
-use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::storage::MAX_ERRORS_PER_JOB;
 use diesel_jobs_core::{Failure, Finish, Keep, Transition};
 use uuid::Uuid;
 
 use super::columns::{CARRIED, ERROR, FINISHED, HELD, HELD_VALUES, READY};
-use super::complete::CompleteQuery;
-use super::delete::DeleteQuery;
 use super::freed::Freed;
 use super::on_discarded::FOLLOWED;
 use super::released::Released;
@@ -284,64 +281,6 @@ impl QueryFragment<Pg> for LimitedQuery<'_> {
     fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         self.0.walk("", Adds::FailuresAndSlots, out)
     }
-}
-
-/// Moves these jobs out of `running` with the cheapest statements. Returns the ids of those whose lease stood and whose
-/// row no other session had locked.
-pub(crate) async fn finish(conn: &mut AsyncPgConnection, batch: &[Finish]) -> QueryResult<Vec<i64>> {
-    let gives_back = |one: &Finish| one.lease.gives_back();
-    if !batch.iter().any(gives_back) {
-        return finish_plain(conn, batch).await;
-    }
-    let (limited, plain): (Vec<Finish>, Vec<Finish>) = batch.iter().cloned().partition(gives_back);
-    let moved: Vec<Vec<i64>> = LimitedUnlockedQuery(FinishQuery::new(&limited)).load(conn).await?;
-    let mut moved: Vec<i64> = moved.into_iter().flatten().collect();
-    if !plain.is_empty() {
-        moved.extend(finish_plain(conn, &plain).await?);
-    }
-    Ok(moved)
-}
-
-/// The same for jobs without a limit and a unique key.
-async fn finish_plain(conn: &mut AsyncPgConnection, batch: &[Finish]) -> QueryResult<Vec<i64>> {
-    let mut moved = complete(conn, batch).await?;
-    if moved.len() < batch.len() {
-        let rest: Vec<Finish> = batch.iter().filter(|one| !moved.contains(&one.lease.job.0)).cloned().collect();
-        let discards = rest.iter().any(|one| matches!(one.transition, Transition::Discard { .. }));
-        let fails = rest.iter().any(|one| one.transition.failure().is_some());
-        let query = FinishQuery::new(&rest);
-        // There is only one row, but `get_result` would return it before the statement is committed.
-        let rest: Vec<Vec<i64>> = match discards {
-            true => DiscardUnlockedQuery(query).load(conn).await?,
-            false if fails => RecordUnlockedQuery(query).load(conn).await?,
-            false => FinishUnlockedQuery(query).load(conn).await?,
-        };
-        moved.extend(rest.into_iter().flatten());
-    }
-    Ok(moved)
-}
-
-/// The same for one job, inside the transaction of its handler. If the row is locked, it waits. Returns `false` if the
-/// lease is lost.
-pub(crate) async fn finish_in(conn: &mut AsyncPgConnection, finish: &[Finish; 1]) -> QueryResult<bool> {
-    let query = FinishQuery::new(finish);
-    let moved: Vec<i64> = match finish[0].lease.gives_back() {
-        true => LimitedQuery(query).get_result(conn).await?,
-        false => query.get_result(conn).await?,
-    };
-    Ok(!moved.is_empty())
-}
-
-async fn complete(conn: &mut AsyncPgConnection, batch: &[Finish]) -> QueryResult<Vec<i64>> {
-    if let Some(complete) = CompleteQuery::new(batch) {
-        return complete.complete(conn).await;
-    }
-    // There is only one row, but `get_result` would return it before the statement is committed.
-    let moved: Vec<Vec<i64>> = match DeleteQuery::new(batch) {
-        Some(delete) => delete.load(conn).await?,
-        None => Vec::new(),
-    };
-    Ok(moved.into_iter().flatten().collect())
 }
 
 // The ids come as one array in one row. Five hundred rows would cost more than the other work on these finishes.

@@ -39,6 +39,7 @@ mod expiry;
 pub(crate) mod failures;
 pub(crate) mod find;
 pub(crate) mod finish;
+pub(crate) mod finish_batch;
 pub(crate) mod fold_history;
 pub(crate) mod forget_discard_rules;
 mod freed;

@@ -16,7 +16,7 @@ use diesel_jobs_core::{Finish, JobError, Lease, Transition};
 
 use super::Rollback;
 use crate::pg::queries::complete_in::{self, CompleteIn};
-use crate::pg::queries::finish;
+use crate::pg::queries::finish_batch;
 use crate::pg::queries::store_outputs::StoreOutputsQuery;
 use crate::pg::sessions::Sessions;
 
@@ -66,7 +66,7 @@ pub(super) async fn end(
     }
     conn.batch_execute(UNLIMITED).await.map_err(|error| refused(sessions, error))?;
     let finish = [Finish { lease, transition: transition.clone() }];
-    if !finish::finish_in(conn, &finish).await.map_err(Rollback::Database)? {
+    if !finish_batch::finish_in(conn, &finish).await.map_err(Rollback::Database)? {
         return Err(Rollback::LeaseLost);
     }
     crash_point("transaction-commit");
