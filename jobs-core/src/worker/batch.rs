@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use tracing::Instrument as _;
 
 use super::attempt::{self, Ended};
+use super::conclusion::Conclusion;
 use super::executor::Executor;
 use super::layers;
 use super::queue::Slot;
@@ -16,6 +17,7 @@ use super::shared::Shared;
 use crate::context::JobContext;
 use crate::crash_point::crash_point;
 use crate::handler::{BatchHandler, Handler, Registration};
+use crate::outcome::Transition;
 use crate::telemetry;
 
 /// The handler of a kind, if it takes batches. A worker without such kinds looks nothing up.
@@ -38,7 +40,8 @@ pub(super) fn companions(shared: &Shared, slot: &Slot, ctx: &JobContext) -> Vec<
     slot.queue().take_kind(ctx.kind(), handler.most.saturating_sub(1), |other| handler.key_of(other) == key)
 }
 
-/// Waits for more jobs of the batch, if its handler asks for that and it is not full. Returns all jobs of the batch.
+/// Waits for more jobs of the batch, if its handler asks for that and it is not full. Returns all jobs of the batch:
+/// none if they were paused meanwhile, and are released.
 pub(super) async fn gathered(
     executor: &Executor,
     handler: &'static BatchHandler,
@@ -59,6 +62,12 @@ pub(super) async fn gathered(
             () = executor.shared.phases.draining().cancelled() => {}
         }
         jobs.extend(gathering.end());
+        // It has waited for longer than a pause may take to be followed.
+        if jobs.first().is_some_and(|ctx| slot.queue().is_paused(ctx)) {
+            for ctx in jobs.drain(..) {
+                executor.report(ctx, Conclusion::Finish(Transition::Release), "start", Duration::ZERO).await;
+            }
+        }
     }
     jobs
 }

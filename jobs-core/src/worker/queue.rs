@@ -144,7 +144,7 @@ impl Queue {
         [self.limit.load(Ordering::Acquire), self.busy.load(Ordering::Acquire), self.prefetched().len()]
     }
 
-    fn is_paused(&self, ctx: &JobContext) -> bool {
+    pub(super) fn is_paused(&self, ctx: &JobContext) -> bool {
         self.paused.load(Ordering::Acquire) || self.paused_kinds.contain(ctx.kind())
     }
 

@@ -71,6 +71,9 @@ async fn run(executor: Executor, mut slot: Slot, mut ctx: JobContext, mut compan
 async fn execute(executor: &Executor, slot: Slot, ctx: JobContext, companions: Vec<JobContext>) -> Option<Slot> {
     if let Some((registration, handler)) = batch::handler(&executor.shared, ctx.kind()) {
         let jobs = batch::gathered(executor, handler, &slot, ctx, companions).await;
+        if jobs.is_empty() {
+            return Some(slot);
+        }
         let (started, count) = (Instant::now(), u32::try_from(jobs.len()).unwrap_or(u32::MAX));
         let slot = Box::pin(batch::run(executor, registration, handler, jobs, slot)).await?;
         slot.queue().prefetch.ran(started.elapsed() / count);

@@ -200,6 +200,16 @@ async fn a_worker_that_stops_does_not_wait_for_more_jobs(db: Db) {
     db.await_state(id, JobState::Completed).await;
 }
 
+async fn a_batch_that_waits_for_more_jobs_follows_a_pause(db: Db) {
+    let (worker, _events) = start(&db, 1);
+    let id = db.conn().await.enqueue(gathered("a", 1)).await;
+    db.await_state(id, JobState::Running).await;
+    db.database().operator.pause_kind("gathered", "anna", None).await.unwrap();
+    let job = db.await_state(id, JobState::Available).await;
+    assert_eq!(job.attempt, 0);
+    worker.stop().await;
+}
+
 async fn a_timeout_is_one_of_each_job(db: Db) {
     let ids = db.conn().await.enqueue_all((1..=3).map(|number| Slow { number })).await;
     let (worker, _events) = start(&db, 1);
@@ -246,6 +256,7 @@ support::on_each_database! {
     jobs_with_another_value_run_in_another_batch,
     a_batch_that_is_not_full_waits_for_more_jobs,
     a_worker_that_stops_does_not_wait_for_more_jobs,
+    a_batch_that_waits_for_more_jobs_follows_a_pause,
     a_timeout_is_one_of_each_job,
     a_job_that_is_cancelled_meanwhile_ends_alone,
     a_worker_that_stops_releases_the_jobs_of_a_batch,
