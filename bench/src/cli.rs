@@ -19,7 +19,7 @@ pub(crate) struct Cli {
 /// What can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Measure {
-    /// Every measure below but homemade, neighbour and operating, in this order
+    /// Every measure below but homemade, neighbour, operating and flow, in this order
     All,
     /// One job at a time, each in a transaction of its own, from 1, 8 and 16 connections
     Enqueue,
@@ -53,6 +53,8 @@ pub(crate) enum Measure {
     Neighbour,
     /// The CPU of the sampler, speed with metrics beside without, and pick-up during a bulk retry beside without
     Operating,
+    /// Jobs with limits and unique keys beside plain ones
+    Flow,
 }
 
 /// How to measure.

@@ -42,10 +42,53 @@ pub(crate) async fn slow(id: i64, name: String) {
     tokio::time::sleep(Duration::from_millis(250)).await;
 }
 
+/// Takes a millisecond.
+#[job]
+pub(crate) async fn brief(id: i64, name: String) {
+    let _ = (id, name);
+    tokio::time::sleep(Duration::from_millis(1)).await;
+}
+
+/// One at a time for each id.
+#[job(concurrency(limit = 1, by(id)))]
+pub(crate) async fn noop_keyed(id: i64, name: String) {
+    let _ = (id, name);
+}
+
+/// Ten at a time.
+#[job(concurrency(limit = 10))]
+pub(crate) async fn noop_limited(id: i64, name: String) {
+    let _ = (id, name);
+}
+
+/// Ten at a time, each of which takes a millisecond.
+#[job(concurrency(limit = 10))]
+pub(crate) async fn brief_limited(id: i64, name: String) {
+    let _ = (id, name);
+    tokio::time::sleep(Duration::from_millis(1)).await;
+}
+
+/// One job for each id.
+#[job(unique(by(id)))]
+pub(crate) async fn noop_unique(id: i64, name: String) {
+    let _ = (id, name);
+}
+
 /// Prints its start time to standard output, by the machine's clock.
 #[job]
 pub(crate) async fn probe(id: i64, name: String, ctx: &JobContext) {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let _ = (id, name);
+    say_start(ctx);
+}
+
+/// A [`probe`] with a limit that is never full.
+#[job(concurrency(limit = 1, by(id)))]
+pub(crate) async fn probe_limited(id: i64, name: String, ctx: &JobContext) {
+    let _ = (id, name);
+    say_start(ctx);
+}
+
+fn say_start(ctx: &JobContext) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     say(&format!("started {} {}", ctx.id(), now.as_nanos()));
 }

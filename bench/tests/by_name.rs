@@ -1,4 +1,4 @@
-//! The measures that run by name only: `homemade` sees what is wrong with such queues, and `neighbour` and `operating` what they set up.
+//! The measures that run by name only: `homemade` sees what is wrong with such queues, the others what they set up.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::process::{Command, Output};
@@ -62,4 +62,15 @@ fn what_operating_costs_is_measured() {
     assert!(retry["raw"].as_f64().unwrap() > 0.0 && retry["retry_s"].as_f64().unwrap() > 0.0, "{retry}");
     let drain = line(measured(&operating, "drain with metrics"));
     assert!(drain["ratio"].as_f64().unwrap() > 0.0, "{drain}");
+}
+
+#[test]
+fn what_limits_and_keys_cost_is_measured() {
+    let flow = ["flow", "--n", "2000"];
+    for variant in ["10000 keys of limit 1, 1 processes", "jobs of 1 ms", "enqueue, unique", "bulk, unique"] {
+        let line = line(measured(&flow, variant));
+        assert!(line["ratio"].as_f64().unwrap() > 0.0, "{line}");
+    }
+    let pick_up = line(measured(&["flow", "--n", "50"], "pick-up, limited"));
+    assert!(pick_up["p99"].as_f64().unwrap() < 1000.0, "{pick_up}");
 }

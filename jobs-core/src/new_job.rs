@@ -58,10 +58,10 @@ pub struct NewJob {
     pub tags: Vec<String>,
     /// The trace context of the enqueue. If it is `None`, the enqueue stores the current one.
     pub traceparent: Option<Traceparent>,
-    /// The limit under which it runs.
-    pub limit: Option<JobLimit>,
+    /// The limit under which it runs. It is boxed, as few jobs have one and a bulk moves many jobs.
+    pub limit: Option<Box<JobLimit>>,
     /// The unique key, and what happens if another job has it.
-    pub unique: Option<UniqueKey>,
+    pub unique: Option<Box<UniqueKey>>,
 }
 
 /// A value to be stored.
@@ -116,7 +116,8 @@ impl NewJob {
     /// The same job with a unique key.
     pub fn unique(mut self, rule: Unique) -> Result<Self, InvalidJob> {
         let key = rule.of(&self.kind, &self.args);
-        self.unique = Some(key.map_err(|problem| InvalidJob::Unique { kind: self.kind.to_string(), problem })?);
+        let key = key.map_err(|problem| InvalidJob::Unique { kind: self.kind.to_string(), problem })?;
+        self.unique = Some(Box::new(key));
         if let (OnConflict::Debounce { quiet, .. }, RunAt::Now) = (rule.on_conflict, self.run_at) {
             self.run_at = RunAt::After(quiet);
         }
@@ -126,7 +127,8 @@ impl NewJob {
     /// The same job under this limit: how many jobs with the same name and key may run at once.
     pub fn limited(mut self, limit: Limit) -> Result<Self, InvalidJob> {
         let kind = self.kind.to_string();
-        self.limit = Some(limit.of().map_err(|problem| InvalidJob::Limit { kind, problem })?);
+        let limit = limit.of().map_err(|problem| InvalidJob::Limit { kind, problem })?;
+        self.limit = Some(Box::new(limit));
         Ok(self)
     }
 
@@ -226,9 +228,9 @@ impl IntoNewJob for NewJob {
 pub struct JobBuilder {
     job: NewJob,
     encode_error: Option<serde_json::Error>,
-    concurrency: Option<Concurrency>,
-    limit: Option<Limit>,
-    unique: Option<Unique>,
+    concurrency: Option<Box<Concurrency>>,
+    limit: Option<Box<Limit>>,
+    unique: Option<Box<Unique>>,
     /// The arguments come from the rows of a query.
     is_of_rows: bool,
 }
@@ -251,7 +253,7 @@ impl JobBuilder {
             limit: None,
             unique: None,
         };
-        let JobOptions { concurrency, unique, .. } = options;
+        let (concurrency, unique) = (options.concurrency.map(Box::new), options.unique.map(Box::new));
         Self { job, encode_error, concurrency, limit: None, unique, is_of_rows: false }
     }
 
@@ -262,19 +264,19 @@ impl JobBuilder {
 
     /// See [`Job::concurrency`](crate::Job::concurrency).
     pub fn concurrency(mut self, limit: Limit) -> Self {
-        self.limit = Some(limit);
+        self.limit = Some(Box::new(limit));
         self
     }
 
     /// See [`Job::sequence`](crate::Job::sequence).
     pub fn sequence(mut self, sequence: Sequence) -> Self {
-        self.limit = Some(sequence.into_limit());
+        self.limit = Some(Box::new(sequence.into_limit()));
         self
     }
 
     /// See [`Job::unique`](crate::Job::unique).
     pub fn unique(mut self, rule: Unique) -> Self {
-        self.unique = Some(rule);
+        self.unique = Some(Box::new(rule));
         self
     }
 
@@ -325,7 +327,7 @@ impl IntoNewJob for JobBuilder {
             if is_of_rows {
                 return Err(InvalidJob::Unique { kind: job.kind.into_owned(), problem: UniqueProblem::OfRows });
             }
-            job = job.unique(rule)?;
+            job = job.unique(*rule)?;
         }
         let limit = match (limit, concurrency) {
             (None, None) => return job.into_new_job(),
@@ -336,7 +338,8 @@ impl IntoNewJob for JobBuilder {
             (Some(limit), _) => limit.of(),
             (None, Some(concurrency)) => concurrency.of(&job.args),
         };
-        job.limit = Some(limit.map_err(|problem| InvalidJob::Limit { kind: job.kind.to_string(), problem })?);
+        let limit = limit.map_err(|problem| InvalidJob::Limit { kind: job.kind.to_string(), problem })?;
+        job.limit = Some(Box::new(limit));
         job.into_new_job()
     }
 }

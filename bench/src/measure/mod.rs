@@ -6,6 +6,7 @@ mod contention;
 mod drain;
 mod each;
 mod enqueue;
+mod flow;
 mod homemade;
 mod idle;
 mod kit;
@@ -67,6 +68,7 @@ pub(crate) async fn run(bench: &Bench, measure: Measure) -> Result<()> {
             Measure::Sqlite => sqlite::measure(bench).await,
             Measure::Homemade => homemade::measure(bench).await,
             Measure::Neighbour => neighbour::measure(bench).await,
+            Measure::Flow => flow::measure(bench).await,
             Measure::Operating => operating::measure(bench).await,
         };
         done.with_context(|| format!("measuring {measure:?}"))?;

@@ -81,7 +81,13 @@ impl Role {
             .with::<kinds::Noop>()
             .with::<kinds::NoopSync>()
             .with::<kinds::NoopForgotten>()
-            .with::<kinds::Probe>();
+            .with::<kinds::Brief>()
+            .with::<kinds::NoopKeyed>()
+            .with::<kinds::NoopLimited>()
+            .with::<kinds::BriefLimited>()
+            .with::<kinds::NoopUnique>()
+            .with::<kinds::Probe>()
+            .with::<kinds::ProbeLimited>();
         // This job needs a PostgreSQL connection.
         if url.starts_with("sqlite:") { registry } else { registry.with::<kinds::NoopTransactional>() }
     }

@@ -54,8 +54,8 @@ impl ScheduledJob {
         job.priority = self.priority.unwrap_or(options.priority);
         job.max_attempts = self.max_attempts.unwrap_or(options.max_attempts);
         job.run_at = run_at;
-        job.limit = options.concurrency.and_then(|limit| limit.of_any(&job.args));
-        job.unique = options.unique.and_then(|rule| rule.of_tick(&job.kind, &job.args));
+        job.limit = options.concurrency.and_then(|limit| limit.of_any(&job.args)).map(Box::new);
+        job.unique = options.unique.and_then(|rule| rule.of_tick(&job.kind, &job.args)).map(Box::new);
         job
     }
 }

@@ -128,7 +128,8 @@ pub(super) fn read(line: &[u8], others: Others) -> Result<Option<NewJob>, String
     job.max_attempts = read.max_attempts.unwrap_or(job.max_attempts);
     job.run_at = read.run_at.map_or(job.run_at, RunAt::At);
     job.tags = read.tags.unwrap_or_default();
-    job.limit = read.limit.map(JobLimit::checked).transpose().map_err(|problem| format!("limit: {problem}"))?;
+    let limit = read.limit.map(JobLimit::checked).transpose();
+    job.limit = limit.map_err(|problem| format!("limit: {problem}"))?.map(Box::new);
     job.validate().map_err(|problem| problem.to_string())?;
     Ok(Some(job))
 }

@@ -32,8 +32,8 @@ impl<'a> TakeQuery<'a> {
         Some(Self {
             columns: EnqueueManyQuery::new(jobs),
             traceparents: jobs.iter().map(traceparent).collect(),
-            flows: jobs.iter().map(|job| job.limit.as_ref().map(JobLimit::to_json).map(json)).collect(),
-            rules: jobs.iter().map(|job| job.unique.as_ref().map(UniqueKey::to_json).map(json)).collect(),
+            flows: jobs.iter().map(|job| job.limit.as_deref().map(JobLimit::to_json).map(json)).collect(),
+            rules: jobs.iter().map(|job| job.unique.as_deref().map(UniqueKey::to_json).map(json)).collect(),
         })
     }
 }
