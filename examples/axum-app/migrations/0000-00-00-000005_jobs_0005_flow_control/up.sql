@@ -533,10 +533,13 @@ $$;
 -- First it becomes the only session that admits, and only then, in later statements, it reads nudges and counts slots. In one
 -- statement the snapshot would be older than the lock, and too many jobs would be admitted. So each statement must have a snapshot
 -- of its own, which only READ COMMITTED gives.
+--
+-- The settings are those of a claim: the statistics show tables as empty that are not, or as full that are empty. Then the planner would
+-- read whole tables in each pass: all held jobs, to find out that none of them is in a sequence.
 create function jobs.admit(
     sweeps boolean, out is_busy boolean, out admitted bigint, out more boolean, out sweep_again boolean, out holds boolean, out set_apart bigint
 )
-language plpgsql volatile
+language plpgsql volatile set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
 declare
     most_nudges constant integer := 1000;
