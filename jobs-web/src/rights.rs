@@ -27,6 +27,8 @@ pub enum Action {
     Pause,
     /// Change how many jobs of a queue each worker runs at once.
     Slots,
+    /// Change limits, release limit slots and unique keys of jobs, and go on with halted sequences.
+    Limits,
     /// Ask workers to claim nothing more, or to stop.
     Workers,
     /// Trigger, pause, resume and backfill schedules.
@@ -37,7 +39,7 @@ pub enum Action {
 
 impl Action {
     /// Every action.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Retry,
         Self::RunNow,
         Self::Cancel,
@@ -48,6 +50,7 @@ impl Action {
         Self::Copy,
         Self::Pause,
         Self::Slots,
+        Self::Limits,
         Self::Workers,
         Self::Schedules,
         Self::Operations,
@@ -66,6 +69,7 @@ impl Action {
             Self::Copy => "copy",
             Self::Pause => "pause",
             Self::Slots => "slots",
+            Self::Limits => "limits",
             Self::Workers => "workers",
             Self::Schedules => "schedules",
             Self::Operations => "operations",

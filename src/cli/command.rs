@@ -15,10 +15,12 @@ use super::command_args::{
 use super::dashboard::args::DashboardArgs;
 use super::failures::FailuresArgs;
 use super::kinds::KindsAction;
+use super::limits::LimitsAction;
 use super::list::ListArgs;
 use super::operations::OperationsArgs;
 use super::parse::id;
 use super::queue_commands::args::QueuesAction;
+use super::release::ReleaseArgs;
 use super::retention::RetentionAction;
 use super::run_args::RunArgs;
 use super::schedules::args::SchedulesAction;
@@ -82,6 +84,14 @@ pub(super) enum Command {
     Reprioritise(ReprioritiseArgs),
     /// Enqueue ended jobs anew, each under a new id and with all its attempts
     Rerun(ActArgs),
+    /// Free the limit slot of a job that does not need it
+    ///
+    /// It is refused while the job is available, or runs in a worker that is alive. For sequences: `worker sequences skip`.
+    ReleaseSlot(ReleaseArgs),
+    /// Take the unique key away from a job, which goes on
+    ///
+    /// The next enqueue with the same key inserts a job.
+    ReleaseKey(ReleaseArgs),
     /// Print the actions on all jobs that match; resume or cancel one
     Operations(OperationsArgs),
     /// Print who has changed what, newest first
@@ -155,6 +165,11 @@ pub(super) enum Command {
     Schedules {
         #[command(subcommand)]
         action: Option<SchedulesAction>,
+    },
+    /// Print the limits; set how many jobs of one run at once, or reset it
+    Limits {
+        #[command(subcommand)]
+        action: Option<LimitsAction>,
     },
     /// Print the halted sequences; go on with one without its discarded job
     Sequences {

@@ -22,19 +22,24 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "move",
             "reprioritise",
             "rerun",
+            "release-slot",
+            "release-key",
             "operations",
             "audit",
             "export",
             "import",
         ],
     ),
-    ("Change settings while workers run", &["queues", "kinds", "sequences", "workers", "schedules", "retention"]),
+    (
+        "Change settings while workers run",
+        &["queues", "kinds", "limits", "sequences", "workers", "schedules", "retention"],
+    ),
     ("Protect a database and its copies", &["freeze", "thaw", "environment"]),
     ("Other tools", &["dashboard", "bench", "completions", "man"]),
 ];
 
 /// An example for each command. They are valid command lines, which a test checks.
-const EXAMPLES: [(&str, &str); 35] = [
+const EXAMPLES: [(&str, &str); 38] = [
     ("run", "worker run --queues mail=10,default=50"),
     ("check", "worker check --queues mail"),
     ("migrate", "worker migrate status"),
@@ -55,12 +60,15 @@ const EXAMPLES: [(&str, &str); 35] = [
     ("move", "worker move --to slow --kind export_archive"),
     ("reprioritise", "worker reprioritise --to 10 --tag vip"),
     ("rerun", "worker rerun --state completed --kind invoice --finished-after 1d"),
+    ("release-slot", "worker release-slot 42"),
+    ("release-key", "worker release-key 42"),
     ("operations", "worker operations resume 7"),
     ("audit", "worker audit --limit 50"),
     ("export", "worker export --state discarded > discarded.jsonl"),
     ("import", "worker import discarded.jsonl --others enqueue"),
     ("queues", "worker queues pause mail --reason \"the mail server is down\""),
     ("kinds", "worker kinds pause charge --reason \"the bank is closed\""),
+    ("limits", "worker limits set stripe 2 --reason \"the bank is slow\""),
     ("sequences", "worker sequences skip orders '[7]'"),
     ("workers", "worker workers show 018f4c1e"),
     ("schedules", "worker schedules pause nightly_report"),

@@ -44,6 +44,7 @@ mod freeze;
 mod global_args;
 mod help;
 mod kinds;
+mod limits;
 mod list;
 #[cfg_attr(not(feature = "listen"), path = "listen/missing.rs")]
 mod listen;
@@ -58,6 +59,7 @@ mod progress;
 mod queue_commands;
 mod queues;
 mod redact;
+mod release;
 mod retention;
 mod run;
 mod run_args;
@@ -93,6 +95,7 @@ use self::command::{Command, MigrateAction};
 use self::command_args::EnvironmentAction;
 use self::exit::{CliError, Exit};
 use self::kinds::KindsAction;
+use self::limits::LimitsAction;
 use self::queue_commands::args::QueuesAction;
 use self::retention::RetentionAction;
 use self::schedules::args::SchedulesAction;
@@ -230,6 +233,8 @@ async fn execute(command: Command, app: App<'_>) -> Result<Exit, CliError> {
         Command::Move(args) => act::act(&app, Action::Move(args.to), &args.act).await,
         Command::Reprioritise(args) => act::act(&app, Action::Reprioritise(args.to), &args.act).await,
         Command::Rerun(args) => act::act(&app, Action::Rerun, &args).await,
+        Command::ReleaseSlot(args) => release::slot(&app, &args).await,
+        Command::ReleaseKey(args) => release::key(&app, &args).await,
         Command::Failures(args) => failures::failures(&app, &args).await,
         Command::Operations(args) => operations::operations(&app, &args).await,
         Command::Audit(args) => audit::audit(&app, &args).await,
@@ -248,6 +253,7 @@ async fn execute(command: Command, app: App<'_>) -> Result<Exit, CliError> {
             "this program was built without the live view: add the feature `top` of `diesel-jobs` to its Cargo.toml",
         )),
         Command::Queues { action } => queue_commands::queues(&app, &action.unwrap_or(QueuesAction::List)).await,
+        Command::Limits { action } => limits::limits(&app, &action.unwrap_or(LimitsAction::List)).await,
         Command::Sequences { action } => sequences::sequences(&app, &action.unwrap_or(SequencesAction::List)).await,
         Command::Kinds { action } => kinds::kinds(&app, &action.unwrap_or(KindsAction::List)).await,
         Command::Workers { action } => workers::workers(&app, &action.unwrap_or(WorkersAction::List)).await,

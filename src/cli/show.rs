@@ -1,7 +1,9 @@
 //! `show`: prints one job in full. Only `show` and `export` print arguments, because the user has asked for these jobs.
 
+use diesel_jobs_core::storage::{KeyOfJob, LimitSetting};
 use diesel_jobs_core::{
-    AttemptError, AttemptRecord, FailureKind, Freeze, JobId, JobRecord, JobState, Output, Progress, Registry,
+    AttemptError, AttemptRecord, FailureKind, Freeze, JobId, JobLimit, JobRecord, JobState, Output, Progress, Registry,
+    flags,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -31,6 +33,12 @@ struct Shown<'a> {
     /// Each attempt that is known, oldest first.
     attempts: &'a [AttemptRecord],
     errors: &'a [AttemptError],
+    /// Its unique key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unique_key: Option<KeyOfJob>,
+    /// What an operator has set for its limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit_set: Option<LimitSetting>,
     /// Only set if the freeze keeps this job from being claimed.
     #[serde(skip_serializing_if = "Option::is_none")]
     frozen: Option<Freeze>,
@@ -51,7 +59,16 @@ pub(super) async fn show(app: &App<'_>, id: i64, backtraces: bool) -> Result<Exi
         _ => None,
     };
     let progress = database.operator.progress(JobId(id)).await?;
-    let args = redact::arguments(&Registry::linked(), &job).json;
+    let registry = Registry::linked();
+    let args = redact::arguments(&registry, &job).json;
+    let is_unique = job.flags & flags::UNIQUE != 0;
+    let unique_key = if is_unique { database.operator.unique_key(JobId(id)).await? } else { None };
+    let limit_set = match &job.limit {
+        Some(JobLimit { name, sequence: None, .. }) => {
+            database.operator.limit_settings().await?.into_iter().find(|setting| setting.name == *name)
+        }
+        _ => None,
+    };
     // The job may have been pruned since.
     let attempts = database.operator.attempts(JobId(id)).await?.unwrap_or_default();
     let waits = !job.state.is_finished() && job.state != JobState::Running;
@@ -63,6 +80,8 @@ pub(super) async fn show(app: &App<'_>, id: i64, backtraces: bool) -> Result<Exi
         output: output.as_ref().and_then(Output::json).and_then(|json| serde_json::from_str(json).ok()),
         output_note: output.as_ref().and_then(Output::note),
         progress,
+        unique_key,
+        limit_set,
         attempts: &attempts,
         errors: &errors,
         frozen,
@@ -71,13 +90,13 @@ pub(super) async fn show(app: &App<'_>, id: i64, backtraces: bool) -> Result<Exi
     output::print(app.json, &shown, || {
         shown.frozen.as_ref().map(stats::frozen).unwrap_or_default()
             + &pauses::text(&shown.paused)
-            + &human(&job, &args, shown.progress.as_ref(), output.as_ref())
+            + &human(&shown, &job, &registry, &args, output.as_ref())
             + &history(&attempts, &errors, backtraces)
     })?;
     Ok(Exit::Fine)
 }
 
-fn human(job: &JobRecord, args: &str, progress: Option<&Progress>, output: Option<&Output>) -> String {
+fn human(shown: &Shown<'_>, job: &JobRecord, registry: &Registry, args: &str, output: Option<&Output>) -> String {
     let mut lines = vec![
         ("id", job.id.to_string()),
         ("kind", job.kind.clone()),
@@ -94,14 +113,19 @@ fn human(job: &JobRecord, args: &str, progress: Option<&Progress>, output: Optio
     }
     lines.extend(job.limit.as_ref().map(|limit| match limit.sequence {
         Some(_) => ("sequence", format!("`{}`, key {}", limit.name, limit.key)),
-        None => ("limit", format!("{} at once of `{}`, key {}", limit.most, limit.name, limit.key)),
+        None => {
+            let set = shown.limit_set.as_ref().map(|set| format!("; {set}")).unwrap_or_default();
+            ("limit", format!("{} at once of `{}`, key {}{set}", limit.most, limit.name, limit.key))
+        }
     }));
+    let rule = registry.get(&job.kind).and_then(|kind| kind.options.unique);
+    lines.extend(shown.unique_key.as_ref().map(|key| ("unique key", key.text(rule))));
     lines.push(("enqueued at", time(job.enqueued_at)));
     lines.push(("run at", time(job.run_at)));
     lines.extend(job.claimed_at.map(|at| ("claimed at", time(at))));
     lines.extend(job.finished_at.map(|at| ("finished at", time(at))));
     lines.extend(job.worker.map(|worker| ("worker", worker.to_string())));
-    lines.extend(progress.map(|progress| {
+    lines.extend(shown.progress.as_ref().map(|progress| {
         let Progress { done, total, message, at } = progress;
         ("progress", format!("{done} of {total} at {}: {message}", time(*at)))
     }));

@@ -1,6 +1,6 @@
 //! `why`: prints why a job does not run, and what to do.
 
-use diesel_jobs_core::{JobId, Reason, Why};
+use diesel_jobs_core::{JobId, Reason, Registry, Why};
 
 use super::app::App;
 use super::database;
@@ -26,6 +26,15 @@ fn human(why: &Why) -> String {
         if !explained.advice.is_empty() {
             text.push_str(&format!("  help: {}\n", printable(&explained.advice)));
         }
+    }
+    if let Some(key) = &why.unique_key {
+        let registry = Registry::linked();
+        let rule = why.kind.as_deref().and_then(|kind| registry.get(kind)).and_then(|kind| kind.options.unique);
+        text.push_str(&format!("- its unique key is {}\n", printable(&key.text(rule))));
+        text.push_str(&format!(
+            "  help: `worker release-key {}` takes the key away from the job, which goes on\n",
+            why.id
+        ));
     }
     text
 }

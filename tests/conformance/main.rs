@@ -19,6 +19,7 @@ mod failing;
 mod fencing;
 mod filtering;
 mod finishing;
+mod flow_control;
 mod freezing;
 mod history;
 mod hostile;
@@ -150,6 +151,20 @@ conformance! {
         a_paused_job_stops_its_sequence_and_no_other,
         a_sweep_finds_sequences_that_nobody_has_told,
         the_order_holds_beside_other_workers,
+    }
+    flow_control {
+        a_raised_limit_lets_held_jobs_start_with_the_next_pass,
+        a_lowered_limit_admits_nothing_until_enough_slots_are_free,
+        a_limit_of_zero_admits_none,
+        a_limit_is_set_once_and_outlives_the_session,
+        the_number_of_a_sequence_is_not_changed,
+        a_change_nudges_each_key_once,
+        only_a_slot_that_no_job_needs_is_released,
+        a_slot_under_a_dead_worker_is_released_and_its_job_goes_on,
+        the_slot_of_a_sequence_is_not_released,
+        halted_sequences_are_a_finding,
+        a_released_key_is_free_and_its_job_goes_on,
+        why_names_the_unique_key_and_whether_it_counts,
     }
     unique {
         an_enqueue_keeps_the_job_that_has_the_key,

@@ -8,7 +8,8 @@ use crate::stats::Stats;
 use crate::storage::{Operator, StorageResult};
 
 impl Gauge {
-    /// Reads the gauges of a database: depths by queue, jobs by kind and state, the oldest due job, pauses, workers.
+    /// Reads the gauges of a database: depths by queue, jobs by kind and state, the oldest due job, pauses, halted sequences,
+    /// workers.
     pub async fn of_database(operator: &dyn Operator) -> StorageResult<Vec<Self>> {
         let stats = operator.stats().await?;
         let mut gauges = of_stats(&stats);
@@ -20,6 +21,7 @@ impl Gauge {
         gauges.push(Self::labelled(names::PAUSED, &["queues"], queues.count() as f64));
         let kinds = operator.kinds().await?.into_iter().filter(|kind| kind.paused.is_some());
         gauges.push(Self::labelled(names::PAUSED, &["kinds"], kinds.count() as f64));
+        gauges.push(Self::of(names::SEQUENCES_HALTED, operator.count_halted().await?.jobs as f64));
         if let Some(dead) = operator.dead_rows().await? {
             gauges.push(Self::of(names::DEAD_ROWS, dead.rows as f64));
             gauges.push(Self::of(names::SNAPSHOT_AGE, dead.snapshot_seconds));

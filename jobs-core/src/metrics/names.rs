@@ -141,6 +141,8 @@ metrics! {
         "Worker processes of the database: alive, or dead and not removed yet.";
     PAUSED = Gauge "jobs.paused" "jobs_paused" ["{item}"] ("what")
         "How many queues and how many kinds are paused.";
+    SEQUENCES_HALTED = Gauge "jobs.sequences.halted" "jobs_sequences_halted" ["{sequence}"] ()
+        "Sequences that do not go on, because one of their jobs was discarded. Counted up to 1000.";
 }
 
 /// The gauges of a worker process.

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-use super::{RunningJob, StorageResult};
+use super::{LimitSetting, RunningJob, StorageResult};
 use crate::installation::Freeze;
 use crate::job_id::JobId;
 use crate::limit::JobLimit;
@@ -23,8 +23,11 @@ pub struct RowLock {
 /// What a held job waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HeldBy {
-    /// Its limit.
+    /// Its limit, as the code says.
     pub limit: JobLimit,
+    /// What an operator has set instead of its number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub set: Option<LimitSetting>,
     /// How many limit slots of its key are taken.
     pub taken: u64,
     /// Some of the jobs that have these slots.
@@ -36,6 +39,13 @@ pub struct HeldBy {
     pub next: Option<JobId>,
     /// When its sequence was halted, and by which job.
     pub halted: Option<(DateTime<Utc>, JobId)>,
+}
+
+impl HeldBy {
+    /// How many jobs of its key may run at once.
+    pub fn most(&self) -> u32 {
+        self.set.as_ref().map_or(self.limit.most, |set| set.most)
+    }
 }
 
 /// What is around a job, at one time.

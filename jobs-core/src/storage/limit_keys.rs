@@ -31,7 +31,7 @@ pub struct LimitKey {
     pub name: String,
     /// The key.
     pub key: String,
-    /// How many of its jobs may run at once, as its next job says.
+    /// How many of its jobs may run at once, as an operator has set, else as its next job says.
     pub most: u32,
     /// How many slots of the key are taken.
     pub taken: u64,

@@ -13,7 +13,7 @@ use super::history::History;
 use super::operations::{OperationId, OperationRecord, Operations, Preview, filter_for};
 use super::page::{Count, MAX_PAGE, Page, Paging};
 use super::why::{Circumstances, Why, why};
-use super::{Doctor, Explain, ReadLimits, RuntimeSettings, StorageResult};
+use super::{Doctor, Explain, FlowControl, ReadLimits, RuntimeSettings, StorageResult};
 use crate::attempts::{AttemptRecord, attempts};
 use crate::job_id::JobId;
 use crate::lease::WorkerId;
@@ -30,7 +30,7 @@ pub const CANCELLED_WITH_ALL: &str = "cancelled by an operator, with all others"
 
 /// What people and the command line need from a database, in addition to what the worker needs.
 #[async_trait]
-pub trait Operator: RuntimeSettings + History + Operations + Explain + ReadLimits + Doctor {
+pub trait Operator: RuntimeSettings + History + Operations + Explain + ReadLimits + FlowControl + Doctor {
     /// Jobs that match, newest first. It looks at a bounded number of rows, so a page may be short or empty although there are
     /// more. Then [`Page::searched_to`] is set.
     async fn list(&self, filter: &JobFilter, paging: Paging) -> StorageResult<Page>;
@@ -138,6 +138,7 @@ pub trait Operator: RuntimeSettings + History + Operations + Explain + ReadLimit
             workers: self.workers().await?,
             queues: self.queues().await?,
             kinds: self.kinds().await?,
+            unique_key: self.unique_key(id).await?,
         };
         Ok(why(id, circumstances))
     }

@@ -5,7 +5,7 @@ mod words;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-use super::{HeldBy, KindSettings, MOST_AHEAD, Pause, QueueSettings, RowLock, RunningJob, Surroundings};
+use super::{HeldBy, KeyOfJob, KindSettings, MOST_AHEAD, Pause, QueueSettings, RowLock, RunningJob, Surroundings};
 use crate::error::FailureKind;
 use crate::installation::Freeze;
 use crate::job_id::JobId;
@@ -137,6 +137,9 @@ pub struct Why {
     pub state: Option<JobState>,
     /// The reasons, the strongest first. There is at least one.
     pub reasons: Vec<Explained>,
+    /// The unique key of the job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unique_key: Option<KeyOfJob>,
 }
 
 impl Why {
@@ -167,6 +170,7 @@ pub(crate) struct Circumstances {
     pub(crate) workers: Vec<WorkerRecord>,
     pub(crate) queues: Vec<QueueSettings>,
     pub(crate) kinds: Vec<KindSettings>,
+    pub(crate) unique_key: Option<KeyOfJob>,
 }
 
 /// Decides why the job does not run.
@@ -176,7 +180,8 @@ pub(crate) fn why(id: JobId, seen: Circumstances) -> Why {
             Some((why, at)) => Reason::DeadLetter { why, at },
             None => Reason::NoSuchJob { highest: seen.around.highest },
         };
-        return Why { id, kind: None, queue: None, state: None, reasons: vec![words::explain(id, "", "", reason)] };
+        let reasons = vec![words::explain(id, "", "", reason)];
+        return Why { id, kind: None, queue: None, state: None, reasons, unique_key: None };
     };
     let reasons = match job.state {
         JobState::Running => running(job, &seen),
@@ -184,7 +189,8 @@ pub(crate) fn why(id: JobId, seen: Circumstances) -> Why {
         _ => waiting(job, errors, &seen),
     };
     let reasons = reasons.into_iter().map(|reason| words::explain(id, &job.queue, &job.kind, reason)).collect();
-    Why { id, kind: Some(job.kind.clone()), queue: Some(job.queue.clone()), state: Some(job.state), reasons }
+    let (kind, queue) = (Some(job.kind.clone()), Some(job.queue.clone()));
+    Why { id, kind, queue, state: Some(job.state), reasons, unique_key: seen.unique_key }
 }
 
 fn ended(job: &JobRecord, errors: &[AttemptError]) -> Reason {

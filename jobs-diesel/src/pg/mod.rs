@@ -11,6 +11,7 @@ pub(crate) mod connect;
 mod doctor;
 mod drift;
 mod enqueue_connection;
+mod flow_control;
 mod history;
 mod insert_each;
 mod keepalive_of_url;

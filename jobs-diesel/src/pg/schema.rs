@@ -130,6 +130,43 @@ diesel::table! {
 }
 
 diesel::table! {
+    jobs.limit_setting (name) {
+        name -> Text,
+        most -> Integer,
+        set_at -> Timestamptz,
+        set_by -> Text,
+        reason -> Nullable<Text>,
+    }
+}
+
+diesel::table! {
+    jobs.slot (job_id, limit_name) {
+        job_id -> BigInt,
+        limit_name -> Text,
+        limit_key -> Text,
+        halted_at -> Nullable<Timestamptz>,
+    }
+}
+
+diesel::table! {
+    /// It has no primary key. Diesel needs one.
+    jobs.nudge (limit_name, limit_key) {
+        limit_name -> Text,
+        limit_key -> Text,
+    }
+}
+
+diesel::table! {
+    jobs.unique_key (name, key) {
+        name -> Text,
+        key -> Text,
+        job_id -> BigInt,
+        started -> Bool,
+        until -> Nullable<Timestamptz>,
+    }
+}
+
+diesel::table! {
     jobs.audit (id) {
         id -> BigInt,
         at -> Timestamptz,

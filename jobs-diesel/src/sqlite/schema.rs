@@ -140,6 +140,43 @@ diesel::table! {
 }
 
 diesel::table! {
+    jobs_limit_setting (name) {
+        name -> Text,
+        most -> Integer,
+        set_at -> BigInt,
+        set_by -> Text,
+        reason -> Nullable<Text>,
+    }
+}
+
+diesel::table! {
+    jobs_slot (job_id, limit_name) {
+        job_id -> BigInt,
+        limit_name -> Text,
+        limit_key -> Text,
+        halted_at -> Nullable<BigInt>,
+    }
+}
+
+diesel::table! {
+    /// It has no primary key. Diesel needs one.
+    jobs_nudge (limit_name, limit_key) {
+        limit_name -> Text,
+        limit_key -> Text,
+    }
+}
+
+diesel::table! {
+    jobs_unique_key (name, key) {
+        name -> Text,
+        key -> Text,
+        job_id -> BigInt,
+        started -> Bool,
+        until -> Nullable<BigInt>,
+    }
+}
+
+diesel::table! {
     jobs_sample (only_row) {
         only_row -> Integer,
         at -> Nullable<BigInt>,

@@ -2,10 +2,13 @@
 
 mod jobs;
 mod kind;
+mod limit;
 mod matching;
 mod queue;
+mod release;
 mod schedule;
 mod schedule_edit;
+mod sequence;
 mod verb;
 mod worker;
 
@@ -159,6 +162,15 @@ pub(crate) fn read(form: &Form, is_asked: bool) -> Result<Box<dyn Act>, Failure>
     }
     if let Some(verb) = kind::Verb::named(action) {
         return Ok(Box::new(kind::OnKind::read(verb, form)?));
+    }
+    if let Some(verb) = limit::Verb::named(action) {
+        return Ok(Box::new(limit::OnLimit::read(verb, form, is_asked)?));
+    }
+    if action == "sequence-skip" {
+        return Ok(Box::new(sequence::SkipSequence::read(form)?));
+    }
+    if let Some(verb) = release::Verb::named(action) {
+        return Ok(Box::new(release::Release::read(verb, form)?));
     }
     if let Some(verb) = worker::Verb::named(action) {
         return Ok(Box::new(worker::OnWorker::read(verb, form)?));

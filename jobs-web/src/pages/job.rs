@@ -2,7 +2,8 @@
 
 use askama::Template;
 use chrono::{DateTime, Utc};
-use diesel_jobs_core::{AttemptError, Explained, JobRecord, JobState, Output, Progress};
+use diesel_jobs_core::storage::{KeyOfJob, LimitSetting, SlotOfJob};
+use diesel_jobs_core::{AttemptError, Explained, JobRecord, JobState, Output, Progress, flags};
 
 use super::{Visit, render};
 use crate::act::Verb;
@@ -10,7 +11,9 @@ use crate::failure::{Failure, Page};
 use crate::filter::read_id;
 use crate::format::{self, pretty, span};
 use crate::redact::Part;
+use crate::rights::Action;
 use crate::shell::{Place, Shell};
+use crate::site::Site;
 
 /// An entry of the timeline.
 struct Event {
@@ -35,6 +38,42 @@ struct JobPage {
     events: Vec<Event>,
     verbs: Vec<Verb>,
     why: Vec<Explained>,
+    flow: Flow,
+}
+
+/// What a job has of a limit, a sequence and a unique key.
+#[derive(Default)]
+struct Flow {
+    /// The limit or the sequence: its name on the page, and what is known of it.
+    limit: Option<(&'static str, String)>,
+    /// The unique key, and what an enqueue with it does.
+    key: Option<String>,
+    /// Whether its slot can be released.
+    has_idle_slot: bool,
+}
+
+impl Flow {
+    /// Jobs without a limit and a key cost no statement.
+    async fn of(site: &Site, job: &JobRecord) -> Result<Self, Failure> {
+        let mut flow = Self::default();
+        if let Some(limit) = &job.limit {
+            let set = match limit.sequence {
+                None => site.operator().limit_settings().await?.into_iter().find(|set| set.name == limit.name),
+                Some(_) => None,
+            };
+            let set = set.as_ref().map(|set: &LimitSetting| format!("; {set}")).unwrap_or_default();
+            flow.limit = Some(match limit.sequence {
+                Some(_) => ("Sequence", format!("{}, key {}", limit.name, limit.key)),
+                None => ("Limit", format!("{} at once of {}, key {}{set}", limit.most, limit.name, limit.key)),
+            });
+            flow.has_idle_slot = matches!(site.operator().slot(job.id).await?, SlotOfJob::Left { .. });
+        }
+        if job.flags & flags::UNIQUE != 0 {
+            let rule = site.redactor.options(&job.kind).and_then(|options| options.unique);
+            flow.key = site.operator().unique_key(job.id).await?.map(|key: KeyOfJob| key.text(rule));
+        }
+        Ok(flow)
+    }
 }
 
 pub(crate) async fn job(visit: Visit) -> Page {
@@ -69,7 +108,8 @@ pub(crate) async fn job(visit: Visit) -> Page {
         site.operator().why(id).await?.redacted(shown(Part::Failure), shown(Part::Progress)).reasons
     };
     let known = site.redactor.knows(&job.kind);
-    render(&JobPage { shell, known, args, output, output_note, progress, events, verbs, why, job })
+    let flow = Flow::of(site, &job).await?;
+    render(&JobPage { shell, known, args, output, output_note, progress, events, verbs, why, flow, job })
 }
 
 /// The text as a sentence.

@@ -1,32 +1,51 @@
-//! The limits: how many jobs each holds back, which keys are full, and which jobs have their slots.
+//! The limits: how many jobs each holds back, what operators have set, which keys are full, and which jobs have their slots. Also the
+//! halted sequences.
+
+use std::collections::BTreeMap;
 
 use askama::Template;
-use diesel_jobs_core::storage::{AfterKey, LimitKey, LimitStats, MOST_LIMITS};
+use diesel_jobs_core::storage::{AfterKey, Count, HaltedSequence, LimitKey, LimitSetting, MOST_AHEAD, MOST_LIMITS};
 
 use super::{Visit, render};
 use crate::failure::{Failure, Page};
 use crate::format;
+use crate::rights::Action;
 use crate::shell::{Place, Shell};
 
 /// So many keys stand on a page.
 const SHOWN: usize = 50;
+/// So many halted sequences stand on a page.
+const HALTED: usize = 50;
+
+/// A limit, over all its keys.
+#[derive(Default)]
+struct Limit {
+    name: String,
+    held: Count,
+    slots: Count,
+    /// What an operator has set.
+    set: Option<LimitSetting>,
+}
 
 #[derive(Template)]
 #[template(path = "limits.html")]
 struct LimitsPage {
     shell: Shell,
-    limits: Vec<LimitStats>,
+    limits: Vec<Limit>,
+    /// Whether there may be limits that are not listed.
+    is_cut: bool,
+    halted: Vec<HaltedSequence>,
+    /// Whether there are more halted sequences.
+    more_halted: bool,
     keys: Vec<LimitKey>,
     /// The address of the first page, if this is another one.
     first: Option<String>,
     next: Option<String>,
 }
 
-impl LimitsPage {
-    /// Whether there may be limits that are not listed.
-    fn is_cut(&self) -> bool {
-        self.limits.len() >= MOST_LIMITS
-    }
+/// How many jobs wait behind a discarded one.
+fn waiting(halted: &HaltedSequence) -> String {
+    if halted.waiting > MOST_AHEAD { format!("{MOST_AHEAD}+") } else { halted.waiting.to_string() }
 }
 
 /// A key as people write it. It is stored as a list of values.
@@ -66,7 +85,24 @@ pub(crate) async fn limits(visit: Visit) -> Page {
     let shell = visit.shell(Place::Limits, "Limits").await?.live("/limits", &visit.query);
     let operator = visit.site.operator();
     let first = after.is_some().then(|| shell.link("/limits"));
-    let limits = operator.limits().await?;
+    let stats = operator.limits().await?;
+    let is_cut = stats.len() >= MOST_LIMITS;
+    let mut limits: BTreeMap<String, Limit> = BTreeMap::new();
+    for stats in stats {
+        let limit = limits.entry(stats.name).or_default();
+        (limit.held, limit.slots) = (stats.held, stats.slots);
+    }
+    for setting in operator.limit_settings().await? {
+        let limit = limits.entry(setting.name.clone()).or_default();
+        limit.set = Some(setting);
+    }
+    for (name, limit) in &mut limits {
+        limit.name.clone_from(name);
+    }
+    let limits = limits.into_values().collect();
+    let mut halted = operator.halted_sequences(HALTED + 1).await?;
+    let more_halted = halted.len() > HALTED;
+    halted.truncate(HALTED);
     let mut keys = operator.limit_keys(after, SHOWN + 1).await?;
     let has_more = keys.len() > SHOWN;
     keys.truncate(SHOWN);
@@ -74,7 +110,7 @@ pub(crate) async fn limits(visit: Visit) -> Page {
         let pairs = [("after", last.name.as_str()), ("key", last.key.as_str())];
         shell.base.with("/limits", pairs)
     });
-    render(&LimitsPage { shell, limits, keys, first, next })
+    render(&LimitsPage { shell, limits, is_cut, halted, more_halted, keys, first, next })
 }
 
 #[cfg(test)]

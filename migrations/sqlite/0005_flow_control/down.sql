@@ -19,6 +19,7 @@ drop index jobs_job_held_sequence;
 drop index jobs_job_held_paused;
 drop table jobs_slot;
 drop table jobs_nudge;
+drop table jobs_limit_setting;
 drop table jobs_unique_key;
 alter table jobs_job drop column limit_name;
 alter table jobs_job drop column limit_key;

@@ -48,6 +48,15 @@ create table jobs_nudge (
     limit_key text not null
 ) strict;
 
+-- What operators have set: how many jobs of each key of a limit run at once, instead of what the jobs say. It has few rows.
+create table jobs_limit_setting (
+    name text primary key,
+    most integer not null check (most between 0 and 10000),
+    set_at integer not null default (cast(round(unixepoch('subsec') * 1000) as integer) * 1000),
+    set_by text not null,
+    reason text
+) strict, without rowid;
+
 -- Triggers, so that no slot is left behind, whoever ends or deletes the job.
 create trigger jobs_job_arrives after insert on jobs_job when new.flags & 2 begin
     update jobs_job set held_back = 1 where id = new.id and due_at > (cast(round(unixepoch('subsec') * 1000) as integer) * 1000);

@@ -34,7 +34,8 @@ begin
     drop function jobs.set_held_apart(tid, text);
     drop function jobs.flow(text, json, integer, text[], text, text);
     drop function jobs.wake_admission();
-    drop table jobs.held, jobs.slot, jobs.nudge, jobs.admission, jobs.unique_key;
+    drop function jobs.allowed(text, integer);
+    drop table jobs.held, jobs.slot, jobs.nudge, jobs.admission, jobs.limit_setting, jobs.unique_key;
     alter table jobs.ready drop column flow;
     alter table jobs.running drop column flow;
     alter table jobs.finished drop column flow;

@@ -115,6 +115,22 @@ create table jobs.admission (
     after_slot bigint not null default 0
 ) with (fillfactor = 50);
 
+-- What operators have set: how many jobs of each key of a limit run at once, instead of what the jobs say. It has few rows.
+create table jobs.limit_setting (
+    name text primary key,
+    most integer not null check (most between 0 and 10000),
+    set_at timestamptz not null default now(),
+    set_by text not null,
+    reason text
+);
+
+-- How many jobs of each key of this limit run at once: what an operator has set, else `most`. The planner replaces the call by its text.
+create function jobs.allowed(name text, most integer) returns integer
+language sql stable
+as $$
+    select coalesce((select s.most from jobs.limit_setting s where s.name = allowed.name), allowed.most)
+$$;
+
 create or replace view jobs.job as
 select id, kind, queue, state, priority, attempt::integer, max_attempts::integer, crashes::integer,
        run_at, enqueued_at, claimed_at, finished_at, worker, lease, coalesce(tags, '{}') as tags,
@@ -317,7 +333,7 @@ begin
             where not h.later and not h.paused and h.flags & 4 = 0 and h.limit_name = key.name and h.limit_key = key.value
             order by h.priority desc, h.run_at, h.id limit 1
         ) head
-        where (select count(*) from jobs.slot s where s.limit_name = key.name and s.limit_key = key.value) < head.most
+        where (select count(*) from jobs.slot s where s.limit_name = key.name and s.limit_key = key.value) < jobs.allowed(key.name, head.most)
         returning true
     ), last as (
         select key.name, key.value from key where key.number = most_keys
@@ -384,7 +400,7 @@ begin
     if cardinality(paused_queues) + cardinality(paused_kinds) = 0 then
         places := array(
             with free as materialized (
-                select key.name, key.value, head.most - (select count(*) from jobs.slot s where s.limit_name = key.name and s.limit_key = key.value) as number
+                select key.name, key.value, jobs.allowed(key.name, head.most) - (select count(*) from jobs.slot s where s.limit_name = key.name and s.limit_key = key.value) as number
                 from unnest(names, keys) as key (name, value) cross join lateral (
                     select h.most from jobs.held h
                     where not h.later and not h.paused and h.flags & 4 = 0 and h.limit_name = key.name and h.limit_key = key.value
@@ -424,7 +440,7 @@ begin
 
     places := array(
         with free as materialized (
-            select key.name, key.value, head.most - (select count(*) from jobs.slot s where s.limit_name = key.name and s.limit_key = key.value) as number
+            select key.name, key.value, jobs.allowed(key.name, head.most) - (select count(*) from jobs.slot s where s.limit_name = key.name and s.limit_key = key.value) as number
             from unnest(names, keys) as key (name, value) cross join lateral (
                 select h.most from jobs.held h
                 where not h.later and not h.paused and h.flags & 4 = 0 and h.limit_name = key.name and h.limit_key = key.value

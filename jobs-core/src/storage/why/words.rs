@@ -139,25 +139,34 @@ fn in_sequence(id: JobId, HeldBy { limit, holders, ahead, next, halted, .. }: &H
     }
 }
 
-fn limited(HeldBy { limit, taken, holders, ahead, .. }: &HeldBy) -> (String, String) {
-    let JobLimit { name, key, most, .. } = limit;
+fn limited(by: &HeldBy) -> (String, String) {
+    let HeldBy { limit: JobLimit { name, key, most: declared, .. }, set, taken, holders, ahead, .. } = by;
+    let most = by.most();
+    let allows = match set {
+        Some(set) => format!("limit `{name}` allows {declared} at once ({set}) for the key {key}"),
+        None => format!("limit `{name}` allows {declared} at once for the key {key}"),
+    };
+    let change = match set {
+        Some(_) => format!("`worker limits reset {name}` lets {declared} run at once again"),
+        None => format!("`worker limits set {name} N` lets more of them run at once"),
+    };
+    if most == 0 && *taken == 0 {
+        return (format!("{allows}, so none starts"), change);
+    }
     let jobs: Vec<String> = holders.iter().map(|job| format!("job {job}")).collect();
-    if *taken >= u64::from(*most) {
+    if *taken >= u64::from(most) {
         let line = match ahead {
             0 => String::new(),
             1 => "; 1 job of this key comes before it".to_owned(),
             _ if *ahead > MOST_AHEAD => format!("; more than {MOST_AHEAD} jobs of this key come before it"),
             _ => format!("; {ahead} jobs of this key come before it"),
         };
-        let text = format!(
-            "limit `{name}` allows {most} at once for the key {key}, and {taken} are taken: {}{line}",
-            jobs.join(", ")
-        );
-        return (text, "wait; `worker show` or `worker why` with one of these jobs says what it does".to_owned());
+        let text = format!("{allows}, and {taken} are taken: {}{line}", jobs.join(", "));
+        let advice = format!("wait; `worker show` or `worker why` with one of these jobs says what it does; {change}");
+        return (text, advice);
     }
-    let text = format!(
-        "limit `{name}` has a free slot for the key {key}: {taken} of {most} are taken; the next pass of admission takes the job"
-    );
+    let text =
+        format!("{allows}: {taken} of {most} are taken, so a slot is free; the next pass of admission takes the job");
     (text, "if it stays so for seconds, no worker of this version is alive: `worker run`".to_owned())
 }
 

@@ -85,11 +85,11 @@ impl QueryFragment<Pg> for LimitKeysQuery {
         sql!(
             out,
             "with recursive keys (name, key, most, n) as (
-    (select h.limit_name, h.limit_key, h.most, 1::bigint from jobs.held h
+    (select h.limit_name, h.limit_key, jobs.allowed(h.limit_name, h.most), 1::bigint from jobs.held h
      where not h.later and not h.paused and h.flags & 4 = 0 and (h.limit_name, h.limit_key) > (" [self.after.0 => Text] ", " [self.after.1 => Text] ")
      order by h.limit_name, h.limit_key, h.priority desc, h.run_at, h.id limit 1)
     union all
-    select next.limit_name, next.limit_key, next.most, keys.n + 1 from keys cross join lateral (
+    select next.limit_name, next.limit_key, jobs.allowed(next.limit_name, next.most), keys.n + 1 from keys cross join lateral (
         select h.limit_name, h.limit_key, h.most from jobs.held h where not h.later and not h.paused and h.flags & 4 = 0 and (h.limit_name, h.limit_key) > (keys.name, keys.key)
         order by h.limit_name, h.limit_key, h.priority desc, h.run_at, h.id limit 1
     ) next where keys.n < " [self.most => BigInt] "

@@ -1,4 +1,4 @@
-//! `halted_sequences` and `skip_sequence`. A slot with `halted_at` is that of a discarded job, and stops its sequence. The delete waits for a
+//! `halted_sequences`, `count_halted` and `skip_sequence`. A slot with `halted_at` is that of a discarded job, and stops its sequence. The delete waits for a
 //! slot that another session has locked.
 
 use chrono::{DateTime, Utc};
@@ -7,7 +7,7 @@ use diesel::sql_query;
 use diesel::sql_types::{BigInt, Text, Timestamptz};
 use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::JobId;
-use diesel_jobs_core::storage::{HaltedSequence, MOST_AHEAD};
+use diesel_jobs_core::storage::{COUNTED_OF_LIMIT, Count, HaltedSequence, MOST_AHEAD};
 use serde_json::json;
 
 use super::audit::record;
@@ -46,6 +46,23 @@ from jobs.slot s where s.halted_at is not null order by s.limit_name, s.limit_ke
         waiting: u32::try_from(waiting).unwrap_or_default(),
     };
     Ok(rows.into_iter().map(sequence).collect())
+}
+
+#[derive(QueryableByName)]
+struct Number {
+    #[diesel(sql_type = BigInt)]
+    number: i64,
+}
+
+/// How many sequences are halted. It counts up to a limit.
+pub(crate) async fn count(conn: &mut AsyncPgConnection) -> QueryResult<Count> {
+    let found: Number =
+        sql_query("select count(*) as number from (select from jobs.slot where halted_at is not null limit $1) halted")
+            .bind::<BigInt, _>(COUNTED_OF_LIMIT.cast_signed() + 1)
+            .get_result(conn)
+            .await?;
+    let jobs = found.number.unsigned_abs();
+    Ok(Count { jobs: jobs.min(COUNTED_OF_LIMIT), is_exact: jobs <= COUNTED_OF_LIMIT })
 }
 
 #[derive(QueryableByName)]

@@ -9,8 +9,9 @@ use diesel::sql_query;
 use diesel::sql_types::{Array, BigInt, Integer, Json, Nullable, SmallInt, Text, Timestamptz};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::storage::{HeldBy, MOST_AHEAD, MOST_SHOWN, RowLock, RunningJob, Surroundings};
-use diesel_jobs_core::{Freeze, JobId};
+use diesel_jobs_core::{Freeze, JobId, JobLimit};
 
+use super::limit_setting;
 use crate::pg::native::RawJson;
 
 /// A session that has locked a row has written its transaction's number into it, and holds a lock on that number. A lock that several
@@ -155,10 +156,13 @@ struct HeldRow {
 }
 
 impl HeldRow {
-    fn into_held(self) -> QueryResult<HeldBy> {
-        let limit = serde_json::from_slice(&self.flow.0).map_err(|error| Error::DeserializationError(error.into()))?;
+    async fn into_held(self, conn: &mut AsyncPgConnection) -> QueryResult<HeldBy> {
+        let limit: JobLimit =
+            serde_json::from_slice(&self.flow.0).map_err(|error| Error::DeserializationError(error.into()))?;
+        let set = if limit.sequence.is_none() { limit_setting::one(conn, &limit.name).await? } else { None };
         Ok(HeldBy {
             limit,
+            set,
             taken: self.taken.unsigned_abs(),
             holders: self.holders.into_iter().map(JobId).collect(),
             ahead: u32::try_from(self.ahead).unwrap_or_default(),
@@ -189,7 +193,9 @@ pub(crate) async fn surroundings(conn: &mut AsyncPgConnection, id: JobId) -> Que
         .bind::<BigInt, _>(i64::from(MOST_AHEAD) + 1)
         .load(conn)
         .await?;
-    around.held = held.into_iter().next().map(HeldRow::into_held).transpose()?;
+    if let Some(held) = held.into_iter().next() {
+        around.held = Some(held.into_held(conn).await?);
+    }
     if let (Some(queue), Some(priority), Some(due_at)) = (&place.queue, place.priority, place.due_at) {
         let ahead: Number = sql_query(AHEAD)
             .bind::<Text, _>(queue)

@@ -38,10 +38,13 @@ pub(super) fn yes(conn: &mut SqliteConnection, condition: &str) -> QueryResult<b
     Ok(found.yes)
 }
 
-/// How many jobs of the key may start: the limit of the first one, less the slots that are taken.
+/// How many jobs of the key of the limit `?1` run at once: what an operator has set, else `most` of the job `head`.
+pub(super) const ALLOWED: &str = "coalesce((select most from jobs_limit_setting where name = ?1), head.most)";
+
+/// How many jobs of the key may start: the limit of the first one, or what an operator has set, less the slots that are taken.
 pub(super) fn free(conn: &mut SqliteConnection, key: &Key) -> QueryResult<i64> {
     let free: Option<Number> = sql_query(format!(
-        "select head.most - (select count(*) from jobs_slot where limit_name = ?1 and limit_key = ?2) as number
+        "select {ALLOWED} - (select count(*) from jobs_slot where limit_name = ?1 and limit_key = ?2) as number
          from (select flow ->> '$.most' as most {IN_ORDER} limit 1) head"
     ))
     .bind::<Text, _>(&key.limit_name)

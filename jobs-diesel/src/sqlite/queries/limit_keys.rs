@@ -8,6 +8,7 @@ use diesel::sql_types::{BigInt, Nullable, Text};
 use diesel_jobs_core::JobId;
 use diesel_jobs_core::storage::{AfterKey, COUNTED_OF_LIMIT, Count, LimitKey, LimitStats, MOST_LIMITS, MOST_SHOWN};
 
+use crate::sqlite::queries::limit_setting;
 use crate::sqlite::time::NOW;
 use crate::sqlite::types::Instant;
 
@@ -104,6 +105,7 @@ pub(crate) fn limit_keys(
         .get_result(conn)
         .optional()?;
         let Some(First { name, key, most }) = first else { break };
+        let most = limit_setting::one(conn, &name)?.map_or(most, |set| i64::from(set.most));
         let slots = "from jobs_slot where limit_name = ?1 and limit_key = ?2";
         let taken: Number =
             sql_query(format!("select count(*) as number from (select 1 {slots} limit {})", most.saturating_add(1)))

@@ -10,6 +10,7 @@ use diesel_jobs_core::flags::{HELD, LIMITED, SEQUENCE};
 use diesel_jobs_core::storage::{Claim, HeldBy, MOST_AHEAD, MOST_SHOWN};
 use diesel_jobs_core::{JobId, JobLimit};
 
+use crate::sqlite::queries::limit_setting;
 use crate::sqlite::queries::sequence::NEXT;
 use crate::sqlite::time::{FAR, NOW};
 use crate::sqlite::types::Instant;
@@ -116,8 +117,10 @@ pub(crate) fn held_by(conn: &mut SqliteConnection, job: JobId) -> QueryResult<Op
     .bind::<Text, _>(&limit.key)
     .bind::<BigInt, _>(i64::try_from(MOST_SHOWN).unwrap_or(i64::MAX))
     .load(conn)?;
+    let set = if limit.sequence.is_none() { limit_setting::one(conn, &limit.name)? } else { None };
     Ok(Some(HeldBy {
         limit,
+        set,
         taken: row.taken.unsigned_abs(),
         holders: holders.into_iter().map(|row| JobId(row.number)).collect(),
         ahead: u32::try_from(row.ahead).unwrap_or(u32::MAX),

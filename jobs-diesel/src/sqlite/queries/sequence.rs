@@ -6,7 +6,7 @@ use diesel::prelude::*;
 use diesel::sql_query;
 use diesel::sql_types::{BigInt, Bool, Text};
 use diesel_jobs_core::JobId;
-use diesel_jobs_core::storage::{HaltedSequence, MOST_AHEAD};
+use diesel_jobs_core::storage::{COUNTED_OF_LIMIT, Count, HaltedSequence, MOST_AHEAD};
 use serde_json::json;
 
 use crate::sqlite::queries::audit::record;
@@ -92,6 +92,22 @@ struct HaltedRow {
     at: Instant,
     #[diesel(sql_type = BigInt)]
     waiting: i64,
+}
+
+#[derive(QueryableByName)]
+struct Number {
+    #[diesel(sql_type = BigInt)]
+    number: i64,
+}
+
+/// How many sequences are halted. It counts up to a limit.
+pub(crate) fn count(conn: &mut SqliteConnection) -> QueryResult<Count> {
+    let found: Number =
+        sql_query("select count(*) as number from (select 1 from jobs_slot where halted_at is not null limit ?1)")
+            .bind::<BigInt, _>(COUNTED_OF_LIMIT.cast_signed() + 1)
+            .get_result(conn)?;
+    let jobs = found.number.unsigned_abs();
+    Ok(Count { jobs: jobs.min(COUNTED_OF_LIMIT), is_exact: jobs <= COUNTED_OF_LIMIT })
 }
 
 /// The halted sequences, at most `limit`.

@@ -252,6 +252,18 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     step!("dead_rows", operator.dead_rows());
     step!("limits", operator.limits());
     step!("limit_keys", operator.limit_keys(None, 10));
+    // Twice, because the second one updates the row.
+    for most in [1, 2] {
+        assert!(step!("set_limit", operator.set_limit("mine", most, "ada", None)));
+    }
+    step!("limit_settings", operator.limit_settings());
+    step!("reset_limit", operator.reset_limit("mine", "ada"));
+    let left = "insert into jobs.slot (job_id, limit_name, limit_key) values (987654321, 'mine', '[]');
+                insert into jobs.unique_key (name, key, job_id, started) values ('a', '[]', 987654321, false)";
+    f.client().await.execute(left).await.unwrap();
+    step!("release_slot", operator.release_slot(diesel_jobs_core::JobId(987_654_321), "ada"));
+    step!("release_key", operator.release_key(diesel_jobs_core::JobId(987_654_321), "ada"));
+    step!("count_halted", operator.count_halted());
     let place = step!("events", operator.events(&EventsSince::default())).next;
     step!("events", operator.events(&place));
     step!("dead_letters", operator.dead_letters());

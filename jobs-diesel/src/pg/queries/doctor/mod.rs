@@ -6,6 +6,7 @@ mod autovacuum;
 mod claim_index;
 mod connections;
 mod crashes;
+mod halted;
 mod heartbeats;
 mod indexes;
 mod kinds;
@@ -47,6 +48,7 @@ pub(crate) const CHECKS: &[Check] = &[
     leases::CHECK,
     oldest::CHECK,
     oldest_held::CHECK,
+    halted::CHECK,
     autovacuum::CHECK,
     transactions::CHECK,
     wraparound::CHECK,

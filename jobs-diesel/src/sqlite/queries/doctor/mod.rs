@@ -3,6 +3,7 @@
 
 mod crashes;
 mod free_pages;
+mod halted;
 mod integrity;
 mod journal;
 mod kinds;
@@ -38,6 +39,7 @@ pub(crate) const CHECKS: &[Check] = &[
     kinds::CHECK,
     oldest::CHECK,
     oldest_held::CHECK,
+    halted::CHECK,
     crashes::CHECK,
     pruner::CHECK,
     orphans::CHECK,

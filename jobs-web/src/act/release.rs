@@ -1,0 +1,118 @@
+//! Actions that take the limit slot or the unique key away from a job.
+
+use async_trait::async_trait;
+use diesel_jobs_core::JobId;
+use diesel_jobs_core::storage::SlotOfJob;
+
+use super::{Act, Done, Form, Preview, Report};
+use crate::failure::Failure;
+use crate::filter::read_id;
+use crate::rights::Action;
+use crate::site::Site;
+
+/// What is taken away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Slot,
+    Key,
+}
+
+impl Verb {
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        match name {
+            "release-slot" => Some(Self::Slot),
+            "release-key" => Some(Self::Key),
+            _ => None,
+        }
+    }
+}
+
+/// Takes it away from this job.
+#[derive(Debug)]
+pub(crate) struct Release {
+    verb: Verb,
+    job: JobId,
+}
+
+impl Release {
+    pub(super) fn read(verb: Verb, form: &Form) -> Result<Self, Failure> {
+        match form.get("id") {
+            "" => Err(Failure::Malformed("The form names no job. Choose one on a page of this dashboard.".to_owned())),
+            id => Ok(Self { verb, job: read_id(id)? }),
+        }
+    }
+
+    fn page(&self) -> String {
+        format!("/jobs/{}", self.job)
+    }
+}
+
+#[async_trait]
+impl Act for Release {
+    fn right(&self) -> Action {
+        Action::Limits
+    }
+
+    async fn preview(&self, site: &Site) -> Result<Preview, Failure> {
+        let (job, back) = (self.job, site.base.to(&self.page()));
+        let preview = Preview { destroys: true, back, ..Preview::default() };
+        Ok(match self.verb {
+            Verb::Slot => match site.operator().slot(job).await? {
+                SlotOfJob::Left { name, key } => Preview {
+                    question: format!("Release the limit slot of job {job}?"),
+                    effect: format!(
+                        "The job does not need its slot of the limit {name}, key {key}. The next job of this key starts. If a dead worker \
+                         still has the job, the job runs again beside that one."
+                    ),
+                    button: "Release the slot".to_owned(),
+                    ..preview
+                },
+                other => Preview {
+                    question: format!("Release the limit slot of job {job}?"),
+                    effect: "Only a slot that its job does not need is released.".to_owned(),
+                    notes: vec![format!("Now {}.", other.text(job))],
+                    ..preview
+                },
+            },
+            Verb::Key => {
+                let key = site.operator().unique_key(job).await?;
+                Preview {
+                    question: format!("Take the unique key away from job {job}?"),
+                    effect: "The job goes on. The next enqueue with the same key inserts a job.".to_owned(),
+                    notes: key.iter().map(|key| format!("The key is {} of {}.", key.key, key.name)).collect(),
+                    button: if key.is_some() { "Release the key".to_owned() } else { String::new() },
+                    ..preview
+                }
+            }
+        })
+    }
+
+    async fn perform(&self, site: &Site, actor: &str) -> Result<Done, Failure> {
+        let job = self.job;
+        let problem = match self.verb {
+            Verb::Slot => match site.operator().release_slot(job, actor).await? {
+                SlotOfJob::Left { .. } => None,
+                other => Some(format!("Now {}.", other.text(job))),
+            },
+            Verb::Key => match site.operator().release_key(job, actor).await? {
+                Some(_) => None,
+                None => Some(format!("Job {job} has no unique key.")),
+            },
+        };
+        let links = vec![(site.base.to(&self.page()), format!("job {job}"))];
+        Ok(Done::Report(match problem {
+            None => Report {
+                title: match self.verb {
+                    Verb::Slot => format!("The limit slot of job {job} is free"),
+                    Verb::Key => format!("Job {job} does not have its unique key any more"),
+                },
+                whole: true,
+                links,
+                ..Report::default()
+            },
+            Some(line) => {
+                Report { title: "Nothing was changed".to_owned(), lines: vec![line], links, ..Report::default() }
+            }
+        }))
+    }
+}

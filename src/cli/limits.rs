@@ -1,0 +1,163 @@
+//! `limits`: the limits with what operators have set for them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use clap::{Args, Subcommand};
+use diesel_jobs_core::storage::{Count, LimitSetting, Operator, StorageResult};
+use diesel_jobs_core::{MOST_AT_ONCE, Registry};
+use serde::Serialize;
+
+use super::app::App;
+use super::database;
+use super::exit::{CliError, Exit};
+use super::output::{self, Align, Table};
+use super::who::{Named, Who};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum LimitsAction {
+    /// Print the limits: those of this program, those of which jobs wait or run, and those that are set; the default
+    List,
+    /// Set how many jobs of each key of a limit run at once, instead of what the code says
+    ///
+    /// It applies to all jobs, also to those that wait already, until `reset`. Running jobs are not stopped.
+    Set(SetArgs),
+    /// Let the number of the code apply again
+    Reset(Named),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct SetArgs {
+    /// The name of the limit: that of the kind, if the job gives no other
+    name: String,
+    /// From 0 to 10000; with 0 none starts
+    #[arg(value_name = "N", value_parser = most)]
+    most: u32,
+    /// The reason, in one line; commands and pages show it
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    #[command(flatten)]
+    who: Who,
+}
+
+fn most(text: &str) -> Result<u32, String> {
+    let number = text.trim().parse().ok().filter(|number| *number <= MOST_AT_ONCE);
+    number.ok_or_else(|| format!("{text:?} is not a number of jobs from 0 to {MOST_AT_ONCE}"))
+}
+
+/// A limit, over all its keys.
+#[derive(Debug, Default, Serialize)]
+struct Listed {
+    name: String,
+    /// What the kinds of this program declare.
+    declared: BTreeSet<u32>,
+    /// What an operator has set instead.
+    set: Option<LimitSetting>,
+    /// Jobs that only this limit holds back.
+    held: Count,
+    /// Its jobs that are available or running.
+    slots: Count,
+}
+
+#[derive(Serialize)]
+struct Changed<'a> {
+    /// Whether it was different before.
+    changed: bool,
+    name: &'a str,
+    /// What is set now.
+    set: Option<LimitSetting>,
+}
+
+pub(super) async fn limits(app: &App<'_>, action: &LimitsAction) -> Result<Exit, CliError> {
+    let database = database::open(app.url()?, database::NO_HANDLERS).await?;
+    database.storage.check_schema().await?;
+    let operator = &*database.operator;
+    let (name, changed) = match action {
+        LimitsAction::List => {
+            let listed = listed(operator).await?;
+            output::print(app.json, &listed, || human(&listed))?;
+            return Ok(Exit::Fine);
+        }
+        LimitsAction::Set(SetArgs { name, most, reason, who }) => {
+            refuse_sequence(name)?;
+            (name, operator.set_limit(name, *most, &who.name(app)?, reason.as_deref()).await?)
+        }
+        LimitsAction::Reset(args) => (&args.name, operator.reset_limit(&args.name, &args.who.name(app)?).await?),
+    };
+    let set = operator.limit_settings().await?.into_iter().find(|setting| setting.name == *name);
+    let answer = Changed { changed, name, set };
+    output::print(app.json, &answer, || {
+        let already = if changed { "" } else { " already" };
+        let set = answer.set.as_ref().map_or_else(|| "as the code says".to_owned(), ToString::to_string);
+        output::printable(&format!("limit `{name}`{already}: {set}")) + "\n"
+    })?;
+    if listed(operator).await?.iter().all(|limit| limit.name != *name || limit.is_unknown()) {
+        output::complain(&output::printable(&format!(
+            "warning: this program has no limit `{name}`, and no job of it waits or runs; `worker limits` lists those that are known"
+        )));
+    }
+    Ok(Exit::Fine)
+}
+
+/// Fails if a kind of this program says that the name is that of a sequence. The database knows only sequences with jobs.
+fn refuse_sequence(name: &str) -> Result<(), CliError> {
+    let registry = Registry::linked();
+    let limits = registry.iter().filter_map(|kind| kind.options.concurrency);
+    match limits.into_iter().find(|limit| limit.name == name && limit.sequence.is_some()) {
+        Some(_) => Err(CliError::usage(format!(
+            "`{name}` is a sequence: it runs one job of each key at a time, and this number cannot be changed"
+        ))),
+        None => Ok(()),
+    }
+}
+
+impl Listed {
+    /// Only the setting has this name.
+    fn is_unknown(&self) -> bool {
+        self.declared.is_empty() && self.held.jobs == 0 && self.slots.jobs == 0
+    }
+}
+
+async fn listed(operator: &dyn Operator) -> StorageResult<Vec<Listed>> {
+    let mut listed: BTreeMap<String, Listed> = BTreeMap::new();
+    for limit in operator.limits().await? {
+        let known = listed.entry(limit.name).or_default();
+        (known.held, known.slots) = (limit.held, limit.slots);
+    }
+    for setting in operator.limit_settings().await? {
+        let limit = listed.entry(setting.name.clone()).or_default();
+        limit.set = Some(setting);
+    }
+    let registry = Registry::linked();
+    for limit in registry.iter().filter_map(|kind| kind.options.concurrency).filter(|limit| limit.sequence.is_none()) {
+        listed.entry(limit.name.to_owned()).or_default().declared.insert(limit.most);
+    }
+    for (name, limit) in &mut listed {
+        limit.name.clone_from(name);
+    }
+    Ok(listed.into_values().collect())
+}
+
+fn human(listed: &[Listed]) -> String {
+    if listed.is_empty() {
+        return "this program has no limits, no job of one waits or runs, and none is set\n".to_owned();
+    }
+    let titles = [
+        ("LIMIT", Align::Left),
+        ("IN THIS PROGRAM", Align::Right),
+        ("HELD", Align::Right),
+        ("SLOTS TAKEN", Align::Right),
+        ("OPERATOR", Align::Left),
+    ];
+    let mut table = Table::new(&titles);
+    for Listed { name, declared, set, held, slots } in listed {
+        let declared: Vec<String> = declared.iter().map(u32::to_string).collect();
+        table.row([
+            name.clone(),
+            declared.join(", "),
+            held.to_string(),
+            slots.to_string(),
+            set.as_ref().map(ToString::to_string).unwrap_or_default(),
+        ]);
+    }
+    table.render()
+}
