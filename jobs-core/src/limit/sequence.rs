@@ -82,7 +82,7 @@ mod tests {
         let limit = Ship { order: 7 }.sequence(Sequence::new("own").key("x")).into_new_job().unwrap().limit.unwrap();
         assert_eq!(limit.to_json(), r#"{"limit":"own","key":"[\"x\"]","most":1,"sequence":"halt"}"#);
         assert_eq!(limit.flags(), 5);
-        assert_eq!(limit.clone().checked(), Ok(limit));
+        assert_eq!(limit.clone().checked(), Ok(*limit));
         let stored: JobLimit = serde_json::from_str(r#"{"limit":"a","key":"[]","most":2,"sequence":"halt"}"#).unwrap();
         assert_eq!(stored.checked(), Err(LimitProblem::SequenceOf(2)));
     }
