@@ -38,7 +38,8 @@ $$;
 revoke all on all tables in schema jobs from jobs_enqueuer, jobs_worker;
 revoke all on all sequences in schema jobs from jobs_enqueuer, jobs_worker;
 revoke all on schema jobs from jobs_enqueuer, jobs_worker;
-revoke all on function jobs.enqueue_unique(json[], text[], text[], smallint[], timestamptz[], smallint[], text[], json[], text[], json[]) from jobs_enqueuer, jobs_worker;
+revoke all on function jobs.enqueue_unique_one(json, text, text, smallint, timestamptz, smallint, text[], json, text, json) from jobs_enqueuer, jobs_worker;
+revoke all on function jobs.enqueue_unique(text[], text[], boolean[], float8[], json[], text[], text[], smallint[], interval[], timestamptz[], smallint[], text[], json[], text[], json[]) from jobs_enqueuer, jobs_worker;
 
 -- The insert reads `id` and `queue` in its `returning` clause. The role cannot set the columns of a new job that are
 -- not listed here. They get their defaults.
@@ -46,7 +47,8 @@ grant usage on schema jobs to jobs_enqueuer;
 grant usage on sequence jobs.job_id to jobs_enqueuer;
 grant insert (kind, queue, priority, run_at, max_attempts, tags, args, traceparent), select (id, queue) on jobs.ready to jobs_enqueuer;
 -- It inserts unique jobs with the rights of the owner, because the role must not choose the id of a job.
-grant execute on function jobs.enqueue_unique(json[], text[], text[], smallint[], timestamptz[], smallint[], text[], json[], text[], json[]) to jobs_enqueuer, jobs_worker;
+grant execute on function jobs.enqueue_unique_one(json, text, text, smallint, timestamptz, smallint, text[], json, text, json) to jobs_enqueuer, jobs_worker;
+grant execute on function jobs.enqueue_unique(text[], text[], boolean[], float8[], json[], text[], text[], smallint[], interval[], timestamptz[], smallint[], text[], json[], text[], json[]) to jobs_enqueuer, jobs_worker;
 -- A job with a limit is held at first.
 grant insert (kind, queue, priority, run_at, max_attempts, tags, args, traceparent, flow, limit_name, limit_key, most, flags, later), select (id)
     on jobs.held to jobs_enqueuer;

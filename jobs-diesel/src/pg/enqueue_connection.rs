@@ -12,9 +12,9 @@ use super::migrate;
 use super::queries::enqueue::{CHUNK, EnqueueManyQuery, EnqueueQuery};
 use super::queries::enqueue_alike::EnqueueAlikeQuery;
 use super::queries::finish::{FinishQuery, LimitedQuery};
-use super::queries::hold::{self, HoldQuery};
+use super::queries::hold::{self, HoldOneQuery, HoldQuery};
 use super::queries::output::{OutputRow, one_output};
-use super::queries::take::{self, TakeQuery};
+use super::queries::take::{self, TakeOneQuery, TakeQuery};
 use crate::enqueue_connection::{EnqueueConnection, PgAsync, TransactionConnection};
 use crate::error::{CompleteError, EnqueueError, MigrateError};
 use crate::stored_output::{OutputError, read_output};
@@ -65,9 +65,18 @@ where
     use diesel_async::RunQueryDsl;
     let mut ids = Vec::with_capacity(jobs.len());
     for chunk in jobs.chunks(CHUNK) {
+        if let Some(take) = TakeOneQuery::new(chunk) {
+            ids.extend(take::answers(chunk, RunQueryDsl::load(take, conn).await?)?);
+            continue;
+        }
         if let Some(take) = TakeQuery::new(chunk) {
             let rows: Vec<(i64, i64, i16)> = RunQueryDsl::load(take, conn).await?;
             ids.extend(take::answers(chunk, rows)?);
+            continue;
+        }
+        if let Some(hold) = HoldOneQuery::new(chunk) {
+            let rows: Vec<(i64, bool)> = RunQueryDsl::load(hold, conn).await?;
+            ids.extend(rows.into_iter().map(|(id, _)| inserted(id)));
             continue;
         }
         if let Some(hold) = HoldQuery::new(chunk) {
@@ -174,9 +183,18 @@ mod sync {
     {
         let mut ids = Vec::with_capacity(jobs.len());
         for chunk in jobs.chunks(CHUNK) {
+            if let Some(take) = TakeOneQuery::new(chunk) {
+                ids.extend(take::answers(chunk, take.load(conn)?)?);
+                continue;
+            }
             if let Some(take) = TakeQuery::new(chunk) {
                 let rows: Vec<(i64, i64, i16)> = take.load(conn)?;
                 ids.extend(take::answers(chunk, rows)?);
+                continue;
+            }
+            if let Some(hold) = HoldOneQuery::new(chunk) {
+                let rows: Vec<(i64, bool)> = hold.load(conn)?;
+                ids.extend(rows.into_iter().map(|(id, _)| inserted(id)));
                 continue;
             }
             if let Some(hold) = HoldQuery::new(chunk) {

@@ -19,8 +19,9 @@ begin
     update jobs.finished set flags = flags & ~21 where flags & 21 <> 0;
 
     drop function jobs.enqueue(text, json, text, integer, timestamptz, integer, text[], integer, text[], text, text, text[], interval, text, text);
-    drop function jobs.enqueue_unique(json[], text[], text[], smallint[], timestamptz[], smallint[], text[], json[], text[], json[]);
-    drop function jobs.take_keys(json[], json[], timestamptz[], smallint[]);
+    drop function jobs.enqueue_unique(text[], text[], boolean[], float8[], json[], text[], text[], smallint[], interval[], timestamptz[], smallint[], text[], json[], text[], json[]);
+    drop function jobs.enqueue_unique_one(json, text, text, smallint, timestamptz, smallint, text[], json, text, json);
+    drop function jobs.take_keys(text[], text[], boolean[], float8[], json[], json[], timestamptz[], smallint[]);
     drop function jobs.take_key(json, json, timestamptz, smallint);
     drop function jobs.replace_waiting(jobs.unique_key, json, json, timestamptz, smallint);
     drop function jobs.unique_rule(text, json, text[], interval, text, text);

@@ -370,10 +370,13 @@ begin
     with seen as materialized (
         select s.job_id, s.limit_name, s.limit_key from jobs.slot s where s.job_id > place.after_slot order by s.job_id limit most_slots
     ), gone as (
-        delete from jobs.slot s using seen where s.job_id = seen.job_id and s.limit_name = seen.limit_name and s.halted_at is null
-          and not exists (select from jobs.ready where id = seen.job_id offset 0)
-          and not exists (select from jobs.running where id = seen.job_id offset 0)
-          and not exists (select from jobs.held where id = seen.job_id offset 0)
+        -- An array, because a join may look for each job once for each slot.
+        delete from jobs.slot s where s.halted_at is null and s.job_id = any(array(
+            select seen.job_id from seen
+            where not exists (select from jobs.ready where id = seen.job_id offset 0)
+              and not exists (select from jobs.running where id = seen.job_id offset 0)
+              and not exists (select from jobs.held where id = seen.job_id offset 0)
+        ))
         returning s.limit_name, s.limit_key
     ), nudged as (
         insert into jobs.nudge (limit_name, limit_key) select distinct g.limit_name, g.limit_key from gone g
@@ -806,41 +809,36 @@ begin
 end
 $$;
 
--- The same for the jobs of a statement. A rule that is null stands for a job without a key. The keys are distinct, and in the same
--- order in all statements. If a rule says that a key is an error, no key is taken: `outcome` is 3 for this job and 4 for the others.
-create function jobs.take_keys(rules json[], args json[], run_ats timestamptz[], priorities smallint[])
-returns table (place bigint, id bigint, outcome smallint)
+-- The same for the jobs of a statement. A job whose name is null has no key. The keys are distinct, and in the same order in all
+-- statements. If a rule says that a key is an error, no key is taken: the outcome is 3 for this job and 4 for the others.
+-- Usually no other job has one of the keys. Then the rules are not read: that would take longer than the insert.
+create function jobs.take_keys(
+    names text[], keys text[], started boolean[], within float8[], rules json[], args json[], run_ats timestamptz[], priorities smallint[],
+    out ids bigint[], out outcomes smallint[]
+)
 language plpgsql volatile
 as $$
 declare
-    ids bigint[];
-    outcomes smallint[];
+    wanted constant bigint := (select count(*) from unnest(names) as name where name is not null);
+    inserted bigint[];
     taken record;
     failed integer;
 begin
-    if cardinality(rules) = 1 and rules[1] is not null then
-        return query select 1::bigint, t.id, t.outcome from jobs.take_key(rules[1], args[1], run_ats[1], priorities[1]) t;
-        return;
-    end if;
     for attempt in 1 .. 10 loop
         -- The keys that it has taken are given back if it begins again.
         begin
-            with wanted as materialized (
-                select w.place, w.rule, nextval('jobs.job_id') as id from unnest(rules) with ordinality as w (rule, place)
-            ), inserted as (
-                insert into jobs.unique_key as u (name, key, job_id, started, until)
-                select w.rule ->> 'name', w.rule ->> 'key', w.id, (w.rule ->> 'started')::boolean,
-                       clock_timestamp() + make_interval(secs => (w.rule ->> 'within')::float8)
-                from wanted w where w.rule is not null order by w.place
-                on conflict do nothing returning u.job_id
+            ids := array(select nextval('jobs.job_id') from generate_series(1, cardinality(names)));
+            with new as (
+                insert into jobs.unique_key (name, key, job_id, started, until)
+                select w.name, w.key, w.id, w.started, clock_timestamp() + make_interval(secs => w.within)
+                from unnest(names, keys, ids, started, within) as w (name, key, id, started, within) where w.name is not null
+                on conflict do nothing returning job_id
             )
-            select array_agg(w.id order by w.place),
-                   array_agg(case when w.rule is null or i.job_id is not null then 0::smallint end order by w.place)
-            into ids, outcomes from wanted w left join inserted i on i.job_id = w.id;
-            -- Usually no other job has a key.
-            exit when array_position(outcomes, null) is null;
-            for number in 1 .. cardinality(rules) loop
-                continue when outcomes[number] is not null;
+            select array_agg(new.job_id) into inserted from new;
+            outcomes := array_fill(0::smallint, array[cardinality(names)]);
+            exit when cardinality(inserted) = wanted;
+            for number in 1 .. cardinality(names) loop
+                continue when names[number] is null or ids[number] = any(inserted);
                 select t.id, t.outcome into taken from jobs.take_key(rules[number], args[number], run_ats[number], priorities[number]) t;
                 ids[number] := taken.id;
                 outcomes[number] := taken.outcome;
@@ -852,7 +850,7 @@ begin
             exit;
         exception
             when sqlstate 'JU001' then
-                outcomes := array(select case when number = failed then 3 else 4 end::smallint from generate_series(1, cardinality(rules)) as number);
+                outcomes := array(select case when number = failed then 3 else 4 end::smallint from generate_series(1, cardinality(names)) as number);
                 exit;
             -- A key that another job had was released and taken by another statement meanwhile, so the order was lost.
             when deadlock_detected then
@@ -861,51 +859,106 @@ begin
                 end if;
         end;
     end loop;
-    return query select t.place, t.id, t.outcome from unnest(ids, outcomes) with ordinality as t (id, outcome, place);
 end
 $$;
 
--- Enqueues these jobs, of which at least one is unique. See jobs.take_keys for the keys and the answer. Each text of `tags` is an array.
+-- Enqueues a job with a unique key. For the key and the outcome see jobs.take_key.
 --
--- It has the rights of the owner, because a role that only enqueues must not read or change jobs, or choose the id of a job.
+-- This function and the next one have the rights of the owner, because a role that only enqueues must not read or change jobs, or choose the
+-- id of a job.
+create function jobs.enqueue_unique_one(
+    rule json, kind text, queue text, priority smallint, run_at timestamptz, max_attempts smallint, tags text[], args json, traceparent text,
+    flow json, out id bigint, out outcome smallint
+)
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_variable
+begin
+    if flow is null then
+        -- Usually no other job has the key: one statement.
+        with taken as (
+            insert into jobs.unique_key (name, key, job_id, started, until)
+            values (rule ->> 'name', rule ->> 'key', nextval('jobs.job_id'), (rule ->> 'started')::boolean,
+                    clock_timestamp() + make_interval(secs => (rule ->> 'within')::float8))
+            on conflict do nothing returning job_id
+        ), ready as (
+            insert into jobs.ready (id, flags, kind, queue, priority, run_at, max_attempts, tags, args, traceparent)
+            select t.job_id, 16, kind, queue, priority, run_at, max_attempts, tags, args, traceparent from taken t
+        )
+        select t.job_id into id from taken t;
+        if found then
+            outcome := 0;
+            perform jobs.wake(queue);
+            return;
+        end if;
+    end if;
+    select t.id, t.outcome into id, outcome from jobs.take_key(rule, args, run_at, priority) t;
+    if outcome <> 0 then
+        return;
+    end if;
+    if flow is null then
+        insert into jobs.ready (id, flags, kind, queue, priority, run_at, max_attempts, tags, args, traceparent)
+        values (id, 16, kind, queue, priority, run_at, max_attempts, tags, args, traceparent);
+        perform jobs.wake(queue);
+        return;
+    end if;
+    insert into jobs.held (id, flags, kind, queue, priority, run_at, max_attempts, tags, args, traceparent, flow, limit_name, limit_key, most, later)
+    values (id, 16 | case when flow ->> 'sequence' is null then 1 else 5 end, kind, queue, priority, run_at, max_attempts, tags, args, traceparent,
+            flow, flow ->> 'limit', flow ->> 'key', (flow ->> 'most')::integer, run_at > clock_timestamp());
+    insert into jobs.nudge (limit_name, limit_key) values (flow ->> 'limit', flow ->> 'key');
+    perform jobs.wake_admission();
+end
+$$;
+
+-- The same for many jobs, of which at least one is unique. See jobs.take_keys. A job is due after its delay, and not before its time.
+-- Each text of `tags` is an array.
 create function jobs.enqueue_unique(
-    rules json[], kinds text[], queues text[], priorities smallint[], run_ats timestamptz[], max_attempts smallint[], tags text[], args json[],
-    traceparents text[], flows json[]
+    names text[], keys text[], started boolean[], within float8[], rules json[], kinds text[], queues text[], priorities smallint[],
+    delays interval[], not_before timestamptz[], max_attempts smallint[], tags text[], args json[], traceparents text[], flows json[]
 ) returns table (place bigint, id bigint, outcome smallint)
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
+declare
+    run_ats constant timestamptz[] := array(
+        select greatest(clock_timestamp() + t.delay, t.not_before) from unnest(delays, enqueue_unique.not_before) as t (delay, not_before)
+    );
+    ids bigint[];
+    outcomes smallint[];
 begin
-    return query with taken as materialized (
-        select t.place, t.id, t.outcome
-        from jobs.take_keys(enqueue_unique.rules, enqueue_unique.args, enqueue_unique.run_ats, enqueue_unique.priorities) t
-    ), new as materialized (
-        select taken.id, case when job.rule is null then 0 else 16 end | case when job.flow is null then 0 when job.flow ->> 'sequence' is null then 1 else 5 end as flags, job.*
-        from unnest(
-            enqueue_unique.rules, enqueue_unique.kinds, enqueue_unique.queues, enqueue_unique.priorities, enqueue_unique.run_ats,
-            enqueue_unique.max_attempts, enqueue_unique.tags, enqueue_unique.args, enqueue_unique.traceparents, enqueue_unique.flows
-        ) with ordinality as job (rule, kind, queue, priority, run_at, max_attempts, tags, args, traceparent, flow, place)
-        join taken on taken.place = job.place
-        where taken.outcome = 0 order by job.place
-    ), ready as (
-        insert into jobs.ready (id, flags, kind, queue, priority, run_at, max_attempts, tags, args, traceparent)
-        select n.id, n.flags, n.kind, n.queue, n.priority, n.run_at, n.max_attempts, n.tags::text[], n.args, n.traceparent from new n where n.flow is null
-    ), held as (
-        insert into jobs.held (id, flags, kind, queue, priority, run_at, max_attempts, tags, args, traceparent, flow, limit_name, limit_key, most, later)
-        select n.id, n.flags, n.kind, n.queue, n.priority, n.run_at, n.max_attempts, n.tags::text[], n.args, n.traceparent, n.flow,
-               n.flow ->> 'limit', n.flow ->> 'key', (n.flow ->> 'most')::integer, n.run_at > clock_timestamp()
-        from new n where n.flow is not null
-    ), nudged as (
-        insert into jobs.nudge (limit_name, limit_key) select distinct n.flow ->> 'limit', n.flow ->> 'key' from new n where n.flow is not null
-    ), woken as (
-        select jobs.wake(q.queue) from (select distinct n.queue from new n where n.flow is null) q
-        union all select jobs.wake_admission() where exists (select from new n where n.flow is not null)
-    )
-    select t.place, t.id, t.outcome from taken t where (select count(*) from woken) >= 0;
+    select t.ids, t.outcomes into ids, outcomes from jobs.take_keys(
+        names, keys, enqueue_unique.started, within, rules, enqueue_unique.args, run_ats, priorities
+    ) t;
+    insert into jobs.ready (id, flags, kind, queue, priority, run_at, max_attempts, tags, args, traceparent)
+    select job.id, case when job.name is null then 0 else 16 end, job.kind, job.queue, job.priority, job.run_at, job.max_attempts, job.tags::text[],
+           job.args, job.traceparent
+    from unnest(ids, outcomes, names, kinds, queues, priorities, run_ats, enqueue_unique.max_attempts, enqueue_unique.tags, enqueue_unique.args, traceparents, flows)
+        as job (id, outcome, name, kind, queue, priority, run_at, max_attempts, tags, args, traceparent, flow)
+    where job.outcome = 0 and job.flow is null;
+    if found then
+        perform jobs.wake(woken.queue) from (select distinct w.queue from unnest(queues, flows) as w (queue, flow) where w.flow is null) woken;
+    end if;
+    if exists (select from unnest(flows) as flow where flow is not null) then
+        with new as materialized (
+            select job.* from unnest(ids, outcomes, names, kinds, queues, priorities, run_ats, enqueue_unique.max_attempts, enqueue_unique.tags, enqueue_unique.args, traceparents, flows)
+                as job (id, outcome, name, kind, queue, priority, run_at, max_attempts, tags, args, traceparent, flow)
+            where job.outcome = 0 and job.flow is not null
+        ), held as (
+            insert into jobs.held (id, flags, kind, queue, priority, run_at, max_attempts, tags, args, traceparent, flow, limit_name, limit_key, most, later)
+            select n.id, case when n.name is null then 0 else 16 end | case when n.flow ->> 'sequence' is null then 1 else 5 end, n.kind, n.queue,
+                   n.priority, n.run_at, n.max_attempts, n.tags::text[], n.args, n.traceparent, n.flow, n.flow ->> 'limit', n.flow ->> 'key',
+                   (n.flow ->> 'most')::integer, n.run_at > clock_timestamp()
+            from new n
+        )
+        insert into jobs.nudge (limit_name, limit_key) select distinct n.flow ->> 'limit', n.flow ->> 'key' from new n;
+        perform jobs.wake_admission();
+    end if;
+    return query select t.place, t.id, t.outcome from unnest(ids, outcomes) with ordinality as t (id, outcome, place);
 end
 $$;
 
-revoke execute on function jobs.enqueue_unique(json[], text[], text[], smallint[], timestamptz[], smallint[], text[], json[], text[], json[]) from public;
+revoke execute on function jobs.enqueue_unique_one(json, text, text, smallint, timestamptz, smallint, text[], json, text, json) from public;
+revoke execute on function jobs.enqueue_unique(text[], text[], boolean[], float8[], json[], text[], text[], smallint[], interval[], timestamptz[], smallint[], text[], json[], text[], json[]) from public;
 
 -- The rule of a unique job that SQL enqueues. Null without `by`.
 create function jobs.unique_rule(kind text, args json, by text[], within interval, until text, on_conflict text) returns json
@@ -995,9 +1048,9 @@ begin
     flow := jobs.flow(enqueue.kind, enqueue.args, enqueue.concurrency, enqueue.by, enqueue.limit_name, enqueue.sequence);
     rule := jobs.unique_rule(enqueue.kind, coalesce(enqueue.args, '{}'), enqueue.unique_by, enqueue.unique_within, enqueue.unique_until, enqueue.on_conflict);
     if rule is not null then
-        select t.id, t.outcome into taken from jobs.enqueue_unique(
-            array[rule], array[enqueue.kind], array[enqueue.queue], array[enqueue.priority::smallint], array[greatest(enqueue.run_at, clock_timestamp())],
-            array[enqueue.max_attempts::smallint], array[enqueue.tags::text], array[coalesce(enqueue.args, '{}')], array[null::text], array[flow]
+        select t.id, t.outcome into taken from jobs.enqueue_unique_one(
+            rule, enqueue.kind, enqueue.queue, enqueue.priority::smallint, greatest(enqueue.run_at, clock_timestamp()),
+            enqueue.max_attempts::smallint, enqueue.tags, coalesce(enqueue.args, '{}'), null, flow
         ) t;
         if taken.outcome = 3 then
             raise exception 'jobs.enqueue: job % has the unique key % of job % already', taken.id, rule ->> 'key', enqueue.kind using errcode = 'JU001';

@@ -16,9 +16,6 @@ pub(super) const RUNNING: &str = "id, run_at, lease, attempt, max_attempts, cras
 pub(super) const FINISHED: &str =
     "id, run_at, claimed_at, expires_at, lease, state, attempt, max_attempts, crashes, worker";
 
-/// The flags of a job with a limit, from its `flow`. Only an enqueue writes them: moves carry them.
-pub(super) const NEW_FLAGS: &str = "case when flow ->> 'sequence' is null then 1 else 5 end";
-
 /// The further columns that are written to `jobs.held`, from the row `flow` of a job with a limit. `later` comes before them.
 pub(super) const HELD: &str = "later, limit_name, limit_key, most";
 

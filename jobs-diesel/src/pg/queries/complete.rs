@@ -14,6 +14,7 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::{Finish, Keep, Transition, WorkerId};
 
 use super::columns::{CARRIED, FINISHED};
+use super::released::Released;
 use crate::pg::native::{native_query, seconds, sql};
 
 /// Jobs that all completed in the same way.
@@ -72,6 +73,17 @@ impl CompleteQuery {
     /// the reconciler.
     pub(super) async fn complete(self, conn: &mut AsyncPgConnection) -> QueryResult<Vec<i64>> {
         let moved = RunQueryDsl::execute(&self, conn).await?;
+        self.ids_of(moved, conn).await
+    }
+
+    /// The same for jobs with a limit or a unique key.
+    pub(super) async fn complete_limited(self, conn: &mut AsyncPgConnection) -> QueryResult<Vec<i64>> {
+        let limited = CompleteLimitedQuery(self);
+        let moved = RunQueryDsl::execute(&limited, conn).await?;
+        limited.0.ids_of(moved, conn).await
+    }
+
+    async fn ids_of(self, moved: usize, conn: &mut AsyncPgConnection) -> QueryResult<Vec<i64>> {
         if moved == self.ids.len() {
             return Ok(self.ids);
         }
@@ -81,17 +93,23 @@ impl CompleteQuery {
         let moved = i64::try_from(moved).unwrap_or(i64::MAX);
         RunQueryDsl::load(CompletedQuery(&self, moved), conn).await
     }
-}
 
-impl QueryFragment<Pg> for CompleteQuery {
-    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        sql!(
+    fn walk<'b>(&'b self, gives_back: bool, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        let moved: QueryResult<()> = sql!(
             out,
             "with moved as (
     delete from jobs.running r
     where r.id = any(" [self.ids => Array<BigInt>] ") and r.lease = " [self.number => Integer] " and r.worker = " [self.worker.0 => SqlUuid] " and r.xmax = 0
     returning r.*
-)
+)"
+        );
+        moved?;
+        if gives_back {
+            sql!(out, ", " GIVEN_BACK ", " {RELEASED})?;
+        }
+        sql!(
+            out,
+            "
 insert into jobs.finished (" FINISHED ", " CARRIED ")
 select id, run_at, claimed_at, now() + make_interval(secs => " [self.keep => Nullable<Double>] "), lease, 1, attempt, max_attempts, crashes, worker, " CARRIED "
 from moved"
@@ -99,7 +117,33 @@ from moved"
     }
 }
 
+impl QueryFragment<Pg> for CompleteQuery {
+    fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        self.walk(false, out)
+    }
+}
+
 native_query!(CompleteQuery -> ());
+
+/// The slots of the jobs. The name and the key come from the slot: reading them from the JSON of each job would take longer than the
+/// delete. A job without a slot gives nothing back, and whoever deletes its slot nudges the key.
+const GIVEN_BACK: &str = "freed as (
+    delete from jobs.slot where job_id = any(array(select id from moved)) returning limit_name, limit_key
+), nudged as (
+    insert into jobs.nudge (limit_name, limit_key) select distinct limit_name, limit_key from freed
+)";
+
+const RELEASED: Released = Released { from: "moved", when: "true" };
+
+struct CompleteLimitedQuery(CompleteQuery);
+
+impl QueryFragment<Pg> for CompleteLimitedQuery {
+    fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        self.0.walk(true, out)
+    }
+}
+
+native_query!(CompleteLimitedQuery -> ());
 
 /// The jobs of a batch that finished last, as many as were just moved. Other jobs of the batch may have finished
 /// before, under the same lease.

@@ -33,7 +33,7 @@ fn timing(run_at: RunAt) -> (PgInterval, Option<DateTime<Utc>>) {
     }
 }
 
-fn tags(job: &NewJob) -> Option<&[String]> {
+pub(super) fn tags(job: &NewJob) -> Option<&[String]> {
     (!job.tags.is_empty()).then_some(job.tags.as_slice())
 }
 
@@ -102,24 +102,47 @@ pub(super) struct Values<'a> {
     kind: &'a str,
     queue: &'a str,
     priority: i16,
-    delay: PgInterval,
-    not_before: Option<DateTime<Utc>>,
+    run_at: RunTime,
     max_attempts: i16,
     tags: Option<&'a [String]>,
 }
 
 impl<'a> Values<'a> {
     pub(super) fn new(job: &'a NewJob) -> Self {
-        let (delay, not_before) = timing(job.run_at);
         Self {
             kind: &job.kind,
             queue: &job.queue,
             priority: job.priority,
-            delay,
-            not_before,
+            run_at: RunTime::new(job),
             max_attempts: job.max_attempts.cast_signed(),
             tags: tags(job),
         }
+    }
+}
+
+/// When the job is due.
+pub(super) struct RunTime(PgInterval, Option<DateTime<Utc>>);
+
+impl RunTime {
+    pub(super) fn new(job: &NewJob) -> Self {
+        let (delay, not_before) = timing(job.run_at);
+        Self(delay, not_before)
+    }
+}
+
+impl QueryFragment<Pg> for RunTime {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        sql!(out, "greatest(clock_timestamp() + " [self.0 => Interval] ", " [self.1 => Nullable<Timestamptz>] ")")
+    }
+}
+
+/// Whether the job is due later.
+pub(super) struct Later(pub(super) RunTime);
+
+impl QueryFragment<Pg> for Later {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        let RunTime(delay, not_before) = &self.0;
+        sql!(out, "coalesce(" [*delay => Interval] " > interval '0' or " [*not_before => Nullable<Timestamptz>] " > clock_timestamp(), false)")
     }
 }
 
@@ -128,7 +151,7 @@ impl QueryFragment<Pg> for Values<'_> {
         sql!(
             out,
             [self.kind => Text] ", " [self.queue => Text] ", " [self.priority => SmallInt]
-            ", greatest(clock_timestamp() + " [self.delay => Interval] ", " [self.not_before => Nullable<Timestamptz>] "), "
+            ", " {self.run_at} ", "
             [self.max_attempts => SmallInt] ", " [self.tags => Nullable<Array<Text>>]
         )
     }

@@ -18,8 +18,15 @@ pub(crate) async fn finish(conn: &mut AsyncPgConnection, batch: &[Finish]) -> Qu
         return finish_plain(conn, batch).await;
     }
     let (limited, plain): (Vec<Finish>, Vec<Finish>) = batch.iter().cloned().partition(gives_back);
-    let moved: Vec<Vec<i64>> = LimitedUnlockedQuery(FinishQuery::new(&limited)).load(conn).await?;
-    let mut moved: Vec<i64> = moved.into_iter().flatten().collect();
+    let mut moved = match CompleteQuery::new(&limited) {
+        Some(complete) => complete.complete_limited(conn).await?,
+        None => Vec::new(),
+    };
+    if moved.len() < limited.len() {
+        let rest: Vec<Finish> = limited.into_iter().filter(|one| !moved.contains(&one.lease.job.0)).collect();
+        let rest: Vec<Vec<i64>> = LimitedUnlockedQuery(FinishQuery::new(&rest)).load(conn).await?;
+        moved.extend(rest.into_iter().flatten());
+    }
     if !plain.is_empty() {
         moved.extend(finish_plain(conn, &plain).await?);
     }

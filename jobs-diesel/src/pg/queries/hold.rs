@@ -4,19 +4,27 @@
 use diesel::QueryResult;
 use diesel::pg::Pg;
 use diesel::query_builder::{AstPass, QueryFragment};
-use diesel::sql_types::{Array, BigInt, Bool, Interval, Json, Nullable, SmallInt, Text, Timestamptz};
-use diesel_jobs_core::NewJob;
+use diesel::sql_types::{Array, BigInt, Bool, Integer, Interval, Json, Nullable, SmallInt, Text, Timestamptz};
+use diesel_jobs_core::{JobLimit, NewJob};
 
-use super::columns::{HELD, HELD_VALUES, NEW_FLAGS};
-use super::enqueue::{COLUMNS, EnqueueManyQuery, traceparent};
+use super::columns::HELD;
+use super::enqueue::{COLUMNS, EnqueueManyQuery, Later, RunTime, Values, args, traceparent};
 use super::wake::{A_WORKER_IS_IDLE, ADMISSION_WOKEN};
 use crate::pg::native::{RawJson, native_query, sql};
 
-/// Returns for each job whether it is held, and its id.
+/// Returns for each job whether it is held, and its id. It sends what the columns need besides the JSON of the limit, because reading it from
+/// there would take the server longer than the insert.
 pub(crate) struct HoldQuery<'a> {
     columns: EnqueueManyQuery<'a>,
     traceparents: Vec<Option<&'a str>>,
     flows: Vec<Option<RawJson>>,
+    flags: Vec<i32>,
+    names: Vec<Option<&'a str>>,
+    keys: Vec<Option<&'a str>>,
+    most: Vec<Option<i32>>,
+    /// Each name and key once.
+    nudged_names: Vec<&'a str>,
+    nudged_keys: Vec<&'a str>,
 }
 
 impl<'a> HoldQuery<'a> {
@@ -25,13 +33,27 @@ impl<'a> HoldQuery<'a> {
         if jobs.iter().all(|job| job.limit.is_none()) {
             return None;
         }
-        let flow = |job: &NewJob| job.limit.as_ref().map(|limit| RawJson(limit.to_json().into_bytes()));
+        let limits = || jobs.iter().map(|job| job.limit.as_deref());
+        let mut nudged: Vec<_> = limits().flatten().map(|limit| (&*limit.name, &*limit.key)).collect();
+        nudged.sort_unstable();
+        nudged.dedup();
+        let (nudged_names, nudged_keys) = nudged.into_iter().unzip();
         Some(Self {
             columns: EnqueueManyQuery::new(jobs),
             traceparents: jobs.iter().map(traceparent).collect(),
-            flows: jobs.iter().map(flow).collect(),
+            flows: limits().map(|limit| limit.map(flow)).collect(),
+            flags: limits().map(|limit| limit.map_or(0, JobLimit::flags)).collect(),
+            names: limits().map(|limit| limit.map(|limit| &*limit.name)).collect(),
+            keys: limits().map(|limit| limit.map(|limit| &*limit.key)).collect(),
+            most: limits().map(|limit| limit.map(|limit| limit.most.cast_signed())).collect(),
+            nudged_names,
+            nudged_keys,
         })
     }
+}
+
+fn flow(limit: &JobLimit) -> RawJson {
+    RawJson(limit.to_json().into_bytes())
 }
 
 /// Puts the ids into the order of the jobs. The ids of each of the two tables ascend in that order.
@@ -45,6 +67,7 @@ pub(crate) fn in_order(jobs: &[NewJob], mut rows: Vec<(bool, i64)>) -> Vec<i64> 
         .collect()
 }
 
+// Without an `order by`: `unnest` returns the rows in the order of the arrays, and a plan that reads from it alone cannot change that.
 impl QueryFragment<Pg> for HoldQuery<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         let all = &self.columns;
@@ -52,21 +75,23 @@ impl QueryFragment<Pg> for HoldQuery<'_> {
             out,
             "with job as materialized (
     select kind, queue, priority, greatest(clock_timestamp() + delay, not_before) as run_at, max_attempts, tags::text[] as tags, args, traceparent,
-           flow, coalesce(delay > interval '0' or not_before > clock_timestamp(), false) as later, place
+           flow, flags, coalesce(delay > interval '0' or not_before > clock_timestamp(), false) as later, limit_name, limit_key, most
     from unnest(" [all.kinds => Array<Text>] ", " [all.queues => Array<Text>] ", " [all.priorities => Array<SmallInt>] ", "
         [all.delays => Array<Interval>] ", " [all.not_before => Array<Nullable<Timestamptz>>] ", " [all.max_attempts => Array<SmallInt>] ", "
         [all.tags => Array<Nullable<Text>>] ", " [all.args => Array<Json>] ", " [self.traceparents => Array<Nullable<Text>>] ", "
-        [self.flows => Array<Nullable<Json>>] ")
-        with ordinality as job (kind, queue, priority, delay, not_before, max_attempts, tags, args, traceparent, flow, place)
+        [self.flows => Array<Nullable<Json>>] ", " [self.flags => Array<Integer>] ", " [self.names => Array<Nullable<Text>>] ", "
+        [self.keys => Array<Nullable<Text>>] ", " [self.most => Array<Nullable<Integer>>] ")
+        as job (kind, queue, priority, delay, not_before, max_attempts, tags, args, traceparent, flow, flags, limit_name, limit_key, most)
 ), plain as (
-    insert into jobs.ready (" COLUMNS ", traceparent) select " COLUMNS ", traceparent from job where flow is null order by place
+    insert into jobs.ready (" COLUMNS ", traceparent) select " COLUMNS ", traceparent from job where flow is null
     returning id, queue
 ), held as (
     insert into jobs.held (" COLUMNS ", traceparent, flow, flags, " HELD ")
-    select " COLUMNS ", traceparent, flow, " NEW_FLAGS ", later, " HELD_VALUES " from job where flow is not null order by place
+    select " COLUMNS ", traceparent, flow, flags, " HELD " from job where flow is not null
     returning id
 ), nudged as (
-    insert into jobs.nudge (limit_name, limit_key) select distinct flow ->> 'limit', flow ->> 'key' from job where flow is not null
+    insert into jobs.nudge (limit_name, limit_key)
+    select * from unnest(" [self.nudged_names => Array<Text>] ", " [self.nudged_keys => Array<Text>] ")
 ), woken as (
     select pg_notify('jobs', queue) from (select distinct queue from plain) plain where " A_WORKER_IS_IDLE "
     union all select " ADMISSION_WOKEN "
@@ -77,3 +102,50 @@ select true, id from held where (select count(*) from woken) >= 0 union all sele
 }
 
 native_query!(HoldQuery<'a> -> (Bool, BigInt));
+
+/// The same for one job, which has a limit. Returns its id.
+pub(crate) struct HoldOneQuery<'a> {
+    values: Values<'a>,
+    args: RawJson,
+    later: Later,
+    traceparent: Option<&'a str>,
+    limit: &'a JobLimit,
+    most: i32,
+    flow: RawJson,
+    flags: i32,
+}
+
+impl<'a> HoldOneQuery<'a> {
+    /// Returns `None` if these are several jobs, or the job has no limit.
+    pub(crate) fn new(jobs: &'a [NewJob]) -> Option<Self> {
+        let [job] = jobs else { return None };
+        let limit = job.limit.as_deref()?;
+        Some(Self {
+            values: Values::new(job),
+            args: args(job),
+            later: Later(RunTime::new(job)),
+            traceparent: traceparent(job),
+            limit,
+            most: limit.most.cast_signed(),
+            flow: flow(limit),
+            flags: limit.flags(),
+        })
+    }
+}
+
+impl QueryFragment<Pg> for HoldOneQuery<'_> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        sql!(
+            out,
+            "with nudged as (
+    insert into jobs.nudge (limit_name, limit_key) values (" [self.limit.name => Text] ", " [self.limit.key => Text] ")
+)
+insert into jobs.held (" COLUMNS ", traceparent, flow, flags, " HELD ")
+values (" {self.values} ", " [self.args => Json] ", " [self.traceparent => Nullable<Text>] ", " [self.flow => Json] ", " [self.flags => Integer] ", "
+            {self.later} ", " [self.limit.name => Text] ", " [self.limit.key => Text] ", " [self.most => Integer] ")
+        returning id, " ADMISSION_WOKEN " is not null"
+        )
+    }
+}
+
+native_query!(HoldOneQuery<'a> -> (BigInt, Bool));

@@ -7,10 +7,10 @@
 use diesel::QueryResult;
 use diesel::pg::Pg;
 use diesel::query_builder::{AstPass, QueryFragment};
-use diesel::sql_types::{Array, BigInt, Interval, Json, Nullable, SmallInt, Text, Timestamptz};
-use diesel_jobs_core::{Enqueued, JobId, JobLimit, NewJob, UniqueKey};
+use diesel::sql_types::{Array, BigInt, Bool, Double, Interval, Json, Nullable, SmallInt, Text, Timestamptz};
+use diesel_jobs_core::{Enqueued, JobId, NewJob, UniqueKey, Until};
 
-use super::enqueue::{EnqueueManyQuery, traceparent};
+use super::enqueue::{EnqueueManyQuery, RunTime, args, tags, traceparent};
 use crate::error::EnqueueError;
 use crate::pg::native::{RawJson, native_query, sql};
 
@@ -19,6 +19,11 @@ pub(crate) struct TakeQuery<'a> {
     columns: EnqueueManyQuery<'a>,
     traceparents: Vec<Option<&'a str>>,
     flows: Vec<Option<RawJson>>,
+    names: Vec<Option<&'a str>>,
+    keys: Vec<Option<&'a str>>,
+    started: Vec<Option<bool>>,
+    /// In seconds.
+    within: Vec<Option<f64>>,
     rules: Vec<Option<RawJson>>,
 }
 
@@ -28,14 +33,26 @@ impl<'a> TakeQuery<'a> {
         if jobs.iter().all(|job| job.unique.is_none()) {
             return None;
         }
-        let json = |text: String| RawJson(text.into_bytes());
+        let uniques = || jobs.iter().map(|job| job.unique.as_deref());
         Some(Self {
             columns: EnqueueManyQuery::new(jobs),
             traceparents: jobs.iter().map(traceparent).collect(),
-            flows: jobs.iter().map(|job| job.limit.as_deref().map(JobLimit::to_json).map(json)).collect(),
-            rules: jobs.iter().map(|job| job.unique.as_deref().map(UniqueKey::to_json).map(json)).collect(),
+            flows: jobs.iter().map(flow).collect(),
+            names: uniques().map(|unique| Some(&*unique?.name)).collect(),
+            keys: uniques().map(|unique| Some(&*unique?.key)).collect(),
+            started: uniques().map(|unique| Some(unique?.rule.until == Until::Started)).collect(),
+            within: uniques().map(|unique| Some(unique?.rule.within?.as_secs_f64())).collect(),
+            rules: uniques().map(|unique| unique.map(rule)).collect(),
         })
     }
+}
+
+fn flow(job: &NewJob) -> Option<RawJson> {
+    Some(RawJson(job.limit.as_ref()?.to_json().into_bytes()))
+}
+
+fn rule(unique: &UniqueKey) -> RawJson {
+    RawJson(unique.to_json().into_bytes())
 }
 
 /// The answers in the order of the jobs.
@@ -57,22 +74,56 @@ impl QueryFragment<Pg> for TakeQuery<'_> {
         let all = &self.columns;
         sql!(
             out,
-            "select taken.place, taken.id, taken.outcome
-from (
-    select array_agg(rule order by place) as rules, array_agg(kind order by place) as kinds, array_agg(queue order by place) as queues,
-           array_agg(priority order by place) as priorities, array_agg(greatest(clock_timestamp() + delay, not_before) order by place) as run_ats,
-           array_agg(max_attempts order by place) as max_attempts, array_agg(tags order by place) as tags, array_agg(args order by place) as args,
-           array_agg(traceparent order by place) as traceparents, array_agg(flow order by place) as flows
-    from unnest(" [all.kinds => Array<Text>] ", " [all.queues => Array<Text>] ", " [all.priorities => Array<SmallInt>] ", "
-        [all.delays => Array<Interval>] ", " [all.not_before => Array<Nullable<Timestamptz>>] ", " [all.max_attempts => Array<SmallInt>] ", "
-        [all.tags => Array<Nullable<Text>>] ", " [all.args => Array<Json>] ", " [self.traceparents => Array<Nullable<Text>>] ", "
-        [self.flows => Array<Nullable<Json>>] ", " [self.rules => Array<Nullable<Json>>] ")
-        with ordinality as job (kind, queue, priority, delay, not_before, max_attempts, tags, args, traceparent, flow, rule, place)
-) job cross join lateral jobs.enqueue_unique(
-    job.rules, job.kinds, job.queues, job.priorities, job.run_ats, job.max_attempts, job.tags, job.args, job.traceparents, job.flows
-) taken"
+            "select place, id, outcome from jobs.enqueue_unique("
+            [self.names => Array<Nullable<Text>>] ", " [self.keys => Array<Nullable<Text>>] ", " [self.started => Array<Nullable<Bool>>] ", "
+            [self.within => Array<Nullable<Double>>] ", " [self.rules => Array<Nullable<Json>>] ", " [all.kinds => Array<Text>] ", "
+            [all.queues => Array<Text>] ", " [all.priorities => Array<SmallInt>] ", " [all.delays => Array<Interval>] ", "
+            [all.not_before => Array<Nullable<Timestamptz>>] ", " [all.max_attempts => Array<SmallInt>] ", " [all.tags => Array<Nullable<Text>>] ", "
+            [all.args => Array<Json>] ", " [self.traceparents => Array<Nullable<Text>>] ", " [self.flows => Array<Nullable<Json>>] ")"
         )
     }
 }
 
 native_query!(TakeQuery<'a> -> (BigInt, BigInt, SmallInt));
+
+/// The same for one job, which has a unique key.
+pub(crate) struct TakeOneQuery<'a> {
+    job: &'a NewJob,
+    rule: RawJson,
+    run_at: RunTime,
+    max_attempts: i16,
+    tags: Option<&'a [String]>,
+    args: RawJson,
+    traceparent: Option<&'a str>,
+    flow: Option<RawJson>,
+}
+
+impl<'a> TakeOneQuery<'a> {
+    /// Returns `None` if these are several jobs, or the job has no key.
+    pub(crate) fn new(jobs: &'a [NewJob]) -> Option<Self> {
+        let [job] = jobs else { return None };
+        Some(Self {
+            job,
+            rule: rule(job.unique.as_deref()?),
+            run_at: RunTime::new(job),
+            max_attempts: job.max_attempts.cast_signed(),
+            tags: tags(job),
+            args: args(job),
+            traceparent: traceparent(job),
+            flow: flow(job),
+        })
+    }
+}
+
+impl QueryFragment<Pg> for TakeOneQuery<'_> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        sql!(
+            out,
+            "select 1::bigint, id, outcome from jobs.enqueue_unique_one(" [self.rule => Json] ", " [self.job.kind => Text] ", " [self.job.queue => Text] ", "
+            [self.job.priority => SmallInt] ", " {self.run_at} ", " [self.max_attempts => SmallInt] ", " [self.tags => Nullable<Array<Text>>] ", "
+            [self.args => Json] ", " [self.traceparent => Nullable<Text>] ", " [self.flow => Nullable<Json>] ")"
+        )
+    }
+}
+
+native_query!(TakeOneQuery<'a> -> (BigInt, BigInt, SmallInt));
