@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use clap::{Args, Subcommand};
-use diesel_jobs_core::storage::{Count, LimitSetting, Operator, StorageResult};
+use diesel_jobs_core::storage::{Count, LimitSetting, MOST_LIMITS, Operator, StorageResult};
 use diesel_jobs_core::{MOST_AT_ONCE, Registry};
 use serde::Serialize;
 
@@ -45,7 +45,7 @@ fn most(text: &str) -> Result<u32, String> {
 }
 
 /// A limit, over all its keys.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Serialize)]
 struct Listed {
     name: String,
     /// What the kinds of this program declare.
@@ -119,20 +119,24 @@ impl Listed {
 
 async fn listed(operator: &dyn Operator) -> StorageResult<Vec<Listed>> {
     let mut listed: BTreeMap<String, Listed> = BTreeMap::new();
-    for limit in operator.limits().await? {
-        let known = listed.entry(limit.name).or_default();
+    let with_jobs = operator.limits().await?;
+    // If the list is cut, the others may have jobs, too.
+    let none = Count { jobs: 0, is_exact: with_jobs.len() < MOST_LIMITS };
+    let new = |name: &str| {
+        let name = name.to_owned();
+        Listed { name, declared: BTreeSet::new(), set: None, held: none, slots: none }
+    };
+    for limit in with_jobs {
+        let known = listed.entry(limit.name.clone()).or_insert_with(|| new(&limit.name));
         (known.held, known.slots) = (limit.held, limit.slots);
     }
     for setting in operator.limit_settings().await? {
-        let limit = listed.entry(setting.name.clone()).or_default();
+        let limit = listed.entry(setting.name.clone()).or_insert_with(|| new(&setting.name));
         limit.set = Some(setting);
     }
     let registry = Registry::linked();
     for limit in registry.iter().filter_map(|kind| kind.options.concurrency).filter(|limit| limit.sequence.is_none()) {
-        listed.entry(limit.name.to_owned()).or_default().declared.insert(limit.most);
-    }
-    for (name, limit) in &mut listed {
-        limit.name.clone_from(name);
+        listed.entry(limit.name.to_owned()).or_insert_with(|| new(limit.name)).declared.insert(limit.most);
     }
     Ok(listed.into_values().collect())
 }

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use askama::Template;
-use diesel_jobs_core::storage::{AfterKey, Count, HaltedSequence, LimitKey, LimitSetting, MOST_AHEAD, MOST_LIMITS};
+use diesel_jobs_core::storage::{
+    AfterKey, Count, HaltedSequence, LimitKey, LimitSetting, LimitStats, MOST_AHEAD, MOST_LIMITS,
+};
 
 use super::{Visit, render};
 use crate::failure::{Failure, Page};
@@ -18,7 +20,6 @@ const SHOWN: usize = 50;
 const HALTED: usize = 50;
 
 /// A limit, over all its keys.
-#[derive(Default)]
 struct Limit {
     name: String,
     held: Count,
@@ -87,17 +88,16 @@ pub(crate) async fn limits(visit: Visit) -> Page {
     let first = after.is_some().then(|| shell.link("/limits"));
     let stats = operator.limits().await?;
     let is_cut = stats.len() >= MOST_LIMITS;
+    // If the list is cut, the others may have jobs, too.
+    let none = Count { jobs: 0, is_exact: !is_cut };
     let mut limits: BTreeMap<String, Limit> = BTreeMap::new();
-    for stats in stats {
-        let limit = limits.entry(stats.name).or_default();
-        (limit.held, limit.slots) = (stats.held, stats.slots);
+    for LimitStats { name, held, slots } in stats {
+        limits.insert(name.clone(), Limit { name, held, slots, set: None });
     }
     for setting in operator.limit_settings().await? {
-        let limit = limits.entry(setting.name.clone()).or_default();
+        let name = setting.name.clone();
+        let limit = limits.entry(name.clone()).or_insert(Limit { name, held: none, slots: none, set: None });
         limit.set = Some(setting);
-    }
-    for (name, limit) in &mut limits {
-        limit.name.clone_from(name);
     }
     let limits = limits.into_values().collect();
     let mut halted = operator.halted_sequences(HALTED + 1).await?;

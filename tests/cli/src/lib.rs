@@ -55,6 +55,24 @@ pub async fn wait(millis: u64) {
     tokio::time::sleep(Duration::from_millis(millis)).await;
 }
 
+/// Waits. At most five of them run at once.
+#[job(concurrency("stripe", limit = 5))]
+pub async fn refund(millis: u64) {
+    tokio::time::sleep(Duration::from_millis(millis)).await;
+}
+
+/// A step of an order, which fails for good if it is told to.
+#[job(sequence("orders", by(order_id)), max_attempts = 1)]
+pub async fn ship(order_id: i64, fails: bool) -> Result<(), std::io::Error> {
+    if fails { Err(std::io::Error::other(format!("order {order_id} is lost"))) } else { Ok(()) }
+}
+
+/// Succeeds. There is one for each user.
+#[job(unique(by(user_id)))]
+pub async fn welcome(user_id: i64) {
+    let _ = user_id;
+}
+
 /// The set-up of the fixture's worker.
 pub async fn setup_worker(worker: WorkerBuilder) -> Result<WorkerBuilder, std::io::Error> {
     Ok(worker.state(Greeting("hello")).queue("mail", 4).serve("default").declare_queue("adhoc"))

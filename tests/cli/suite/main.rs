@@ -12,6 +12,7 @@ mod copy;
 mod dashboards;
 mod dotenv;
 mod down;
+mod flow_control;
 mod freezing;
 mod guide;
 mod helping;

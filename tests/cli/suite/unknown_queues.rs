@@ -9,7 +9,7 @@ on_each_database! {
         let db = db.migrated();
         let id = db.enqueue(Greet { name: "x".to_owned() }.queue("bulk"));
         let mut worker = db.start(&["--queues", "bulk=5"]);
-        worker.await_line("found waiting greet. These kinds may run there: block, charge, greet, log_in, send_newsletter, wait, write");
+        worker.await_line("found waiting greet. These kinds may run there: block, charge, greet, log_in, refund, send_newsletter, ship, wait, welcome, write");
         db.await_state(id, "completed");
         worker.signal("TERM");
         let run = worker.ended(Duration::from_secs(30)).succeeded();

@@ -7,6 +7,7 @@ mod browser;
 mod client;
 mod doctor;
 mod errors;
+mod flow_control;
 mod hostile;
 mod html;
 mod jobs;

@@ -1,7 +1,7 @@
 //! No page, action, asset or event stream answers without the right, and none to another site.
 
 use axum::http::{Method, StatusCode};
-use diesel_jobs::JobState;
+use diesel_jobs::{JobState, Limit, NewJob, Unique};
 use support::Db;
 
 use crate::client::Client;
@@ -95,6 +95,11 @@ async fn each_action_needs_its_right(db: Db) {
         ("schedules", "action=schedule-reset&name=x"),
         ("schedules", "action=schedule-remove&name=x"),
         ("slots", "action=queue-slots&name=mail&slots=3"),
+        ("limits", "action=limit-set&name=stripe&most=3"),
+        ("limits", "action=limit-reset&name=stripe"),
+        ("limits", "action=sequence-skip&name=orders&key=%5B7%5D"),
+        ("limits", "action=release-slot&id=1"),
+        ("limits", "action=release-key&id=1"),
         ("pause", "action=kind-pause&name=charge"),
         ("pause", "action=kind-resume&name=charge"),
         ("workers", "action=worker-stop&name=018f4c1e-0000-7000-8000-000000000001"),
@@ -146,7 +151,27 @@ async fn a_form_from_another_site_is_refused(db: Db) {
     assert_eq!(db.record(jobs.available).await.state, JobState::Cancelled);
 }
 
+/// What flow control offers is not shown to readers, and not done for another site.
+async fn limits_are_not_changed_by_readers_and_other_sites(db: Db) {
+    let limited = NewJob::raw("charge", "{}").limited(Limit::new("stripe", 1)).unwrap();
+    let id = db.enqueue(limited.unique(Unique::new()).unwrap()).await;
+    let client = Client::of(db.database());
+    let reader = client.with_rights("read");
+    for path in ["/limits".to_owned(), format!("/jobs/{id}")] {
+        assert_eq!(reader.page(&path).await.all("button").count(), 0, "{path}");
+        assert!(client.page(&path).await.all("button").count() > 0, "{path}");
+    }
+    for form in ["action=limit-set&name=stripe&most=3".to_owned(), format!("action=release-key&id={id}")] {
+        let headers = [("sec-fetch-site", "cross-site")];
+        let answer = client.send(Method::POST, "/confirm", &form, &headers).await;
+        assert_eq!(answer.status, StatusCode::FORBIDDEN, "{form}");
+    }
+    let operator = &db.database().operator;
+    assert!(operator.limit_settings().await.unwrap().is_empty() && operator.unique_key(id).await.unwrap().is_some());
+}
+
 support::on_each_database! {
+    limits_are_not_changed_by_readers_and_other_sites,
     nothing_is_answered_without_the_right_to_read,
     every_answer_has_the_headers_that_protect_it,
     readers_may_change_nothing,

@@ -1,0 +1,143 @@
+//! What the pages show of limits, sequences, slots and unique keys, and what they change.
+
+use axum::http::StatusCode;
+use diesel_jobs::storage::Action;
+use diesel_jobs::{JobState, Limit, NewJob, Sequence, Unique};
+use support::Db;
+
+use crate::client::Client;
+
+fn limited() -> NewJob {
+    NewJob::raw("charge", "{}").limited(Limit::new("stripe", 2).key("ada")).unwrap()
+}
+
+/// How many entries of the audit `ada` has made with this action.
+async fn audited(db: &Db, action: &str) -> i64 {
+    db.number(&format!("select count(*) as number from jobs.audit where actor = 'ada' and action = '{action}'")).await
+}
+
+async fn a_limit_is_set_and_reset(db: Db) {
+    let client = Client::of(db.database());
+    let held = db.enqueue(limited()).await;
+    let page = client.page("/confirm?action=limit-set&name=stripe").await;
+    page.shows("How many jobs of each key of the limit stripe run at once?");
+    assert!(["most", "reason"].iter().all(|name| page.values("input", "name").any(|field| field == *name)));
+    for wrong in ["", "-1", "x", "10001", "1.5"] {
+        let answer = client.post("/confirm", &format!("action=limit-set&name=stripe&most={wrong}")).await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{wrong}");
+        assert!(answer.body.contains("is not a number of jobs"), "{wrong}: {}", answer.body);
+    }
+    let answer = client.post("/confirm", "action=limit-set&name=stripe&most=0&reason=the+bank+is+closed").await;
+    assert_eq!(
+        (answer.status, &answer.headers["location"]),
+        (StatusCode::SEE_OTHER, &"/admin/jobs/limits".parse().unwrap())
+    );
+    let page = client.page("/limits").await;
+    for text in ["set by ada to 0 at ", "the bank is closed", "0 of 0", "full"] {
+        page.shows(text);
+    }
+    assert!(page.values("button", "value").any(|value| value == "limit-reset"));
+    assert_eq!(db.storage().admit(true).await.unwrap().admitted, 0);
+    let page = client.page(&format!("/jobs/{held}")).await;
+    page.shows("2 at once of stripe, key [\"ada\"]; set by ada to 0 at ");
+    page.shows("so none starts");
+    assert!(
+        client.page("/confirm?action=limit-set&name=stripe").await.values("input", "value").any(|value| value == "0")
+    );
+
+    client.page("/confirm?action=limit-reset&name=stripe").await.shows("The number that was set is removed.");
+    assert_eq!(client.post("/confirm", "action=limit-reset&name=stripe").await.status, StatusCode::SEE_OTHER);
+    client.page("/limits").await.hides("set by ada");
+    client.page("/confirm?action=limit-reset&name=stripe").await.shows("There is nothing to do.");
+    assert_eq!(db.storage().admit(true).await.unwrap().admitted, 1);
+    assert_eq!((audited(&db, "set_limit").await, audited(&db, "reset_limit").await), (1, 1));
+    assert_eq!(client.post("/confirm", "action=limit-set&most=1").await.status, StatusCode::BAD_REQUEST);
+}
+
+async fn a_halted_sequence_is_shown_and_skipped_or_retried(db: Db) {
+    let client = Client::of(db.database());
+    client.page("/limits").await.shows("No sequence is halted.");
+    let ordered = || NewJob::raw("pack", "{}").sequenced(Sequence::new("orders").key("a<b>")).unwrap();
+    let first = db.enqueue(ordered()).await;
+    let second = db.enqueue(ordered()).await;
+    let halt = async || {
+        assert_eq!(db.storage().admit(true).await.unwrap().admitted, 1);
+        db.database().operator.act(&Action::Discard, &[first], "bert").await.unwrap();
+    };
+    halt().await;
+    let page = client.page("/limits").await;
+    for text in ["orders", "a<b>", "Discarded job"] {
+        page.shows(text);
+    }
+    assert!(page.values("a", "href").any(|href| href == format!("/admin/jobs/jobs/{first}")));
+    assert!(["retry", "sequence-skip"].iter().all(|name| page.values("button", "value").any(|value| value == *name)));
+    // The number of a sequence cannot be set.
+    let answer = client.post("/confirm", "action=limit-set&name=orders&most=3").await;
+    assert_eq!(answer.status, StatusCode::BAD_REQUEST);
+    answer.page().shows("is a sequence");
+    // The form of the page has the name and the key of the sequence, too.
+    let retry = format!("action=retry&id={first}&name=orders&key=%5B%22a%3Cb%3E%22%5D");
+    client.page(&format!("/confirm?{retry}")).await.shows("Retry 1 job?");
+    client.post("/confirm", &retry).await.page().shows("1 job");
+    halt().await;
+
+    let skip = format!("action=sequence-skip&id={first}&name=orders&key=%5B%22a%3Cb%3E%22%5D");
+    let page = client.page(&format!("/confirm?{skip}")).await;
+    page.shows("Go on with the sequence orders");
+    assert!(page.values("a", "href").any(|href| href == format!("/admin/jobs/jobs/{first}")));
+    assert_eq!(client.post("/confirm", &skip).await.status, StatusCode::SEE_OTHER);
+    client.page("/limits").await.shows("No sequence is halted.");
+    client.page(&format!("/confirm?{skip}")).await.shows("There is nothing to do.");
+    client.post("/confirm", &skip).await.page().shows("is not halted for the key");
+    assert_eq!((db.storage().admit(true).await.unwrap().admitted, audited(&db, "skip").await), (1, 1));
+    assert_eq!(db.record(second).await.state, JobState::Available);
+}
+
+async fn a_slot_that_a_job_does_not_need_is_released(db: Db) {
+    let client = Client::of(db.database());
+    let id = db.enqueue(limited()).await;
+    let page = format!("/jobs/{id}");
+    let offers = async || client.page(&page).await.values("button", "value").any(|value| value == "release-slot");
+    assert_eq!(db.storage().admit(true).await.unwrap().admitted, 1);
+    assert!(!offers().await, "an available job needs its slot");
+    let form = format!("action=release-slot&id={id}");
+    let refused = client.page(&format!("/confirm?{form}")).await;
+    refused.shows("is available and needs its slot");
+    refused.shows("There is nothing to do.");
+    client.post("/confirm", &form).await.page().shows("Nothing was changed");
+    db.database().operator.cancel(id).await.unwrap();
+    db.execute(&format!("insert into jobs.slot (job_id, limit_name, limit_key) values ({id}, 'stripe', '[\"ada\"]')"))
+        .await;
+    assert!(offers().await);
+    client.page(&format!("/confirm?{form}")).await.shows("does not need its slot of the limit stripe");
+    client.post("/confirm", &form).await.page().shows(&format!("The limit slot of job {id} is free"));
+    assert!(!offers().await);
+    assert_eq!(audited(&db, "release_slot").await, 1);
+    assert_eq!(client.post("/confirm", "action=release-slot").await.status, StatusCode::BAD_REQUEST);
+}
+
+async fn the_unique_key_of_a_job_is_shown_and_released(db: Db) {
+    let client = Client::of(db.database());
+    let id =
+        db.enqueue(NewJob::raw("report", r#"{"day": "monday"}"#).unique(Unique::new().by(&["day"])).unwrap()).await;
+    let page = client.page(&format!("/jobs/{id}")).await;
+    page.shows("[\"monday\"] of ");
+    page.shows("an enqueue with the same key");
+    assert!(page.values("button", "value").any(|value| value == "release-key"));
+    let form = format!("action=release-key&id={id}");
+    client.page(&format!("/confirm?{form}")).await.shows("The key is [\"monday\"] of report.");
+    client.post("/confirm", &form).await.page().shows("does not have its unique key any more");
+    let page = client.page(&format!("/jobs/{id}")).await;
+    page.hides("Unique key");
+    assert!(!page.values("button", "value").any(|value| value == "release-key"));
+    client.page(&format!("/confirm?{form}")).await.shows("There is nothing to do.");
+    client.post("/confirm", &form).await.page().shows("has no unique key");
+    assert_eq!((audited(&db, "release_key").await, db.record(id).await.state), (1, JobState::Available));
+}
+
+support::on_each_database! {
+    a_limit_is_set_and_reset,
+    a_halted_sequence_is_shown_and_skipped_or_retried,
+    a_slot_that_a_job_does_not_need_is_released,
+    the_unique_key_of_a_job_is_shown_and_released,
+}
