@@ -46,15 +46,16 @@ pub mod testing;
 
 pub use diesel_jobs_core::{
     AttemptError, AttemptOutcome, Backoff, BatchContext, BatchHandled, CatchUp, Concurrency, Counted, Depth, Discarded,
-    Enqueued, Event, Failure, FailureKind, Freeze, Gauge, Handle, HandleBatch, HandleBlocking, HandleBlockingIn,
-    HandleIn, Handled, HealthCheck, Installation, IntoInstant, IntoNewJob, InvalidJob, InvalidSchedule, Job,
-    JobBuilder, JobContext, JobEnd, JobError, JobId, JobLimit, JobOptions, JobOutput, JobRecord, JobState, KindStats,
-    Layer, Lease, LeasedJob, Limit, LimitProblem, MetricsText, NewJob, NoRuntime, OnConflict, OnDiscard, Outcome,
-    Output, Progress, QueueLoad, QueueStats, Recorder, Registered, Registration, Registry, RegistryError, Replace,
-    ResultExt, Retain, Retention, RunAt, Sample, Schedule, Sequence, State, States, Stats, StorageError, TestContext,
-    TraceLink, TraceRelation, Traceparent, TypeKey, Unique, UniqueKey, UniqueProblem, UnknownQueue, Until, UntilEmpty,
-    WaitError, Worker, WorkerBuilder, WorkerError, WorkerHandle, WorkerId, WorkerRecord, WorkerStats, history, metrics,
-    record_actions, record_enqueues, set_trace_link, set_trace_source, storage,
+    Enqueued, Event, Failure, FailureKind, Freeze, Gauge, Handle, HandleBatch, HandleBatchIn, HandleBlocking,
+    HandleBlockingBatchIn, HandleBlockingIn, HandleIn, Handled, HealthCheck, Installation, IntoInstant, IntoNewJob,
+    InvalidJob, InvalidSchedule, Job, JobBuilder, JobContext, JobEnd, JobError, JobId, JobLimit, JobOptions, JobOutput,
+    JobRecord, JobState, KindStats, Layer, Lease, LeasedJob, Limit, LimitProblem, MetricsText, NewJob, NoRuntime,
+    OnConflict, OnDiscard, Outcome, Output, Progress, QueueLoad, QueueStats, Recorder, Registered, Registration,
+    Registry, RegistryError, Replace, ResultExt, Retain, Retention, RunAt, Sample, Schedule, Sequence, State, States,
+    Stats, StorageError, TestContext, TraceLink, TraceRelation, Traceparent, TypeKey, Unique, UniqueKey, UniqueProblem,
+    UnknownQueue, Until, UntilEmpty, WaitError, Worker, WorkerBuilder, WorkerError, WorkerHandle, WorkerId,
+    WorkerRecord, WorkerStats, history, metrics, record_actions, record_enqueues, set_trace_link, set_trace_source,
+    storage,
 };
 #[cfg(all(feature = "testing", any(feature = "postgres", feature = "sqlite")))]
 pub use diesel_jobs_macros::test;
@@ -77,13 +78,13 @@ pub mod __private {
     pub use crate::testing;
     pub use diesel_jobs_core::__private::{
         Argument, BoxFuture, CloneArgument, DebugArgument, NoArguments, PartialEqArgument, Redacted, handle,
-        handle_batch, inventory,
+        handle_batch, handle_batch_in, handle_blocking_batch_in, inventory,
     };
     pub use diesel_jobs_core::{
-        AnyConnection, Backoff, BatchHandler, CatchUp, Concurrency, Discarded, Handle, HandleBlocking,
+        AnyConnection, Backoff, BatchCall, BatchHandler, CatchUp, Concurrency, Discarded, Handle, HandleBlocking,
         HandleBlockingIn, HandleIn, Handled, Handler, IntoHandled, Job, JobBuilder, JobContext, JobError, JobId,
         JobOptions, LoadedHandler, OnConflict, OnDiscard, Registered, Registration, Replace, Retain, ReturnsOutput,
-        RowHandler, ScheduleSpec, State, TypeKey, Unique, Until,
+        RowHandler, ScheduleSpec, State, TransactionalBatch, TypeKey, Unique, Until,
     };
     #[cfg(feature = "testing")]
     pub use diesel_jobs_macros::equal;

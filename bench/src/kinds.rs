@@ -3,8 +3,10 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use diesel_async::AsyncPgConnection;
+use diesel::prelude::*;
+use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use diesel_jobs::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use crate::say::say;
 
@@ -27,6 +29,44 @@ pub(crate) fn noop_sync(id: i64, name: String) {
 #[job]
 pub(crate) async fn noop_transactional(conn: &mut AsyncPgConnection, id: i64, name: String) {
     let _ = (conn, id, name);
+}
+
+diesel::table! {
+    written (id) {
+        id -> BigInt,
+        name -> Text,
+    }
+}
+
+/// The table of the jobs that write.
+pub(crate) const WRITTEN: &str = "create table written (id bigint not null, name text not null)";
+
+async fn write(conn: &mut AsyncPgConnection, id: i64, name: &str) -> QueryResult<()> {
+    let row = (written::id.eq(id), written::name.eq(name));
+    diesel::insert_into(written::table).values(row).execute(conn).await.map(drop)
+}
+
+/// Inserts one row in its own transaction.
+#[job]
+pub(crate) async fn write_one(conn: &mut AsyncPgConnection, id: i64, name: &str) -> QueryResult<()> {
+    write(conn, id, name).await
+}
+
+/// Inserts one row. Up to 100 such jobs run in one transaction.
+#[derive(Serialize, Deserialize, Job)]
+#[job(batch(max = 100), connection = AsyncPgConnection)]
+pub(crate) struct WriteInBatch {
+    pub(crate) id: i64,
+    pub(crate) name: String,
+}
+
+impl HandleBatchIn<AsyncPgConnection> for WriteInBatch {
+    async fn handle(jobs: Vec<Self>, conn: &mut AsyncPgConnection, ctx: BatchContext) -> BatchHandled {
+        for job in &jobs {
+            write(conn, job.id, &job.name).await.map_err(JobError::new)?;
+        }
+        ctx.complete_all()
+    }
 }
 
 /// An `async fn` whose history is not kept.

@@ -1,12 +1,15 @@
 //! Batch handlers: one call with the arguments of several jobs of a kind, and one result per job.
 //!
-//! Each job keeps its own attempt: its lease, its layers, its retries. Only the call is shared.
+//! Each job keeps its own attempt: its lease, its layers, its retries. Only the call is shared, and the transaction if the handler takes
+//! the connection.
 
 use std::future::Future;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
+use crate::any_connection::AnyConnection;
+use crate::batch_handler::{BatchAnswer, FailedBatch};
 use crate::context::JobContext;
 use crate::error::JobError;
 use crate::handler::Registered;
@@ -23,6 +26,31 @@ pub trait HandleBatch: crate::job::Job {
     /// Runs one attempt of each of these jobs. Returns one result per job, in the order of the jobs. With an error, the attempts of
     /// all jobs fail.
     fn handle(jobs: Vec<Self>, ctx: BatchContext) -> impl Future<Output = BatchHandled> + Send;
+}
+
+/// The handler of a type with `#[job(batch(max = 100), connection = C)]`. It runs inside the transaction that finishes all jobs of the
+/// batch.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no handler for batches that takes a `{C}`",
+    label = "needs `impl HandleBatchIn<{C}> for {Self}`",
+    note = "write `impl HandleBatchIn<{C}> for {Self} {{ async fn handle(jobs: Vec<Self>, conn: &mut {C}, ctx: BatchContext) -> BatchHandled {{ .. }} }}`"
+)]
+pub trait HandleBatchIn<C>: crate::job::Job {
+    /// Runs one attempt of each of these jobs. Returns one result per job, in the order of the jobs. What it has written is committed with
+    /// the ends of all attempts, also of those that failed. With an error, everything is rolled back, and the attempts of all jobs fail.
+    fn handle(jobs: Vec<Self>, conn: &mut C, ctx: BatchContext) -> impl Future<Output = BatchHandled> + Send;
+}
+
+/// The handler of a type with `#[job(batch(max = 100), blocking = true, connection = C)]`: a plain function, which may block its thread
+/// and runs inside the transaction that finishes all jobs of the batch.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no handler for batches that takes a `{C}` and may block",
+    label = "needs `impl HandleBlockingBatchIn<{C}> for {Self}`",
+    note = "write `impl HandleBlockingBatchIn<{C}> for {Self} {{ fn handle(jobs: Vec<Self>, conn: &mut {C}, ctx: BatchContext) -> BatchHandled {{ .. }} }}`"
+)]
+pub trait HandleBlockingBatchIn<C>: crate::job::Job {
+    /// Runs one attempt of each of these jobs, as [`HandleBatchIn::handle`] does.
+    fn handle(jobs: Vec<Self>, conn: &mut C, ctx: BatchContext) -> BatchHandled;
 }
 
 /// What a batch handler returns: one result per job, in the order of the jobs, or an error for all.
@@ -49,45 +77,84 @@ impl BatchContext {
     }
 }
 
+/// Takes the connection out of its erased type.
+type Open<C> = for<'c> fn(AnyConnection<'c>, &JobContext) -> Result<&'c mut C, JobError>;
+
 /// Decodes the jobs and calls their handler. Jobs whose arguments do not decode fail by themselves.
-pub fn handle_batch<J: HandleBatch + Registered>(jobs: Vec<JobContext>) -> BoxFuture<'static, Vec<Handled>> {
+pub fn handle_batch<J: HandleBatch + Registered>(jobs: Vec<JobContext>) -> BoxFuture<'static, BatchAnswer> {
     Box::pin(async move {
-        let mut results: Vec<Option<Handled>> = Vec::with_capacity(jobs.len());
-        let (mut decoded, mut contexts) = (Vec::new(), Vec::new());
-        for ctx in jobs {
-            // Upgrades of earlier versions are the application's code.
-            match panics::caught_call(|| J::decode(&ctx)).and_then(|decoded| decoded) {
-                Ok(job) => {
-                    decoded.push(job);
-                    contexts.push(ctx);
-                    results.push(None);
-                }
-                Err(error) => results.push(Some(Err(error))),
-            }
-        }
-        let count = contexts.len();
-        let handled = match count {
-            0 => Ok(Vec::new()),
-            _ => {
-                let call = async move { J::handle(decoded, BatchContext(contexts.into())).await };
-                panics::caught_future(call).await.unwrap_or_else(Err)
-            }
+        let (jobs, ctx, alone) = decoded::<J>(jobs);
+        let handled = match jobs.is_empty() {
+            true => Ok(Vec::new()),
+            false => panics::caught_future(async move { J::handle(jobs, ctx).await }).await.unwrap_or_else(Err),
         };
-        let handled = match handled {
-            Ok(handled) if handled.len() != count => Err(wrong_number(J::KIND, handled.len(), count)),
-            handled => handled,
-        };
-        match handled {
-            Ok(handled) => {
-                let mut handled = handled.into_iter();
-                // As many results as there are places.
-                results.into_iter().filter_map(|result| result.or_else(|| handled.next())).collect()
-            }
-            Err(error) => {
-                results.into_iter().map(|result| result.unwrap_or_else(|| Err(error.for_another_job()))).collect()
-            }
-        }
+        answer(J::KIND, handled, alone)
     })
+}
+
+/// The same for a handler that takes the connection.
+pub fn handle_batch_in<'c, J: HandleBatchIn<C> + Registered, C: Send + 'static>(
+    connection: AnyConnection<'c>,
+    jobs: Vec<JobContext>,
+    open: Open<C>,
+) -> BoxFuture<'c, BatchAnswer> {
+    Box::pin(async move {
+        let (jobs, ctx, alone) = decoded::<J>(jobs);
+        let handled = match ctx.jobs().first().map(|first| open(connection, first)) {
+            None => Ok(Vec::new()),
+            Some(Err(error)) => Err(error),
+            Some(Ok(conn)) => {
+                panics::caught_future(async move { J::handle(jobs, conn, ctx).await }).await.unwrap_or_else(Err)
+            }
+        };
+        answer(J::KIND, handled, alone)
+    })
+}
+
+/// The same for a plain function that takes the connection.
+pub fn handle_blocking_batch_in<J: HandleBlockingBatchIn<C> + Registered, C: Send + 'static>(
+    connection: AnyConnection<'_>,
+    jobs: Vec<JobContext>,
+    open: Open<C>,
+) -> BatchAnswer {
+    let (jobs, ctx, alone) = decoded::<J>(jobs);
+    let handled = match ctx.jobs().first().map(|first| open(connection, first)) {
+        None => Ok(Vec::new()),
+        Some(Err(error)) => Err(error),
+        Some(Ok(conn)) => panics::caught_call(|| J::handle(jobs, conn, ctx)).unwrap_or_else(Err),
+    };
+    answer(J::KIND, handled, alone)
+}
+
+/// Decodes the jobs. Returns those that decode with their contexts, and for each job the error if it does not.
+fn decoded<J: Registered>(contexts: Vec<JobContext>) -> (Vec<J>, BatchContext, Vec<Option<JobError>>) {
+    let (mut jobs, mut of_jobs, mut alone) = (Vec::new(), Vec::new(), Vec::with_capacity(contexts.len()));
+    for ctx in contexts {
+        // Upgrades of earlier versions are the application's code.
+        match panics::caught_call(|| J::decode(&ctx)).and_then(|decoded| decoded) {
+            Ok(job) => {
+                jobs.push(job);
+                of_jobs.push(ctx);
+                alone.push(None);
+            }
+            Err(error) => alone.push(Some(error)),
+        }
+    }
+    (jobs, BatchContext(of_jobs.into()), alone)
+}
+
+/// What all jobs of the call get: their own error, or their place in what the handler has returned.
+fn answer(kind: &str, handled: BatchHandled, alone: Vec<Option<JobError>>) -> BatchAnswer {
+    let count = alone.iter().filter(|error| error.is_none()).count();
+    match handled {
+        Ok(handled) if handled.len() == count => {
+            let mut handled = handled.into_iter();
+            // As many results as there are places.
+            Ok(alone.into_iter().filter_map(|own| own.map(Err).or_else(|| handled.next())).collect())
+        }
+        Ok(handled) => Err(FailedBatch { error: wrong_number(kind, handled.len(), count), alone }),
+        Err(error) => Err(FailedBatch { error, alone }),
+    }
 }
 
 fn wrong_number(kind: &str, results: usize, jobs: usize) -> JobError {

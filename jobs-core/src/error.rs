@@ -146,6 +146,12 @@ impl JobError {
         same.with_place(self.place().map(str::to_owned), self.backtrace())
     }
 
+    /// The error of a stored failure.
+    pub(crate) fn of_failure(failure: &Failure) -> Self {
+        let error = Self::of_kind(failure.kind, anyhow::Error::msg(failure.message.clone()));
+        error.with_place(failure.place.clone(), failure.backtrace.clone())
+    }
+
     /// The failure as it is stored: the error and its causes on one line.
     pub(crate) fn to_failure(&self) -> Failure {
         let failure = Failure::new(self.kind, &format!("{:#}", self.source));

@@ -1,13 +1,12 @@
 //! Registrations of handlers, with the types of jobs erased. The executor calls handlers through them.
 
-use std::any::Any;
 use std::fmt;
 use std::future::Future;
-use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use serde_json::{Map, Value};
 
+use crate::any_connection::AnyConnection;
+use crate::batch_handler::BatchHandler;
 use crate::context::JobContext;
 use crate::discarded::OnDiscarded;
 use crate::error::JobError;
@@ -16,9 +15,6 @@ use crate::job_options::JobOptions;
 use crate::outcome::Handled;
 use crate::schedule::ScheduleSpec;
 use crate::states::TypeKey;
-
-/// A database connection with its type erased. The storage and the handler know the type.
-pub type AnyConnection<'c> = &'c mut (dyn Any + Send);
 
 /// A handler, as a function pointer, because registrations are constants.
 #[derive(Clone, Copy)]
@@ -33,7 +29,7 @@ pub enum Handler {
     BlockingTransactional(fn(AnyConnection<'_>, JobContext) -> Handled),
     /// A function that takes rows and no connection. The rows are loaded before it is called.
     WithRows(&'static RowHandler),
-    /// An `async fn` that takes several jobs at once.
+    /// A function that takes several jobs at once.
     Batch(&'static BatchHandler),
 }
 
@@ -47,38 +43,6 @@ pub struct RowHandler {
     /// Loads the rows through a connection of one of these types. On a sync connection the future is ready at once. If it
     /// returns `Err`, the attempt ends with this result and the handler is not called.
     pub load: for<'c> fn(AnyConnection<'c>, JobContext) -> BoxFuture<'c, Result<LoadedHandler, Handled>>,
-}
-
-/// A batch handler, with the type of its jobs erased.
-#[derive(Clone, Copy)]
-pub struct BatchHandler {
-    /// The most jobs of one call.
-    pub most: usize,
-    /// How long a call waits for more jobs if it has fewer.
-    pub wait: Duration,
-    /// The arguments whose values all jobs of one call share.
-    pub by: &'static [&'static str],
-    /// Runs one attempt of each job. Returns one result per job, in their order.
-    pub handle: fn(Vec<JobContext>) -> BoxFuture<'static, Vec<Handled>>,
-}
-
-impl BatchHandler {
-    /// The values of the arguments in `by`, as JSON. Only jobs with the same values run together. A missing argument counts as null.
-    pub(crate) fn key_of(&self, ctx: &JobContext) -> String {
-        if self.by.is_empty() {
-            return String::new();
-        }
-        // Arguments that do not decode run together: each of them fails by itself.
-        let args: Map<String, Value> = serde_json::from_slice(&ctx.claimed().args).unwrap_or_default();
-        let values: Vec<&Value> = self.by.iter().map(|name| args.get(*name).unwrap_or(&Value::Null)).collect();
-        Value::from_iter(values.into_iter().cloned()).to_string()
-    }
-
-    /// Runs one attempt of one job.
-    pub async fn one(&self, ctx: JobContext) -> Handled {
-        let mut results = (self.handle)(vec![ctx]).await;
-        results.pop().unwrap_or_else(|| Err(JobError::msg("the batch handler returned no result")))
-    }
 }
 
 /// A handler whose rows are loaded. It does not use the connection any more.

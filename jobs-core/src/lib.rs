@@ -2,12 +2,14 @@
 //! contains no database code. Depend on the crate `diesel-jobs`, which re-exports what applications need.
 
 mod acting;
+mod any_connection;
 mod argument;
 mod argument_traits;
 mod asked;
 mod attempts;
 mod backtraces;
 mod batch;
+mod batch_handler;
 mod context;
 mod crash_point;
 mod cron_problem;
@@ -69,17 +71,18 @@ mod wait;
 mod worker;
 
 pub use acting::record_actions;
+pub use any_connection::AnyConnection;
 pub use asked::Asked;
 pub use attempts::{AttemptEnd, AttemptRecord};
-pub use batch::{BatchContext, BatchHandled, HandleBatch};
+pub use batch::{BatchContext, BatchHandled, HandleBatch, HandleBatchIn, HandleBlockingBatchIn};
+pub use batch_handler::{BatchAnswer, BatchCall, BatchHandler, FailedBatch, TransactionalBatch, of_one_job};
 pub use context::JobContext;
 pub use discarded::{DiscardRule, Discarded, InvalidDiscardRule, OnDiscarded};
 pub use enqueued::Enqueued;
 pub use error::{IntoJobError, JobError, NoRuntime, ResultExt};
 pub use failure::{Failure, FailureKind, MAX_BACKTRACE_BYTES, MAX_FAILURE_BYTES, fingerprint};
 pub use handler::{
-    AnyConnection, BatchHandler, Handle, HandleBlocking, HandleBlockingIn, HandleIn, Handler, LoadedHandler,
-    Registered, Registration, RowHandler,
+    Handle, HandleBlocking, HandleBlockingIn, HandleIn, Handler, LoadedHandler, Registered, Registration, RowHandler,
 };
 pub use installation::{Freeze, Installation};
 pub use instant::IntoInstant;
@@ -123,7 +126,7 @@ pub mod __private {
     pub use crate::acting::acted;
     pub use crate::argument::{Argument, NoArguments, handle};
     pub use crate::argument_traits::{CloneArgument, DebugArgument, PartialEqArgument, Redacted};
-    pub use crate::batch::handle_batch;
+    pub use crate::batch::{handle_batch, handle_batch_in, handle_blocking_batch_in};
     pub use crate::crash_point::{crash_point, crash_soon};
     pub use crate::sending::{sending, sending_all, sending_each, sent_each};
     pub use futures_util::future::BoxFuture;

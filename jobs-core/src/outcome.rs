@@ -156,16 +156,18 @@ impl Transition {
         }
     }
 
-    /// The handler's outcome that led to this transition. `None` after a failure or a release. It contains an output only
-    /// if the output is stored.
-    pub(crate) fn outcome(&self) -> Option<Outcome> {
-        match self {
-            Self::Complete(_) => Some(Outcome::Complete),
-            Self::CompleteWith(_, output) => Some(Outcome::CompleteWith(output.clone())),
-            Self::Snooze(delay) => Some(Outcome::Snooze(*delay)),
-            Self::Cancel { reason, .. } => Some(Outcome::Cancel(reason.message.clone())),
-            Self::Retry { .. } | Self::Release | Self::Discard { .. } => None,
-        }
+    /// The handler's result that led to this transition. `None` after a release. It contains an output only if the output is stored.
+    /// An error has the stored text, without its causes.
+    pub(crate) fn handled(&self) -> Option<Handled> {
+        Some(match self {
+            Self::Complete(_) => Ok(Outcome::Complete),
+            Self::CompleteWith(_, output) => Ok(Outcome::CompleteWith(output.clone())),
+            Self::Snooze(delay) => Ok(Outcome::Snooze(*delay)),
+            Self::Cancel { reason, .. } => Ok(Outcome::Cancel(reason.message.clone())),
+            Self::Retry { failure, .. } => Err(JobError::of_failure(failure)),
+            Self::Discard { failure, .. } => Err(JobError::of_failure(failure).fatal()),
+            Self::Release => return None,
+        })
     }
 
     /// The failure or reason it records, if any.

@@ -35,7 +35,7 @@ pub(crate) fn install_hook() {
 }
 
 /// Runs a handler's future; a panic becomes an error.
-pub(crate) async fn caught(handler: impl Future<Output = Handled>) -> Handled {
+pub(crate) async fn caught<T>(handler: impl Future<Output = Result<T, JobError>>) -> Result<T, JobError> {
     caught_future(handler).await.unwrap_or_else(Err)
 }
 
@@ -50,7 +50,7 @@ pub(crate) async fn caught_loading<T>(load: impl Future<Output = Result<T, Handl
 }
 
 /// Runs a blocking handler; a panic becomes an error.
-pub(crate) fn caught_blocking(handler: impl FnOnce() -> Handled) -> Handled {
+pub(crate) fn caught_blocking<T>(handler: impl FnOnce() -> Result<T, JobError>) -> Result<T, JobError> {
     caught_call(handler).unwrap_or_else(Err)
 }
 

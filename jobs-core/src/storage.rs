@@ -40,10 +40,11 @@ use chrono::{DateTime, Utc};
 use crate::storage_error::StorageError;
 
 // The types that the operations take and return. The implementation of a storage needs no other module.
+pub use crate::any_connection::AnyConnection;
 pub use crate::asked::Asked;
 pub use crate::discarded::DiscardRule;
 pub use crate::failure::{CRASH_FINGERPRINT, cancel_fingerprint};
-pub use crate::handler::{AnyConnection, LoadedHandler};
+pub use crate::handler::LoadedHandler;
 pub use crate::installation::{Freeze, Installation};
 pub use crate::job_id::JobId;
 pub use crate::lease::{ClaimedJob, Lease, WorkerId};
@@ -84,7 +85,7 @@ pub use runtime_settings::{
 pub use schedule_settings::{NewSchedule, ScheduleChange, ScheduleRecord, ScheduleSettings, Scheduled};
 pub use schedules::{DeclaredSchedule, ScheduledJob, Schedules, StoredSchedule};
 pub use search::{Found, NotCounted, search};
-pub use transaction::{AsyncBody, BlockingBody, Body, Transacted, Transaction};
+pub use transaction::{AsyncBody, BlockingBody, Body, Transacted, Transaction, finishes};
 pub use when::When;
 pub use why::{Explained, Reason, Why};
 
@@ -231,7 +232,8 @@ pub trait Storage: Schedules + Notifications + Statistics + Operations + Limits 
     /// again since, and jobs that do not exist any more.
     async fn store_progress(&self, reports: &[ProgressReport]) -> StorageResult<()>;
 
-    /// Runs a handler inside the transaction that finishes its job.
+    /// Runs a handler inside the transaction that finishes its job, or all jobs of its batch. If one of the leases is lost, nothing is
+    /// committed.
     async fn transact(&self, transaction: Transaction) -> Transacted;
 
     /// Loads the rows of a handler that takes no connection, and gives the connection back. It writes nothing.

@@ -40,6 +40,17 @@ impl StorageError {
         matches!(self, Self::Unavailable(_))
     }
 
+    /// The same error for one more job that has it.
+    pub(crate) fn repeated(&self) -> Self {
+        match self {
+            Self::Unavailable(error) => Self::Unavailable(error.to_string().into()),
+            Self::Refused(error) => Self::Refused(error.to_string().into()),
+            Self::Schema(text) => Self::Schema(text.clone()),
+            Self::Environment(text) => Self::Environment(text.clone()),
+            Self::Config(text) => Self::Config(text.clone()),
+        }
+    }
+
     /// The name of the sort of error, for metrics.
     pub const fn name(&self) -> &'static str {
         match self {

@@ -238,9 +238,20 @@ pub(crate) fn unknown_commit(id: JobId, problem: &StorageError) {
     warn!(target: "diesel_jobs", { job.id = id.0 }, "job {id}: the database failed around the commit ({problem}); a finish that names the lease finds out whether it was committed");
 }
 
-pub(crate) fn conflict(lease: Lease, run: u32, what: &str) {
-    let id = lease.job;
-    info!(target: "diesel_jobs", { job.id = id.0, job.run = run }, "job {id}: run {run} of this attempt was rolled back by {what}");
+pub(crate) fn conflict(leases: &[Lease], run: u32, what: &str) {
+    let Some(id) = leases.first().map(|lease| lease.job) else { return };
+    match leases.len() {
+        1 => {
+            info!(target: "diesel_jobs", { job.id = id.0, job.run = run }, "job {id}: run {run} of this attempt was rolled back by {what}");
+        }
+        jobs => {
+            info!(target: "diesel_jobs", { job.id = id.0, job.run = run, batch.jobs = jobs }, "job {id} and {} others of its batch: run {run} of this attempt was rolled back by {what}", jobs - 1);
+        }
+    }
+}
+
+pub(crate) fn batch_runs_again(kind: &str, lost: usize, jobs: usize) {
+    info!(target: "diesel_jobs", { job.kind = kind, batch.lost = lost, batch.jobs = jobs }, "a batch of `{kind}` was rolled back because {lost} leases were lost meanwhile; it runs again with the other {jobs} jobs");
 }
 
 pub(crate) fn declared_dead(old: WorkerId, jobs: usize) {

@@ -146,22 +146,20 @@ pub(crate) fn declaration(declaration: &Declaration, options: Options, errors: &
     Plan { name, kind, earlier, secrets, limit, shared: shared(&declaration.attrs), options }
 }
 
-/// A batch handler is an `async fn` without a connection.
+/// A batch handler that takes no connection is an `async fn`.
 fn batch(options: &Options, fields: &[String], errors: &mut Errors) {
     let Some(batch) = &options.batch else { return };
     for argument in &batch.by {
         limit::exists(argument, fields, errors);
     }
-    for (other, instead) in [
-        ("blocking", "the handler of a batch is async: call what blocks with `tokio::task::spawn_blocking`"),
-        ("connection", "the handler of a batch takes no connection: take one from a pool in a `State`"),
-    ] {
-        if let Some(span) = options.written.get(other) {
-            errors.keep::<()>(Err(syn::Error::new(
-                *span,
-                format!("`{other}` cannot be combined with `batch`; {instead}"),
-            )));
-        }
+    if let Some(span) = options.written.get("blocking")
+        && !options.written.contains_key("connection")
+    {
+        errors.push(syn::Error::new(
+            *span,
+            "`blocking` can be combined with `batch` only if the handler takes the connection, such as `connection = SqliteConnection`; \
+             without a connection the handler of a batch is async: call what blocks with `tokio::task::spawn_blocking`",
+        ));
     }
 }
 

@@ -71,15 +71,20 @@ pub(crate) trait Fixture: Send + Sync + Sized + 'static {
 pub(crate) type Provided = (&'static str, TypeId, fn(Act) -> Body);
 
 /// What a transactional handler of the tests does: it writes an effect, waits if it has a [`Hold`], and returns
-/// `answer`.
+/// `answer`, a transition for each job.
 pub(crate) struct Act {
     pub(crate) effect: &'static str,
     pub(crate) hold: Mutex<Option<Hold>>,
-    pub(crate) answer: Result<Transition, &'static str>,
+    pub(crate) answer: Result<Vec<Transition>, &'static str>,
 }
 
 impl Act {
     pub(crate) fn new(effect: &'static str, answer: Result<Transition, &'static str>) -> Self {
+        Self::of_batch(effect, answer.map(|transition| vec![transition]))
+    }
+
+    /// The handler of a batch.
+    pub(crate) fn of_batch(effect: &'static str, answer: Result<Vec<Transition>, &'static str>) -> Self {
         Self { effect, hold: Mutex::default(), answer }
     }
 
@@ -89,7 +94,7 @@ impl Act {
     }
 
     /// Returns the handler's result.
-    pub(crate) fn answer(&self) -> Result<Transition, JobError> {
+    pub(crate) fn answer(&self) -> Result<Vec<Transition>, JobError> {
         self.answer.clone().map_err(JobError::msg)
     }
 }

@@ -172,7 +172,8 @@ pub(crate) async fn handlers_give_the_slot_back_in_their_own_transaction<F: Fixt
         for (name, connection, body) in F::provided() {
             let (jobs, _) = two_of_three(&f, worker).await;
             let body = body(Act::new(name, Ok(transition.clone())));
-            let transaction = Transaction { connection, lease: jobs[0].lease, body, abort: CancellationToken::new() };
+            let transaction =
+                Transaction { connection, leases: [jobs[0].lease].into(), body, abort: CancellationToken::new() };
             let ended = db.storage.transact(transaction).await;
             assert!(matches!(ended, Transacted::Committed(_)), "{name}: {ended:?}");
             check(&f).await;

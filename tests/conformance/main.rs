@@ -38,6 +38,7 @@ mod scheduling_at_run_time;
 mod sequencing;
 mod setting;
 mod transacting;
+mod transacting_batches;
 mod unique;
 
 use model::regressions as living;
@@ -378,6 +379,13 @@ conformance! {
         an_aborted_handler_leaves_nothing,
         a_snooze_commits_its_effects,
         connections_the_storage_does_not_have_are_not_provided,
+    }
+    transacting_batches {
+        the_jobs_end_each_in_its_way_with_the_effects,
+        many_jobs_complete_at_once,
+        one_lost_lease_rolls_all_of_them_back,
+        an_error_leaves_all_leases,
+        slots_and_keys_are_given_back_in_the_transaction,
     }
     living {
         a_failure_before_the_first_attempt_goes_with_its_job,

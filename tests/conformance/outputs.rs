@@ -9,7 +9,7 @@ use diesel_jobs_storage::migrations::LiveJobs;
 
 use crate::bench::*;
 use crate::fixture::{Act, Fixture};
-use crate::transacting::transaction;
+use crate::transacting::{committed, transaction};
 
 fn with_output(value: &str) -> Transition {
     Transition::CompleteWith(Keep::For(HOUR), Output::new(value))
@@ -125,7 +125,7 @@ pub(crate) async fn a_transaction_stores_its_output_with_its_commit<F: Fixture>(
         let job = claimed(&f, worker, job()).await.lease;
         let act = Act::new(provided.0, Ok(with_output("committed")));
         let ended = db.storage.transact(transaction(&provided, job, act)).await;
-        assert!(matches!(ended, Transacted::Committed(Transition::CompleteWith(..))), "{}: {ended:?}", provided.0);
+        assert!(committed!(ended, Transition::CompleteWith(..)), "{}: {ended:?}", provided.0);
         assert_eq!(output(db, job.job).await.unwrap().json(), Some("\"committed\""));
         let before = stored(&f).await;
         let lost = Lease { number: job.number + 1, ..claimed(&f, worker, crate::bench::job()).await.lease };

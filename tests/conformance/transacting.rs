@@ -12,8 +12,26 @@ use crate::bench::*;
 use crate::fixture::{Act, Fixture, Provided, hold};
 
 pub(crate) fn transaction(provided: &Provided, lease: Lease, act: Act) -> Transaction {
-    Transaction { connection: provided.1, lease, body: provided.2(act), abort: CancellationToken::new() }
+    of_batch(provided, &[lease], act)
 }
+
+fn of_batch(provided: &Provided, leases: &[Lease], act: Act) -> Transaction {
+    Transaction {
+        connection: provided.1,
+        leases: leases.into(),
+        body: provided.2(act),
+        abort: CancellationToken::new(),
+    }
+}
+
+/// Whether it is the commit of one job, with a transition of this form.
+macro_rules! committed {
+    ($ended:expr, $transition:pat) => {
+        matches!(&$ended, Transacted::Committed(transitions) if matches!(transitions[..], [$transition]))
+    };
+}
+
+pub(crate) use committed;
 
 pub(crate) async fn effects_and_completion_commit_together<F: Fixture>(f: F) {
     let db = f.database();
@@ -22,7 +40,7 @@ pub(crate) async fn effects_and_completion_commit_together<F: Fixture>(f: F) {
         assert!(db.storage.provides(provided.1));
         let job = claimed(&f, worker, job()).await;
         let ended = db.storage.transact(transaction(&provided, job.lease, Act::new(provided.0, Ok(DONE)))).await;
-        assert!(matches!(ended, Transacted::Committed(Transition::Complete(_))), "{}: {ended:?}", provided.0);
+        assert!(committed!(ended, Transition::Complete(_)), "{}: {ended:?}", provided.0);
         assert_eq!((effects(&f, provided.0).await, state(db, job.lease.job).await), (1, JobState::Completed));
     }
 }
@@ -126,7 +144,7 @@ pub(crate) async fn a_snooze_commits_its_effects<F: Fixture>(f: F) {
         let job = claimed(&f, worker, job()).await;
         let act = Act::new(provided.0, Ok(Transition::Snooze(HOUR)));
         let ended = db.storage.transact(transaction(&provided, job.lease, act)).await;
-        assert!(matches!(ended, Transacted::Committed(Transition::Snooze(_))), "{ended:?}");
+        assert!(committed!(ended, Transition::Snooze(_)), "{ended:?}");
         let record = record(db, job.lease.job).await;
         assert_eq!((effects(&f, provided.0).await, record.state, record.attempt), (1, JobState::Scheduled, 0));
     }

@@ -1,4 +1,5 @@
-//! `flow`: what limits and unique keys cost. Each figure of jobs with a limit or a key stands beside that of plain jobs in the same run.
+//! `flow`: what limits and unique keys cost, and what batches in one transaction save. Each figure of jobs with a limit, with a key or in
+//! batches stands beside that of plain jobs in the same run.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -11,8 +12,11 @@ use super::latency::{PACE, now, summary, waited};
 use super::timed;
 use crate::bench::Bench;
 use crate::fleet::Fleet;
-use crate::kinds::{Brief, BriefLimited, Noop, NoopKeyed, NoopLimited, NoopUnique, Probe, ProbeLimited};
+use crate::kinds::{
+    Brief, BriefLimited, Noop, NoopKeyed, NoopLimited, NoopUnique, Probe, ProbeLimited, WRITTEN, WriteInBatch, WriteOne,
+};
 use crate::report::{Line, Run, percentile};
+use crate::server::Database;
 use crate::worker_process::Role;
 
 /// Jobs of a drain and of a bulk enqueue.
@@ -48,6 +52,12 @@ pub(crate) async fn measure(bench: &Bench) -> Result<()> {
     let beside = async || drain(bench, jobs, 1, &role, |id| Brief { id, name: name() }).await;
     pair(bench, &mut lines, "drain, one key of limit 10, jobs of 1 ms", "jobs/s", limited, beside).await?;
 
+    let writes = bench.options.jobs(JOBS / 5);
+    let role = Role::default();
+    let ours = async || write(bench, writes, &role, |id| WriteInBatch { id, name: name() }).await;
+    let beside = async || write(bench, writes, &role, |id| WriteOne { id, name: name() }).await;
+    pair(bench, &mut lines, "transactional batches of 100, one insert for each job", "jobs/s", ours, beside).await?;
+
     let ours = async || enqueue(bench, keyed).await;
     pair(bench, &mut lines, "enqueue, limited", "jobs/s", ours, async || enqueue(bench, plain).await).await?;
     let ours = async || enqueue(bench, unique).await;
@@ -63,7 +73,7 @@ pub(crate) async fn measure(bench: &Bench) -> Result<()> {
         pick_up(bench, |id| Probe { id, name: name() }).await
     })
     .await?;
-    bench.finish("flow: jobs with a limit or a key in the first column, plain jobs in the second", &lines);
+    bench.finish("flow: jobs with a limit, a key or in batches in the first column, plain jobs in the second", &lines);
     Ok(())
 }
 
@@ -86,6 +96,29 @@ async fn pair(
 /// Enqueues jobs, then starts the workers.
 async fn drain<J: Job>(bench: &Bench, jobs: u64, processes: usize, role: &Role, job: impl Fn(i64) -> J) -> Result<Run> {
     let database = bench.server.create().await?;
+    let run = drain_on(&database, jobs, processes, role, job).await?;
+    database.close().await?;
+    Ok(run)
+}
+
+/// The same with jobs that each insert a row.
+async fn write<J: Job>(bench: &Bench, jobs: u64, role: &Role, job: impl Fn(i64) -> J) -> Result<Run> {
+    let database = bench.server.create().await?;
+    database.client.batch_execute(WRITTEN).await?;
+    let run = drain_on(&database, jobs, 1, role, job).await?;
+    let rows = database.count("select count(*) from written").await?;
+    ensure!(rows == jobs.cast_signed(), "{rows} rows of {jobs} jobs");
+    database.close().await?;
+    Ok(run)
+}
+
+async fn drain_on<J: Job>(
+    database: &Database<'_>,
+    jobs: u64,
+    processes: usize,
+    role: &Role,
+    job: impl Fn(i64) -> J,
+) -> Result<Run> {
     let mut conn = database.connection().await?;
     diesel_jobs::enqueue_all(&mut conn, (0..jobs.cast_signed()).map(&job)).await?;
     database.settle().await?;
@@ -96,7 +129,6 @@ async fn drain<J: Job>(bench: &Bench, jobs: u64, processes: usize, role: &Role, 
     let left = "select (select count(*) from jobs.ready) + (select count(*) from jobs.running) + (select count(*) from jobs.held)";
     let left = database.count(left).await?;
     ensure!(left == 0, "{left} jobs are left");
-    database.close().await?;
     Ok(Run::new(jobs as f64 / time.as_secs_f64()))
 }
 

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
+use crate::any_connection::AnyConnection;
 use crate::error::JobError;
-use crate::handler::{AnyConnection, LoadedHandler};
+use crate::handler::LoadedHandler;
 use crate::outcome::Handled;
 use crate::storage_error::StorageError;
 

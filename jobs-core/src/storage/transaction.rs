@@ -1,23 +1,25 @@
-//! A transactional attempt: its input, and how it ended.
+//! A transactional attempt: its input, and how it ended. The attempts of a batch share one transaction. A single attempt is a batch of
+//! one job.
 
 use std::any::TypeId;
+use std::iter;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
+use crate::any_connection::AnyConnection;
 use crate::error::JobError;
-use crate::handler::AnyConnection;
 use crate::lease::Lease;
-use crate::outcome::Transition;
+use crate::outcome::{Finish, Transition};
 use crate::storage_error::StorageError;
 
-/// A body that runs on the runtime.
+/// A body that runs on the runtime. It returns a transition for each lease, in the order of the leases.
 pub type AsyncBody =
-    Arc<dyn for<'c> Fn(AnyConnection<'c>) -> BoxFuture<'c, Result<Transition, JobError>> + Send + Sync>;
+    Arc<dyn for<'c> Fn(AnyConnection<'c>) -> BoxFuture<'c, Result<Vec<Transition>, JobError>> + Send + Sync>;
 
-/// A body that runs on the blocking pool.
-pub type BlockingBody = Arc<dyn for<'c> Fn(AnyConnection<'c>) -> Result<Transition, JobError> + Send + Sync>;
+/// A body that runs on the blocking pool. It returns a transition for each lease, in the order of the leases.
+pub type BlockingBody = Arc<dyn for<'c> Fn(AnyConnection<'c>) -> Result<Vec<Transition>, JobError> + Send + Sync>;
 
 /// What a handler does with the connection of its transaction. It may be called again, in another transaction.
 #[derive(Clone)]
@@ -28,31 +30,41 @@ pub enum Body {
     Blocking(BlockingBody),
 }
 
-/// A transactional attempt: the connection type, the lease and the handler.
+/// A transactional attempt: the connection type, the leases and the handler.
 #[derive(Clone)]
 pub struct Transaction {
     /// The connection type that the handler asked for. It is one that the storage provides.
     pub connection: TypeId,
-    /// The lease that the commit depends on.
-    pub lease: Lease,
-    /// The handler, and the decision on its outcome.
+    /// The leases that the commit depends on: one, or those of a batch.
+    pub leases: Arc<[Lease]>,
+    /// The handler, and the decision on the outcome of each job.
     pub body: Body,
     /// Fires when the attempt must end now. Then the transaction is given up, its statement cancelled and its
     /// connection closed.
     pub abort: CancellationToken,
 }
 
-/// How a transactional attempt ended.
+/// The finishes of a transaction. Fails if there are not as many transitions as leases.
+pub fn finishes(leases: &[Lease], transitions: &[Transition]) -> Result<Vec<Finish>, JobError> {
+    if leases.len() != transitions.len() {
+        let (jobs, ended) = (leases.len(), transitions.len());
+        return Err(JobError::msg(format!("a transaction of {jobs} jobs has {ended} transitions")));
+    }
+    let finish = |(lease, transition): (&Lease, &Transition)| Finish { lease: *lease, transition: transition.clone() };
+    Ok(leases.iter().zip(transitions).map(finish).collect())
+}
+
+/// How a transactional attempt ended. `T` are the transitions of all jobs, or the transition of one.
 #[derive(Debug)]
-pub enum Transacted {
-    /// The handler's writes and the transition are committed together.
-    Committed(Transition),
-    /// The lease was gone. Everything is rolled back.
+pub enum Transacted<T = Vec<Transition>> {
+    /// The handler's writes and the transitions are committed together.
+    Committed(T),
+    /// A lease was gone. Everything is rolled back.
     LeaseLost,
-    /// The handler failed. Everything is rolled back, and the lease is still valid.
+    /// The handler failed. Everything is rolled back, and the leases are still valid.
     RolledBack(JobError),
     /// A conflict with another transaction (a serialization failure, a deadlock, a lock that could not be taken).
-    /// Everything is rolled back, the lease was not touched, and a new run may succeed at once.
+    /// Everything is rolled back, the leases were not touched, and a new run may succeed at once.
     Conflict {
         /// What the conflict was, with the database's code. The text holds no user data.
         what: &'static str,
@@ -66,4 +78,44 @@ pub enum Transacted {
     /// The database failed before or during the commit. The transaction may have been committed; a fenced finish finds
     /// out.
     Unknown(StorageError),
+}
+
+impl Transacted {
+    /// The end of the attempt of the only job.
+    pub(crate) fn of_one(self) -> Transacted<Transition> {
+        match self {
+            Self::Committed(transitions) => committed(transitions.into_iter().next()),
+            Self::LeaseLost => Transacted::LeaseLost,
+            Self::RolledBack(error) => Transacted::RolledBack(error),
+            Self::Conflict { what, error } => Transacted::Conflict { what, error },
+            Self::Aborted => Transacted::Aborted,
+            Self::NotBegun(problem) => Transacted::NotBegun(problem),
+            Self::Unknown(problem) => Transacted::Unknown(problem),
+        }
+    }
+
+    /// The end of the attempt of each of these jobs. All share an error.
+    pub(crate) fn of_each(self, jobs: usize) -> Vec<Transacted<Transition>> {
+        let end: Box<dyn Fn() -> Transacted<Transition>> = match self {
+            Self::Committed(transitions) => {
+                let each = transitions.into_iter().map(Some).chain(iter::repeat(None));
+                return each.take(jobs).map(committed).collect();
+            }
+            Self::LeaseLost => Box::new(|| Transacted::LeaseLost),
+            Self::RolledBack(error) => Box::new(move || Transacted::RolledBack(error.for_another_job())),
+            Self::Conflict { what, error } => {
+                Box::new(move || Transacted::Conflict { what, error: error.for_another_job() })
+            }
+            Self::Aborted => Box::new(|| Transacted::Aborted),
+            Self::NotBegun(problem) => Box::new(move || Transacted::NotBegun(problem.repeated())),
+            Self::Unknown(problem) => Box::new(move || Transacted::Unknown(problem.repeated())),
+        };
+        iter::repeat_with(end).take(jobs).collect()
+    }
+}
+
+/// A commit without a transition of this job would be an error of the storage. The finish that names the lease then finds out.
+fn committed(transition: Option<Transition>) -> Transacted<Transition> {
+    let without = || Transacted::Unknown(StorageError::Unavailable("a commit without the job's transition".into()));
+    transition.map_or_else(without, Transacted::Committed)
 }

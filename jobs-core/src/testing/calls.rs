@@ -38,7 +38,7 @@ pub fn handled_without_secrets(ctx: &JobContext, registration: &Registration, ha
 }
 
 /// Runs a handler's future here. A panic is an error.
-pub async fn caught(handler: impl Future<Output = Handled>) -> Handled {
+pub async fn caught<T>(handler: impl Future<Output = Result<T, JobError>>) -> Result<T, JobError> {
     panics::caught(handler).await
 }
 
@@ -48,7 +48,7 @@ pub async fn caught_within(limit: Duration, handler: impl Future<Output = Handle
 }
 
 /// Runs a plain handler here. A panic is an error.
-pub fn caught_blocking(handler: impl FnOnce() -> Handled) -> Handled {
+pub fn caught_blocking<T>(handler: impl FnOnce() -> Result<T, JobError>) -> Result<T, JobError> {
     panics::caught_blocking(handler)
 }
 

@@ -18,7 +18,7 @@ use crate::context::JobContext;
 use crate::decision::decided;
 use crate::error::JobError;
 use crate::handler::{Handler, Registration};
-use crate::outcome::{Handled, Outcome};
+use crate::outcome::{Handled, Outcome, Transition};
 use crate::panics;
 use crate::storage::{Body, Transacted, Transaction};
 use crate::storage_error::StorageError;
@@ -32,7 +32,7 @@ const STOP_TIME_AT_SHUTDOWN: Duration = Duration::from_millis(250);
 /// How an attempt ended, as far as this process knows.
 pub(super) enum Ended {
     Handled(Handled),
-    Transacted(Transacted),
+    Transacted(Transacted<Transition>),
     TimedOut(Duration),
     /// The worker stops and releases the job.
     GivenUp,
@@ -153,10 +153,11 @@ async fn in_a_transaction(
         return (Ended::Handled(Err(JobError::msg("a transactional job without a connection"))), Arc::into_inner(slot));
     };
     let abort = CancellationToken::new();
-    let transaction = Transaction { connection: connection().id, lease: ctx.lease(), body, abort: abort.clone() };
+    let leases = Arc::from([ctx.lease()]);
+    let transaction = Transaction { connection: connection().id, leases, body, abort: abort.clone() };
     let storage = shared.storage.clone();
     let transacted = async move {
-        let transacted = conflicts::transact(&*storage, transaction).await;
+        let transacted = conflicts::transact(&*storage, transaction).await.of_one();
         // `into_inner` returns `None` while a blocking handler that still runs holds the slot.
         (Ended::Transacted(transacted), Arc::into_inner(slot))
     };
@@ -187,9 +188,9 @@ fn decision(
     shared: &Shared,
     registration: &Registration,
     ctx: &JobContext,
-) -> impl Fn(Outcome) -> crate::outcome::Transition + Clone + Send + Sync + use<> {
+) -> impl Fn(Outcome) -> Vec<Transition> + Clone + Send + Sync + use<> {
     let (ctx, registration, live) = (ctx.clone(), *registration, shared.live.clone());
-    move |outcome| decided(&ctx, &registration, live.kept(&registration), Ok(outcome), 0.0)
+    move |outcome| vec![decided(&ctx, &registration, live.kept(&registration), Ok(outcome), 0.0)]
 }
 
 /// Becomes ready when the attempt must end without its handler. Returns the reason.

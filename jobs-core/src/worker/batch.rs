@@ -1,23 +1,31 @@
-//! Runs the attempts of a batch: jobs of one kind whose handler is called once for all of them. Each job is admitted, concluded and
-//! finished by itself, as any other job. The batch occupies one slot.
+//! Runs the attempts of a batch: jobs of one kind whose handler is called once for all of them. Each job is admitted and concluded
+//! by itself, as any other job. The finishes are written by the completer, or by the transaction of the batch
+//! ([`batch_transaction`](super::batch_transaction)). The batch occupies one slot.
 //!
 //! A batch takes the jobs of its kind that are prefetched. So a queue in which batches run prefetches for full batches
 //! (`Queue::expect_batches`). Then it may wait for more ([`gathering`](super::gathering)).
 
 use std::time::{Duration, Instant};
 
+use futures_util::future::BoxFuture;
+use tokio::task::{JoinError, JoinHandle};
+use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use super::attempt::{self, Ended};
+use super::batch_transaction::{BatchTransaction, Called};
 use super::conclusion::Conclusion;
 use super::executor::Executor;
 use super::layers;
 use super::queue::Slot;
 use super::shared::Shared;
+use crate::batch_handler::{BatchAnswer, BatchCall, BatchHandler, FailedBatch};
 use crate::context::JobContext;
 use crate::crash_point::crash_point;
-use crate::handler::{BatchHandler, Handler, Registration};
+use crate::handler::{Handler, Registration};
 use crate::outcome::Transition;
+use crate::storage::Transacted;
+use crate::storage_error::StorageError;
 use crate::telemetry;
 
 /// The handler of a kind, if it takes batches. A worker without such kinds looks nothing up.
@@ -81,40 +89,88 @@ pub(super) async fn run(
     slot: Slot,
 ) -> Option<Slot> {
     crash_point("start");
-    let shared = &*executor.shared;
+    let shared = &executor.shared;
     let started = Instant::now();
     let jobs = begin(executor, registration, jobs, started).await;
     if jobs.is_empty() {
         return Some(slot);
     }
     let span = telemetry::batch_span(registration.kind, slot.queue().name(), jobs.len());
-    let (handle, contexts) = (handler.handle, jobs.clone());
-    let mut call = tokio::spawn(async move { (handle(contexts).await, slot) }.instrument(span));
+    let abort = CancellationToken::new();
+    let call = match handler.call {
+        BatchCall::Plain(handle) => tokio::spawn(plain(handle, jobs.clone(), slot).instrument(span)),
+        BatchCall::Transactional(call) => {
+            let run =
+                BatchTransaction { shared: shared.clone(), registration: *registration, call, abort: abort.clone() };
+            tokio::spawn(run.run(jobs.clone(), slot).instrument(span))
+        }
+    };
+    let Called { ends, slot } = ended(executor, registration, &jobs, call, &abort).await;
+    let not_begun = ends.iter().find_map(|ended| match ended {
+        Ended::Transacted(Transacted::NotBegun(problem)) => Some(problem),
+        _ => None,
+    });
+    if let Some(problem) = not_begun {
+        executor.wait_for_connections(problem).await;
+    }
+    conclude(executor, registration, jobs, ends, started.elapsed()).await;
+    slot
+}
+
+/// Calls a handler that takes no connection.
+async fn plain(
+    handle: fn(Vec<JobContext>) -> BoxFuture<'static, BatchAnswer>,
+    jobs: Vec<JobContext>,
+    slot: Slot,
+) -> Called {
+    let handled = handle(jobs).await.unwrap_or_else(FailedBatch::of_each);
+    Called { ends: handled.into_iter().map(Ended::Handled).collect(), slot: Some(slot) }
+}
+
+/// Waits until the call or the attempts have ended.
+async fn ended(
+    executor: &Executor,
+    registration: &Registration,
+    jobs: &[JobContext],
+    mut call: JoinHandle<Called>,
+    abort: &CancellationToken,
+) -> Called {
     let over = tokio::select! {
         biased;
-        joined = &mut call => {
-            let ran = started.elapsed();
-            let (ends, slot): (Vec<Ended>, _) = match joined {
-                Ok((handled, slot)) => (handled.into_iter().map(Ended::Handled).collect(), Some(slot)),
-                // The runtime shuts down: panics of the handler are caught.
-                Err(_) => (jobs.iter().map(|_| Ended::GivenUp).collect(), None),
-            };
-            conclude(executor, registration, jobs, ends, ran).await;
-            return slot;
-        }
-        over = over(shared, registration, &jobs) => over,
+        joined = &mut call => return joined.unwrap_or_else(|error| Called {
+            ends: jobs.iter().map(|_| without_result(registration, &error)).collect(),
+            slot: None,
+        }),
+        over = over(&executor.shared, registration, jobs) => over,
     };
     jobs.iter().for_each(|ctx| ctx.stop().ask());
-    call.abort();
+    match registration.connection {
+        // The future is never dropped before its end, because the storage must end the transaction that it owns.
+        Some(_) => abort.cancel(),
+        None => call.abort(),
+    }
     let stopped = tokio::time::timeout(attempt::stop_time(&over.of_one()), call).await;
     if stopped.is_err() && !executor.is_draining() {
         jobs.iter().take(1).for_each(|ctx| telemetry::slot_kept(ctx.claimed()));
     }
-    let slot = stopped.ok().and_then(Result::ok).map(|(_, slot)| slot);
-    let ends: Vec<Ended> =
-        jobs.iter().map(|ctx| if ctx.stop().is_lost() { Ended::Lost } else { over.of_one() }).collect();
-    conclude(executor, registration, jobs, ends, started.elapsed()).await;
-    slot
+    let is_committed = |ended: &Ended| matches!(ended, Ended::Transacted(Transacted::Committed(_)));
+    let slot = match stopped {
+        // A commit that succeeded meanwhile counts.
+        Ok(Ok(called)) if called.ends.iter().any(is_committed) => return called,
+        Ok(Ok(called)) => called.slot,
+        _ => None,
+    };
+    let end = |ctx: &JobContext| if ctx.stop().is_lost() { Ended::Lost } else { over.of_one() };
+    Called { ends: jobs.iter().map(end).collect(), slot }
+}
+
+/// For a call that ended without a result: the worker's own code panicked, or the runtime shuts down. After a panic the leases show
+/// whether a transaction was committed.
+fn without_result(registration: &Registration, error: &JoinError) -> Ended {
+    match error.is_panic() && registration.connection.is_some() {
+        true => Ended::Transacted(Transacted::Unknown(StorageError::Unavailable(error.to_string().into()))),
+        false => Ended::GivenUp,
+    }
 }
 
 /// Admits the jobs and calls the layers' `before`. Returns the jobs that go on.

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use super::standing::standing;
 use crate::lease::Lease;
 use crate::storage::{Loaded, Loading, Storage, Transacted, Transaction};
 use crate::telemetry;
@@ -20,7 +21,7 @@ const RUNS: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-/// Runs the transaction until it ends without a conflict, its lease is gone, or it was begun [`RUNS`] times. Its
+/// Runs the transaction until it ends without a conflict, a lease is gone, or it was begun [`RUNS`] times. Its
 /// `abort` token ends it at any moment, because a timeout counts from the first run on.
 pub(super) async fn transact(storage: &dyn Storage, transaction: Transaction) -> Transacted {
     let mut run = 1;
@@ -29,7 +30,7 @@ pub(super) async fn transact(storage: &dyn Storage, transaction: Transaction) ->
             Transacted::Conflict { what, error } => (what, error),
             ended => return ended,
         };
-        telemetry::conflict(transaction.lease, run, what);
+        telemetry::conflict(&transaction.leases, run, what);
         if run == RUNS {
             return Transacted::RolledBack(
                 error.noted(format!("rolled back {RUNS} times in a row, at last by {what}")),
@@ -39,11 +40,10 @@ pub(super) async fn transact(storage: &dyn Storage, transaction: Transaction) ->
             return Transacted::Aborted;
         }
         run += 1;
-        // The conflict may have been with the transaction that took the lease.
-        let (worker, job) = (transaction.lease.worker, transaction.lease.job);
-        match storage.leases(worker, Some(&[job])).await {
-            Ok(leases) if !leases.contains(&(job, transaction.lease.number)) => return Transacted::LeaseLost,
-            // The finish checks the lease again.
+        // The conflict may have been with the transaction that took a lease.
+        match standing(storage, &transaction.leases).await {
+            Ok(standing) if standing.len() < transaction.leases.len() => return Transacted::LeaseLost,
+            // The finish checks the leases again.
             _ => {}
         }
     }
@@ -58,7 +58,7 @@ pub(super) async fn load(storage: &dyn Storage, lease: Lease, loading: Loading) 
             Loaded::Conflict { what, error } => (what, error),
             ended => return ended,
         };
-        telemetry::conflict(lease, run, what);
+        telemetry::conflict(&[lease], run, what);
         if run == RUNS {
             let note = format!("its rows could not be loaded {RUNS} times in a row, at last because of {what}");
             return Loaded::Ended(Err(error.noted(note)));

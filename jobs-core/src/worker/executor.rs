@@ -20,10 +20,10 @@ use super::queue::Slot;
 use super::report::Reporter;
 use super::rows;
 use super::shared::Shared;
+use super::standing::standing;
 use crate::context::JobContext;
 use crate::crash_point::crash_point;
 use crate::handler::{Handler, Registration};
-use crate::lease::Lease;
 use crate::outcome::Transition;
 use crate::storage::Transacted;
 use crate::storage_error::StorageError;
@@ -71,6 +71,9 @@ impl Executor {
         if slot.is_none() && !self.is_draining() {
             telemetry::slot_kept(ctx.claimed());
         }
+        if let Ended::Transacted(Transacted::NotBegun(problem)) = &ended {
+            self.wait_for_connections(problem).await;
+        }
         self.conclude(registration, ctx, ended, started.elapsed()).await;
         slot
     }
@@ -90,10 +93,10 @@ impl Executor {
     pub(super) async fn conclude(&self, registration: &Registration, ctx: JobContext, ended: Ended, ran: Duration) {
         crash_point("ended");
         match &ended {
+            Ended::Transacted(Transacted::Committed(Transition::Retry { .. } | Transition::Discard { .. })) => {}
             Ended::Handled(Ok(_)) | Ended::Transacted(Transacted::Committed(_)) => {
                 self.shared.usual_durations.ended(registration.kind, ran);
             }
-            Ended::Transacted(Transacted::NotBegun(problem)) => self.wait_for_connections(problem).await,
             Ended::Transacted(Transacted::Unknown(problem)) => {
                 crash_point("unknown");
                 telemetry::unknown_commit(ctx.id(), problem);
@@ -112,7 +115,7 @@ impl Executor {
     }
 
     /// Keeps the slot of the job occupied for a while, so that the next job does not ask for a connection at once.
-    async fn wait_for_connections(&self, problem: &StorageError) {
+    pub(super) async fn wait_for_connections(&self, problem: &StorageError) {
         self.shared.no_connection.report(problem);
         tokio::select! {
             () = tokio::time::sleep(NO_CONNECTION) => {}
@@ -123,9 +126,8 @@ impl Executor {
     /// Whether the lease stands. If the database does not answer, the lease counts as lost, and the reconciler checks
     /// it later.
     async fn lease_stands(&self, ctx: &JobContext) -> bool {
-        let Lease { job, number, worker, .. } = ctx.lease();
-        let standing = self.shared.storage.leases(worker, Some(&[job])).await;
-        standing.is_ok_and(|standing| standing.contains(&(job, number)))
+        let standing = standing(&*self.shared.storage, &[ctx.lease()]).await;
+        standing.is_ok_and(|standing| !standing.is_empty())
     }
 
     /// Reports a conclusion. If the lease is lost, the log names `refused`: the `start` or the `finish`.

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
+use crate::batch_handler::BatchHandler;
 use crate::context::JobContext;
-use crate::handler::BatchHandler;
 
 /// The batches of a queue that wait for more jobs.
 #[derive(Default)]

@@ -41,8 +41,8 @@ pub(super) async fn observe(
 ) -> AttemptResult {
     match result {
         AttemptResult::Committed(transition) => {
-            if let Some(outcome) = transition.outcome() {
-                call(shared, ctx, &Ok(outcome)).await;
+            if let Some(handled) = transition.handled() {
+                call(shared, ctx, &handled).await;
             }
             AttemptResult::Committed(transition)
         }

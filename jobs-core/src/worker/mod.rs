@@ -7,6 +7,7 @@
 
 mod attempt;
 mod batch;
+mod batch_transaction;
 mod bounds;
 mod builder;
 mod busy_polling;
@@ -40,6 +41,7 @@ mod runner;
 mod settings;
 pub(crate) mod shared;
 mod shutdown;
+mod standing;
 mod stats;
 mod threads;
 mod until_empty;

@@ -1,7 +1,7 @@
-//! `transact`: a handler inside the transaction that finishes its job.
+//! `transact`: a handler inside the transaction that finishes its job, or all jobs of its batch.
 //!
-//! The finish is the transaction's last statement. It locks the row of `jobs.running` only then, so that a rescue never
-//! waits for a handler. It names the lease, so that a handler that was too slow rolls back. It is sent in one message
+//! The finish is the transaction's last statement. It locks the rows of `jobs.running` only then, so that a rescue never
+//! waits for a handler. It names the leases, so that a handler that was too slow rolls back. It is sent in one message
 //! with the `COMMIT` ([`end`]). The `BEGIN` has its own round trip. If it were sent together with the handler's first
 //! statement and refused, that statement would commit by itself.
 
@@ -70,9 +70,9 @@ impl Rollback {
     }
 }
 
-fn transacted(ended: Result<Transition, Rollback>) -> Transacted {
+fn transacted(ended: Result<Vec<Transition>, Rollback>) -> Transacted {
     match ended {
-        Ok(transition) => Transacted::Committed(transition),
+        Ok(transitions) => Transacted::Committed(transitions),
         Err(Rollback::NotBegun(error)) => Transacted::NotBegun(storage_error(error)),
         Err(Rollback::Handler(error)) => match conflict::of_handler(&error) {
             Some(what) => Transacted::Conflict { what, error },
@@ -99,25 +99,30 @@ fn transacted(ended: Result<Transition, Rollback>) -> Transacted {
 /// Returns the SQL that begins the transaction. It allows writes even if the database's default is read only, because
 /// the finish is a write. All other settings keep the application's defaults. The application name shows in
 /// `pg_stat_activity` which job holds a lock. It is valid only for this transaction.
-fn begin(storage: &PgStorage, lease: Lease) -> String {
+fn begin(storage: &PgStorage, leases: &[Lease]) -> String {
     let name = storage.connector.application_name();
     let harmless: String =
         name.chars().filter(|c| c.is_ascii() && !c.is_ascii_control() && !"'\\".contains(*c)).collect();
-    format!("BEGIN READ WRITE; SET LOCAL application_name = '{harmless:.40}: job {}'", lease.job)
+    let begin = format!("BEGIN READ WRITE; SET LOCAL application_name = '{harmless:.40}: job ");
+    match leases {
+        [one] => format!("{begin}{}'", one.job),
+        [first, others @ ..] => format!("{begin}{} and {} more'", first.job, others.len()),
+        [] => format!("{begin}'"),
+    }
 }
 
 pub(crate) async fn transact(storage: &PgStorage, transaction: Transaction) -> Transacted {
-    let Transaction { lease, body, abort, .. } = transaction;
+    let Transaction { leases, body, abort, .. } = transaction;
     let body = match body {
         Body::Async(body) => body,
         #[cfg(feature = "postgres-sync")]
-        Body::Blocking(body) => return blocking::transact(storage, lease, body, abort).await,
+        Body::Blocking(body) => return blocking::transact(storage, leases, body, abort).await,
         #[cfg(not(feature = "postgres-sync"))]
         Body::Blocking(_) => {
             return Transacted::RolledBack(JobError::msg("this program was built without the feature `postgres-sync`"));
         }
     };
-    let begin = begin(storage, lease);
+    let begin = begin(storage, &leases);
     let learnt = tokio::select! {
         learnt = storage.connector.sessions().learn(storage) => learnt,
         () = abort.cancelled() => return Transacted::Aborted,
@@ -137,7 +142,7 @@ pub(crate) async fn transact(storage: &PgStorage, transaction: Transaction) -> T
         };
         let cancel = conn.cancel_token();
         let ended = {
-            let mut run = Box::pin(run(&mut conn, &begin, storage.connector.sessions(), lease, &body));
+            let mut run = Box::pin(run(&mut conn, &begin, storage.connector.sessions(), &leases, &body));
             let ended = tokio::select! {
                 ended = &mut run => Some(ended),
                 () = abort.cancelled() => None,
@@ -172,16 +177,16 @@ async fn run(
     conn: &mut AsyncPgConnection,
     begin: &str,
     sessions: &Sessions,
-    lease: Lease,
+    leases: &[Lease],
     body: &AsyncBody,
-) -> Result<Transition, Rollback> {
+) -> Result<Vec<Transition>, Rollback> {
     AnsiTransactionManager::begin_transaction_sql(conn, begin).await.map_err(Rollback::NotBegun)?;
     let ended = match body(conn).await {
-        Ok(transition) => end::end(conn, sessions, lease, &transition).await.map(|()| transition),
+        Ok(transitions) => end::end(conn, sessions, leases, &transitions).await.map(|()| transitions),
         Err(error) => Err(Rollback::Handler(error)),
     };
     match ended {
-        Ok(transition) => Ok(transition),
+        Ok(transitions) => Ok(transitions),
         Err(rollback) => {
             let rollback = match rollback {
                 Rollback::Handler(error) => match server_message::of(conn) {

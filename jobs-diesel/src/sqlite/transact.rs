@@ -1,7 +1,7 @@
-//! `transact`: a handler inside the transaction that finishes its job.
+//! `transact`: a handler inside the transaction that finishes its job, or all jobs of its batch.
 //!
-//! The transaction holds the write lock from its beginning. So a lease that stands at the beginning stands until the
-//! commit. If the lease does not stand, the handler is not started. The finish names the lease nevertheless.
+//! The transaction holds the write lock from its beginning. So leases that stand at the beginning stand until the
+//! commit. If one does not stand, the handler is not started. The finish names the leases nevertheless.
 //!
 //! A blocking function cannot be stopped. `abort` decides at once that its transaction will not be committed. The
 //! transaction is rolled back when the function returns, and holds the write lock until then.
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use diesel::SqliteConnection;
 use diesel::result::Error as DieselError;
-use diesel_jobs_core::storage::{BlockingBody, Body, Transacted, Transaction};
+use diesel_jobs_core::storage::{BlockingBody, Body, Transacted, Transaction, finishes};
 use diesel_jobs_core::{JobError, Lease, StorageError, Transition};
 use tokio::task::{JoinError, spawn_blocking};
 
@@ -22,7 +22,7 @@ use crate::sqlite::queries::finish;
 use crate::sqlite::shared_connection::{Checkout, SharedConnection};
 
 pub(super) async fn transact(writer: &Arc<SharedConnection>, transaction: Transaction) -> Transacted {
-    let Transaction { connection, lease, body, abort } = transaction;
+    let Transaction { connection, leases, body, abort } = transaction;
     let Body::Blocking(handler) = body else {
         return Transacted::RolledBack(JobError::msg(
             "an `async fn` job cannot take a connection of SQLite; write a plain `fn` that takes `&mut SqliteConnection`",
@@ -36,7 +36,7 @@ pub(super) async fn transact(writer: &Arc<SharedConnection>, transaction: Transa
     let commit_decision = Arc::new(CommitDecision::default());
     let mut attempt = spawn_blocking({
         let (writer, commit_decision) = (Arc::clone(writer), Arc::clone(&commit_decision));
-        move || attempt(&writer, lease, &handler, &commit_decision)
+        move || attempt(&writer, &leases, &handler, &commit_decision)
     });
     tokio::select! {
         biased;
@@ -61,18 +61,18 @@ impl From<DieselError> for End {
 
 fn attempt(
     writer: &SharedConnection,
-    lease: Lease,
+    leases: &[Lease],
     handler: &BlockingBody,
     commit_decision: &CommitDecision,
 ) -> Transacted {
     let Some(mut checkout) = checkout(writer, commit_decision) else { return Transacted::Aborted };
     let ended = match checkout.connection() {
-        Ok(conn) => conn.immediate_transaction(|conn| attempt_inside(conn, lease, handler, commit_decision)),
+        Ok(conn) => conn.immediate_transaction(|conn| attempt_inside(conn, leases, handler, commit_decision)),
         Err(error) => return Transacted::Unknown(error),
     };
     checkout.check_in();
     match ended {
-        Ok(transition) => Transacted::Committed(transition),
+        Ok(transitions) => Transacted::Committed(transitions),
         Err(End::LeaseLost) => Transacted::LeaseLost,
         Err(End::Failed(error)) => Transacted::RolledBack(error),
         Err(End::Aborted) => Transacted::Aborted,
@@ -82,21 +82,30 @@ fn attempt(
 
 fn attempt_inside(
     conn: &mut SqliteConnection,
-    lease: Lease,
+    leases: &[Lease],
     handler: &BlockingBody,
     commit_decision: &CommitDecision,
-) -> Result<Transition, End> {
-    if !finish::stands(conn, lease)? {
-        return Err(End::LeaseLost);
+) -> Result<Vec<Transition>, End> {
+    for lease in leases {
+        if !finish::stands(conn, *lease)? {
+            return Err(End::LeaseLost);
+        }
     }
-    let transition = handler(conn).map_err(End::Failed)?;
-    if !finish::finish_one(conn, lease, &transition)? {
+    let transitions = handler(conn).map_err(End::Failed)?;
+    let moved = match (leases, &transitions[..]) {
+        // The statements for many jobs cost more. Only a batch discards jobs in its transaction.
+        ([lease], [transition]) if !matches!(transition, Transition::Discard { .. }) => {
+            usize::from(finish::finish_one(conn, *lease, transition)?)
+        }
+        _ => finish::finish(conn, &finishes(leases, &transitions).map_err(End::Failed)?)?.len(),
+    };
+    if moved < leases.len() {
         return Err(End::LeaseLost);
     }
     if !commit_decision.settle(CommitDecision::COMMITS) {
         return Err(End::Aborted);
     }
-    Ok(transition)
+    Ok(transitions)
 }
 
 /// Checks the connection out, without a time limit. Returns `None` if the attempt was aborted.

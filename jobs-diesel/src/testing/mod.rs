@@ -3,6 +3,7 @@
 
 mod attempts;
 mod backlog;
+mod batch;
 pub(crate) mod blocked;
 mod crash;
 mod database;

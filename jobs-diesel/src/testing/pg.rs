@@ -10,11 +10,14 @@ use diesel::sql_types::Timestamptz;
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use diesel_jobs_core::storage::StorageResult;
 use diesel_jobs_core::testing::calls::{self, Expired};
-use diesel_jobs_core::{ClaimedJob, Finish, Handled, Handler, JobContext, JobId, NewJob, ProgressReport, WorkerId};
+use diesel_jobs_core::{
+    BatchCall, ClaimedJob, Finish, Handled, Handler, JobContext, JobId, NewJob, ProgressReport, TransactionalBatch,
+    WorkerId,
+};
 use futures_util::future::BoxFuture;
 
 use super::blocked::found as found_blocked;
-use super::{Among, Blocked, TestConnection, Waiting, other_connection, rows, savepoint};
+use super::{Among, Blocked, TestConnection, Waiting, batch, other_connection, rows, savepoint};
 use crate::error::storage_error;
 use crate::pg::queries::blocked;
 use crate::pg::queries::claim::ClaimedRow;
@@ -53,7 +56,13 @@ impl TestConnection for AsyncPgConnection {
     async fn call(&mut self, handler: Handler, ctx: JobContext, limit: Duration) -> Result<Handled, Expired> {
         match handler {
             Handler::Async(handle) => calls::caught_within(limit, async move { handle(ctx).await }).await,
-            Handler::Batch(handler) => calls::caught_within(limit, handler.one(ctx)).await,
+            Handler::Batch(handler) => match handler.call {
+                BatchCall::Plain(handle) => calls::caught_within(limit, batch::plain(handle, ctx)).await,
+                BatchCall::Transactional(TransactionalBatch::Async(handle)) => {
+                    batch::asynchronous(self, handle, ctx, limit).await
+                }
+                BatchCall::Transactional(TransactionalBatch::Blocking(_)) => Ok(Err(other_connection())),
+            },
             Handler::Blocking(handle) => calls::on_a_thread_async(handle, ctx, limit).await,
             Handler::AsyncTransactional(handle) => {
                 savepoint::asynchronous(self, limit, |conn| Box::pin(async move { handle(conn, ctx).await })).await

@@ -11,12 +11,13 @@ use diesel::sql_types::Timestamptz;
 use diesel_jobs_core::storage::StorageResult;
 use diesel_jobs_core::testing::calls::{self, Expired};
 use diesel_jobs_core::{
-    ClaimedJob, Finish, Handled, Handler, JobContext, JobError, JobId, NewJob, ProgressReport, WorkerId,
+    BatchCall, ClaimedJob, Finish, Handled, Handler, JobContext, JobError, JobId, NewJob, ProgressReport,
+    TransactionalBatch, WorkerId,
 };
 use futures_util::future::BoxFuture;
 
 use super::blocked::found as found_blocked;
-use super::{Among, Blocked, TestConnection, Waiting, now, other_connection, rows, savepoint, stuck};
+use super::{Among, Blocked, TestConnection, Waiting, batch, now, other_connection, rows, savepoint, stuck};
 use crate::error::storage_error;
 use crate::pg::queries::blocked;
 use crate::pg::queries::claim::ClaimedRow;
@@ -53,10 +54,18 @@ impl TestConnection for PgConnection {
     async fn call(&mut self, handler: Handler, ctx: JobContext, limit: Duration) -> Result<Handled, Expired> {
         match handler {
             Handler::Async(handle) => calls::on_a_thread(handle, ctx, limit),
-            Handler::Batch(handler) => calls::on_a_thread(|ctx| Box::pin(handler.one(ctx)), ctx, limit),
+            Handler::Batch(handler) => match handler.call {
+                BatchCall::Plain(handle) => {
+                    calls::on_a_thread(move |ctx| Box::pin(batch::plain(handle, ctx)), ctx, limit)
+                }
+                BatchCall::Transactional(TransactionalBatch::Blocking(handle)) => {
+                    Ok(batch::blocking(self, handle, &ctx, limit))
+                }
+                BatchCall::Transactional(TransactionalBatch::Async(_)) => Ok(Err(other_connection())),
+            },
             Handler::Blocking(handle) => calls::blocking_on_a_thread(handle, ctx, limit),
             Handler::BlockingTransactional(handle) => {
-                Ok(savepoint::blocking(self, |conn| stuck::reported(conn, handle, ctx, limit)))
+                Ok(savepoint::blocking(self, |conn| stuck::reported(&ctx, limit, || handle(conn, ctx.clone()))))
             }
             Handler::AsyncTransactional(_) => Ok(Err(other_connection())),
             Handler::WithRows(handler) => {

@@ -1,8 +1,8 @@
 //! Runs a transactional handler, or loads a handler's rows, inside the transaction of a test. This happens in a savepoint,
 //! which is rolled back if the handler fails.
 
+use diesel_jobs_core::JobError;
 use diesel_jobs_core::testing::calls;
-use diesel_jobs_core::{Handled, JobError};
 
 /// Rolls back the savepoint of a handler that failed.
 struct Rollback(JobError);
@@ -15,7 +15,10 @@ impl From<diesel::result::Error> for Rollback {
 
 /// Calls a plain handler.
 #[cfg(any(feature = "postgres-sync", feature = "sqlite"))]
-pub(super) fn blocking<C: diesel::Connection>(conn: &mut C, handle: impl FnOnce(&mut C) -> Handled) -> Handled {
+pub(super) fn blocking<C: diesel::Connection, T>(
+    conn: &mut C,
+    handle: impl FnOnce(&mut C) -> Result<T, JobError>,
+) -> Result<T, JobError> {
     use diesel::connection::TransactionManager as _;
     let depth = |conn: &mut C| C::TransactionManager::transaction_manager_status_mut(conn).transaction_depth();
     let handled = conn.transaction(|conn| {
@@ -36,11 +39,14 @@ pub(super) const ROLLBACK_LIMIT: std::time::Duration = std::time::Duration::from
 
 /// Calls an async handler, for at most this time.
 #[cfg(feature = "postgres")]
-pub(super) async fn asynchronous(
+pub(super) async fn asynchronous<T: Send>(
     conn: &mut diesel_async::AsyncPgConnection,
     limit: std::time::Duration,
-    handle: impl for<'c> FnOnce(diesel_jobs_core::AnyConnection<'c>) -> futures_util::future::BoxFuture<'c, Handled> + Send,
-) -> Result<Handled, calls::Expired> {
+    handle: impl for<'c> FnOnce(
+        diesel_jobs_core::AnyConnection<'c>,
+    ) -> futures_util::future::BoxFuture<'c, Result<T, JobError>>
+    + Send,
+) -> Result<Result<T, JobError>, calls::Expired> {
     use diesel_async::{AnsiTransactionManager, AsyncConnection as _, AsyncPgConnection, TransactionManager as _};
     let depth =
         |conn: &mut AsyncPgConnection| AnsiTransactionManager::transaction_manager_status_mut(conn).transaction_depth();

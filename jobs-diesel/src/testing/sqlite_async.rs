@@ -9,11 +9,12 @@ use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
 use diesel_jobs_core::storage::StorageResult;
 use diesel_jobs_core::testing::calls::{self, Expired};
 use diesel_jobs_core::{
-    ClaimedJob, Finish, Handled, Handler, JobContext, JobError, JobId, NewJob, ProgressReport, WorkerId,
+    BatchCall, BatchHandler, ClaimedJob, Finish, Handled, Handler, JobContext, JobError, JobId, NewJob, ProgressReport,
+    WorkerId,
 };
 use futures_util::future::BoxFuture;
 
-use super::{Among, TestConnection, Waiting, rows, sqlite};
+use super::{Among, TestConnection, Waiting, batch, rows, sqlite};
 use crate::error::storage_error;
 use crate::sqlite::queries::enqueue::Insert;
 use crate::sqlite::queries::{claim, inspect, progress};
@@ -44,7 +45,9 @@ impl TestConnection for SyncConnectionWrapper<SqliteConnection> {
     async fn call(&mut self, handler: Handler, ctx: JobContext, limit: Duration) -> Result<Handled, Expired> {
         match handler {
             Handler::Async(handle) => calls::caught_within(limit, async move { handle(ctx).await }).await,
-            Handler::Batch(handler) => calls::caught_within(limit, handler.one(ctx)).await,
+            Handler::Batch(&BatchHandler { call: BatchCall::Plain(handle), .. }) => {
+                calls::caught_within(limit, batch::plain(handle, ctx)).await
+            }
             Handler::Blocking(handle) => calls::on_a_thread_async(handle, ctx, limit).await,
             Handler::WithRows(&handler) => {
                 let of_load = ctx.clone();

@@ -38,14 +38,9 @@ pub(super) async fn call<C: TestConnection>(
 
 /// Calls a handler that borrows a sync connection. It cannot be given up, so the message is printed.
 #[cfg(any(feature = "postgres-sync", feature = "sqlite"))]
-pub(super) fn reported(
-    conn: diesel_jobs_core::AnyConnection<'_>,
-    handle: fn(diesel_jobs_core::AnyConnection<'_>, JobContext) -> Handled,
-    ctx: JobContext,
-    limit: Duration,
-) -> Handled {
+pub(super) fn reported<T>(ctx: &JobContext, limit: Duration, handle: impl FnOnce() -> T) -> T {
     let job = ctx.clone();
-    calls::reported(limit, move || message(&job, limit, &Blocked::Unknown), || handle(conn, ctx))
+    calls::reported(limit, move || message(&job, limit, &Blocked::Unknown), handle)
 }
 
 fn message(ctx: &JobContext, limit: Duration, blocked: &Blocked) -> String {

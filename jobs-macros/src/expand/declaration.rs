@@ -49,12 +49,31 @@ fn handler(private: &TokenStream, Plan { name, options, .. }: &Plan) -> TokenStr
     if let Some(batch) = &options.batch {
         let (most, by) = (batch.most, batch.by.iter().map(ToString::to_string));
         let wait = u64::try_from(batch.wait.as_millis()).unwrap_or(u64::MAX);
+        let call = match (&options.connection, options.blocking) {
+            (None, _) => quote_spanned! {here=>
+                #private::BatchCall::Plain(|jobs| #private::handle_batch::<#name>(jobs))
+            },
+            (Some(ty), false) => quote_spanned! {here=>
+                #private::BatchCall::Transactional(#private::TransactionalBatch::Async(|connection, jobs| {
+                    #private::handle_batch_in::<#name, #ty>(connection, jobs, <#ty as #private::AsyncJobConnection>::of_job)
+                }))
+            },
+            (Some(ty), true) => quote_spanned! {here=>
+                #private::BatchCall::Transactional(#private::TransactionalBatch::Blocking(|connection, jobs| {
+                    #private::handle_blocking_batch_in::<#name, #ty>(
+                        connection,
+                        jobs,
+                        <#ty as #private::BlockingJobConnection>::of_job,
+                    )
+                }))
+            },
+        };
         return quote_spanned! {here=>
             #private::Handler::Batch(&#private::BatchHandler {
                 most: #most,
                 wait: ::std::time::Duration::from_millis(#wait),
                 by: &[#(#by),*],
-                handle: |jobs| #private::handle_batch::<#name>(jobs),
+                call: #call,
             })
         };
     }

@@ -122,11 +122,12 @@ impl<F: Fixture> World<'_, F> {
         let (_, connection, body) = provided[connection % provided.len()];
         let transition = end.map(End::transition);
         let act = Act::new(EFFECT, transition.clone().ok_or("it did not work"));
-        let transaction = Transaction { connection, lease, body: body(act), abort: CancellationToken::new() };
+        let transaction =
+            Transaction { connection, leases: [lease].into(), body: body(act), abort: CancellationToken::new() };
         let ended = self.db.storage.transact(transaction).await;
         let stands = self.model.held(lease).is_some();
         match (&transition, &ended) {
-            (Some(transition), Transacted::Committed(written)) if stands && transition == written => {
+            (Some(transition), Transacted::Committed(written)) if stands && [transition.clone()][..] == written[..] => {
                 self.model.effects += 1;
                 self.model.finish(lease, transition);
                 Ok(())

@@ -84,7 +84,7 @@ fn a_repeated_id_costs_a_transaction_no_attempt() {
             client.execute(HISTORY).await.unwrap();
             let transact = || {
                 let (abort, body) = (CancellationToken::new(), body(Act::new(name, Ok(DONE))));
-                db.storage.transact(Transaction { connection, lease: job.lease, body, abort })
+                db.storage.transact(Transaction { connection, leases: [job.lease].into(), body, abort })
             };
             let first = transact().await;
             let Transacted::Conflict { what, .. } = &first else { panic!("{name}: {first:?}") };

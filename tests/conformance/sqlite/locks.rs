@@ -20,8 +20,8 @@ fn transaction(
 ) -> Transaction {
     Transaction {
         connection: TypeId::of::<SqliteConnection>(),
-        lease,
-        body: Body::Blocking(Arc::new(move |conn| body(conn.downcast_mut().unwrap()))),
+        leases: [lease].into(),
+        body: Body::Blocking(Arc::new(move |conn| body(conn.downcast_mut().unwrap()).map(|one| vec![one]))),
         abort: CancellationToken::new(),
     }
 }

@@ -46,6 +46,28 @@ struct ByNothing;
 #[job(batch(max = 100), blocking = true)]
 struct Blocking;
 
+#[derive(serde::Serialize, serde::Deserialize, Job)]
+#[job(batch(max = 100), connection = Pool)]
+struct OtherConnection;
+
+impl HandleBatchIn<Pool> for OtherConnection {
+    async fn handle(_: Vec<Self>, _: &mut Pool, ctx: BatchContext) -> BatchHandled {
+        ctx.complete_all()
+    }
+}
+
+#[derive(serde::Serialize, serde::Deserialize, Job)]
+#[job(batch(max = 100), connection = Pool, blocking = true)]
+struct OtherBlockingConnection;
+
+impl HandleBlockingBatchIn<Pool> for OtherBlockingConnection {
+    fn handle(_: Vec<Self>, _: &mut Pool, ctx: BatchContext) -> BatchHandled {
+        ctx.complete_all()
+    }
+}
+
+struct Pool;
+
 #[job(batch(max = 100))]
 fn function() {}
 

@@ -8,6 +8,7 @@ mod each_connection;
 
 mod ahead;
 mod bad_input;
+mod batch_transactions;
 mod batches;
 mod busy_polling;
 mod canary;

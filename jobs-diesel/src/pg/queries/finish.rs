@@ -5,7 +5,7 @@
 //! `ctid` that was found is valid for as long as the row exists.
 //!
 //! The worker's own finishes pass over rows that another session has locked ([`FinishUnlockedQuery`]). Otherwise one
-//! locked row would delay all finishes of the process. Inside a handler's transaction the statement waits for the lock,
+//! locked row would delay all finishes of the process. Inside a handler's transaction the statement waits for the locks,
 //! because only that handler waits.
 
 use diesel::QueryResult;
@@ -274,12 +274,21 @@ impl QueryFragment<Pg> for LimitedUnlockedQuery<'_> {
     }
 }
 
-/// `finish` of a job with a limit or a unique key in the transaction of its handler.
+/// `finish` in the transaction of a handler, of jobs of which some have a limit or a unique key.
 pub(crate) struct LimitedQuery<'a>(pub(crate) FinishQuery<'a>);
 
 impl QueryFragment<Pg> for LimitedQuery<'_> {
     fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         self.0.walk("", Adds::FailuresAndSlots, out)
+    }
+}
+
+/// The same if some jobs are discarded.
+pub(crate) struct EverythingQuery<'a>(pub(crate) FinishQuery<'a>);
+
+impl QueryFragment<Pg> for EverythingQuery<'_> {
+    fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        self.0.walk("", Adds::Everything, out)
     }
 }
 
@@ -290,3 +299,4 @@ native_query!(RecordUnlockedQuery<'a> -> Array<BigInt>);
 native_query!(DiscardUnlockedQuery<'a> -> Array<BigInt>);
 native_query!(LimitedUnlockedQuery<'a> -> Array<BigInt>);
 native_query!(LimitedQuery<'a> -> Array<BigInt>);
+native_query!(EverythingQuery<'a> -> Array<BigInt>);

@@ -7,7 +7,8 @@ use diesel_jobs_core::{Finish, Transition};
 use super::complete::CompleteQuery;
 use super::delete::DeleteQuery;
 use super::finish::{
-    DiscardUnlockedQuery, FinishQuery, FinishUnlockedQuery, LimitedQuery, LimitedUnlockedQuery, RecordUnlockedQuery,
+    DiscardUnlockedQuery, EverythingQuery, FinishQuery, FinishUnlockedQuery, LimitedQuery, LimitedUnlockedQuery,
+    RecordUnlockedQuery,
 };
 
 /// Moves these jobs out of `running` with the cheapest statements. Returns the ids of those whose lease stood and whose
@@ -52,15 +53,36 @@ async fn finish_plain(conn: &mut AsyncPgConnection, batch: &[Finish]) -> QueryRe
     Ok(moved)
 }
 
-/// The same for one job, inside the transaction of its handler. If the row is locked, it waits. Returns `false` if the
-/// lease is lost.
-pub(crate) async fn finish_in(conn: &mut AsyncPgConnection, finish: &[Finish; 1]) -> QueryResult<bool> {
-    let query = FinishQuery::new(finish);
-    let moved: Vec<i64> = match finish[0].lease.gives_back() {
-        true => LimitedQuery(query).get_result(conn).await?,
-        false => query.get_result(conn).await?,
+/// The statement for finishes inside the transaction of a handler.
+pub(crate) enum Inside {
+    Plain,
+    /// For limits and unique keys.
+    Limited,
+    /// For discarded jobs. Only a batch discards jobs in its transaction: the jobs that it answers as failed.
+    Everything,
+}
+
+impl Inside {
+    pub(crate) fn of(finishes: &[Finish]) -> Self {
+        if finishes.iter().any(|one| matches!(one.transition, Transition::Discard { .. })) {
+            Self::Everything
+        } else if finishes.iter().any(|one| one.lease.gives_back()) {
+            Self::Limited
+        } else {
+            Self::Plain
+        }
+    }
+}
+
+/// The same inside the transaction of a handler, for all its jobs. It waits for rows that are locked. Returns `false` if a lease is lost.
+pub(crate) async fn finish_in(conn: &mut AsyncPgConnection, finishes: &[Finish]) -> QueryResult<bool> {
+    let query = FinishQuery::new(finishes);
+    let moved: Vec<i64> = match Inside::of(finishes) {
+        Inside::Plain => query.get_result(conn).await?,
+        Inside::Limited => LimitedQuery(query).get_result(conn).await?,
+        Inside::Everything => EverythingQuery(query).get_result(conn).await?,
     };
-    Ok(!moved.is_empty())
+    Ok(moved.len() == finishes.len())
 }
 
 async fn complete(conn: &mut AsyncPgConnection, batch: &[Finish]) -> QueryResult<Vec<i64>> {

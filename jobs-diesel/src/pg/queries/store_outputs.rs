@@ -34,14 +34,19 @@ pub(crate) struct StoreOutputsQuery<'a> {
 impl<'a> StoreOutputsQuery<'a> {
     /// The statements for the outputs of a batch. None if there is no output.
     pub(crate) fn for_batch(batch: &'a [Finish]) -> Vec<Self> {
-        let mut with_output: Vec<&Finish> =
-            batch.iter().filter(|finish| finish.transition.output().is_some()).collect();
-        with_output.sort_unstable_by_key(|finish| finish.lease.job);
+        Self::for_all(batch.iter().map(|finish| (finish.lease, &finish.transition)))
+    }
+
+    /// The statements for the outputs of these jobs. None if there is no output.
+    pub(crate) fn for_all(ended: impl Iterator<Item = (Lease, &'a Transition)>) -> Vec<Self> {
+        let mut with_output: Vec<(Lease, &Transition)> =
+            ended.filter(|(_, transition)| transition.output().is_some()).collect();
+        with_output.sort_unstable_by_key(|(lease, _)| lease.job);
         let mut queries: Vec<Self> = Vec::new();
-        for Finish { lease, transition } in with_output {
+        for (lease, transition) in with_output {
             match queries.last_mut() {
-                Some(query) if query.bytes < BYTES => query.push(*lease, transition),
-                _ => queries.extend(Self::for_one(*lease, transition)),
+                Some(query) if query.bytes < BYTES => query.push(lease, transition),
+                _ => queries.extend(Self::for_one(lease, transition)),
             }
         }
         queries

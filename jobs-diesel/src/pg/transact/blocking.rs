@@ -8,16 +8,17 @@ use diesel::prelude::*;
 use diesel::r2d2::{self, ManageConnection, Pool, R2D2Connection as _};
 use diesel::result::Error as DieselError;
 use diesel_jobs_core::__private::{crash_point, crash_soon};
-use diesel_jobs_core::storage::{BlockingBody, Transacted};
+use diesel_jobs_core::storage::{BlockingBody, Transacted, finishes};
 use diesel_jobs_core::{Finish, Lease, Transition};
 use tokio_util::sync::CancellationToken;
 
-use super::end::{UNLIMITED, is_outermost, message, refused};
+use super::end::{BY_INDEX, COMMIT, UNLIMITED, is_outermost, message, refused};
 use super::{Rollback, connections, is_closed, transacted};
 use crate::commit_decision::CommitDecision;
 use crate::pg::connect::Connector;
 use crate::pg::queries::complete_in;
-use crate::pg::queries::finish::{FinishQuery, LimitedQuery};
+use crate::pg::queries::finish::{EverythingQuery, FinishQuery, LimitedQuery};
+use crate::pg::queries::finish_batch::Inside;
 use crate::pg::queries::store_outputs::StoreOutputsQuery;
 use crate::pg::sessions::Sessions;
 use crate::pg::{CHECKOUT_LIMIT, PgStorage, settings, unavailable};
@@ -81,7 +82,7 @@ pub(crate) fn blocking_pool(connector: Arc<Connector>, size: usize) -> BlockingP
 
 pub(super) async fn transact(
     storage: &PgStorage,
-    lease: Lease,
+    leases: Arc<[Lease]>,
     body: BlockingBody,
     abort: CancellationToken,
 ) -> Transacted {
@@ -92,7 +93,8 @@ pub(super) async fn transact(
     if let Err(problem) = learnt {
         return Transacted::NotBegun(problem);
     }
-    let (pool, begin, connector) = (storage.blocking.clone(), super::begin(storage, lease), storage.connector.clone());
+    let (pool, begin, connector) =
+        (storage.blocking.clone(), super::begin(storage, &leases), storage.connector.clone());
     let commit_decision = Arc::new(CommitDecision::default());
     let decision = commit_decision.clone();
     let attempt = move || {
@@ -105,7 +107,7 @@ pub(super) async fn transact(
             if decision.is_aborted() {
                 return Transacted::Aborted;
             }
-            match run(&mut conn, &begin, connector.sessions(), lease, &body, &decision) {
+            match run(&mut conn, &begin, connector.sessions(), &leases, &body, &decision) {
                 // This keeps the connection out of the pool.
                 Err(Rollback::NotBegun(error)) if is_closed(&error) => {
                     AnsiTransactionManager::transaction_manager_status_mut(&mut *conn).set_in_error();
@@ -134,13 +136,13 @@ fn run(
     conn: &mut PgConnection,
     begin: &str,
     sessions: &Sessions,
-    lease: Lease,
+    leases: &[Lease],
     body: &BlockingBody,
     commit_decision: &CommitDecision,
-) -> Result<Transition, Rollback> {
+) -> Result<Vec<Transition>, Rollback> {
     AnsiTransactionManager::begin_transaction_sql(conn, begin).map_err(Rollback::NotBegun)?;
     let ended = match body(conn) {
-        Ok(transition) => end(conn, sessions, lease, &transition, commit_decision).map(|()| transition),
+        Ok(transitions) => end(conn, sessions, leases, &transitions, commit_decision).map(|()| transitions),
         Err(error) => Err(Rollback::Handler(error)),
     };
     let Err(rollback) = ended else { return ended };
@@ -156,43 +158,51 @@ fn run(
     })
 }
 
-/// Finishes the job and commits, unless an abort has decided meanwhile that nothing is committed.
+/// Finishes the jobs and commits, unless an abort has decided meanwhile that nothing is committed.
 fn end(
     conn: &mut PgConnection,
     sessions: &Sessions,
-    lease: Lease,
-    transition: &Transition,
+    leases: &[Lease],
+    transitions: &[Transition],
     commit_decision: &CommitDecision,
 ) -> Result<(), Rollback> {
     let status = AnsiTransactionManager::transaction_manager_status_mut(conn);
     is_outermost(status.transaction_depth())?;
     crash_point("blocking-transaction-finish");
-    if let Some(store) = StoreOutputsQuery::for_one(lease, transition) {
+    let outputs = StoreOutputsQuery::for_all(leases.iter().copied().zip(transitions));
+    if !outputs.is_empty() {
         conn.batch_execute(UNLIMITED).map_err(|error| refused(sessions, error))?;
+    }
+    for store in outputs {
         store.execute(conn).map_err(|error| refused(sessions, error))?;
     }
-    if let Some(message) = message(sessions, lease, transition) {
-        if !commit_decision.settle(CommitDecision::COMMITS) {
-            return Err(Rollback::Aborted);
+    let message = message(sessions, leases, transitions);
+    let in_one_message = message.is_some();
+    if !in_one_message {
+        let finishes = finishes(leases, transitions).map_err(Rollback::Handler)?;
+        conn.batch_execute(&format!("{UNLIMITED}; {BY_INDEX}")).map_err(|error| refused(sessions, error))?;
+        if !finish_in(conn, &finishes).map_err(Rollback::Database)? {
+            return Err(Rollback::LeaseLost);
         }
-        crash_soon("blocking-transaction-commit");
-        // Diesel learns from libpq that the transaction has ended.
-        return conn.batch_execute(&message).map_err(|error| refused(sessions, error));
+        crash_point("blocking-transaction-commit");
     }
-    conn.batch_execute(UNLIMITED).map_err(|error| refused(sessions, error))?;
-    let finish = [Finish { lease, transition: transition.clone() }];
-    let query = FinishQuery::new(&finish);
-    let moved: QueryResult<Vec<i64>> = match lease.gives_back() {
-        true => LimitedQuery(query).get_result(conn),
-        false => query.get_result(conn),
-    };
-    let moved = moved.map_err(Rollback::Database)?;
-    if moved.is_empty() {
-        return Err(Rollback::LeaseLost);
-    }
-    crash_point("blocking-transaction-commit");
     if !commit_decision.settle(CommitDecision::COMMITS) {
         return Err(Rollback::Aborted);
     }
-    AnsiTransactionManager::commit_transaction(conn).map_err(Rollback::Database)
+    if in_one_message {
+        crash_soon("blocking-transaction-commit");
+    }
+    // Diesel learns from libpq that the transaction has ended.
+    conn.batch_execute(message.as_deref().unwrap_or(COMMIT)).map_err(|error| refused(sessions, error))
+}
+
+/// As `finish_batch::finish_in`, on a connection of libpq.
+fn finish_in(conn: &mut PgConnection, finishes: &[Finish]) -> QueryResult<bool> {
+    let query = FinishQuery::new(finishes);
+    let moved: Vec<i64> = match Inside::of(finishes) {
+        Inside::Plain => query.get_result(conn)?,
+        Inside::Limited => LimitedQuery(query).get_result(conn)?,
+        Inside::Everything => EverythingQuery(query).get_result(conn)?,
+    };
+    Ok(moved.len() == finishes.len())
 }

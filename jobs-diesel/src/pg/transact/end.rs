@@ -5,6 +5,8 @@
 //! statements were sent one after the other without waiting (pipelined), their order would depend on the implementation
 //! of the client.
 //!
+//! The finishes of several jobs, and those that are no plain completions, are a statement of their own before the `COMMIT`.
+//!
 //! If the message fails, it is unknown which of its statements failed. But it is known whether anything was committed:
 //! a server that answers with an error, and then accepts the `ROLLBACK`, has committed nothing.
 
@@ -12,7 +14,8 @@ use diesel::result::Error as DieselError;
 use diesel_async::{AnsiTransactionManager, AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _};
 use diesel_async::{RunQueryDsl, TransactionManager as _};
 use diesel_jobs_core::__private::{crash_point, crash_soon};
-use diesel_jobs_core::{Finish, JobError, Lease, Transition};
+use diesel_jobs_core::storage::finishes;
+use diesel_jobs_core::{JobError, Lease, Transition};
 
 use super::Rollback;
 use crate::pg::queries::complete_in::{self, CompleteIn};
@@ -33,44 +36,62 @@ const LEFT_OPEN: &str = "the handler did not end a `conn.transaction(..)`, so ev
 /// lease away.
 pub(super) const UNLIMITED: &str = "set local statement_timeout = 0; set local lock_timeout = 0";
 
-/// Returns the whole end of the transaction as one message. `None` if the job is not completed. `enable_seqscan` is off
-/// for our statement only, because triggers of the application may run at the commit.
-pub(super) fn message(sessions: &Sessions, lease: Lease, transition: &Transition) -> Option<String> {
-    let complete = CompleteIn::new(lease, transition)?;
+/// The settings of a finish that is a statement of its own. It looks up each job by its id, also if the planner takes the tables for
+/// empty. Without `enable_seqscan` the estimated costs are so high that the statement would be compiled, which takes half a second.
+pub(super) const BY_INDEX: &str = "set local jit = off; set local enable_seqscan = off; set local enable_hashjoin = off; \
+    set local enable_mergejoin = off";
+/// The end after such a finish. The settings are only for our statement, because triggers of the application may run at the commit.
+pub(super) const COMMIT: &str = "set local jit to default; set local enable_seqscan to default; set local enable_hashjoin to default; \
+    set local enable_mergejoin to default; COMMIT";
+
+/// Returns the whole end of the transaction as one message. `None` if it does more than to complete one job. `enable_seqscan` is off
+/// for our statement only, as in [`COMMIT`].
+pub(super) fn message(sessions: &Sessions, leases: &[Lease], transitions: &[Transition]) -> Option<String> {
+    let ([lease], [transition]) = (leases, transitions) else { return None };
+    let complete = CompleteIn::new(*lease, transition)?;
     let complete = if sessions.are_kept() { complete.prepared() } else { complete.in_full() };
     Some(format!(
         "{UNLIMITED}; set local enable_seqscan = off; {complete}; set local enable_seqscan to default; COMMIT"
     ))
 }
 
-/// Finishes the job and commits.
+/// Finishes the jobs and commits.
 pub(super) async fn end(
     conn: &mut AsyncPgConnection,
     sessions: &Sessions,
-    lease: Lease,
-    transition: &Transition,
+    leases: &[Lease],
+    transitions: &[Transition],
 ) -> Result<(), Rollback> {
     let status = AnsiTransactionManager::transaction_manager_status_mut(conn);
     is_outermost(status.transaction_depth())?;
     crash_point("transaction-finish");
-    if let Some(store) = StoreOutputsQuery::for_one(lease, transition) {
+    let outputs = StoreOutputsQuery::for_all(leases.iter().copied().zip(transitions));
+    if !outputs.is_empty() {
         conn.batch_execute(UNLIMITED).await.map_err(|error| refused(sessions, error))?;
+    }
+    for store in outputs {
         RunQueryDsl::execute(store, conn).await.map_err(|error| refused(sessions, error))?;
     }
-    if let Some(message) = message(sessions, lease, transition) {
-        crash_soon("transaction-commit");
-        conn.batch_execute(&message).await.map_err(|error| refused(sessions, error))?;
-        // No transaction is open any more, but Diesel did not see its end.
-        *conn.transaction_state() = AnsiTransactionManager::default();
-        return Ok(());
-    }
-    conn.batch_execute(UNLIMITED).await.map_err(|error| refused(sessions, error))?;
-    let finish = [Finish { lease, transition: transition.clone() }];
-    if !finish_batch::finish_in(conn, &finish).await.map_err(Rollback::Database)? {
-        return Err(Rollback::LeaseLost);
-    }
-    crash_point("transaction-commit");
-    AnsiTransactionManager::commit_transaction(conn).await.map_err(Rollback::Database)
+    let message = match message(sessions, leases, transitions) {
+        Some(message) => {
+            crash_soon("transaction-commit");
+            message
+        }
+        None => {
+            let finishes = finishes(leases, transitions).map_err(Rollback::Handler)?;
+            let settings = format!("{UNLIMITED}; {BY_INDEX}");
+            conn.batch_execute(&settings).await.map_err(|error| refused(sessions, error))?;
+            if !finish_batch::finish_in(conn, &finishes).await.map_err(Rollback::Database)? {
+                return Err(Rollback::LeaseLost);
+            }
+            crash_point("transaction-commit");
+            COMMIT.to_owned()
+        }
+    };
+    conn.batch_execute(&message).await.map_err(|error| refused(sessions, error))?;
+    // No transaction is open any more, but Diesel did not see its end.
+    *conn.transaction_state() = AnsiTransactionManager::default();
+    Ok(())
 }
 
 /// Fails if the handler has left a savepoint open. A `COMMIT` would also commit what was done in that savepoint.

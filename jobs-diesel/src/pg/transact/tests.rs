@@ -22,11 +22,11 @@ async fn transact(storage: &PgStorage, lease: Lease, keep: Keep) -> Transacted {
         Box::pin(async move {
             let conn: &mut AsyncPgConnection = conn.downcast_mut().unwrap();
             let write = conn.batch_execute("insert into effect select pg_backend_pid()");
-            write.await.map(|()| Transition::Complete(keep)).map_err(JobError::new)
+            write.await.map(|()| vec![Transition::Complete(keep)]).map_err(JobError::new)
         })
     }));
     let (connection, abort) = (TypeId::of::<AsyncPgConnection>(), CancellationToken::new());
-    storage.transact(Transaction { connection, lease, body, abort }).await
+    storage.transact(Transaction { connection, leases: [lease].into(), body, abort }).await
 }
 
 async fn claimed(storage: &PgStorage, conn: &mut AsyncPgConnection) -> Lease {

@@ -161,7 +161,7 @@ pub(super) async fn working(roles: &Roles, db: &Database, clients: &mut Clients)
     for (name, connection, body) in Postgres::provided() {
         let [job] = &step!("claim", storage.claim(&wanted(1)))[..] else { panic!("the retried one and others wait") };
         let body = body(Act::new(name, Ok(Transition::Snooze(Duration::ZERO))));
-        let transaction = Transaction { connection, lease: job.lease, body, abort: CancellationToken::new() };
+        let transaction = Transaction { connection, leases: [job.lease].into(), body, abort: CancellationToken::new() };
         match storage.transact(transaction).await {
             Transacted::Committed(_) => {}
             other => return Some(format!("transact: {other:?}")),
