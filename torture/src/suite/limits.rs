@@ -4,26 +4,24 @@
 //! No free slot stands beside a job that waits for it, although nothing but nudges tells of free slots: the sweep over the
 //! keys is switched off, and so are notifications. At the end no job is held, and no slot or nudge is left.
 
-mod watch;
-
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
+use tokio::task::JoinSet;
 use tokio_postgres::Client;
+use tokio_util::sync::CancellationToken;
 use torture::checker::Promise;
 use torture::history::{CRASH, Enqueued, fault};
-use torture::process::{Process, Signal};
-use torture::proxy::{Held, Proxy};
 use torture::workload::{Application, BUSY_KEYS, Deed, Mix, Shape, Work, Workload};
 
-use super::fixture::{Fixture, History, LEASE, START, Size, number};
+use super::fixture::{Fixture, History, Size, number};
 use super::fleet::Fleet;
 use super::load::Load;
 use super::run::Run;
-use super::statements::FINISH;
-use watch::Watch;
+use super::suspended::{HEIR_MILLIS, Suspended};
+use super::watch::Watch;
 
 const SHORT: Size = Size { jobs: 4_000, faults: 16 };
 const LONG: Size = Size { jobs: 60_000, faults: 200 };
@@ -34,13 +32,38 @@ const CALM_MILLIS: std::ops::Range<u64> = 50..450;
 const KILLS_PER_CRASH: usize = 8;
 /// The jobs of the worker that is suspended.
 const ZOMBIES_JOBS: i64 = 16;
-/// How long their next attempts run. The stale finish arrives meanwhile.
-const HEIR_MILLIS: u64 = 6_000;
-/// How long the worker is suspended, and then its finish is delayed: its jobs run elsewhere.
-const SUSPENDED: Duration = Duration::from_secs(LEASE.as_secs() + 2);
+/// How long a free slot may stand beside a job that waits for it. A pass of admission each second backs up hints within a process.
+const FREE: Duration = Duration::from_millis(1_500);
+/// Couples of jobs with a key of their own: the second one is enqueued at about the time at which the first one ends. Nobody else tells
+/// admission about their key.
+const COUPLERS: i64 = 4;
+const COUPLED_MILLIS: std::ops::Range<u64> = 0..150;
+/// The range of job numbers of those who enqueue them.
+const EACH: i64 = 1_000_000;
 /// Passes of admission do not search the keys in turns.
 const NO_SWEEP: (&str, &str) =
     ("> (place.after_name, place.after_key)", "> (place.after_name, place.after_key) and false");
+/// What the [`Watch`] looks for.
+const LOOK: &str = "with live as (
+    select id, flow ->> 'limit' as name, flow ->> 'key' as key, (flow ->> 'most')::integer as most from jobs.ready where flow is not null
+    union all
+    select id, flow ->> 'limit', flow ->> 'key', (flow ->> 'most')::integer from jobs.running where flow is not null
+), waiting as (
+    select limit_name as name, limit_key as key, max(most) as most, count(*) as jobs from jobs.held
+    where run_at < clock_timestamp() group by limit_name, limit_key
+), slot as (
+    select limit_name as name, limit_key as key, count(*) as slots, array_agg(job_id order by job_id)::text as jobs
+    from jobs.slot group by limit_name, limit_key
+)
+select 'more jobs than the limit allows', name || key, count(*)::text from live group by name, key having count(*) > max(most)
+union all
+select 'a job without a slot', name || key, id::text from live l where not exists (select from jobs.slot s where s.job_id = l.id)
+union all
+select 'a slot without a job', limit_name || limit_key, job_id::text from jobs.slot s where not exists (select from live l where l.id = s.job_id)
+union all
+select 'free', w.name || w.key, w.jobs::text || coalesce(s.jobs, '') from waiting w left join slot s on s.name = w.name and s.key = w.key
+where coalesce(s.slots, 0) < w.most";
+
 /// What must be gone at the end.
 const LEFT: &str =
     "select (select count(*) from jobs.held) + (select count(*) from jobs.slot) + (select count(*) from jobs.nudge)";
@@ -48,17 +71,22 @@ const LEFT: &str =
 pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     let size = fixture.size(SHORT, LONG);
     let conn = fixture.connect().await?;
-    switch_sweep_off(&conn).await?;
+    switch_sweep_off(&conn, NO_SWEEP).await?;
     let database = fixture.database();
     conn.batch_execute(&format!("alter database \"{database}\" set jobs.notify = off")).await?;
-    let mut zombie = Zombie::suspended(fixture, &conn).await?;
+    let work = |number| Work::new(number, Shape::Async).and_later(HEIR_MILLIS).limited("busy", number % BUSY_KEYS, 2);
+    let mut zombie = Suspended::with(fixture, &conn, (1..=ZOMBIES_JOBS).map(work).collect()).await?;
     // A job may be in any number of kills, and must still run.
     let args = ["--concurrency", "16", "--poll", "200ms", "--max-crashes", "1000"];
     let mut fleet = Fleet::start(fixture, fixture.worker_url(), History::Durable, &args, WORKERS).await?;
-    let watch = Watch::start(fixture.url());
+    let watch = Watch::start(fixture.url(), LOOK, FREE);
     let mix = Mix { limits: true, ..Mix::default() };
     let workload = Workload::new(fixture.seed, mix, size.jobs).from(ZOMBIES_JOBS + 1);
     let load = Load::start(fixture.url(), workload, Duration::ZERO);
+    let (mut couples, stop) = (JoinSet::new(), CancellationToken::new());
+    for place in 1..=COUPLERS {
+        couples.spawn(enqueue_couples(fixture.url(), fixture.seed, place, stop.clone()));
+    }
     let mut rng = StdRng::seed_from_u64(fixture.seed);
     for kill in 1..=size.faults {
         tokio::time::sleep(Duration::from_millis(rng.random_range(CALM_MILLIS))).await;
@@ -73,7 +101,11 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
         }
     }
     let mut ledger = load.ended().await?.ledger();
-    ledger.append(&mut zombie.ledger);
+    ledger.extend(zombie.ledger());
+    stop.cancel();
+    while let Some(couples) = couples.join_next().await {
+        ledger.extend(couples??);
+    }
     // Mutants get the whole time, too. Otherwise they would be noticed because jobs are still under way.
     let drained = fixture.at_rest_within(DRAINED).await?;
     let found = watch.stop().await?;
@@ -101,10 +133,27 @@ pub(super) async fn run(fixture: &Fixture<'_>) -> Result<Run> {
     Ok(run)
 }
 
-async fn switch_sweep_off(conn: &Client) -> Result<()> {
+async fn enqueue_couples(url: String, seed: u64, place: i64, stop: CancellationToken) -> Result<Vec<Enqueued>> {
+    let mut rng = StdRng::seed_from_u64(seed.wrapping_add(place.unsigned_abs()));
+    let mut application = Application::new(url);
+    let mut next = place * EACH;
+    while !stop.is_cancelled() {
+        let key = next;
+        for _ in 0..2 {
+            next += 1;
+            // They need not wait behind all other jobs.
+            let work = Work { priority: 1, ..Work::new(next, Shape::Async).limited("couple", key, 1) };
+            application.perform(&Deed::Single(work)).await?;
+            tokio::time::sleep(Duration::from_millis(rng.random_range(COUPLED_MILLIS))).await;
+        }
+    }
+    Ok(application.ledger())
+}
+
+/// Changes the text of `jobs.sweep`, so that passes of admission find no keys of which nothing but a nudge tells.
+pub(super) async fn switch_sweep_off(conn: &Client, (from, to): (&str, &str)) -> Result<()> {
     let text: String =
         conn.query_one("select pg_get_functiondef('jobs.sweep(text[],text[])'::regprocedure)", &[]).await?.get(0);
-    let (from, to) = NO_SWEEP;
     ensure!(text.contains(from), "jobs.sweep has changed: the sweep cannot be switched off");
     conn.batch_execute(&text.replace(from, to)).await.context("cannot switch the sweep off")
 }
@@ -134,46 +183,4 @@ async fn most_bodies(conn: &Client) -> Result<(i64, i64)> {
     );
     let row = conn.query_one(&sql, &[]).await?;
     Ok((row.get(0), row.get(1)))
-}
-
-/// A worker that is suspended while its finishes are on the way.
-struct Zombie {
-    process: Process,
-    _line: Proxy,
-    held: std::sync::Arc<Held>,
-    since: Instant,
-    awake: bool,
-    ledger: Vec<Enqueued>,
-}
-
-impl Zombie {
-    async fn suspended(fixture: &Fixture<'_>, conn: &Client) -> Result<Self> {
-        let line = Proxy::start(fixture.upstream()).await?;
-        let held = line.hold(FINISH);
-        let url = fixture.url_through(line.port());
-        let mut process = fixture.worker(&url, History::Durable, &["--concurrency", "16", "--poll", "100ms"])?;
-        process.said("worker started", START).await?;
-        let mut application = Application::new(fixture.url());
-        let work =
-            |number| Work::new(number, Shape::Async).and_later(HEIR_MILLIS).limited("busy", number % BUSY_KEYS, 2);
-        application.perform(&Deed::Bulk((1..=ZOMBIES_JOBS).map(work).collect())).await?;
-        tokio::time::timeout(START, held.caught()).await.context("no finish was seen on its way")?;
-        fault(conn, "stop", Some(process.id())).await?;
-        process.signal(Signal::STOP)?;
-        Ok(Self { process, _line: line, held, since: Instant::now(), awake: false, ledger: application.ledger() })
-    }
-
-    /// Lets it go on after [`SUSPENDED`]. Its finishes arrive first.
-    fn wake_when_due(&mut self) -> Result<()> {
-        if !self.awake && self.since.elapsed() > SUSPENDED {
-            self.held.release();
-            self.process.signal(Signal::CONT)?;
-            self.awake = true;
-        }
-        Ok(())
-    }
-
-    fn is_awake(&self) -> bool {
-        self.awake
-    }
 }

@@ -41,17 +41,21 @@ mod publication;
 mod recovery;
 mod report;
 mod run;
+mod sequences;
 mod server_errors;
 mod settings;
 mod slots;
 mod starvation;
 mod statements;
 mod steady;
+mod suspended;
 mod uncommitted_bulk;
+mod unique;
 mod unknown_commit;
 mod unknown_kinds;
 mod upgrade;
 mod vanishing_host;
+mod watch;
 mod zombies;
 
 use std::future::Future;
@@ -65,7 +69,7 @@ use torture::cluster::Cluster;
 
 use crate::options::Options;
 use fixture::Fixture;
-use mutants::{MUTANTS, Mutant};
+use mutants::{Mutant, mutants};
 use report::Row;
 use run::Run;
 
@@ -76,6 +80,8 @@ const TESTS: &[(&str, Test)] = &[
     ("kill-storm", |fixture| Box::pin(kill_storm::run(fixture))),
     ("crash-points", |fixture| Box::pin(crash_points::run(fixture))),
     ("limits", |fixture| Box::pin(limits::run(fixture))),
+    ("sequences", |fixture| Box::pin(sequences::run(fixture))),
+    ("unique", |fixture| Box::pin(unique::run(fixture))),
     ("zombies", |fixture| Box::pin(zombies::run(fixture))),
     ("unknown-commit", |fixture| Box::pin(unknown_commit::run(fixture))),
     ("database-crash", |fixture| Box::pin(database_crash::run(fixture))),
@@ -133,10 +139,10 @@ pub(crate) async fn run(options: &Options) -> Result<bool> {
     let mut well = true;
     report::head(seed);
     for (name, test) in TESTS.iter().filter(|(name, _)| asked(name)) {
-        if options.mutants && !MUTANTS.iter().any(|mutant| mutant.tests.contains(name)) {
+        if options.mutants && !mutants().any(|mutant| mutant.tests.contains(name)) {
             bail!("{name} has no mutant: nothing shows what it is worth");
         }
-        let mutants = MUTANTS.iter().filter(|mutant| options.mutants && mutant.tests.contains(name)).map(Some);
+        let mutants = mutants().filter(|mutant| options.mutants && mutant.tests.contains(name)).map(Some);
         let product = (!options.mutants).then_some(None);
         for mutant in product.into_iter().chain(mutants) {
             well &= repeat(&cluster, options, name, *test, mutant, seed).await?;

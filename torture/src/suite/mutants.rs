@@ -36,6 +36,8 @@ macro_rules! edited {
     };
 }
 
+mod flow;
+
 /// One mutant.
 #[derive(Debug)]
 pub(super) struct Mutant {
@@ -50,7 +52,12 @@ pub(super) struct Mutant {
     pub(super) server: &'static str,
 }
 
-pub(super) const MUTANTS: &[Mutant] = &[
+/// All mutants.
+pub(super) fn mutants() -> impl Iterator<Item = &'static Mutant> {
+    MUTANTS.iter().chain(flow::MUTANTS)
+}
+
+const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "no-fence",
         tests: &["zombies"],
@@ -286,43 +293,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         tests: &["plans"],
         fault: "claims want an order that the index does not have",
         reworded: &[("order by r.run_at, r.id\n", "order by r.id, r.run_at\n")],
-        server: "",
-    },
-    Mutant {
-        name: "counts-before-the-lock",
-        tests: &["limits"],
-        fault: "a pass of admission counts the slots before it has the lock",
-        reworded: &[],
-        server: concat!(
-            edited!(
-                "jobs.admit(boolean)",
-                "is_busy := false; admitted := 0;",
-                "perform set_config('jobs.counted', coalesce((
-                    select json_object_agg(s.name, s.number) from (
-                        select limit_name || limit_key as name, count(*) as number from jobs.slot group by 1
-                    ) s), '{}')::text, true);
-                perform pg_sleep(0.005);
-                is_busy := false; admitted := 0;"
-            ),
-            "; ",
-            edited!(
-                "jobs.free_jobs(text[],text[],text[],text[],integer)",
-                "(select count(*) from jobs.slot s where s.limit_name = key.name and s.limit_key = key.value)",
-                "coalesce((current_setting('jobs.counted')::json ->> (key.name || key.value))::bigint, 0)"
-            )
-        ),
-    },
-    Mutant {
-        name: "frees-before-the-fence",
-        tests: &["limits"],
-        fault: "a finish frees the slot of its job, although its lease is lost",
-        reworded: &[(
-            "delete from jobs.slot where job_id = any(array(
-        select id from moved where flow is not null and verb <> 6
-          and case when verb in (4, 5) then flow ->> 'sequence' is null when verb = 3 then coalesce(flow ->> 'sequence', '') <> 'halt' else true end
-    ))",
-            "delete from jobs.slot where job_id = any($1)",
-        )],
         server: "",
     },
     Mutant { name: DIES_OF_PANICS, tests: &["panics"], fault: "a panic ends its process", reworded: &[], server: "" },

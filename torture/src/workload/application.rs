@@ -43,16 +43,16 @@ impl Application {
 
     /// Performs one deed, and records the reply.
     pub async fn perform(&mut self, deed: &Deed) -> Result<()> {
-        let (works, commit) = match deed {
-            Deed::Single(work) => (std::slice::from_ref(work), true),
-            Deed::Transaction { works, commit } => (works.as_slice(), *commit),
-            Deed::Bulk(works) => (works.as_slice(), true),
+        let (works, commit, late) = match deed {
+            Deed::Single(work) => (std::slice::from_ref(work), true, Duration::ZERO),
+            Deed::Transaction { works, commit, late } => (works.as_slice(), *commit, *late),
+            Deed::Bulk(works) => (works.as_slice(), true, Duration::ZERO),
         };
         let jobs = works.iter().map(new_job).collect::<Result<Vec<_>, _>>()?;
         let mut conn = self.connection().await;
         let done = match deed {
             Deed::Single(_) | Deed::Bulk(_) => tokio::time::timeout(LIMIT, at_once(&mut conn, jobs)).await,
-            Deed::Transaction { .. } => tokio::time::timeout(LIMIT, together(&mut conn, jobs, commit)).await,
+            Deed::Transaction { .. } => tokio::time::timeout(LIMIT, together(&mut conn, jobs, late, commit)).await,
         };
         // Without a reply the outcome is unknown, except that a transaction without a commit is rolled back.
         let done = done.unwrap_or(CommitReply {
@@ -98,13 +98,16 @@ async fn at_once(conn: &mut AsyncPgConnection, mut jobs: Vec<NewJob>) -> CommitR
     }
 }
 
-async fn together(conn: &mut AsyncPgConnection, jobs: Vec<NewJob>, commit: bool) -> CommitReply {
+async fn together(conn: &mut AsyncPgConnection, jobs: Vec<NewJob>, late: Duration, commit: bool) -> CommitReply {
     let mut ids = Vec::new();
     let mut to_commit = false;
     let result = conn
         .transaction(async |conn| {
             for job in jobs {
                 ids.push(job.enqueue(conn).await.map_err(DieselError::from)?.0);
+            }
+            if !late.is_zero() {
+                tokio::time::sleep(late).await;
             }
             to_commit = commit;
             if commit { Ok(()) } else { Err(DieselError::RollbackTransaction) }

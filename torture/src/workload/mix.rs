@@ -1,5 +1,7 @@
 //! The order of enqueues, generated from a seed. The same seed gives the same deeds.
 
+use std::time::Duration;
+
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
@@ -16,9 +18,21 @@ pub enum Deed {
         works: Vec<Work>,
         /// Whether it is committed.
         commit: bool,
+        /// How long it stays open after the inserts.
+        late: Duration,
     },
     /// Many jobs in one call.
     Bulk(Vec<Work>),
+}
+
+impl Deed {
+    /// Its jobs.
+    pub fn works(&self) -> &[Work] {
+        match self {
+            Self::Single(work) => std::slice::from_ref(work),
+            Self::Transaction { works, .. } | Self::Bulk(works) => works,
+        }
+    }
 }
 
 /// The shares of the sorts of jobs, in percent, and their durations.
@@ -107,22 +121,12 @@ impl Workload {
         };
         work.later_millis = work.millis;
         if self.percent(self.mix.troubled) {
-            self.trouble(&mut work);
+            trouble(&mut self.rng, &mut work);
         }
         match work.number / 2 {
             _ if !self.mix.limits => work,
             pair if pair % 2 == 0 => work.limited("pair", pair, 1),
             _ => work.limited("busy", self.rng.random_range(0..BUSY_KEYS), 2),
-        }
-    }
-
-    fn trouble(&mut self, work: &mut Work) {
-        work.panics = self.rng.random_bool(0.5);
-        match self.rng.random_range(0..10) {
-            0..5 => work.failures = self.rng.random_range(1..=2),
-            5..8 => work.snoozes = true,
-            8 => work.cancels = true,
-            _ => (work.failures, work.max_attempts) = (u16::MAX, 2),
         }
     }
 }
@@ -137,15 +141,25 @@ impl Iterator for Workload {
         let most = self.left;
         let deed = match self.rng.random_range(0..10) {
             0..4 => Deed::Single(self.work()),
-            4..6 => Deed::Transaction { works: self.works(most.min(5)), commit: true },
-            6..8 => return Some(Deed::Transaction { works: self.works(5), commit: false }),
+            4..6 => Deed::Transaction { works: self.works(most.min(5)), commit: true, late: Duration::ZERO },
+            6..8 => {
+                return Some(Deed::Transaction { works: self.works(5), commit: false, late: Duration::ZERO });
+            }
             _ => Deed::Bulk(self.works(most.min(self.mix.bulk))),
         };
-        self.left -= match &deed {
-            Deed::Single(_) => 1,
-            Deed::Transaction { works, .. } | Deed::Bulk(works) => works.len(),
-        };
+        self.left -= deed.works().len();
         Some(deed)
+    }
+}
+
+/// Makes the job fail, snooze, cancel itself or use up its attempts.
+pub fn trouble(rng: &mut StdRng, work: &mut Work) {
+    work.panics = rng.random_bool(0.5);
+    match rng.random_range(0..10) {
+        0..5 => work.failures = rng.random_range(1..=2),
+        5..8 => work.snoozes = true,
+        8 => work.cancels = true,
+        _ => (work.failures, work.max_attempts) = (u16::MAX, 2),
     }
 }
 
@@ -160,7 +174,7 @@ mod tests {
         assert_ne!(deeds(7), deeds(8));
         let jobs = Workload::new(7, Mix::default(), 500).map(|deed| match deed {
             Deed::Single(_) => 1,
-            Deed::Transaction { works, commit: true } | Deed::Bulk(works) => works.len(),
+            Deed::Transaction { works, commit: true, .. } | Deed::Bulk(works) => works.len(),
             Deed::Transaction { .. } => 0,
         });
         assert_eq!(jobs.sum::<usize>(), 500);

@@ -6,6 +6,7 @@ pub mod bombs;
 pub mod handlers;
 pub mod holding;
 pub mod hostile;
+pub mod keyed;
 mod mix;
 mod new_job;
 mod poison;
@@ -14,7 +15,7 @@ pub mod versions;
 mod work;
 
 pub use self::new_job::new_job;
-pub use self::work::{Shape, Work, WorkLimit};
+pub use self::work::{Shape, Work, WorkLimit, WorkSequence};
 pub use application::Application;
-pub use mix::{BUSY_KEYS, Deed, Mix, Workload};
+pub use mix::{BUSY_KEYS, Deed, Mix, Workload, trouble};
 pub use poison::Poison;

@@ -40,6 +40,17 @@ pub struct WorkLimit {
     pub most: u32,
 }
 
+/// The sequence of a job: its jobs run one after the other.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WorkSequence {
+    /// The name.
+    pub name: String,
+    /// The key.
+    pub key: i64,
+    /// Whether it goes on after a discarded job. Otherwise it is halted.
+    pub skips: bool,
+}
+
 /// What a handler does. By default it succeeds at once.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Work {
@@ -68,6 +79,9 @@ pub struct Work {
     /// Its limit.
     #[serde(default)]
     pub limit: Option<WorkLimit>,
+    /// Its sequence.
+    #[serde(default)]
+    pub sequence: Option<WorkSequence>,
 }
 
 impl Work {
@@ -86,6 +100,7 @@ impl Work {
             max_attempts: 25,
             priority: 0,
             limit: None,
+            sequence: None,
         }
     }
 
@@ -102,6 +117,11 @@ impl Work {
     /// Sets its limit.
     pub fn limited(self, name: &str, key: i64, most: u32) -> Self {
         Self { limit: Some(WorkLimit { name: name.to_owned(), key, most }), ..self }
+    }
+
+    /// Sets its sequence.
+    pub fn ordered(self, name: &str, key: i64, skips: bool) -> Self {
+        Self { sequence: Some(WorkSequence { name: name.to_owned(), key, skips }), ..self }
     }
 
     /// Returns the duration of an attempt.

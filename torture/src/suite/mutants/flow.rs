@@ -1,0 +1,133 @@
+//! Mutants of limits, sequences and unique keys. Most of them are changes of the schema's functions, because the database decides there.
+
+use super::Mutant;
+
+pub(super) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "counts-before-the-lock",
+        tests: &["limits"],
+        fault: "a pass of admission counts the slots before it has the lock",
+        reworded: &[],
+        server: concat!(
+            edited!(
+                "jobs.admit(boolean)",
+                "is_busy := false; admitted := 0;",
+                "perform set_config('jobs.counted', coalesce((
+                    select json_object_agg(s.name, s.number) from (
+                        select limit_name || limit_key as name, count(*) as number from jobs.slot group by 1
+                    ) s), '{}')::text, true);
+                perform pg_sleep(0.005);
+                is_busy := false; admitted := 0;"
+            ),
+            "; ",
+            edited!(
+                "jobs.free_jobs(text[],text[],text[],text[],integer)",
+                "(select count(*) from jobs.slot s where s.limit_name = key.name and s.limit_key = key.value)",
+                "coalesce((current_setting('jobs.counted')::json ->> (key.name || key.value))::bigint, 0)"
+            )
+        ),
+    },
+    Mutant {
+        name: "frees-before-the-fence",
+        tests: &["limits"],
+        fault: "a finish frees the slot of its job, although its lease is lost",
+        reworded: &[
+            (
+                "delete from jobs.slot where job_id = any(array(
+        select id from moved where flow is not null and verb <> 6
+          and case when verb in (4, 5) then flow ->> 'sequence' is null when verb = 3 then coalesce(flow ->> 'sequence', '') <> 'halt' else true end
+    ))",
+                "delete from jobs.slot where job_id = any($1)",
+            ),
+            (
+                "delete from jobs.slot where job_id = any(array(select id from moved)) returning",
+                "delete from jobs.slot where job_id = any($1) returning",
+            ),
+        ],
+        server: "",
+    },
+    Mutant {
+        name: "any-order",
+        tests: &["sequences"],
+        fault: "the next job of a sequence is the one with the highest priority",
+        reworded: &[],
+        server: edited!(
+            "jobs.next_in_sequence(text,text)",
+            "order by h.id limit 1",
+            "order by h.priority desc, h.id limit 1"
+        ),
+    },
+    Mutant {
+        name: "gives-its-turn-away",
+        tests: &["sequences"],
+        fault: "a job of a sequence loses its slot while it waits for its next attempt",
+        reworded: &[("case when verb in (4, 5) then flow ->> 'sequence' is null", "case when verb in (4, 5) then true")],
+        server: "",
+    },
+    Mutant {
+        name: "forgets-halts",
+        tests: &["sequences"],
+        fault: "a discarded job halts no sequence",
+        reworded: &[
+            ("when verb = 3 then coalesce(flow ->> 'sequence', '') <> 'halt'", "when verb = 3 then true"),
+            ("set halted_at = clock_timestamp()\n    where job_id", "set halted_at = null\n    where false and job_id"),
+        ],
+        server: "",
+    },
+    Mutant {
+        name: "takes-keys-again",
+        tests: &["unique"],
+        fault: "a job gives its key back for the time between two attempts, and takes it again for the next one",
+        reworded: &[],
+        server: "create function jobs.take_again() returns trigger language plpgsql as $do$ begin
+                if tg_table_name = 'ready' then
+                    delete from jobs.unique_key where job_id = new.id;
+                else
+                    insert into jobs.unique_key (name, key, job_id, started)
+                    values ('keyed', json_build_array(new.args ->> 'key')::text, new.id, false);
+                end if;
+                return new;
+            end $do$;
+            create trigger give_back after insert on jobs.ready for each row
+            when (new.kind = 'keyed' and new.attempt > 0) execute function jobs.take_again();
+            create trigger take_again after insert on jobs.running for each row
+            when (new.kind = 'keyed' and new.attempt > 1) execute function jobs.take_again()",
+    },
+    Mutant {
+        name: "keeps-keys",
+        tests: &["unique"],
+        fault: "the end of a job does not delete the row of its key",
+        reworded: &[("select k.ctid from jobs.unique_key k\n        where ", "select k.ctid from jobs.unique_key k\n        where false and ")],
+        server: "",
+    },
+    Mutant {
+        name: "keys-in-any-order",
+        tests: &["unique"],
+        fault: "a bulk takes its keys in any order, and does not begin again after a deadlock",
+        reworded: &[],
+        server: concat!(
+            edited!(
+                "jobs.take_keys(text[],text[],boolean[],float8[],json[],json[],timestamptz[],smallint[])",
+                "where w.name is not null\n                on conflict",
+                "where w.name is not null order by random()\n                on conflict"
+            ),
+            "; ",
+            edited!(
+                "jobs.take_keys(text[],text[],boolean[],float8[],json[],json[],timestamptz[],smallint[])",
+                "if attempt = 10 then",
+                "if true then"
+            )
+        ),
+    },
+    Mutant {
+        name: "quiet-without-end",
+        tests: &["unique"],
+        fault: "each enqueue makes a debounced job wait for the whole quiet time",
+        reworded: &[],
+        server: edited!(
+            "jobs.replace_waiting(jobs.unique_key,json,json,timestamptz,smallint)",
+            "least(clock_timestamp() + quiet, ready.enqueued_at + longest)",
+            "clock_timestamp() + quiet"
+        ),
+    },
+];
