@@ -32,7 +32,7 @@ impl<F: Fixture> World<'_, F> {
             let job = self.model.jobs.get_mut(&record.id).expect("the same jobs");
             compare_job(job, record).map_err(|divergence| format!("job {}: {divergence}", record.id))?;
         }
-        Ok(())
+        self.compare_flow().await
     }
 
     /// Compares everything else.
@@ -73,7 +73,7 @@ impl<F: Fixture> World<'_, F> {
         let filters = of_states.into_iter().chain([(JobFilter::of_queue("mail"), all), (JobFilter::of_kind("a"), 2)]);
         let now = Utc::now();
         // Due at about this moment: it may be due or not.
-        let is_open = |job: &Job| job.waits() && is_about(job.run_at, now);
+        let is_open = |job: &Job| job.state == JobState::Available && is_about(job.run_at, now);
         for (filter, limit) in filters {
             let fits = |job: &Job| {
                 filter.states.iter().all(|state| job.state_at(now) == *state && !is_open(job))
@@ -175,7 +175,7 @@ fn compare_job(job: &mut Job, record: &JobRecord) -> Result<(), Divergence> {
     let (now, stored) = (Utc::now(), record.state);
     let state = job.state_at(now);
     // Due at about this moment: it may be due or not.
-    let is_open = job.waits() && is_about(job.run_at, now) && stored.is_waiting();
+    let is_open = job.state == JobState::Available && is_about(job.run_at, now) && stored.is_waiting();
     agree("state", &state, if is_open { &state } else { &stored })?;
     agree("enqueued_at", job.enqueued_at.get_or_insert(record.enqueued_at), &record.enqueued_at)
 }

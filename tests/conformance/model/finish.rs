@@ -3,6 +3,7 @@
 use diesel_jobs_core::{JobState, Keep, Lease, Transition};
 
 use super::state::ModelState;
+use super::step::Flow;
 
 impl ModelState {
     /// Returns `false` if the lease is lost. Then nothing is changed.
@@ -21,6 +22,8 @@ impl ModelState {
         if let Some(failure) = transition.failure() {
             job.fail(failure);
         }
+        // A job with a limit waits for its limit again.
+        job.held = matches!(transition, Transition::Retry { .. } | Transition::Snooze(_)) && job.flow != Flow::Free;
         match transition {
             Transition::Retry { delay, .. } => job.wait_again(Some(now + *delay)),
             // A snooze consumes no attempt, and resets the crashes, because a job may snooze for years.
@@ -38,6 +41,10 @@ impl ModelState {
             | Transition::Cancel { .. }
             | Transition::Discard { .. } => {}
         }
+        if let Some((state, _)) = end {
+            self.give_back(lease.job, state);
+        }
+        let Some(job) = self.jobs.get_mut(&lease.job) else { return true };
         match end {
             // Its failures are deleted, too.
             Some((_, Keep::Nothing)) => drop(self.jobs.remove(&lease.job)),

@@ -11,6 +11,7 @@ mod ageing;
 mod claim;
 mod compare;
 mod finish;
+mod flow;
 mod operate;
 pub(crate) mod regressions;
 mod rescue;

@@ -6,6 +6,7 @@ use diesel_jobs_core::storage::Operated;
 use diesel_jobs_core::{FailureKind, JobId, JobState, Keep, KindStats, Retention};
 
 use super::state::ModelState;
+use super::step::Flow;
 
 impl ModelState {
     /// Makes the job available now, with at least one attempt left, no crashes, and a lease number of at least 1.
@@ -15,6 +16,8 @@ impl ModelState {
         match job.state {
             JobState::Running | JobState::Completed => Operated::Refused(job.state),
             _ => {
+                // An available job with a limit keeps its slot.
+                job.held |= job.state.is_finished() && job.flow != Flow::Free;
                 job.wait_again(Some(now));
                 job.max_attempts = job.max_attempts.max(job.attempt + 1);
                 job.crashes = 0;
@@ -33,6 +36,7 @@ impl ModelState {
         }
         job.fail_somehow(FailureKind::Cancelled);
         job.end(JobState::Cancelled, expires_at);
+        self.give_back(id, JobState::Cancelled);
         Operated::Done
     }
 
@@ -77,6 +81,7 @@ impl ModelState {
                     &mut row.available
                 }
                 JobState::Scheduled => &mut row.scheduled,
+                JobState::Held => &mut row.held,
                 JobState::Retrying => &mut row.retrying,
                 JobState::Running => &mut row.running,
                 JobState::Completed => &mut row.completed,

@@ -2,12 +2,21 @@
 
 use diesel_jobs_core::Keep;
 
-use super::step::{Ask, End, New, Pick, Step, When, Who};
+use super::step::{Ask, End, Flow, New, Pick, Step, When, Who};
 use super::world::play;
 use crate::fixture::Fixture;
 
 /// A job with one attempt.
-const JOB: New = New { queue: "default", kind: "a", priority: 0, when: When::Now, max_attempts: 1, large: false };
+const JOB: New = New {
+    queue: "default",
+    kind: "a",
+    priority: 0,
+    when: When::Now,
+    max_attempts: 1,
+    large: false,
+    flow: Flow::Free,
+    unique: None,
+};
 
 /// A claim of one job.
 fn claim() -> Step {

@@ -53,6 +53,7 @@ impl ModelState {
         let discarded = alone && job.crashes >= policy.max_crashes || job.attempt >= job.max_attempts;
         if discarded {
             job.end(JobState::Discarded, expires_at);
+            self.give_back(id, JobState::Discarded);
         } else {
             job.wait_again(None);
         }

@@ -6,7 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use diesel_jobs_core::{Failure, FailureKind, JobId, JobState, Keep, Lease, WorkerId};
+use diesel_jobs_core::{Failure, FailureKind, JobId, JobState, Keep, Lease, WorkerId, flags};
+
+use super::flow::{Key, Turn};
+use super::step::{Flow, User};
 
 /// All that a storage stores about jobs and workers.
 #[derive(Default)]
@@ -20,6 +23,10 @@ pub(super) struct ModelState {
     pub(super) frozen: bool,
     /// The number of committed effects of transactional handlers.
     pub(super) effects: i64,
+    /// The job that has the slot of each sequence.
+    pub(super) turns: BTreeMap<&'static str, Turn>,
+    /// The job that has each unique key, by kind and user.
+    pub(super) keys: BTreeMap<(&'static str, User), Key>,
 }
 
 /// A worker's last heartbeat, and its lease time.
@@ -55,6 +62,10 @@ pub(super) struct Job {
     /// When it may be pruned.
     pub(super) expires_at: Option<DateTime<Utc>>,
     pub(super) failures: Vec<Failed>,
+    pub(super) flow: Flow,
+    /// Whether it waits for admission.
+    pub(super) held: bool,
+    pub(super) unique: Option<User>,
 }
 
 /// A stored failure. `message` is `None` if the storage chooses the text.
@@ -76,13 +87,24 @@ impl Job {
         match self.state {
             JobState::Available if self.run_at > now && self.attempt > 0 => JobState::Retrying,
             JobState::Available if self.run_at > now => JobState::Scheduled,
+            JobState::Available if self.held => JobState::Held,
             state => state,
         }
     }
 
-    /// Whether it waits for a worker, due or not.
+    /// Whether it waits for its time or for a worker, and not for admission.
     pub(super) fn waits(&self) -> bool {
-        self.state == JobState::Available
+        self.state == JobState::Available && !self.held
+    }
+
+    /// The flags that the storage gives the job. Its finishes must name them.
+    pub(super) fn flags(&self) -> i32 {
+        let flow = match self.flow {
+            Flow::Free => 0,
+            Flow::Limit(..) => flags::LIMITED,
+            Flow::Sequence(..) => flags::LIMITED | flags::SEQUENCE,
+        };
+        flow | if self.unique.is_some() { flags::UNIQUE } else { 0 }
     }
 
     /// Makes the job available again. With `None` its `run_at` stays.
@@ -99,6 +121,7 @@ impl Job {
     /// Ends the job.
     pub(super) fn end(&mut self, state: JobState, expires_at: Option<DateTime<Utc>>) {
         self.state = state;
+        self.held = false;
         self.expires_at = expires_at;
     }
 
@@ -125,7 +148,7 @@ impl ModelState {
     pub(super) fn leases(&self) -> Vec<Lease> {
         let of = |(id, job): (&JobId, &Job)| {
             let worker = job.worker.filter(|_| job.state == JobState::Running)?;
-            Some(Lease { job: *id, number: job.lease, worker, flags: 0 })
+            Some(Lease { job: *id, number: job.lease, worker, flags: job.flags() })
         };
         self.jobs.iter().filter_map(of).collect()
     }

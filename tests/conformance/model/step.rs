@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use chrono::SubsecRound as _;
-use diesel_jobs_core::{Keep, NewJob, RunAt, Transition};
+use diesel_jobs_core::{
+    Keep, Limit, NewJob, OnConflict, OnDiscard, Replace, RunAt, Sequence, Transition, Unique, Until,
+};
 
 use crate::bench::{cancel, discard, retry_in};
 
@@ -13,6 +15,10 @@ use crate::bench::{cancel, discard, retry_in};
 pub(super) enum Step {
     Enqueue(New),
     EnqueueAll(Vec<New>),
+    /// An enqueue in a transaction that is rolled back.
+    RolledBack(Vec<New>),
+    /// Passes of admission, until there is nothing more to do.
+    Admit,
     Claim(Ask),
     ClaimQuarantined(Ask),
     /// Finishes several attempts in one batch.
@@ -53,6 +59,42 @@ pub(super) struct New {
     pub(super) max_attempts: u16,
     /// Whether its arguments are large.
     pub(super) large: bool,
+    pub(super) flow: Flow,
+    pub(super) unique: Option<User>,
+}
+
+/// Whether a job waits for others. The letter is the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flow {
+    Free,
+    /// So many at once.
+    Limit(&'static str, u32),
+    /// One after the other. The flag says whether a discarded job halts the others.
+    Sequence(&'static str, bool),
+}
+
+/// A unique key. All jobs with the same key have the same rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum User {
+    /// The job that is there stays as it is, until it has ended.
+    Kept,
+    /// The job that is there stays as it is, until it has started.
+    Started,
+    /// The job that is there gets the arguments, the time and the priority, while it waits, until it has ended.
+    Replaced,
+}
+
+impl User {
+    pub(super) const ALL: [Self; 3] = [Self::Kept, Self::Started, Self::Replaced];
+
+    fn rule(self) -> Unique {
+        let rule = Unique::new().by(&["user"]);
+        match self {
+            Self::Kept => rule,
+            Self::Started => rule.until(Until::Started),
+            Self::Replaced => rule.on_conflict(OnConflict::Replace(Replace::new().args().run_at().priority())),
+        }
+    }
 }
 
 /// When a job is due, in minutes.
@@ -119,7 +161,8 @@ pub(super) const fn minutes(minutes: u64) -> Duration {
 impl New {
     pub(super) fn job(&self, number: usize) -> NewJob {
         let filling = if self.large { "x".repeat(60_000) } else { String::new() };
-        let mut job = NewJob::raw(self.kind, format!("{{\"number\":{number},\"filling\":\"{filling}\"}}"));
+        let args = format!("{{\"number\":{number},\"user\":\"{:?}\",\"filling\":\"{filling}\"}}", self.unique);
+        let mut job = NewJob::raw(self.kind, args);
         job.queue = self.queue.into();
         job.priority = self.priority;
         job.max_attempts = self.max_attempts;
@@ -130,7 +173,18 @@ impl New {
             // millisecond ahead of it.
             When::At(delay) => RunAt::At(chrono::Utc::now().trunc_subsecs(3) + chrono::TimeDelta::minutes(delay)),
         };
-        job
+        let job = match self.flow {
+            Flow::Free => job,
+            Flow::Limit(key, most) => job.limited(Limit::new("limit", most).key(key)).unwrap(),
+            Flow::Sequence(key, halts) => {
+                let on_discard = if halts { OnDiscard::Halt } else { OnDiscard::Skip };
+                job.sequenced(Sequence::new("sequence").key(key).on_discard(on_discard)).unwrap()
+            }
+        };
+        match self.unique {
+            Some(user) => job.unique(user.rule()).unwrap(),
+            None => job,
+        }
     }
 
     /// Returns the delay before it is due. It is never negative.

@@ -8,7 +8,7 @@ use proptest::option::weighted;
 use proptest::prelude::*;
 use proptest::sample::{Index, select, subsequence};
 
-use super::step::{Ask, End, New, Pick, Step, When, Who, minutes};
+use super::step::{Ask, End, Flow, New, Pick, Step, User, When, Who, minutes};
 
 /// The maximum number of phrases in one model.
 const PHRASES: usize = 30;
@@ -31,6 +31,8 @@ fn phrase() -> impl Strategy<Value = Vec<Step>> {
         4 => (ask(), finish()).prop_map(|(ask, finish)| vec![Step::ClaimQuarantined(ask), finish]),
         8 => (ask(), finish()).prop_map(|(ask, finish)| vec![Step::Claim(ask), finish]),
         4 => (pass(), ask()).prop_map(|(pass, ask)| vec![pass, Step::Claim(ask)]),
+        8 => ask().prop_map(|ask| vec![Step::Admit, Step::Claim(ask)]),
+        8 => (ask(), finish()).prop_map(|(ask, finish)| vec![Step::Admit, Step::Claim(ask), finish, Step::Admit]),
     ]
 }
 
@@ -38,6 +40,8 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => new().prop_map(Step::Enqueue),
         5 => vec(new(), 0..6).prop_map(Step::EnqueueAll),
+        2 => vec(new(), 1..4).prop_map(Step::RolledBack),
+        6 => Just(Step::Admit),
         12 => ask().prop_map(Step::Claim),
         3 => ask().prop_map(Step::ClaimQuarantined),
         10 => finish(),
@@ -81,9 +85,29 @@ fn new() -> impl Strategy<Value = New> {
         3 => delay().prop_map(When::In),
         1 => select(&[-60, 0, 60][..]).prop_map(When::At),
     ];
-    (queue(), kind, priority, when, 1..4_u16, proptest::bool::weighted(0.1)).prop_map(
-        |(queue, kind, priority, when, max_attempts, large)| New { queue, kind, priority, when, max_attempts, large },
+    let large = proptest::bool::weighted(0.1);
+    let unique = weighted(0.2, select(User::ALL.to_vec()));
+    (queue(), kind, priority, when, 1..4_u16, large, flow(), unique).prop_map(
+        |(queue, kind, priority, when, max_attempts, large, flow, unique)| New {
+            queue,
+            kind,
+            priority,
+            when,
+            max_attempts,
+            large,
+            flow,
+            unique,
+        },
     )
+}
+
+/// A key always has the same limit, because the first held job of a key decides.
+fn flow() -> impl Strategy<Value = Flow> {
+    prop_oneof![
+        6 => Just(Flow::Free),
+        2 => select(vec![Flow::Limit("x", 1), Flow::Limit("y", 2)]),
+        3 => (select(&["x", "y"][..]), any::<bool>()).prop_map(|(key, halts)| Flow::Sequence(key, halts)),
+    ]
 }
 
 fn ask() -> impl Strategy<Value = Ask> {

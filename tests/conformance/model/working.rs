@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use diesel_jobs_core::storage::{Claim, RescuePolicy, Transacted, Transaction, Wanted};
-use diesel_jobs_core::{ClaimedJob, Finish, JobId, JobState, Keep, Lease, Retention, Transition};
+use diesel_jobs_core::{ClaimedJob, Finish, JobId, Keep, Lease, Retention, Transition};
 use diesel_jobs_storage::CompleteError;
 use tokio_util::sync::CancellationToken;
 
-use super::state::Job;
-use super::step::{Ask, End, New, Pick};
+use super::step::{Ask, End, Flow, New, Pick};
 use super::world::{Divergence, World, agree, answered};
 use crate::bench::{POLICY, context};
 use crate::fixture::{Act, Fixture};
@@ -20,24 +19,44 @@ impl<F: Fixture> World<'_, F> {
     pub(super) async fn enqueue(&mut self, new: &[New], together: bool) -> Result<(), Divergence> {
         let jobs: Vec<_> = new.iter().enumerate().map(|(index, new)| new.job(self.ids.len() + index)).collect();
         let args: Vec<String> = jobs.iter().map(|job| job.args.clone()).collect();
-        let mut ids = Vec::new();
+        let mut answers = Vec::new();
         if together {
-            ids = answered("enqueue_all", self.client.enqueue_all(jobs).await)?;
+            answers = answered("enqueue_all", self.client.answers(jobs).await)?;
         } else {
             for job in jobs {
-                ids.push(answered("enqueue", self.client.enqueue(job).await)?);
+                answers.push(answered("enqueue", self.client.answer(job).await)?);
             }
         }
-        agree("how many ids came back", &new.len(), &ids.len())?;
-        for ((id, new), args) in ids.into_iter().zip(new).zip(args) {
+        agree("how many answers came back", &new.len(), &answers.len())?;
+        // A bulk inserts jobs with and without a limit apart from each other, and unique jobs in the order of their keys.
+        let mut last = [self.ids.last().copied(); 2];
+        for ((answer, new), args) in answers.into_iter().zip(new).zip(args) {
+            let id = answer.id();
+            agree(&format!("the answer for {new:?}"), &self.model.take_key(new, args, id), &answer)?;
+            if !answer.is_new() {
+                continue;
+            }
             // No id occurs twice. Otherwise an old lease could fit a new job.
-            if self.ids.last().is_some_and(|last| *last >= id) {
-                return Err(format!("job {id} came after job {:?}", self.ids.last()));
+            let before = &mut last[usize::from(new.flow != Flow::Free)];
+            if before.is_some_and(|before| before >= id) || self.ids.contains(&id) {
+                return Err(format!("job {id} came after job {before:?}"));
+            }
+            if new.unique.is_none() {
+                *before = Some(id);
             }
             self.ids.push(id);
-            self.model.jobs.insert(id, self.model.newborn(new, args));
         }
+        self.ids.sort_unstable();
         Ok(())
+    }
+
+    /// An enqueue whose transaction is rolled back. It changes nothing, and its ids may be given again.
+    pub(super) async fn roll_back(&mut self, new: &[New]) -> Result<(), Divergence> {
+        let jobs: Vec<_> = new.iter().enumerate().map(|(index, new)| new.job(self.ids.len() + index)).collect();
+        self.client.begin().await;
+        let answers = self.client.answers(jobs).await;
+        self.client.rollback().await;
+        agree("how many answers came back", &new.len(), &answered("enqueue_all", answers)?.len())
     }
 
     pub(super) fn ask(&self, ask: &Ask) -> Claim {
@@ -84,6 +103,7 @@ impl<F: Fixture> World<'_, F> {
             let id = job.lease.job;
             let known = &self.model.jobs[&id];
             agree("the lease", &Lease { job: id, number: known.lease, worker: claim.worker, flags: 0 }, &job.lease)?;
+            agree("its flags", &known.flags(), &job.lease.flags)?;
             agree("the attempt", &(known.attempt, known.max_attempts), &(job.attempt, job.max_attempts))?;
             agree("its kind and queue", &(known.kind, known.queue), &(&*job.kind, &*job.queue))?;
             agree("its priority and time", &(known.priority, known.run_at), &(job.priority, job.run_at))?;
@@ -158,30 +178,6 @@ impl<F: Fixture> World<'_, F> {
             Ok(()) if stands => Ok(()),
             Err(CompleteError::LeaseLost(_)) if !stands => Ok(()),
             answer => Err(format!("complete_in under a lease that stands: {stands}, answered {answer:?}")),
-        }
-    }
-}
-
-impl super::state::ModelState {
-    /// Returns a job that was just enqueued.
-    fn newborn(&self, new: &New, args: String) -> Job {
-        Job {
-            kind: new.kind,
-            queue: new.queue,
-            priority: new.priority,
-            max_attempts: new.max_attempts,
-            args,
-            state: JobState::Available,
-            attempt: 0,
-            crashes: 0,
-            lease: 0,
-            worker: None,
-            run_at: self.now + new.delay(),
-            run_at_is_exact: false,
-            enqueued_at: None,
-            claimed_at: None,
-            expires_at: None,
-            failures: Vec::new(),
         }
     }
 }

@@ -91,6 +91,8 @@ impl<'f, F: Fixture> World<'f, F> {
         match step {
             Step::Enqueue(new) => self.enqueue(std::slice::from_ref(new), false).await,
             Step::EnqueueAll(new) => self.enqueue(new, true).await,
+            Step::RolledBack(new) => self.roll_back(new).await,
+            Step::Admit => self.admit().await,
             Step::Claim(ask) => self.claim(ask).await,
             Step::ClaimQuarantined(ask) => self.claim_quarantined(ask).await,
             Step::Finish(batch) => self.finish(batch).await,
@@ -185,13 +187,16 @@ impl<'f, F: Fixture> World<'f, F> {
             let leases = self.model.leases();
             leases.get(place % leases.len().max(1)).copied()
         };
-        match pick {
+        let lease = match pick {
             Pick::Standing(place) => standing(place),
             Pick::Granted(place) => self.granted.iter().rev().nth(place % self.granted.len().max(1)).copied(),
             Pick::Renumbered(place, by) => standing(place).map(|lease| Lease { number: lease.number + by, ..lease }),
             Pick::Stolen(place, who) => standing(place).map(|lease| Lease { worker: self.worker(who), ..lease }),
             Pick::Misplaced(place) => standing(place).map(|lease| Lease { job: JobId(lease.job.0 + 1), ..lease }),
-        }
+        };
+        // By chance it may be a valid lease of another job. The flags do not identify it, and must be those of the job.
+        let flags = |lease: Lease| self.model.jobs.get(&lease.job).map_or(lease.flags, super::state::Job::flags);
+        lease.map(|lease| Lease { flags: flags(lease), ..lease })
     }
 
     pub(super) fn grant(&mut self, job: ClaimedJob) {

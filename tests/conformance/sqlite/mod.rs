@@ -121,7 +121,7 @@ impl Fixture for Sqlite {
     fn passed(time: Duration) -> String {
         let passed = time.as_micros();
         format!(
-            "update jobs_job set run_at = run_at - {passed}, due_at = due_at - {passed}, enqueued_at = enqueued_at - {passed},
+            "update jobs_job set run_at = case when flags & 2 then run_at else run_at - {passed} end, due_at = due_at - {passed}, enqueued_at = enqueued_at - {passed},
                  claimed_at = claimed_at - {passed}, finished_at = finished_at - {passed}, expires_at = expires_at - {passed};
              update jobs_job_error set at = at - {passed};
              update jobs_worker set started_at = started_at - {passed}, heartbeat_at = heartbeat_at - {passed}"
