@@ -50,7 +50,7 @@ pub use diesel_jobs_core::{
     HandleBlockingBatchIn, HandleBlockingIn, HandleIn, Handled, HealthCheck, Installation, IntoInstant, IntoNewJob,
     InvalidJob, InvalidSchedule, Job, JobBuilder, JobContext, JobEnd, JobError, JobId, JobLimit, JobOptions, JobOutput,
     JobRecord, JobState, KindStats, Layer, Lease, LeasedJob, Limit, LimitProblem, MetricsText, NewJob, NoRuntime,
-    OnConflict, OnDiscard, Outcome, Output, Progress, QueueLoad, QueueStats, Recorder, Registered, Registration,
+    OnConflict, OnDiscard, Outcome, Output, Progress, QueueLoad, QueueStats, Rate, Recorder, Registered, Registration,
     Registry, RegistryError, Replace, ResultExt, Retain, Retention, RunAt, Sample, Schedule, Sequence, State, States,
     Stats, StorageError, TestContext, TraceLink, TraceRelation, Traceparent, TypeKey, Unique, UniqueKey, UniqueProblem,
     UnknownQueue, Until, UntilEmpty, WaitError, Worker, WorkerBuilder, WorkerError, WorkerHandle, WorkerId,

@@ -14,11 +14,14 @@ pub const HELD: i32 = 2;
 /// The job is in a sequence. It has the flag [`LIMITED`], too.
 pub const SEQUENCE: i32 = 4;
 
+/// The job has a rate. It has the flag [`LIMITED`], too, and no limit slot.
+pub const RATE: i32 = 8;
+
 /// The job was enqueued with a unique key. What ends it also releases the key, which programs of the schema versions 1 to 4 do not do.
 pub const UNIQUE: i32 = 16;
 
 /// The flags of jobs that this version knows.
-pub const KNOWN: i32 = LIMITED | HELD | SEQUENCE | UNIQUE;
+pub const KNOWN: i32 = LIMITED | HELD | SEQUENCE | RATE | UNIQUE;
 
 /// Whether this version knows all of these flags of a job.
 pub const fn are_known(flags: i32) -> bool {

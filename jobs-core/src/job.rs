@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 
 use crate::instant::IntoInstant;
 use crate::job_options::JobOptions;
-use crate::limit::{Limit, Sequence};
+use crate::limit::{Limit, Rate, Sequence};
 use crate::new_job::{IntoNewJob, InvalidJob, JobBuilder, NewJob};
 use crate::unique::Unique;
 
@@ -102,6 +102,14 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
         Self: Sized,
     {
         JobBuilder::new(self).sequence(sequence)
+    }
+
+    /// Sets the rate of this job: how many jobs with the same name and key may start in a time. Default: the kind's, else none.
+    fn rate(self, rate: Rate) -> JobBuilder
+    where
+        Self: Sized,
+    {
+        JobBuilder::new(self).rate(rate)
     }
 
     /// Sets when the enqueue of this job finds another one with the same key, and what it does then. Default: the kind's, else jobs have

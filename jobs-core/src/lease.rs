@@ -55,6 +55,11 @@ impl Lease {
     pub const fn is_limited(&self) -> bool {
         self.flags & crate::flags::LIMITED != 0
     }
+
+    /// Whether the end of this job lets another job of its key start. The end of a job with a rate does not.
+    pub(crate) const fn has_slot(&self) -> bool {
+        self.flags & (crate::flags::LIMITED | crate::flags::RATE) == crate::flags::LIMITED
+    }
 }
 
 impl PartialEq for Lease {

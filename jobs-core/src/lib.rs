@@ -92,7 +92,9 @@ pub use job_id::JobId;
 pub use job_options::{JobOptions, Retain};
 pub use layer::{Layer, Layers};
 pub use lease::{ClaimedJob, Lease, WorkerId};
-pub use limit::{Concurrency, JobLimit, Limit, LimitProblem, MOST_AT_ONCE, OnDiscard, Sequence};
+pub use limit::{
+    Bucket, Concurrency, JobLimit, JobRate, Limit, LimitProblem, MOST_AT_ONCE, OnDiscard, Rate, RateSpec, Sequence,
+};
 pub use merged::{Merged, merged};
 pub use metrics::{Gauge, MetricsText};
 pub use new_job::{IntoNewJob, InvalidJob, JobBuilder, MAX_ARGS_BYTES, NewJob, RunAt};

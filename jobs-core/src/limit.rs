@@ -1,11 +1,15 @@
-//! Limits: how many jobs with the same key may run at once. A sequence is a limit of one, whose jobs run in the order of their ids.
+//! Limits: how many jobs with the same key may run at once. A sequence is a limit of one, whose jobs run in the order of their ids. A rate
+//! limits how many start in a time.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
+mod rate;
 mod sequence;
 
+pub use rate::{Bucket, JobRate, Rate, RateSpec};
+use rate::{MOST_BURST, MOST_OF_RATE};
 pub use sequence::{OnDiscard, Sequence};
 
 /// The largest number of jobs that a limit may allow at once.
@@ -25,17 +29,19 @@ pub struct Concurrency {
     pub by: &'static [&'static str],
     /// Whether it is a sequence, and what happens in it when a job is discarded.
     pub sequence: Option<OnDiscard>,
+    /// If it is a rate, `most` is how many may start in its time.
+    pub rate: Option<RateSpec>,
 }
 
 impl Concurrency {
     /// At most this many jobs at once.
     pub const fn new(name: &'static str, most: u32) -> Self {
-        Self { name, most, by: &[], sequence: None }
+        Self { name, most, by: &[], sequence: None, rate: None }
     }
 
     /// A sequence: one job at a time, in the order of their ids. `sequence(by(order_id))` in `#[job]` makes one.
     pub const fn in_sequence(name: &'static str, on_discard: OnDiscard) -> Self {
-        Self { name, most: 1, by: &[], sequence: Some(on_discard) }
+        Self { name, most: 1, by: &[], sequence: Some(on_discard), rate: None }
     }
 
     /// Counts the jobs with each value of these arguments apart.
@@ -53,13 +59,13 @@ impl Concurrency {
             let value = |name: &&str| args.get(*name).cloned().ok_or_else(|| LimitProblem::Missing((*name).to_owned()));
             self.by.iter().map(value).collect()
         };
-        JobLimit::new(self.name, self.most, &values?).map(|limit| limit.in_sequence(self.sequence))
+        JobLimit::new(self.name, self.most, &values?, self.sequence, self.rate)
     }
 
     /// Like [`of`](Self::of). If the arguments do not have those of `by`, the key is that of no arguments. `None` if the limit itself is not allowed:
     /// the attribute has refused it.
     pub(crate) fn of_any(self, args: &str) -> Option<JobLimit> {
-        let without = |_| JobLimit::new(self.name, self.most, &[]).map(|limit| limit.in_sequence(self.sequence));
+        let without = |_| JobLimit::new(self.name, self.most, &[], self.sequence, self.rate);
         self.of(args).or_else(without).ok()
     }
 }
@@ -72,12 +78,13 @@ pub struct Limit {
     most: u32,
     values: Result<Vec<Value>, LimitProblem>,
     sequence: Option<OnDiscard>,
+    rate: Option<RateSpec>,
 }
 
 impl Limit {
     /// At most this many jobs of the limit with this name at once.
     pub fn new(name: impl Into<String>, most: u32) -> Self {
-        Self { name: name.into(), most, values: Ok(Vec::new()), sequence: None }
+        Self { name: name.into(), most, values: Ok(Vec::new()), sequence: None, rate: None }
     }
 
     /// Counts the jobs with each value apart. Several calls make a key of several values. A value is a text, a whole number, a
@@ -90,12 +97,18 @@ impl Limit {
         self
     }
 
-    pub(crate) fn is_sequence(&self) -> bool {
-        self.sequence.is_some()
+    /// Whether this is a limit, a sequence or a rate, as the kind has one.
+    pub(crate) fn is_like(&self, of_kind: &Concurrency) -> bool {
+        (self.sequence.is_some(), self.rate.is_some()) == (of_kind.sequence.is_some(), of_kind.rate.is_some())
+    }
+
+    /// Whether both are limits, sequences or rates.
+    pub(crate) fn is_like_own(&self, other: &Self) -> bool {
+        (self.sequence.is_some(), self.rate.is_some()) == (other.sequence.is_some(), other.rate.is_some())
     }
 
     pub(crate) fn of(self) -> Result<JobLimit, LimitProblem> {
-        JobLimit::new(&self.name, self.most, &self.values?).map(|limit| limit.in_sequence(self.sequence))
+        JobLimit::new(&self.name, self.most, &self.values?, self.sequence, self.rate)
     }
 }
 
@@ -113,17 +126,30 @@ pub struct JobLimit {
     /// Whether the jobs are a sequence, and what happens when one of them is discarded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequence: Option<OnDiscard>,
+    /// If it is a rate, `most` of them may start in its time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<JobRate>,
 }
 
 impl JobLimit {
-    fn new(name: &str, most: u32, values: &[Value]) -> Result<Self, LimitProblem> {
-        check(name, most)?;
-        Ok(Self { name: name.to_owned(), key: key(values)?, most, sequence: None })
+    fn new(
+        name: &str,
+        most: u32,
+        values: &[Value],
+        sequence: Option<OnDiscard>,
+        rate: Option<RateSpec>,
+    ) -> Result<Self, LimitProblem> {
+        let rate = rate.map(|rate| JobRate::of(most, rate)).transpose()?;
+        check(name, most, rate)?;
+        Ok(Self { name: name.to_owned(), key: key(values)?, most, sequence, rate })
     }
 
     /// The same limit, if it may be stored. For limits that another program has written, such as an export.
     pub fn checked(self) -> Result<Self, LimitProblem> {
-        check(&self.name, self.most)?;
+        check(&self.name, self.most, self.rate)?;
+        if self.sequence.is_some() && self.rate.is_some() {
+            return Err(LimitProblem::Several);
+        }
         if self.sequence.is_some() && self.most != 1 {
             return Err(LimitProblem::SequenceOf(self.most));
         }
@@ -133,15 +159,12 @@ impl JobLimit {
         Ok(self)
     }
 
-    fn in_sequence(self, sequence: Option<OnDiscard>) -> Self {
-        Self { sequence, ..self }
-    }
-
     /// The [flags](crate::flags) of a job with this limit.
     pub const fn flags(&self) -> i32 {
-        match self.sequence {
-            Some(_) => crate::flags::LIMITED | crate::flags::SEQUENCE,
-            None => crate::flags::LIMITED,
+        match (self.sequence, self.rate) {
+            (Some(_), _) => crate::flags::LIMITED | crate::flags::SEQUENCE,
+            (None, Some(_)) => crate::flags::LIMITED | crate::flags::RATE,
+            (None, None) => crate::flags::LIMITED,
         }
     }
 
@@ -153,14 +176,15 @@ impl JobLimit {
 }
 
 /// Checks what is stored of a limit besides its key.
-fn check(name: &str, most: u32) -> Result<(), LimitProblem> {
+fn check(name: &str, most: u32, rate: Option<JobRate>) -> Result<(), LimitProblem> {
     if name.is_empty() || name.len() > LONGEST_KEY || name.contains('\0') {
         return Err(LimitProblem::Name);
     }
-    if most == 0 || most > MOST_AT_ONCE {
-        return Err(LimitProblem::Number(most));
+    match rate {
+        Some(rate) => rate.check(most),
+        None if most == 0 || most > MOST_AT_ONCE => Err(LimitProblem::Number(most)),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// The key of these values: the list of them as JSON, or the hash of this text if it is long. The SQL function `jobs.flow` makes the
@@ -222,9 +246,21 @@ pub enum LimitProblem {
     /// A sequence that is stored with a job has another number than one.
     #[error("a sequence runs one job at a time, not {0}")]
     SequenceOf(u32),
-    /// The job has a limit of its own, and its kind is a sequence, or the other way round.
-    #[error("a job has either `sequence` or `concurrency`, not both")]
-    SequenceAndLimit,
+    /// The job has a limit of its own, and its kind is a sequence, or the like.
+    #[error("a job has one of `concurrency`, `sequence` and `rate`, not several")]
+    Several,
+    /// The number of a rate is not allowed.
+    #[error("a rate allows 1 to {MOST_OF_RATE} starts in its time, not {0}")]
+    Starts(u32),
+    /// The burst of a rate is not allowed.
+    #[error("the burst of a rate is from 1 to {MOST_BURST}, not {0}")]
+    Burst(u32),
+    /// The time of a rate is not allowed.
+    #[error("the time of a rate is at least a millisecond and at most 366 days")]
+    Per,
+    /// The rate is too high.
+    #[error("a rate allows at most 10000 starts in a second")]
+    TooFast,
     /// The statement that makes the arguments cannot make a key.
     #[error("`enqueue_each` cannot enqueue jobs with a limit; read the rows, and pass the jobs to `enqueue_all`")]
     OfRows,

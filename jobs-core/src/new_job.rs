@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::instant::IntoInstant;
 use crate::job_options::JobOptions;
-use crate::limit::{Concurrency, JobLimit, Limit, LimitProblem, Sequence};
+use crate::limit::{Concurrency, JobLimit, Limit, LimitProblem, Rate, Sequence};
 use crate::trace_context::Traceparent;
 use crate::unique::{OnConflict, Unique, UniqueKey, UniqueProblem};
 pub use invalid::InvalidJob;
@@ -137,6 +137,11 @@ impl NewJob {
         self.limited(sequence.into_limit())
     }
 
+    /// The same job with this rate: how many jobs with the same name and key may start in a time.
+    pub fn rated(self, rate: Rate) -> Result<Self, InvalidJob> {
+        self.limited(rate.into_limit())
+    }
+
     /// The stored columns and their values, in a fixed order, without the arguments and the time. To add an option of a
     /// job, add its column here. SQLite inserts all of these columns and needs no further code.
     pub fn columns(&self) -> [(&'static str, Column<'_>); Self::COLUMNS] {
@@ -233,6 +238,8 @@ pub struct JobBuilder {
     unique: Option<Box<Unique>>,
     /// The arguments come from the rows of a query.
     is_of_rows: bool,
+    /// It was given limits of two sorts.
+    has_several: bool,
 }
 
 impl JobBuilder {
@@ -254,7 +261,7 @@ impl JobBuilder {
             unique: None,
         };
         let (concurrency, unique) = (options.concurrency.map(Box::new), options.unique.map(Box::new));
-        Self { job, encode_error, concurrency, limit: None, unique, is_of_rows: false }
+        Self { job, encode_error, concurrency, limit: None, unique, is_of_rows: false, has_several: false }
     }
 
     pub(crate) fn of_rows(mut self) -> Self {
@@ -264,14 +271,19 @@ impl JobBuilder {
 
     /// See [`Job::concurrency`](crate::Job::concurrency).
     pub fn concurrency(mut self, limit: Limit) -> Self {
+        self.has_several |= self.limit.as_ref().is_some_and(|before| !before.is_like_own(&limit));
         self.limit = Some(Box::new(limit));
         self
     }
 
     /// See [`Job::sequence`](crate::Job::sequence).
-    pub fn sequence(mut self, sequence: Sequence) -> Self {
-        self.limit = Some(Box::new(sequence.into_limit()));
-        self
+    pub fn sequence(self, sequence: Sequence) -> Self {
+        self.concurrency(sequence.into_limit())
+    }
+
+    /// See [`Job::rate`](crate::Job::rate).
+    pub fn rate(self, rate: Rate) -> Self {
+        self.concurrency(rate.into_limit())
     }
 
     /// See [`Job::unique`](crate::Job::unique).
@@ -319,7 +331,7 @@ impl JobBuilder {
 
 impl IntoNewJob for JobBuilder {
     fn into_new_job(self) -> Result<NewJob, InvalidJob> {
-        let Self { mut job, encode_error, concurrency, limit, unique, is_of_rows } = self;
+        let Self { mut job, encode_error, concurrency, limit, unique, is_of_rows, has_several } = self;
         if let Some(source) = encode_error {
             return Err(InvalidJob::Encode { kind: job.kind.into_owned(), source });
         }
@@ -332,9 +344,8 @@ impl IntoNewJob for JobBuilder {
         let limit = match (limit, concurrency) {
             (None, None) => return job.into_new_job(),
             _ if is_of_rows => Err(LimitProblem::OfRows),
-            (Some(limit), Some(of_kind)) if limit.is_sequence() != of_kind.sequence.is_some() => {
-                Err(LimitProblem::SequenceAndLimit)
-            }
+            _ if has_several => Err(LimitProblem::Several),
+            (Some(limit), Some(of_kind)) if !limit.is_like(&of_kind) => Err(LimitProblem::Several),
             (Some(limit), _) => limit.of(),
             (None, Some(concurrency)) => concurrency.of(&job.args),
         };

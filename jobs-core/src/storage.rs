@@ -58,7 +58,7 @@ pub use audit::{AuditEntry, AuditRecord, DISCARDED, SOMEBODY};
 pub use cancelled::Cancelled;
 pub use claim::{Claim, Wanted};
 pub use doctor::{Doctor, Finding, Objectives, Severity};
-pub use explain::{Explain, HeldBy, MOST_AHEAD, MOST_SHOWN, RowLock, Surroundings};
+pub use explain::{Explain, HeldBy, MOST_AHEAD, MOST_SHOWN, RowLock, Surroundings, Tokens};
 pub use failures::{FAILURES_EXAMINED, FailureGroup, FailureRow, Failures, Grouped, MESSAGE_PREFIX, group_failures};
 pub use filter::{ArgIs, JobFilter, MAX_FILTER_IDS, Span, index};
 pub use flow_control::{FlowControl, SlotOfJob};

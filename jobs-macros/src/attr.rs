@@ -1,5 +1,5 @@
-//! Parses the list inside `#[job(..)]` as `name = value` pairs. `batch(..)`, `concurrency(..)`, `sequence(..)`, `unique(..)` and `debounce(..)` are lists of their own. `options`
-//! interprets the values.
+//! Parses the list inside `#[job(..)]` as `name = value` pairs. `batch(..)`, `concurrency(..)`, `sequence(..)`, `rate(..)`, `unique(..)` and `debounce(..)` are
+//! lists of their own. `options` interprets the values.
 
 use proc_macro2::TokenStream;
 use syn::ext::IdentExt;
@@ -22,7 +22,7 @@ impl Parse for Entry {
             return Err(input.error("expected an option, such as `queue = \"mail\"`"));
         }
         let name = input.call(Ident::parse_any)?;
-        if ["batch", "concurrency", "sequence", "unique", "debounce"].iter().any(|list| name == list)
+        if ["batch", "concurrency", "sequence", "rate", "unique", "debounce"].iter().any(|list| name == list)
             && input.peek(Paren)
         {
             let list;

@@ -1,4 +1,6 @@
-//! Checks the options `concurrency`, `sequence`, `unique` and `debounce` against the arguments of the job.
+//! Checks the options `concurrency`, `sequence`, `rate`, `unique` and `debounce` against the arguments of the job.
+
+use std::time::Duration;
 
 use proc_macro2::Span;
 use syn::Ident;
@@ -17,6 +19,8 @@ pub(crate) struct Limit {
     pub(crate) by: Vec<String>,
     /// Whether it is a sequence, and what happens when a job is discarded.
     pub(crate) sequence: Option<OnDiscard>,
+    /// If it is a rate: the time in which so many jobs may start, and how many may start at once.
+    pub(crate) rate: Option<(Duration, Option<u32>)>,
 }
 
 /// The limit that the options set. `kind` is the default kind. The values of the key are found by the names of the arguments in the
@@ -28,19 +32,26 @@ pub(crate) fn checked(
     secrets: &[String],
     errors: &mut Errors,
 ) -> Option<Limit> {
-    let (name, most, by, sequence) = match (&options.concurrency, &options.sequence) {
-        (None, None) => return None,
-        (Some(limit), None) => (&limit.name, limit.most, &limit.by, None),
-        (None, Some(sequence)) => (&sequence.name, 1, &sequence.by, Some(sequence.on_discard)),
-        (Some(_), Some(_)) => {
+    let (name, most, by, sequence, rate) = match (&options.concurrency, &options.sequence, &options.rate) {
+        (None, None, None) => return None,
+        (Some(limit), None, None) => (&limit.name, limit.most, &limit.by, None, None),
+        (None, Some(sequence), None) => (&sequence.name, 1, &sequence.by, Some(sequence.on_discard), None),
+        (None, None, Some(rate)) => (&rate.name, rate.most, &rate.by, None, Some((rate.per, rate.burst))),
+        (_, _, Some(_)) => {
+            let message = "a job has one of `rate`, `concurrency` and `sequence`, not several; to limit how many jobs of a queue run at \
+                           once, give its workers fewer slots";
+            errors.push(syn::Error::new(place(options, "rate"), message));
+            return None;
+        }
+        (Some(_), Some(_), None) => {
             let message = "a job has either `sequence` or `concurrency`, not both; a sequence runs one job at a time";
-            errors.push(syn::Error::new(place(options), message));
+            errors.push(syn::Error::new(place(options, "sequence"), message));
             return None;
         }
     };
     if sequence.is_some() && options.cron.is_some() {
         let message = "a job with `cron` cannot be in a sequence: a sequence that halts would stop the schedule; use `concurrency(limit = 1)`";
-        errors.push(syn::Error::new(place(options), message));
+        errors.push(syn::Error::new(place(options, "sequence"), message));
         return None;
     }
     check_by(by, arguments, secrets, errors);
@@ -50,6 +61,7 @@ pub(crate) fn checked(
         most,
         by: by.iter().map(ToString::to_string).collect(),
         sequence,
+        rate,
     })
 }
 
@@ -71,9 +83,9 @@ fn check_by(by: &[Ident], arguments: &[String], secrets: &[String], errors: &mut
     }
 }
 
-/// Where `sequence` is written.
-fn place(options: &Options) -> Span {
-    options.written.get("sequence").copied().unwrap_or_else(Span::call_site)
+/// Where the option is written.
+fn place(options: &Options, option: &str) -> Span {
+    options.written.get(option).copied().unwrap_or_else(Span::call_site)
 }
 
 /// Checks that `by` names an argument of the job.

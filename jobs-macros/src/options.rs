@@ -2,6 +2,7 @@
 
 mod batch;
 mod concurrency;
+mod rate;
 mod sequence;
 mod unique;
 mod values;
@@ -17,6 +18,7 @@ use crate::errors::Errors;
 use crate::nearest::nearest;
 pub(crate) use batch::Batch;
 pub(crate) use concurrency::Concurrency;
+pub(crate) use rate::Rate;
 pub(crate) use sequence::{OnDiscard, Sequence};
 pub(crate) use unique::{OnConflict, Unique};
 use values::{
@@ -27,7 +29,7 @@ use values::{
 /// The most bytes of a kind or a queue. `diesel_jobs_core` has the same limit at run time.
 pub(crate) const MAX_NAME_BYTES: usize = 200;
 
-const KNOWN: [&str; 21] = [
+const KNOWN: [&str; 22] = [
     "name",
     "kind",
     "queue",
@@ -47,6 +49,7 @@ const KNOWN: [&str; 21] = [
     "batch",
     "concurrency",
     "sequence",
+    "rate",
     "unique",
     "debounce",
 ];
@@ -79,6 +82,8 @@ pub(crate) struct Options {
     pub(crate) concurrency: Option<Concurrency>,
     /// The jobs run one after the other.
     pub(crate) sequence: Option<Sequence>,
+    /// How many jobs may start in a time.
+    pub(crate) rate: Option<Rate>,
     /// When an enqueue finds a job with the same key: `unique` or `debounce`.
     pub(crate) unique: Option<Unique>,
     /// The span of each option.
@@ -143,6 +148,7 @@ impl Options {
                 "connection" => connection(value).map(|v| options.connection = Some(v)),
                 "concurrency" => concurrency::concurrency(value).map(|v| options.concurrency = Some(v)),
                 "sequence" => sequence::sequence(value).map(|v| options.sequence = Some(v)),
+                "rate" => rate::rate(value).map(|v| options.rate = Some(v)),
                 "unique" | "debounce" if options.unique.is_some() => Err(syn::Error::new(
                     name.span(),
                     "a job is either `unique` or debounced; `debounce` is a form of `unique`",

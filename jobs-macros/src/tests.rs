@@ -147,6 +147,48 @@ fn a_job_of_a_sequence() {
 }
 
 #[test]
+fn a_job_with_a_rate() {
+    let item = quote! {
+        async fn call(account: i64, #[arg(secret)] card: String) {}
+    };
+    for (options, expected) in [
+        (
+            quote!(rate(limit = 100, per = "1m")),
+            r#"Concurrency::rate("call",100u32,::core::time::Duration::from_millis(60000u64)"#,
+        ),
+        (quote!(rate("api", limit = 5, per = "1s", burst = 2, by(account))), r#".burst(2u32).by(&["account"])"#),
+    ] {
+        let made = flat(&pretty(expand::job(options, item.clone())));
+        assert!(made.replace(",)", ")").contains(&expected.replace(",)", ")")), "{made}");
+    }
+    for (options, problem) in [
+        (quote!(rate = 5), "takes a list"),
+        (quote!(rate(limit = 5)), "has no `per`"),
+        (quote!(rate(per = "1s")), "has no `limit`"),
+        (quote!(rate(limit = 0, per = "1s")), "from 1 to 1000000"),
+        (quote!(rate(limit = 1000001, per = "1d")), "from 1 to 1000000"),
+        (quote!(rate(limit = 5, per = "1s", burst = 0)), "from 1 to 10000"),
+        (quote!(rate(limit = 5, per = "1s", burst = 10001)), "from 1 to 10000"),
+        (quote!(rate(limit = 5, per = "0s")), "longer than 0"),
+        (quote!(rate(limit = 5, per = "367d")), "at most 366 days"),
+        (quote!(rate(limit = 5, per = 60)), "takes a duration"),
+        (quote!(rate(limit = 10001, per = "1s")), "at most 10000 starts in a second"),
+        (quote!(rate(limit = 5, per = "1s", per = "1m")), "given twice"),
+        (quote!(rate(limit = 5, limit = 6, per = "1m")), "given twice"),
+        (quote!(rate(limit = 5, per = "1s", by(acount))), "did you mean `account`?"),
+        (quote!(rate(limit = 5, per = "1s", by(card))), "is secret"),
+        (quote!(rate(limit = 5, per = "1s", by())), "names arguments"),
+        (quote!(rate("", limit = 5, per = "1s")), "must not be empty"),
+        (quote!(rate(limit = 5, per = "1s", every = "1s")), "not a part of `rate`"),
+        (quote!(rate(limit = 5, per = "1s"), concurrency(limit = 2)), "not several"),
+        (quote!(rate(limit = 5, per = "1s"), sequence(by(account))), "not several"),
+    ] {
+        let made = expand::job(options.clone(), item.clone()).to_string();
+        assert!(made.contains("compile_error") && made.contains(problem), "{options}: {made}");
+    }
+}
+
+#[test]
 fn a_unique_job() {
     let item = quote! {
         async fn index(doc_id: i64, text: &str) {}

@@ -69,6 +69,7 @@ grant update (halted_at) on jobs.slot to jobs_worker;
 grant select, delete, update (job_id) on jobs.unique_key to jobs_worker;
 grant select, insert, update on jobs.admission to jobs_worker;
 grant select, insert, update, delete on jobs.limit_setting to jobs_worker;
+grant select, insert, update, delete on jobs.rate to jobs_worker;
 grant select, delete on jobs.payload to jobs_worker;
 grant select, insert, delete on jobs.job_error to jobs_worker;
 grant select, insert, update, delete on jobs.output, jobs.on_discarded to jobs_worker;

@@ -111,9 +111,13 @@ fn human(shown: &Shown<'_>, job: &JobRecord, registry: &Registry, args: &str, ou
     if !job.tags.is_empty() {
         lines.push(("tags", job.tags.join(", ")));
     }
-    lines.extend(job.limit.as_ref().map(|limit| match limit.sequence {
-        Some(_) => ("sequence", format!("`{}`, key {}", limit.name, limit.key)),
-        None => {
+    lines.extend(job.limit.as_ref().map(|limit| match (limit.sequence, limit.rate) {
+        (Some(_), _) => ("sequence", format!("`{}`, key {}", limit.name, limit.key)),
+        (None, Some(rate)) => (
+            "rate",
+            format!("{} in {} of `{}`, {} at once, key {}", limit.most, rate.span(), limit.name, rate.burst, limit.key),
+        ),
+        (None, None) => {
             let set = shown.limit_set.as_ref().map(|set| format!("; {set}")).unwrap_or_default();
             ("limit", format!("{} at once of `{}`, key {}{set}", limit.most, limit.name, limit.key))
         }

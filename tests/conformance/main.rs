@@ -32,6 +32,7 @@ mod operating;
 mod outputs;
 mod progress;
 mod pruning;
+mod rates;
 mod rescuing;
 mod scheduling;
 mod scheduling_at_run_time;
@@ -137,6 +138,21 @@ conformance! {
         a_resume_finds_all_keys_at_once,
         a_job_that_the_database_refuses_stops_no_other,
         at_no_time_are_there_more_than_the_limit,
+    }
+    rates {
+        first_a_burst_starts_and_then_one_after_the_other,
+        tokens_come_back_up_to_the_burst,
+        keys_have_tokens_of_their_own,
+        the_highest_priority_comes_first,
+        a_retry_and_a_snooze_spend_a_token,
+        a_rescued_job_keeps_its_token,
+        a_rollback_spends_no_token,
+        a_paused_queue_spends_no_tokens,
+        a_sweep_finds_rates_that_nobody_has_told,
+        operators_act_on_jobs_with_a_rate,
+        a_rate_that_is_changed_holds_for_the_next_job,
+        why_says_when_the_token_comes,
+        the_starts_keep_to_the_rate,
     }
     sequencing {
         jobs_run_one_after_the_other_by_id,

@@ -12,6 +12,7 @@ mod notifying;
 mod pipelining;
 mod poisoned;
 mod publication;
+mod rates;
 mod roles;
 mod unique_keys;
 
@@ -187,6 +188,7 @@ impl Fixture for Postgres {
         "held",
         "slot",
         "nudge",
+        "rate",
         "unique_key",
     ];
 
@@ -202,6 +204,7 @@ impl Fixture for Postgres {
              update jobs.finished set run_at = run_at - {passed}, enqueued_at = enqueued_at - {passed},
                  claimed_at = claimed_at - {passed}, finished_at = finished_at - {passed}, expires_at = expires_at - {passed};
              update jobs.job_error set at = at - {passed};
+             update jobs.rate set full_at = full_at - {passed}, next_at = next_at - {passed};
              update jobs.worker set started_at = started_at - {passed}, heartbeat_at = heartbeat_at - {passed}"
         )
     }

@@ -90,6 +90,6 @@ mod tests {
     #[test]
     fn a_job_has_a_sequence_or_a_limit() {
         let refused = Ship { order: 7 }.concurrency(Limit::new("bank", 2)).into_new_job().unwrap_err().to_string();
-        assert_eq!(refused, "job `ship`: a job has either `sequence` or `concurrency`, not both");
+        assert_eq!(refused, "job `ship`: a job has one of `concurrency`, `sequence` and `rate`, not several");
     }
 }

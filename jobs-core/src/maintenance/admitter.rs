@@ -1,6 +1,7 @@
 //! The admitter: moves held jobs to the available ones, as far as their limits allow it. One session of the database admits at a
 //! time. A worker is woken when a limited job of its own has ended, and by the notification of an enqueue. A pass each second finds
-//! what nobody has told, and jobs that have become due.
+//! what nobody has told, and jobs that have become due. While jobs with a rate wait, a pass tells when the next token comes, and the
+//! admitter sleeps until then.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,6 +20,8 @@ const QUIET: Duration = Duration::from_secs(5);
 const BUSY: Duration = Duration::from_millis(50);
 /// The time between two passes for hints, while no job is held and this program has no limits. On SQLite each commit is a hint.
 const BETWEEN_HINTS: Duration = Duration::from_secs(1);
+/// The shortest time between two passes for tokens.
+const BETWEEN_TOKENS: Duration = Duration::from_millis(2);
 /// How long it waits while another session admits.
 const OTHERS_TURN: Duration = Duration::from_millis(5);
 
@@ -60,11 +63,12 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
                 if found.admitted > 0 {
                     shared.wake.notify_one();
                 }
-                match (found.more, has_limits && shared.leases.count() > 0) {
+                let pass = match (found.more, has_limits && shared.leases.count() > 0) {
                     (true, _) => Duration::ZERO,
                     (false, true) => BUSY,
                     (false, false) => every.saturating_sub(swept.map_or(Duration::ZERO, |swept| swept.elapsed())),
-                }
+                };
+                found.next_token.map_or(pass, |token| pass.min(token.max(BETWEEN_TOKENS)))
             }
             Err(problem) => {
                 warning.report(&problem);

@@ -1,13 +1,13 @@
 //! What is read of a job and its surroundings, to explain why it does not run.
 
 use async_trait::async_trait;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use serde::Serialize;
 
 use super::{LimitSetting, RunningJob, StorageResult};
 use crate::installation::Freeze;
 use crate::job_id::JobId;
-use crate::limit::JobLimit;
+use crate::limit::{Bucket, JobLimit};
 
 /// A session or prepared transaction that has locked the row of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -39,6 +39,29 @@ pub struct HeldBy {
     pub next: Option<JobId>,
     /// When its sequence was halted, and by which job.
     pub halted: Option<(DateTime<Utc>, JobId)>,
+    /// If it waits for a token of its rate.
+    pub tokens: Option<Tokens>,
+}
+
+/// When tokens come for a job with a rate. A time that has passed: the token is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Tokens {
+    /// When the next token of its key comes.
+    pub next: DateTime<Utc>,
+    /// When the one for this job comes, if no further job comes before it.
+    pub own: DateTime<Utc>,
+}
+
+impl Tokens {
+    /// The times of a job with so many jobs of its key before it. All tokens are there in `lack` microseconds. `None` if the limit is no rate.
+    pub fn of(limit: &JobLimit, lack: i64, ahead: u32, now: DateTime<Utc>) -> Option<Self> {
+        let bucket = Bucket::of(limit, lack)?;
+        let at = |ahead| {
+            let wait = TimeDelta::microseconds(bucket.wait(ahead));
+            now.checked_add_signed(wait).unwrap_or(DateTime::<Utc>::MAX_UTC)
+        };
+        Some(Self { next: at(0), own: at(i64::from(ahead)) })
+    }
 }
 
 impl HeldBy {

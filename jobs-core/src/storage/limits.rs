@@ -21,6 +21,8 @@ pub struct Admission {
     pub holds: bool,
     /// How many jobs the database has refused to make available. They do not wait any more.
     pub refused: usize,
+    /// The time until the next token comes for which a held job waits.
+    pub next_token: Option<Duration>,
 }
 
 /// What a database does for limits.

@@ -47,7 +47,7 @@ impl Shared {
     pub(super) fn done(&self, ctx: &JobContext, transition: &Transition, ran: Duration) {
         self.counters.count_finished(transition);
         self.work.record(ctx, transition, ran);
-        if ctx.lease().is_limited() {
+        if ctx.lease().has_slot() {
             self.admission.notify_one();
         }
         if matches!(transition, Transition::Release) {

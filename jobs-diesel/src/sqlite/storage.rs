@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::sqlite::queries::{
     admit, claim, failures, finish, heartbeat, installation, leases, limits, next_due, on_discarded, overrides,
-    progress, prune, rescue, schedule, sweep, tick, worker,
+    progress, prune, rate, rescue, schedule, sweep, tick, worker,
 };
 use crate::sqlite::shared_connection::SharedConnection;
 use crate::sqlite::{listen, load, migrate, operator, transact};
@@ -200,12 +200,13 @@ impl Limits for SqliteStorage {
     /// While nothing is nudged, this takes no write lock. While another transaction holds it, admission waits.
     async fn admit(&self, sweeps: bool) -> StorageResult<Admission> {
         let (holds, nudges) = self.reader.read(admit::state).await?;
-        let found = if sweeps && holds { self.sweep().await? } else { sweep::Sweep::default() };
-        if found.is_empty() && !nudges {
-            return Ok(Admission { holds, ..Admission::default() });
-        }
-        let admission = self.writer.write(move |conn| admit::admit(conn, found)).await?;
-        Ok(Admission { holds, ..admission })
+        let found = if sweeps { self.sweep().await? } else { sweep::Sweep::default() };
+        let admission = match found.is_empty() && !nudges {
+            true => Admission::default(),
+            false => self.writer.write(move |conn| admit::admit(conn, found)).await?,
+        };
+        let next_token = self.reader.read(rate::next_token).await?;
+        Ok(Admission { holds, next_token, ..admission })
     }
 
     async fn next_held(&self, claim: &Claim) -> StorageResult<Option<Duration>> {

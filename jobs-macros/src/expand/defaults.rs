@@ -15,11 +15,15 @@ pub(crate) fn job(private: &TokenStream, Plan { name, kind, options, secrets, li
     if !secrets.is_empty() {
         defaults.extend(quote!(.secrets(&[#(#secrets),*])));
     }
-    if let Some(Limit { name, most, by, sequence }) = limit {
-        let limit = match sequence {
-            None => quote!(new(#name, #most)),
-            Some(OnDiscard::Halt) => quote!(in_sequence(#name, #private::OnDiscard::Halt)),
-            Some(OnDiscard::Skip) => quote!(in_sequence(#name, #private::OnDiscard::Skip)),
+    if let Some(Limit { name, most, by, sequence, rate }) = limit {
+        let limit = match (sequence, rate) {
+            (None, None) => quote!(new(#name, #most)),
+            (None, Some((per, burst))) => {
+                let (per, burst) = (duration(*per), burst.map(|burst| quote!(.burst(#burst))));
+                quote!(rate(#name, #most, #per) #burst)
+            }
+            (Some(OnDiscard::Halt), _) => quote!(in_sequence(#name, #private::OnDiscard::Halt)),
+            (Some(OnDiscard::Skip), _) => quote!(in_sequence(#name, #private::OnDiscard::Skip)),
         };
         defaults.extend(quote!(.concurrency(#private::Concurrency::#limit.by(&[#(#by),*]))));
     }

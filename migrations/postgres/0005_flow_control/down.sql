@@ -14,11 +14,11 @@ begin
     insert into jobs.ready (id, run_at, lease, attempt, max_attempts, crashes, enqueued_at, priority, kind, queue, tags, args, traceparent)
     select id, greatest(run_at, clock_timestamp()), lease, attempt, max_attempts, crashes, enqueued_at, priority, kind, queue, tags, args, traceparent
     from jobs.held order by id;
-    update jobs.ready set flags = flags & ~21 where flags & 21 <> 0;
-    update jobs.running set flags = flags & ~21 where flags & 21 <> 0;
-    update jobs.finished set flags = flags & ~21 where flags & 21 <> 0;
+    update jobs.ready set flags = flags & ~29 where flags & 29 <> 0;
+    update jobs.running set flags = flags & ~29 where flags & 29 <> 0;
+    update jobs.finished set flags = flags & ~29 where flags & 29 <> 0;
 
-    drop function jobs.enqueue(text, json, text, integer, timestamptz, integer, text[], integer, text[], text, text, text[], interval, text, text);
+    drop function jobs.enqueue(text, json, text, integer, timestamptz, integer, text[], integer, text[], text, text, text[], interval, text, text, integer, interval, integer);
     drop function jobs.enqueue_unique(text[], text[], boolean[], float8[], json[], text[], text[], smallint[], interval[], timestamptz[], smallint[], text[], json[], text[], json[]);
     drop function jobs.enqueue_unique_one(json, text, text, smallint, timestamptz, smallint, text[], json, text, json);
     drop function jobs.take_keys(text[], text[], boolean[], float8[], json[], json[], timestamptz[], smallint[]);
@@ -30,13 +30,16 @@ begin
     drop function jobs.sweep(text[], text[]);
     drop function jobs.next_in_sequence(text, text);
     drop function jobs.free_in_sequence(text[], text[], text[], text[]);
+    drop function jobs.free_in_rate(text[], text[], text[], text[], integer);
+    drop function jobs.next_token();
+    drop function jobs.flow_flags(json);
     drop function jobs.free_jobs(text[], text[], text[], text[], integer);
     drop function jobs.admit_held(tid[]);
     drop function jobs.set_held_apart(tid, text);
-    drop function jobs.flow(text, json, integer, text[], text, text);
+    drop function jobs.flow(text, json, integer, text[], text, text, integer, interval, integer);
     drop function jobs.wake_admission();
     drop function jobs.allowed(text, integer);
-    drop table jobs.held, jobs.slot, jobs.nudge, jobs.admission, jobs.limit_setting, jobs.unique_key;
+    drop table jobs.held, jobs.slot, jobs.nudge, jobs.rate, jobs.admission, jobs.limit_setting, jobs.unique_key;
     alter table jobs.ready drop column flow;
     alter table jobs.running drop column flow;
     alter table jobs.finished drop column flow;

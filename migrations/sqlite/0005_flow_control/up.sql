@@ -6,7 +6,8 @@ drop view jobs_job_view;
 
 -- The limit of the job: {"limit": its name, "key": its key, "most": how many may run at once}. Null for jobs without a limit.
 -- They have the flag 1, so that earlier programs leave them alone. A job of a sequence has the limit 1, the flag 4, and also
--- "sequence": "halt" or "skip", which says what happens when it is discarded.
+-- "sequence": "halt" or "skip", which says what happens when it is discarded. A job with a rate has the flag 8, and also "rate": in how many
+-- microseconds ("per") as many as "most" may start, and how many at once ("burst"). "discard": it is discarded if there is no token.
 alter table jobs_job add column flow text;
 
 -- A job that waits until its limit admits it is held: it has the flag 2, its time is here, and `run_at` is in the year 9999. So it is
@@ -21,9 +22,11 @@ alter table jobs_job add column limit_key text generated always as (flow ->> '$.
 
 -- Held jobs in the order of admission. A key that is full delays no other one, because each has a range of its own. Jobs that may not
 -- start now are in other indexes, so that admission does not read them again and again.
-create index jobs_job_held on jobs_job (limit_name, limit_key, priority desc, due_at, id) where flags & 2 and held_back = 0 and flags & 4 = 0;
+create index jobs_job_held on jobs_job (limit_name, limit_key, priority desc, due_at, id) where flags & 2 and held_back = 0 and flags & 12 = 0;
 -- A sequence is admitted in the order of the ids. A job that is not due stops those behind it.
 create index jobs_job_held_sequence on jobs_job (limit_name, limit_key, id) where flags & 2 and flags & 4;
+-- Jobs with a rate, in the order of admission.
+create index jobs_job_held_rate on jobs_job (limit_name, limit_key, priority desc, due_at, id) where flags & 2 and held_back = 0 and flags & 8;
 create index jobs_job_held_later on jobs_job (due_at, id) where flags & 2 and held_back = 1;
 create index jobs_job_held_paused on jobs_job (queue, kind) where flags & 2 and held_back = 2;
 
@@ -57,6 +60,20 @@ create table jobs_limit_setting (
     reason text
 ) strict, without rowid;
 
+-- The tokens of a key with a rate. Each admission spends one. A key without a row has all its tokens. Only admission changes it.
+create table jobs_rate (
+    limit_name text not null,
+    limit_key text not null,
+    -- When it has all its tokens again. After this time the row says nothing, and a sweep deletes it.
+    full_at integer not null,
+    -- When admission looks at the key again, while jobs wait for a token.
+    next_at integer,
+    primary key (limit_name, limit_key)
+) strict, without rowid;
+
+create index jobs_rate_next on jobs_rate (next_at) where next_at is not null;
+create index jobs_rate_full on jobs_rate (full_at) where next_at is null;
+
 -- Triggers, so that no slot is left behind, whoever ends or deletes the job.
 create trigger jobs_job_arrives after insert on jobs_job when new.flags & 2 begin
     update jobs_job set held_back = 1 where id = new.id and due_at > (cast(round(unixepoch('subsec') * 1000) as integer) * 1000);
@@ -70,7 +87,8 @@ when old.flags & 1 and (new.flags & 2 or new.state not in ('available', 'running
       and not (new.state = 'discarded' and coalesce(new.flow ->> '$.sequence', '') = 'halt');
     update jobs_slot set halted_at = (cast(round(unixepoch('subsec') * 1000) as integer) * 1000)
     where job_id = new.id and halted_at is null and new.state = 'discarded' and new.flow ->> '$.sequence' = 'halt';
-    insert into jobs_nudge (limit_name, limit_key) values (new.limit_name, new.limit_key);
+    -- The end of a job with a rate brings no token.
+    insert into jobs_nudge (limit_name, limit_key) select new.limit_name, new.limit_key where new.flags & 8 = 0 or new.flags & 2;
     -- A held job that ends is not held any more.
     update jobs_job set flags = flags & ~2, run_at = coalesce(due_at, run_at), due_at = null, held_back = 0
     where id = new.id and flags & 2 and state not in ('available', 'running');
@@ -78,7 +96,7 @@ end;
 
 create trigger jobs_job_deleted after delete on jobs_job when old.flags & 1 and old.state in ('available', 'running') begin
     delete from jobs_slot where job_id = old.id;
-    insert into jobs_nudge (limit_name, limit_key) values (old.limit_name, old.limit_key);
+    insert into jobs_nudge (limit_name, limit_key) select old.limit_name, old.limit_key where old.flags & 8 = 0;
 end;
 
 -- The unique keys of jobs. A row says which job has the key. That job has it for as long as it waits or runs (`started`: for as long as

@@ -178,7 +178,7 @@ fn jobs_without_a_limit_touch_no_table_of_limits() {
     run::<Postgres, _>(async |f: Postgres| {
         let db = f.database();
         let worker = worker(db).await;
-        let away = ["held", "slot", "nudge", "admission", "unique_key"]
+        let away = ["held", "slot", "nudge", "rate", "admission", "unique_key"]
             .map(|table| format!("alter table jobs.{table} rename to {table}_away;"));
         f.client().await.execute(&away.concat()).await.unwrap();
         for (_, mut client) in f.clients().await {

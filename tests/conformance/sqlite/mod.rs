@@ -114,7 +114,7 @@ impl Fixture for Sqlite {
     const VIEW: &'static str = "jobs_job_view";
 
     const TABLES: &'static [&'static str] =
-        &["job", "job_error", "worker", "queue", "installation", "output", "slot", "nudge", "unique_key"];
+        &["job", "job_error", "worker", "queue", "installation", "output", "slot", "nudge", "rate", "unique_key"];
 
     const EPOCH: &'static str = "0";
 
@@ -124,6 +124,7 @@ impl Fixture for Sqlite {
             "update jobs_job set run_at = case when flags & 2 then run_at else run_at - {passed} end, due_at = due_at - {passed}, enqueued_at = enqueued_at - {passed},
                  claimed_at = claimed_at - {passed}, finished_at = finished_at - {passed}, expires_at = expires_at - {passed};
              update jobs_job_error set at = at - {passed};
+             update jobs_rate set full_at = full_at - {passed}, next_at = next_at - {passed};
              update jobs_worker set started_at = started_at - {passed}, heartbeat_at = heartbeat_at - {passed}"
         )
     }

@@ -40,6 +40,7 @@ mod outcomes;
 mod panics;
 mod preparing;
 mod progress;
+mod rates;
 mod recording;
 mod retention;
 mod row_values;

@@ -5,7 +5,8 @@
 
 -- The limit of the job: {"limit": its name, "key": its key, "most": how many may run at once}. Null for jobs without a limit.
 -- They have the flag 1, so that earlier programs leave them alone. A job of a sequence has the limit 1, the flag 4, and also
--- "sequence": "halt" or "skip", which says what happens when it is discarded.
+-- "sequence": "halt" or "skip", which says what happens when it is discarded. A job with a rate has the flag 8, and also "rate": in how many
+-- microseconds ("per") as many as "most" may start, and how many at once ("burst"). "discard": it is discarded if there is no token.
 alter table jobs.ready add column flow json;
 alter table jobs.running add column flow json;
 alter table jobs.finished add column flow json;
@@ -34,7 +35,11 @@ create table jobs.held (
     tags jobs.tags,
     args json,
     traceparent text,
-    flow json not null
+    flow json not null,
+    -- Admission computes with these numbers, and must not fail.
+    constraint rate_is_possible check (case when flags & 8 = 0 then true else coalesce(
+        most > 0 and (flow #>> '{rate,burst}')::integer between 1 and 10000 and (flow #>> '{rate,per}')::bigint between 1000 and 31622400000000, false
+    ) end)
 ) with (
     autovacuum_vacuum_scale_factor = 0.0,
     autovacuum_vacuum_threshold = 5000,
@@ -46,9 +51,11 @@ create table jobs.held (
 
 -- In the order of admission. A key that is full delays no other one, because each has a range of its own. Jobs that may not start
 -- now are in other indexes, so that admission does not read them again and again.
-create unique index held_order on jobs.held (limit_name, limit_key, priority desc, run_at, id) where not later and not paused and flags & 4 = 0;
+create unique index held_order on jobs.held (limit_name, limit_key, priority desc, run_at, id) where not later and not paused and flags & 12 = 0;
 -- A sequence is admitted in the order of the ids. A job that is not due stops those behind it.
 create index held_sequence on jobs.held (limit_name, limit_key, id) where flags & 4 <> 0;
+-- Jobs with a rate, in the order of admission.
+create index held_rate on jobs.held (limit_name, limit_key, priority desc, run_at, id) where not later and not paused and flags & 8 <> 0;
 -- For a search by id. It is unique and has all rows, because a subscriber finds rows by it; an id alone is not unique if somebody restores
 -- an earlier value of the sequence, and then an enqueue must not fail.
 create unique index held_id on jobs.held (id, enqueued_at);
@@ -101,6 +108,26 @@ create table jobs.nudge (
 
 alter table jobs.nudge replica identity full;
 
+-- The tokens of a key with a rate. Each admission spends one. A key without a row has all its tokens. Only admission changes it, so
+-- the lock of jobs.admission is the lock of these rows, too.
+create table jobs.rate (
+    limit_name text not null,
+    limit_key text not null,
+    -- When it has all its tokens again. After this time the row says nothing, and a sweep deletes it.
+    full_at jobs.instant not null,
+    -- When admission looks at the key again, while jobs wait for a token.
+    next_at jobs.instant,
+    primary key (limit_name, limit_key)
+) with (
+    autovacuum_vacuum_scale_factor = 0.0,
+    autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_insert_threshold = -1,
+    autovacuum_vacuum_cost_delay = 0
+);
+
+create index rate_next on jobs.rate (next_at) where next_at is not null;
+create index rate_full on jobs.rate (full_at) where next_at is null;
+
 -- At most one row. The session that has locked it admits. No other session counts slots meanwhile. The first pass inserts it, and not
 -- this migration: so a dump and a subscription can fill the table.
 create table jobs.admission (
@@ -111,6 +138,9 @@ create table jobs.admission (
     -- The sequence at which it ended.
     after_sequence text not null default '',
     after_sequence_key text not null default '',
+    -- The rate at which it ended.
+    after_rate text not null default '',
+    after_rate_key text not null default '',
     -- The job whose slot the last sweep looked at last.
     after_slot bigint not null default 0
 ) with (fillfactor = 50);
@@ -179,8 +209,8 @@ from (
     from jobs.finished
 ) job;
 
-comment on column jobs.job.state is 'available: due now. scheduled: due later, never failed. retrying: due later, after a failed attempt. held: due, and waits for its limit. running: a worker has a lease for it. completed, cancelled, discarded: ended.';
-comment on column jobs.job.flow is 'The limit of the job: its name, its key, and how many may run at once. Null if it has none.';
+comment on column jobs.job.state is 'available: due now. scheduled: due later, never failed. retrying: due later, after a failed attempt. held: due, and waits for its limit, its turn or a token of its rate. running: a worker has a lease for it. completed, cancelled, discarded: ended.';
+comment on column jobs.job.flow is 'The limit, the sequence or the rate of the job, with its name and its key. Null if it has none.';
 
 -- Wakes the workers that admit held jobs, when the transaction commits: a notification without a queue. It sends none while no
 -- worker is idle: see jobs.wake.
@@ -193,7 +223,10 @@ $$;
 
 -- The limit of a job, as in the column `flow`. Null without `most`. The key is the JSON of the arguments that `by` names. A long key
 -- is replaced by its SHA-256. The function `key` in `jobs-core/src/limit.rs` makes the same key.
-create function jobs.flow(kind text, args json, most integer, by text[], limit_name text, sequence text default null) returns json
+create function jobs.flow(
+    kind text, args json, most integer, by text[], limit_name text, sequence text default null, rate integer default null,
+    per interval default null, burst integer default null
+) returns json
 language plpgsql immutable
 as $$
 declare
@@ -201,7 +234,30 @@ declare
     value json;
     type text;
     key text := '';
+    per_us bigint;
 begin
+    if flow.rate is null and (flow.per is not null or flow.burst is not null) then
+        raise exception 'jobs.enqueue: job % has `per` or `burst`, and no `rate`', flow.kind using errcode = '22023';
+    end if;
+    if flow.rate is not null then
+        if most is not null or flow.sequence is not null then
+            raise exception 'jobs.enqueue: job % has one of `concurrency`, `sequence` and `rate`, not several', flow.kind using errcode = '22023';
+        end if;
+        if flow.rate not between 1 and 1000000 then
+            raise exception 'jobs.enqueue: rate of job % must be from 1 to 1000000', flow.kind using errcode = '22023';
+        end if;
+        if flow.per is null or flow.per < interval '1 millisecond' or flow.per > interval '366 days' then
+            raise exception 'jobs.enqueue: job % with `rate` needs `per`, from a millisecond to 366 days', flow.kind using errcode = '22023';
+        end if;
+        per_us := (extract(epoch from flow.per) * 1000000)::bigint;
+        if per_us < flow.rate::bigint * 100 then
+            raise exception 'jobs.enqueue: rate of job % allows more than 10000 starts in a second', flow.kind using errcode = '22023';
+        end if;
+        burst := coalesce(flow.burst, least(greatest(flow.rate::bigint * 100000 / per_us, 1), 10000));
+        if burst not between 1 and 10000 then
+            raise exception 'jobs.enqueue: burst of job % must be from 1 to 10000', flow.kind using errcode = '22023';
+        end if;
+    end if;
     if flow.sequence is not null then
         if flow.sequence not in ('halt', 'skip') then
             raise exception 'jobs.enqueue: sequence of job % must be halt or skip: what happens when the job is discarded', flow.kind using errcode = '22023';
@@ -211,9 +267,9 @@ begin
         end if;
         most := 1;
     end if;
-    if most is null then
+    if most is null and flow.rate is null then
         if by is not null or flow.limit_name is not null then
-            raise exception 'jobs.enqueue: job % has `by` or `limit_name`, and neither `concurrency` nor `sequence`', flow.kind using errcode = '22023';
+            raise exception 'jobs.enqueue: job % has `by` or `limit_name`, and neither `concurrency` nor `sequence` nor `rate`', flow.kind using errcode = '22023';
         end if;
         return null;
     end if;
@@ -240,9 +296,17 @@ begin
         key := 'sha256:' || encode(sha256(convert_to(key, 'UTF8')), 'hex');
     end if;
     return json_strip_nulls(json_build_object(
-        'limit', coalesce(flow.limit_name, regexp_replace(flow.kind, '\.v[0-9]+$', '')), 'key', key, 'most', most, 'sequence', flow.sequence
+        'limit', coalesce(flow.limit_name, regexp_replace(flow.kind, '\.v[0-9]+$', '')), 'key', key, 'most', coalesce(most, flow.rate),
+        'sequence', flow.sequence, 'rate', case when flow.rate is not null then json_build_object('per', per_us, 'burst', burst) end
     ));
 end
+$$;
+
+-- The flags of a job with this `flow`.
+create function jobs.flow_flags(flow json) returns integer
+language sql immutable
+as $$
+    select case when flow is null then 0 when flow -> 'rate' is not null then 9 when flow ->> 'sequence' is not null then 5 else 1 end
 $$;
 
 -- The held job whose turn it is in a sequence: the one that has the slot, because it waits for its next attempt or was retried, else the one
@@ -273,6 +337,8 @@ declare
     next_key text;
     next_sequence text;
     next_sequence_key text;
+    next_rate text;
+    next_rate_key text;
     next_slot bigint;
     found_keys bigint;
 begin
@@ -317,12 +383,12 @@ begin
     -- The next keys with a free slot and a job for it.
     with recursive key (name, value, number) as (
         (select h.limit_name, h.limit_key, 1 from jobs.held h
-         where not h.later and not h.paused and h.flags & 4 = 0 and (h.limit_name, h.limit_key) > (place.after_name, place.after_key)
+         where not h.later and not h.paused and h.flags & 12 = 0 and (h.limit_name, h.limit_key) > (place.after_name, place.after_key)
          order by h.limit_name, h.limit_key limit 1)
         union all
         select next.limit_name, next.limit_key, key.number + 1 from key cross join lateral (
             select h.limit_name, h.limit_key from jobs.held h
-            where not h.later and not h.paused and h.flags & 4 = 0 and (h.limit_name, h.limit_key) > (key.name, key.value)
+            where not h.later and not h.paused and h.flags & 12 = 0 and (h.limit_name, h.limit_key) > (key.name, key.value)
             order by h.limit_name, h.limit_key limit 1
         ) next
         where key.number < most_keys
@@ -330,7 +396,7 @@ begin
         insert into jobs.nudge (limit_name, limit_key)
         select key.name, key.value from key cross join lateral (
             select h.most from jobs.held h
-            where not h.later and not h.paused and h.flags & 4 = 0 and h.limit_name = key.name and h.limit_key = key.value
+            where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = key.name and h.limit_key = key.value
             order by h.priority desc, h.run_at, h.id limit 1
         ) head
         where (select count(*) from jobs.slot s where s.limit_name = key.name and s.limit_key = key.value) < jobs.allowed(key.name, head.most)
@@ -366,6 +432,35 @@ begin
         more := more or next_sequence is not null and found_keys > 0;
     end if;
 
+    -- The same for the next keys with a rate. Those that wait for a token have a time at which a pass looks at them.
+    if exists (select from jobs.held where not later and not paused and flags & 8 <> 0) then
+        with recursive key (name, value, number) as (
+            (select h.limit_name, h.limit_key, 1 from jobs.held h
+             where not h.later and not h.paused and h.flags & 8 <> 0 and (h.limit_name, h.limit_key) > (place.after_rate, place.after_rate_key)
+             order by h.limit_name, h.limit_key limit 1)
+            union all
+            select next.limit_name, next.limit_key, key.number + 1 from key cross join lateral (
+                select h.limit_name, h.limit_key from jobs.held h
+                where not h.later and not h.paused and h.flags & 8 <> 0 and (h.limit_name, h.limit_key) > (key.name, key.value)
+                order by h.limit_name, h.limit_key limit 1
+            ) next
+            where key.number < most_keys
+        ), nudged as (
+            insert into jobs.nudge (limit_name, limit_key) select key.name, key.value from key
+            where not exists (select from jobs.rate r where r.limit_name = key.name and r.limit_key = key.value and r.next_at is not null)
+            returning true
+        ), last as (
+            select key.name, key.value from key where key.number = most_keys
+        )
+        select (select l.name from last l), (select l.value from last l), count(*) into next_rate, next_rate_key, found_keys from nudged;
+        more := more or next_rate is not null and found_keys > 0;
+    end if;
+
+    -- Keys that have all their tokens have no row.
+    delete from jobs.rate where ctid = any(array(
+        select r.ctid from jobs.rate r where r.next_at is null and r.full_at <= moment order by r.full_at limit most_jobs
+    ));
+
     -- Slots without a job. A person has deleted the job, without the slot.
     with seen as materialized (
         select s.job_id, s.limit_name, s.limit_key from jobs.slot s where s.job_id > place.after_slot order by s.job_id limit most_slots
@@ -384,7 +479,8 @@ begin
     select case count(*) when most_slots then max(seen.job_id) else 0 end into next_slot from seen;
 
     update jobs.admission set after_name = coalesce(next_name, ''), after_key = coalesce(next_key, ''), after_slot = next_slot,
-        after_sequence = coalesce(next_sequence, ''), after_sequence_key = coalesce(next_sequence_key, '');
+        after_sequence = coalesce(next_sequence, ''), after_sequence_key = coalesce(next_sequence_key, ''),
+        after_rate = coalesce(next_rate, ''), after_rate_key = coalesce(next_rate_key, '');
     return more;
 end
 $$;
@@ -406,13 +502,13 @@ begin
                 select key.name, key.value, jobs.allowed(key.name, head.most) - (select count(*) from jobs.slot s where s.limit_name = key.name and s.limit_key = key.value) as number
                 from unnest(names, keys) as key (name, value) cross join lateral (
                     select h.most from jobs.held h
-                    where not h.later and not h.paused and h.flags & 4 = 0 and h.limit_name = key.name and h.limit_key = key.value
+                    where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = key.name and h.limit_key = key.value
                     order by h.priority desc, h.run_at, h.id limit 1
                 ) head
             )
             select pick.ctid from free cross join lateral (
                 select h.ctid from jobs.held h
-                where not h.later and not h.paused and h.flags & 4 = 0 and h.limit_name = free.name and h.limit_key = free.value
+                where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = free.name and h.limit_key = free.value
                 order by h.priority desc, h.run_at, h.id
                 limit greatest(free.number, 0)
                 for update skip locked
@@ -425,7 +521,7 @@ begin
     with found as materialized (
         select front.ctid from unnest(names, keys) as key (name, value) cross join lateral (
             select h.ctid, h.queue, h.kind from jobs.held h
-            where not h.later and not h.paused and h.flags & 4 = 0 and h.limit_name = key.name and h.limit_key = key.value
+            where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = key.name and h.limit_key = key.value
             order by h.priority desc, h.run_at, h.id limit most_ahead
         ) front
         where front.queue = any(paused_queues) or front.kind = any(paused_kinds)
@@ -446,7 +542,7 @@ begin
             select key.name, key.value, jobs.allowed(key.name, head.most) - (select count(*) from jobs.slot s where s.limit_name = key.name and s.limit_key = key.value) as number
             from unnest(names, keys) as key (name, value) cross join lateral (
                 select h.most from jobs.held h
-                where not h.later and not h.paused and h.flags & 4 = 0 and h.limit_name = key.name and h.limit_key = key.value
+                where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = key.name and h.limit_key = key.value
                 order by h.priority desc, h.run_at, h.id limit 1
             ) head
         )
@@ -454,7 +550,7 @@ begin
             select h.ctid from jobs.held h
             where h.ctid = any(array(
                 select front.ctid from jobs.held front
-                where not front.later and not front.paused and front.flags & 4 = 0 and front.limit_name = free.name and front.limit_key = free.value
+                where not front.later and not front.paused and front.flags & 12 = 0 and front.limit_name = free.name and front.limit_key = free.value
                 order by front.priority desc, front.run_at, front.id limit greatest(free.number, 0) + most_ahead
             )) and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
             order by h.priority desc, h.run_at, h.id
@@ -493,6 +589,108 @@ begin
 end
 $$;
 
+-- A part of jobs.admit: the same for rates. It locks and returns the places of as many jobs as there are tokens, and spends the tokens.
+--
+-- The tokens come at equal times (GCRA). `every` is the time between two of them, in microseconds and rounded up. `lack` is the time until
+-- all tokens are there. It is at most that of an empty key, because the clock may have been set back, or the job may come with another rate.
+-- If tokens come fast, the next look takes several at once: at most a quarter of those that the key can have, and those of 20 ms.
+create function jobs.free_in_rate(
+    names text[], keys text[], paused_queues text[], paused_kinds text[], most_jobs integer, out places tid[], out goes_on boolean
+)
+language plpgsql volatile
+as $$
+declare
+    most_ahead constant integer := 500;
+    moment constant timestamptz := clock_timestamp();
+    microsecond constant interval := interval '1 microsecond';
+begin
+    goes_on := false;
+    if cardinality(paused_queues) + cardinality(paused_kinds) > 0 then
+        with found as materialized (
+            select front.ctid from unnest(names, keys) as key (name, value) cross join lateral (
+                select h.ctid, h.queue, h.kind from jobs.held h
+                where not h.later and not h.paused and h.flags & 8 <> 0 and h.limit_name = key.name and h.limit_key = key.value
+                order by h.priority desc, h.run_at, h.id limit most_ahead
+            ) front
+            where front.queue = any(paused_queues) or front.kind = any(paused_kinds)
+            limit most_jobs
+        ), parted as (
+            update jobs.held set paused = true where ctid = any(array(
+                select h.ctid from jobs.held h where h.ctid = any(array(select f.ctid from found f)) for no key update skip locked
+            ))
+            returning limit_name, limit_key
+        ), nudged as (
+            -- The next pass looks at the jobs behind them.
+            insert into jobs.nudge (limit_name, limit_key) select distinct p.limit_name, p.limit_key from parted p
+        )
+        select count(*) > 0 into goes_on from parted;
+    end if;
+
+    with bucket as materialized (
+        select key.name, key.value, head.burst, head.every,
+               least(greatest(0, coalesce((
+                   select (extract(epoch from r.full_at - moment) * 1000000)::bigint from jobs.rate r
+                   where r.limit_name = key.name and r.limit_key = key.value
+               ), 0)), head.burst * head.every) as lack
+        from unnest(names, keys) as key (name, value) cross join lateral (
+            select (h.flow #>> '{rate,burst}')::bigint as burst, ((h.flow #>> '{rate,per}')::bigint + h.most - 1) / h.most as every
+            from jobs.held h
+            where not h.later and not h.paused and h.flags & 8 <> 0 and h.limit_name = key.name and h.limit_key = key.value
+            order by h.priority desc, h.run_at, h.id limit 1
+        ) head
+    ), counted as materialized (
+        select bucket.*, token.number as tokens, (
+                   select count(*) from (
+                       select from jobs.held h
+                       where not h.later and not h.paused and h.flags & 8 <> 0 and h.limit_name = bucket.name and h.limit_key = bucket.value
+                       limit token.number + 1
+                   ) job
+               ) as jobs
+        from bucket cross join lateral (select (bucket.burst * bucket.every - bucket.lack) / bucket.every as number) token
+    ), free as materialized (
+        -- A pass moves at most so many jobs. The next one moves the others at once.
+        select counted.*, least(tokens, jobs, greatest(0, most_jobs - coalesce(sum(least(tokens, jobs)) over before, 0)))::bigint as number
+        from counted window before as (order by name, value rows between unbounded preceding and 1 preceding)
+    ), picked as materialized (
+        select free.*, array(
+            select h.ctid from jobs.held h
+            where h.ctid = any(array(
+                select front.ctid from jobs.held front
+                where not front.later and not front.paused and front.flags & 8 <> 0 and front.limit_name = free.name and front.limit_key = free.value
+                order by front.priority desc, front.run_at, front.id limit free.number
+            )) and h.queue <> all(paused_queues) and h.kind <> all(paused_kinds)
+            for update skip locked
+        ) as places
+        from free
+    ), spent as (
+        insert into jobs.rate as r (limit_name, limit_key, full_at, next_at)
+        select p.name, p.value, moment + left_over.lack * microsecond,
+               case when p.number < least(p.tokens, p.jobs) then moment
+                    -- A later sweep takes what was skipped.
+                    when p.jobs > p.tokens and cardinality(p.places) = p.number
+                    then moment + (left_over.lack - (p.burst - least(greatest(p.burst / 4, 1), greatest(20000 / p.every, 1))) * p.every) * microsecond end
+        from picked p cross join lateral (select p.lack + cardinality(p.places) * p.every as lack) left_over
+        on conflict (limit_name, limit_key) do update set full_at = excluded.full_at, next_at = excluded.next_at
+        where r.full_at <> excluded.full_at or r.next_at is distinct from excluded.next_at
+    )
+    select array(select unnest(p.places) from picked p), goes_on or exists (select from picked p where p.number < least(p.tokens, p.jobs))
+    into places, goes_on;
+
+    -- Those without a job do not wait any more.
+    update jobs.rate r set next_at = null from unnest(names, keys) as key (name, value)
+    where r.limit_name = key.name and r.limit_key = key.value and r.next_at <= moment and not exists (
+        select from jobs.held h where not h.later and not h.paused and h.flags & 8 <> 0 and h.limit_name = key.name and h.limit_key = key.value
+    );
+end
+$$;
+
+-- The seconds until admission looks at a key with a rate again. Null if no job waits for a token.
+create function jobs.next_token() returns double precision
+language sql volatile
+as $$
+    select extract(epoch from r.next_at - clock_timestamp())::float8 from jobs.rate r where r.next_at is not null order by r.next_at limit 1
+$$;
+
 -- A part of jobs.admit: moves the held jobs at these places, which it has locked. Returns how many.
 create function jobs.admit_held(places tid[]) returns bigint
 language plpgsql volatile
@@ -504,7 +702,7 @@ begin
     with moved as (
         delete from jobs.held where ctid = any(places) returning *
     ), taken as (
-        insert into jobs.slot (job_id, limit_name, limit_key) select m.id, m.limit_name, m.limit_key from moved m
+        insert into jobs.slot (job_id, limit_name, limit_key) select m.id, m.limit_name, m.limit_key from moved m where m.flags & 8 = 0
         on conflict do nothing
     ), goes_on as (
         -- A discarded job that was retried does not halt its sequence any more.
@@ -548,6 +746,7 @@ $$;
 -- A pass of admission: moves held jobs to jobs.ready, as far as their limits allow it. `sweeps`: it also looks for keys of which
 -- nobody has said anything: those whose jobs have become due or were resumed, and, to be safe, the next thousand keys.
 -- `more`: there is more to do at once. `sweep_again`: the next pass should sweep, too. `set_apart`: how many jobs the database has refused.
+-- `next_token`: in how many seconds the next token comes for which a job waits.
 --
 -- First it becomes the only session that admits, and only then, in later statements, it reads nudges and counts slots. In one
 -- statement the snapshot would be older than the lock, and too many jobs would be admitted. So each statement must have a snapshot
@@ -556,7 +755,8 @@ $$;
 -- The settings are those of a claim: the statistics show tables as empty that are not, or as full that are empty. Then the planner would
 -- read whole tables in each pass: all held jobs, to find out that none of them is in a sequence.
 create function jobs.admit(
-    sweeps boolean, out is_busy boolean, out admitted bigint, out more boolean, out sweep_again boolean, out holds boolean, out set_apart bigint
+    sweeps boolean, out is_busy boolean, out admitted bigint, out more boolean, out sweep_again boolean, out holds boolean, out set_apart bigint,
+    out next_token double precision
 )
 language plpgsql volatile set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
@@ -564,12 +764,14 @@ declare
     most_nudges constant integer := 1000;
     most_jobs constant integer := 5000;
     most_refused constant integer := 100;
+    moment constant timestamptz := clock_timestamp();
     names text[];
     keys text[];
     nudges bigint;
     paused_queues text[];
     paused_kinds text[];
     places tid[];
+    rated_places tid[] := '{}';
     place tid;
     message text;
     state text;
@@ -580,7 +782,8 @@ begin
     end if;
     -- Most passes of most databases find nothing. They lock and write nothing.
     holds := exists (select from jobs.held);
-    if not (sweeps and holds) and not exists (select from jobs.nudge) then
+    next_token := jobs.next_token();
+    if not (sweeps and (holds or exists (select from jobs.rate))) and not exists (select from jobs.nudge) and coalesce(next_token > 0, true) then
         return;
     end if;
     perform from jobs.admission for no key update skip locked;
@@ -600,7 +803,7 @@ begin
     paused_queues := array(select q.name from jobs.queue q where q.paused);
     paused_kinds := array(select k.name from jobs.kind k where k.paused);
 
-    if sweeps and holds then
+    if sweeps then
         sweep_again := jobs.sweep(paused_queues, paused_kinds);
         more := sweep_again;
     end if;
@@ -610,8 +813,12 @@ begin
         delete from jobs.nudge where ctid = any(array(select n.ctid from jobs.nudge n limit most_nudges)) returning limit_name, limit_key
     )
     select array_agg(k.limit_name), array_agg(k.limit_key), (select count(*) from gone)
-    into names, keys, nudges from (select distinct g.limit_name, g.limit_key from gone g) k;
-    if coalesce(nudges, 0) = 0 then
+    into names, keys, nudges from (
+        select g.limit_name, g.limit_key from gone g
+        union
+        (select r.limit_name, r.limit_key from jobs.rate r where r.next_at <= moment order by r.next_at limit most_nudges)
+    ) k;
+    if names is null then
         return;
     end if;
     select f.places, more or f.goes_on or nudges >= most_nudges into places, more
@@ -619,16 +826,19 @@ begin
     if exists (select from jobs.held where flags & 4 <> 0) then
         places := places || jobs.free_in_sequence(names, keys, paused_queues, paused_kinds);
     end if;
+    if next_token is not null or exists (select from jobs.held where not later and not paused and flags & 8 <> 0) then
+        select f.places, more or f.goes_on into rated_places, more from jobs.free_in_rate(names, keys, paused_queues, paused_kinds, most_jobs) f;
+    end if;
 
     begin
-        admitted := jobs.admit_held(places);
+        admitted := jobs.admit_held(places || rated_places);
     exception when others then
         -- After conflicts, and if the server lacks resources or ends, the whole pass is tried again. A missing grant is not about one job.
         if left(sqlstate, 2) in ('40', '53', '55', '57', '58') or sqlstate = '42501' then
             raise;
         end if;
         -- A constraint or a trigger refuses a job, or its arguments were deleted. The other jobs go on.
-        foreach place in array places loop
+        foreach place in array places || rated_places loop
             begin
                 admitted := admitted + jobs.admit_held(array[place]);
             exception when others then
@@ -649,6 +859,7 @@ begin
         insert into jobs.nudge (limit_name, limit_key) select key.name, key.value from unnest(names, keys) as key (name, value);
         more := true;
     end if;
+    next_token := jobs.next_token();
 end
 $$;
 
@@ -903,7 +1114,7 @@ begin
         return;
     end if;
     insert into jobs.held (id, flags, kind, queue, priority, run_at, max_attempts, tags, args, traceparent, flow, limit_name, limit_key, most, later)
-    values (id, 16 | case when flow ->> 'sequence' is null then 1 else 5 end, kind, queue, priority, run_at, max_attempts, tags, args, traceparent,
+    values (id, 16 | jobs.flow_flags(flow), kind, queue, priority, run_at, max_attempts, tags, args, traceparent,
             flow, flow ->> 'limit', flow ->> 'key', (flow ->> 'most')::integer, run_at > clock_timestamp());
     insert into jobs.nudge (limit_name, limit_key) values (flow ->> 'limit', flow ->> 'key');
     perform jobs.wake_admission();
@@ -945,7 +1156,7 @@ begin
             where job.outcome = 0 and job.flow is not null
         ), held as (
             insert into jobs.held (id, flags, kind, queue, priority, run_at, max_attempts, tags, args, traceparent, flow, limit_name, limit_key, most, later)
-            select n.id, case when n.name is null then 0 else 16 end | case when n.flow ->> 'sequence' is null then 1 else 5 end, n.kind, n.queue,
+            select n.id, case when n.name is null then 0 else 16 end | jobs.flow_flags(n.flow), n.kind, n.queue,
                    n.priority, n.run_at, n.max_attempts, n.tags::text[], n.args, n.traceparent, n.flow, n.flow ->> 'limit', n.flow ->> 'key',
                    (n.flow ->> 'most')::integer, n.run_at > clock_timestamp()
             from new n
@@ -996,6 +1207,7 @@ drop function jobs.enqueue(text, json, text, integer, timestamptz, integer, text
 -- Enqueues a job from SQL, psql or a trigger. Returns its id. With `concurrency`, at most so many jobs of the same limit and key
 -- run at once. The limit has the name `limit_name`, or that of the kind without the version of its arguments. The key are the arguments that `by` names.
 -- With `sequence`, they run one after the other, in the order of their ids: 'halt' or 'skip' says what happens when the job is discarded.
+-- With `rate` and `per`, so many start in this time, and at most `burst` at once after a quiet time.
 -- With `unique_by`, the arguments that it names are a unique key, or all arguments if it is '{}'. If another job has the key, `on_conflict` decides:
 -- keep (the id of that job is returned), replace (its arguments, time and priority, if it waits) or error.
 create function jobs.enqueue(
@@ -1013,7 +1225,10 @@ create function jobs.enqueue(
     unique_by text[] default null,
     unique_within interval default null,
     unique_until text default null,
-    on_conflict text default null
+    on_conflict text default null,
+    rate integer default null,
+    per interval default null,
+    burst integer default null
 ) returns bigint
 language plpgsql volatile
 as $$
@@ -1045,7 +1260,7 @@ begin
     if octet_length(enqueue.args::text) > 262144 then
         raise exception 'jobs.enqueue: the arguments of job % take more than 262144 bytes', enqueue.kind using errcode = '22023';
     end if;
-    flow := jobs.flow(enqueue.kind, enqueue.args, enqueue.concurrency, enqueue.by, enqueue.limit_name, enqueue.sequence);
+    flow := jobs.flow(enqueue.kind, enqueue.args, enqueue.concurrency, enqueue.by, enqueue.limit_name, enqueue.sequence, enqueue.rate, enqueue.per, enqueue.burst);
     rule := jobs.unique_rule(enqueue.kind, coalesce(enqueue.args, '{}'), enqueue.unique_by, enqueue.unique_within, enqueue.unique_until, enqueue.on_conflict);
     if rule is not null then
         select t.id, t.outcome into taken from jobs.enqueue_unique_one(
@@ -1062,7 +1277,7 @@ begin
         values (
             enqueue.kind, coalesce(enqueue.args, '{}'), enqueue.queue, enqueue.priority::smallint,
             greatest(enqueue.run_at, clock_timestamp()), enqueue.max_attempts::smallint, enqueue.tags,
-            flow, flow ->> 'limit', flow ->> 'key', (flow ->> 'most')::integer, case when enqueue.sequence is null then 1 else 5 end,
+            flow, flow ->> 'limit', flow ->> 'key', (flow ->> 'most')::integer, jobs.flow_flags(flow),
             coalesce(enqueue.run_at > clock_timestamp(), false)
         )
         returning h.id into new_id;
@@ -1109,7 +1324,7 @@ begin
             letter.kind, coalesce(arguments, '{}'), letter.queue, (letter.job ->> 'priority')::smallint,
             greatest((letter.job ->> 'max_attempts')::smallint, 1::smallint), labels,
             letter.job -> 'flow', letter.job -> 'flow' ->> 'limit', letter.job -> 'flow' ->> 'key', (letter.job -> 'flow' ->> 'most')::integer,
-            case when letter.job -> 'flow' ->> 'sequence' is null then 1 else 5 end
+            jobs.flow_flags(letter.job -> 'flow')
         )
         returning h.id into new_id;
         insert into jobs.nudge (limit_name, limit_key) values (letter.job -> 'flow' ->> 'limit', letter.job -> 'flow' ->> 'key');

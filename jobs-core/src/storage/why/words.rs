@@ -4,10 +4,10 @@ use std::fmt::Display;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
-use super::super::{HeldBy, MOST_AHEAD, RowLock};
+use super::super::{HeldBy, MOST_AHEAD, RowLock, Tokens};
 use super::{Explained, Reason};
 use crate::job_id::JobId;
-use crate::limit::JobLimit;
+use crate::limit::{JobLimit, JobRate};
 use crate::progress::Progress;
 use crate::state::JobState;
 
@@ -92,7 +92,41 @@ pub(super) fn explain(id: JobId, queue: &str, kind: &str, reason: Reason) -> Exp
 }
 
 fn held(id: JobId, by: &HeldBy) -> (String, String) {
-    if by.limit.sequence.is_some() { in_sequence(id, by) } else { limited(by) }
+    match (by.limit.sequence, by.limit.rate) {
+        (Some(_), _) => in_sequence(id, by),
+        (None, Some(rate)) => rated(rate, by),
+        (None, None) => limited(by),
+    }
+}
+
+fn rated(rate: JobRate, HeldBy { limit, ahead, tokens, .. }: &HeldBy) -> (String, String) {
+    let JobLimit { name, key, most, .. } = limit;
+    let text = format!(
+        "rate `{name}` lets {most} jobs start in {} for the key {key}, and {} at once",
+        rate.span(),
+        rate.burst
+    );
+    let line = match ahead {
+        0 => "no job of this key comes before it".to_owned(),
+        1 => "1 job of this key comes before it".to_owned(),
+        _ if *ahead > MOST_AHEAD => format!("more than {MOST_AHEAD} jobs of this key come before it"),
+        _ => format!("{ahead} jobs of this key come before it"),
+    };
+    let Some(Tokens { next, own }) = tokens else {
+        return (format!("{text}; {line}"), "wait".to_owned());
+    };
+    let advice = "wait; if it stays so after this time, no worker of this version is alive: `worker run`".to_owned();
+    if next == own {
+        return (format!("{text}: the next token comes at {}; {line}", exactly(*next)), advice);
+    }
+    (
+        format!(
+            "{text}: the next token comes at {}, and the one for this job at {}; {line}",
+            exactly(*next),
+            exactly(*own)
+        ),
+        advice,
+    )
 }
 
 fn in_sequence(id: JobId, HeldBy { limit, holders, ahead, next, halted, .. }: &HeldBy) -> (String, String) {
@@ -243,6 +277,11 @@ fn locked(RowLock { pid, name, since }: &RowLock) -> (String, String) {
 
 fn after(error: Option<&str>) -> impl Display {
     error.map(|error| format!(": {error}")).unwrap_or_default()
+}
+
+/// Tokens may come many times in a second.
+fn exactly(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::Millis, true).replacen('T', " ", 1)
 }
 
 fn time(at: DateTime<Utc>) -> String {

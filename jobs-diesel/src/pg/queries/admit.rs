@@ -24,17 +24,29 @@ struct AdmissionRow {
     holds: bool,
     #[diesel(sql_type = BigInt)]
     set_apart: i64,
+    #[diesel(sql_type = Nullable<Double>)]
+    next_token: Option<f64>,
 }
 
 pub(crate) async fn admit(conn: &mut AsyncPgConnection, sweeps: bool) -> QueryResult<Admission> {
-    let query = sql_query("select is_busy, admitted, more, sweep_again, holds, set_apart from jobs.admit($1)")
-        .bind::<Bool, _>(sweeps);
+    let query =
+        sql_query("select is_busy, admitted, more, sweep_again, holds, set_apart, next_token from jobs.admit($1)")
+            .bind::<Bool, _>(sweeps);
     // There is only one row, but `get_result` would return it before the statement is committed.
     let rows: Vec<AdmissionRow> = query.load(conn).await?;
     let Some(row) = rows.into_iter().next() else { return Ok(Admission::default()) };
-    let AdmissionRow { is_busy, admitted, more, sweep_again, holds, set_apart } = row;
+    let AdmissionRow { is_busy, admitted, more, sweep_again, holds, set_apart, next_token } = row;
+    let next_token = next_token.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default());
     let number = |number: i64| usize::try_from(number).unwrap_or_default();
-    Ok(Admission { is_busy, admitted: number(admitted), more, sweep_again, holds, refused: number(set_apart) })
+    Ok(Admission {
+        is_busy,
+        admitted: number(admitted),
+        more,
+        sweep_again,
+        holds,
+        refused: number(set_apart),
+        next_token,
+    })
 }
 
 #[derive(QueryableByName)]
@@ -47,7 +59,9 @@ struct DueRow {
 pub(crate) async fn next_held(conn: &mut AsyncPgConnection, claim: &Claim) -> QueryResult<Option<Duration>> {
     let queues: Vec<&str> = claim.wanted.iter().map(|wanted| &*wanted.queue).collect();
     let row: DueRow = sql_query(
-        "select extract(epoch from min(run_at) - clock_timestamp())::float8 as seconds
+        "select extract(epoch from min(greatest(run_at, (
+    select r.next_at from jobs.rate r where flags & 8 <> 0 and r.limit_name = held.limit_name and r.limit_key = held.limit_key
+))) - clock_timestamp())::float8 as seconds
 from jobs.held where queue = any($1) and kind = any($2)
   and queue not in (select name from jobs.queue where paused) and kind not in (select name from jobs.kind where paused)
   and not exists (select from jobs.installation where frozen_at is not null)",

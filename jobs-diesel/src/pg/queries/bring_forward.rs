@@ -1,5 +1,5 @@
-//! `bring_forward`: makes the first waiting job due by moving all of them to an earlier time. For tests that skip time. Locks the
-//! rows that it moves.
+//! `bring_forward`: makes the first waiting job due by moving all of them to an earlier time. For tests that skip time, in which no other worker
+//! admits. Locks the rows that it moves. Tokens of rates come by the same span earlier.
 
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -23,14 +23,17 @@ impl QueryFragment<Pg> for BringForwardQuery<'_> {
     where r.queue = any(" [self.queues => Array<Text>] ") and r.kind = any(" [self.kinds => Array<Text>] ") and " {FlagsKnown("r")} "
     for update
 ), held as materialized (
-    select h.ctid, h.run_at from jobs.held h
+    select h.ctid, h.run_at, (select r.next_at from jobs.rate r where h.flags & 8 <> 0 and r.limit_name = h.limit_name and r.limit_key = h.limit_key) as next_at
+    from jobs.held h
     where h.queue = any(" [self.queues => Array<Text>] ") and h.kind = any(" [self.kinds => Array<Text>] ") and " {FlagsKnown("h")} "
     for update
 ), ahead as materialized (
-    select min(run_at) - clock_timestamp() as span from (select run_at from waiting union all select run_at from held) job
+    select min(run_at) - clock_timestamp() as span from (select run_at from waiting union all select greatest(run_at, next_at) from held) job
 ), moved_held as (
     update jobs.held h set run_at = h.run_at - ahead.span
     from held, ahead where h.ctid = held.ctid and ahead.span > interval '0'
+), tokens as (
+    update jobs.rate r set full_at = r.full_at - ahead.span, next_at = r.next_at - ahead.span from ahead where ahead.span > interval '0'
 ), moved as (
     update jobs.ready r set run_at = r.run_at - ahead.span
     from waiting, ahead where r.ctid = waiting.ctid and ahead.span > interval '0'

@@ -1,7 +1,8 @@
 //! The parts of the statements that move jobs with a limit away from `jobs.ready` and `jobs.running`. They delete the slots of the
 //! jobs and nudge their keys, in the same statement. They nudge also if no slot was found, and if no job is held: a job may become
 //! held at the same time, in a transaction that this snapshot does not see. A job of a sequence keeps its slot while it waits for its
-//! next attempt, and also when it is discarded and its sequence then halts.
+//! next attempt, and also when it is discarded and its sequence then halts. A job with a rate has no slot, and its end brings no token: only its
+//! next attempt waits for one.
 
 use diesel::QueryResult;
 use diesel::pg::Pg;
@@ -40,7 +41,7 @@ impl QueryFragment<Pg> for Freed {
     update jobs.slot set halted_at = clock_timestamp()
     where job_id = any(array(select id from {from} where flow is not null and {when} and {discarded} and flow ->> 'sequence' = 'halt'))
 ), nudged as (
-    insert into jobs.nudge (limit_name, limit_key) select distinct flow ->> 'limit', flow ->> 'key' from {from} where flow is not null and {when}
+    insert into jobs.nudge (limit_name, limit_key) select distinct flow ->> 'limit', flow ->> 'key' from {from} where flow is not null and {when} and (flow -> 'rate' is null or {wait_again})
 )"
         ));
         Ok(())

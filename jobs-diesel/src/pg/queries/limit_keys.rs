@@ -37,14 +37,14 @@ impl QueryFragment<Pg> for LimitsQuery {
         sql!(
             out,
             "with recursive limits (name, n) as (
-    select least((select h.limit_name from jobs.held h where not h.later and not h.paused and h.flags & 4 = 0 order by h.limit_name limit 1),
+    select least((select h.limit_name from jobs.held h where not h.later and not h.paused and h.flags & 12 = 0 order by h.limit_name limit 1),
                  (select s.limit_name from jobs.slot s order by s.limit_name limit 1)), 1::bigint
     union all
-    select least((select h.limit_name from jobs.held h where not h.later and not h.paused and h.flags & 4 = 0 and h.limit_name > limits.name order by h.limit_name limit 1),
+    select least((select h.limit_name from jobs.held h where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name > limits.name order by h.limit_name limit 1),
                  (select s.limit_name from jobs.slot s where s.limit_name > limits.name order by s.limit_name limit 1)), limits.n + 1
     from limits where limits.name is not null and limits.n < " [LIMITS => BigInt] "
 )
-select name, (select count(*) from (select from jobs.held h where not h.later and not h.paused and h.flags & 4 = 0 and h.limit_name = limits.name limit " [READ => BigInt] ") held),
+select name, (select count(*) from (select from jobs.held h where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = limits.name limit " [READ => BigInt] ") held),
        (select count(*) from (select from jobs.slot s where s.limit_name = limits.name limit " [READ => BigInt] ") slots)
 from limits where name is not null order by n"
         )
@@ -86,11 +86,11 @@ impl QueryFragment<Pg> for LimitKeysQuery {
             out,
             "with recursive keys (name, key, most, n) as (
     (select h.limit_name, h.limit_key, jobs.allowed(h.limit_name, h.most), 1::bigint from jobs.held h
-     where not h.later and not h.paused and h.flags & 4 = 0 and (h.limit_name, h.limit_key) > (" [self.after.0 => Text] ", " [self.after.1 => Text] ")
+     where not h.later and not h.paused and h.flags & 12 = 0 and (h.limit_name, h.limit_key) > (" [self.after.0 => Text] ", " [self.after.1 => Text] ")
      order by h.limit_name, h.limit_key, h.priority desc, h.run_at, h.id limit 1)
     union all
     select next.limit_name, next.limit_key, jobs.allowed(next.limit_name, next.most), keys.n + 1 from keys cross join lateral (
-        select h.limit_name, h.limit_key, h.most from jobs.held h where not h.later and not h.paused and h.flags & 4 = 0 and (h.limit_name, h.limit_key) > (keys.name, keys.key)
+        select h.limit_name, h.limit_key, h.most from jobs.held h where not h.later and not h.paused and h.flags & 12 = 0 and (h.limit_name, h.limit_key) > (keys.name, keys.key)
         order by h.limit_name, h.limit_key, h.priority desc, h.run_at, h.id limit 1
     ) next where keys.n < " [self.most => BigInt] "
 )
@@ -101,7 +101,7 @@ select name, key, most,
 from keys cross join lateral (
     select count(*) as read, count(*) filter (where part.run_at <= now()) as due,
            min(part.run_at) filter (where part.run_at <= now()) as oldest
-    from (select h.run_at::timestamptz as run_at from jobs.held h where not h.later and not h.paused and h.flags & 4 = 0 and h.limit_name = keys.name and h.limit_key = keys.key
+    from (select h.run_at::timestamptz as run_at from jobs.held h where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = keys.name and h.limit_key = keys.key
           limit " [READ => BigInt] ") part
 ) held
 order by n limit " [self.most => BigInt]

@@ -95,11 +95,11 @@ async fn nudge(conn: &mut AsyncPgConnection, name: &str) -> QueryResult<()> {
     sql_query(
         "with recursive key (value, n) as (
     (select h.limit_key, 1::bigint from jobs.held h
-     where not h.later and not h.paused and h.flags & 4 = 0 and h.limit_name = $1 order by h.limit_key limit 1)
+     where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = $1 order by h.limit_key limit 1)
     union all
     select next.limit_key, key.n + 1 from key cross join lateral (
         select h.limit_key from jobs.held h
-        where not h.later and not h.paused and h.flags & 4 = 0 and h.limit_name = $1 and h.limit_key > key.value order by h.limit_key limit 1
+        where not h.later and not h.paused and h.flags & 12 = 0 and h.limit_name = $1 and h.limit_key > key.value order by h.limit_key limit 1
     ) next where key.n < $2
 )
 insert into jobs.nudge (limit_name, limit_key) select $1, key.value from key",

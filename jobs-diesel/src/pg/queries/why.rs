@@ -8,7 +8,7 @@ use diesel::result::Error;
 use diesel::sql_query;
 use diesel::sql_types::{Array, BigInt, Integer, Json, Nullable, SmallInt, Text, Timestamptz};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
-use diesel_jobs_core::storage::{HeldBy, MOST_AHEAD, MOST_SHOWN, RowLock, RunningJob, Surroundings};
+use diesel_jobs_core::storage::{HeldBy, MOST_AHEAD, MOST_SHOWN, RowLock, RunningJob, Surroundings, Tokens};
 use diesel_jobs_core::{Freeze, JobId, JobLimit};
 
 use super::limit_setting;
@@ -123,14 +123,18 @@ const HELD: &str = "
 select h.flow,
        (select count(*) from jobs.slot s where s.limit_name = h.limit_name and s.limit_key = h.limit_key) as taken,
        array(select s.job_id from jobs.slot s where s.limit_name = h.limit_name and s.limit_key = h.limit_key order by s.job_id limit $2) as holders,
-       case when h.flags & 4 = 0 then (select count(*) from (
-           select from jobs.held o where o.limit_name = h.limit_name and o.limit_key = h.limit_key and not o.later and not o.paused and o.flags & 4 = 0
+       case when h.flags & 8 <> 0 then (select count(*) from (
+           select from jobs.held o where o.limit_name = h.limit_name and o.limit_key = h.limit_key and not o.later and not o.paused and o.flags & 8 <> 0
+             and (-o.priority, o.run_at, o.id) < (-h.priority, h.run_at, h.id) limit $3
+       ) ahead) when h.flags & 4 = 0 then (select count(*) from (
+           select from jobs.held o where o.limit_name = h.limit_name and o.limit_key = h.limit_key and not o.later and not o.paused and o.flags & 12 = 0
              and (-o.priority, o.run_at, o.id) < (-h.priority, h.run_at, h.id) limit $3
        ) ahead) else (select count(*) from (
            select from jobs.held o where o.limit_name = h.limit_name and o.limit_key = h.limit_key and o.flags & 4 <> 0 and o.id < h.id limit $3
        ) ahead) end as ahead,
        case when h.flags & 4 <> 0 then jobs.next_in_sequence(h.limit_name, h.limit_key) end as next,
-       halted.halted_at, halted.job_id as halted_by
+       halted.halted_at, halted.job_id as halted_by, now() as now,
+       (select (extract(epoch from r.full_at - now()) * 1000000)::bigint from jobs.rate r where r.limit_name = h.limit_name and r.limit_key = h.limit_key) as lack
 from jobs.held h left join lateral (
     select s.halted_at, s.job_id from jobs.slot s
     where s.limit_name = h.limit_name and s.limit_key = h.limit_key and s.halted_at is not null limit 1
@@ -153,19 +157,29 @@ struct HeldRow {
     halted_at: Option<DateTime<Utc>>,
     #[diesel(sql_type = Nullable<BigInt>)]
     halted_by: Option<i64>,
+    #[diesel(sql_type = Timestamptz)]
+    now: DateTime<Utc>,
+    #[diesel(sql_type = Nullable<BigInt>)]
+    lack: Option<i64>,
 }
 
 impl HeldRow {
     async fn into_held(self, conn: &mut AsyncPgConnection) -> QueryResult<HeldBy> {
         let limit: JobLimit =
             serde_json::from_slice(&self.flow.0).map_err(|error| Error::DeserializationError(error.into()))?;
-        let set = if limit.sequence.is_none() { limit_setting::one(conn, &limit.name).await? } else { None };
+        let set = if limit.sequence.is_none() && limit.rate.is_none() {
+            limit_setting::one(conn, &limit.name).await?
+        } else {
+            None
+        };
+        let ahead = u32::try_from(self.ahead).unwrap_or_default();
         Ok(HeldBy {
+            tokens: Tokens::of(&limit, self.lack.unwrap_or_default(), ahead, self.now),
             limit,
             set,
             taken: self.taken.unsigned_abs(),
             holders: self.holders.into_iter().map(JobId).collect(),
-            ahead: u32::try_from(self.ahead).unwrap_or_default(),
+            ahead,
             next: self.next.map(JobId),
             halted: self.halted_at.zip(self.halted_by.map(JobId)),
         })

@@ -1,6 +1,7 @@
 //! `admit`: a pass of admission. A held job is available, has the flag `HELD`, its time in `due_at`, and a `run_at` in the year 9999. Its
 //! `held_back` says whether it is in the order of admission (0), is not due (1), or was found paused (2). Triggers of the schema delete slots
-//! and write nudges. Sequences are admitted in an order of their own, see `sequence`.
+//! and write nudges. Sequences are admitted in an order of their own, see `sequence`, and jobs
+//! with a rate when there is a token, see `rate`.
 
 use diesel::SqliteConnection;
 use diesel::prelude::*;
@@ -14,8 +15,8 @@ use diesel_jobs_core::{Failure, FailureKind, JobId};
 use crate::sqlite::queries::act::end_as_discarded;
 use crate::sqlite::queries::installation::is_frozen;
 use crate::sqlite::queries::keys::{IN_ORDER, Key, Number, PAUSED, free, yes};
-use crate::sqlite::queries::sequence;
 use crate::sqlite::queries::sweep::{Sweep, put_in_order};
+use crate::sqlite::queries::{rate, sequence};
 use crate::sqlite::time::{FAR, NOW};
 
 /// Nudges per pass.
@@ -23,16 +24,17 @@ const MOST_NUDGES: usize = 1000;
 /// Jobs of a key at which a pass looks while something is paused.
 const MOST_AHEAD: i64 = 500;
 
-/// Whether there are held jobs, and whether there are nudges. Only reads.
+/// Whether there are held jobs, and whether there are nudges or new tokens. Only reads.
 pub(crate) fn state(conn: &mut SqliteConnection) -> QueryResult<(bool, bool)> {
     let holds = yes(
         conn,
-        "exists (select 1 from jobs_job indexed by jobs_job_held where flags & 2 and held_back = 0 and flags & 4 = 0)
+        "exists (select 1 from jobs_job indexed by jobs_job_held where flags & 2 and held_back = 0 and flags & 12 = 0)
          or exists (select 1 from jobs_job indexed by jobs_job_held_later where flags & 2 and held_back = 1)
          or exists (select 1 from jobs_job indexed by jobs_job_held_paused where flags & 2 and held_back = 2)
-         or exists (select 1 from jobs_job indexed by jobs_job_held_sequence where flags & 2 and flags & 4)",
+         or exists (select 1 from jobs_job indexed by jobs_job_held_sequence where flags & 2 and flags & 4)
+         or exists (select 1 from jobs_job indexed by jobs_job_held_rate where flags & 2 and held_back = 0 and flags & 8)",
     )?;
-    Ok((holds, yes(conn, "exists (select 1 from jobs_nudge)")?))
+    Ok((holds, yes(conn, &format!("exists (select 1 from jobs_nudge) or {}{NOW})", rate::IS_DUE))?))
 }
 
 /// A pass of admission for the keys that were nudged, and for what a sweep has found. The caller's transaction holds the write lock.
@@ -47,15 +49,17 @@ pub(crate) fn admit(conn: &mut SqliteConnection, sweep: Sweep) -> QueryResult<Ad
     .load(conn)?;
     let mut more = sweep_again || nudged.len() >= MOST_NUDGES;
     keys.extend(nudged);
+    keys.extend(rate::due_keys(conn)?);
     keys.sort_unstable();
     keys.dedup();
     let pauses =
         yes(conn, "exists (select 1 from jobs_queue where paused) or exists (select 1 from jobs_kind where paused)")?;
     let (mut admitted, mut refused) = (0, 0);
     for key in &keys {
-        let goes_on = pauses && set_paused_aside(conn, key)?;
+        let goes_on = pauses && (set_paused_aside(conn, key, IN_ORDER)? | set_paused_aside(conn, key, rate::IN_ORDER)?);
         let mut ids = free_jobs(conn, key, pauses)?;
         ids.extend(sequence::free_job(conn, key)?);
+        ids.extend(rate::free_jobs(conn, key, pauses)?);
         let started = start_all(conn, key, &ids)?;
         admitted += started;
         refused += ids.len() - started;
@@ -65,14 +69,14 @@ pub(crate) fn admit(conn: &mut SqliteConnection, sweep: Sweep) -> QueryResult<Ad
             more = true;
         }
     }
-    Ok(Admission { is_busy: false, admitted, more, sweep_again, holds: true, refused })
+    Ok(Admission { is_busy: false, admitted, more, sweep_again, holds: true, refused, next_token: None })
 }
 
 /// Takes paused jobs at the front of the key out of the order of admission. Returns whether there were some: there may be more.
-fn set_paused_aside(conn: &mut SqliteConnection, key: &Key) -> QueryResult<bool> {
+fn set_paused_aside(conn: &mut SqliteConnection, key: &Key, in_order: &str) -> QueryResult<bool> {
     let paused = format!(
         "update jobs_job set held_back = 2 where id in (
-             select id from (select id, queue, kind {IN_ORDER} limit {MOST_AHEAD}) where {PAUSED}
+             select id from (select id, queue, kind {in_order} limit {MOST_AHEAD}) where {PAUSED}
          )"
     );
     let aside = sql_query(paused).bind::<Text, _>(&key.limit_name).bind::<Text, _>(&key.limit_key).execute(conn)?;
@@ -109,7 +113,7 @@ fn nudge(conn: &mut SqliteConnection, key: &Key) -> QueryResult<()> {
         .map(drop)
 }
 
-/// Makes these jobs available and gives them slots. A job that the database refuses is discarded, so that it does not stop the others.
+/// Makes these jobs available and gives them slots, except those with a rate. A job that the database refuses is discarded, so that it does not stop the others.
 /// Returns how many are available.
 fn start_all(conn: &mut SqliteConnection, key: &Key, ids: &[JobId]) -> QueryResult<usize> {
     if ids.is_empty() {
@@ -151,7 +155,7 @@ fn start(conn: &mut SqliteConnection, key: &Key, id: JobId) -> QueryResult<()> {
         "update jobs_job set flags = flags & ~{HELD}, run_at = {NOW}, due_at = null where id = ?1 and run_at = {FAR}"
     );
     sql_query(free).bind::<BigInt, _>(id.0).execute(conn)?;
-    sql_query("insert or ignore into jobs_slot (job_id, limit_name, limit_key) values (?1, ?2, ?3)")
+    sql_query("insert or ignore into jobs_slot (job_id, limit_name, limit_key) select id, ?2, ?3 from jobs_job where id = ?1 and flags & 8 = 0")
         .bind::<BigInt, _>(id.0)
         .bind::<Text, _>(&key.limit_name)
         .bind::<Text, _>(&key.limit_key)

@@ -11,7 +11,7 @@ pub(super) const PAUSED: &str =
 
 /// The held jobs of the key `?1`, `?2` in the order of admission.
 pub(super) const IN_ORDER: &str = "from jobs_job indexed by jobs_job_held
-    where flags & 2 and held_back = 0 and flags & 4 = 0 and limit_name = ?1 and limit_key = ?2 and state = 'available' order by priority desc, due_at, id";
+    where flags & 2 and held_back = 0 and flags & 12 = 0 and limit_name = ?1 and limit_key = ?2 and state = 'available' order by priority desc, due_at, id";
 
 #[derive(QueryableByName, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {

@@ -16,7 +16,7 @@ use crate::sqlite::types::Instant;
 const READ: u64 = COUNTED_OF_LIMIT + 1;
 
 /// The jobs that only their limits hold back, by the index of admission. Jobs of a sequence are not among them.
-const HELD: &str = "jobs_job indexed by jobs_job_held where flags & 2 and held_back = 0 and flags & 4 = 0";
+const HELD: &str = "jobs_job indexed by jobs_job_held where flags & 2 and held_back = 0 and flags & 12 = 0";
 
 #[derive(QueryableByName)]
 struct Number {

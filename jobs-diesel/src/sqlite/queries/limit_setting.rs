@@ -84,7 +84,7 @@ fn target(name: &str) -> String {
 /// has.
 fn nudge(conn: &mut SqliteConnection, name: &str) -> QueryResult<()> {
     let held =
-        "jobs_job indexed by jobs_job_held where flags & 2 and held_back = 0 and flags & 4 = 0 and limit_name = ?1";
+        "jobs_job indexed by jobs_job_held where flags & 2 and held_back = 0 and flags & 12 = 0 and limit_name = ?1";
     sql_query(format!(
         "with recursive key (value, n) as (
              select (select limit_key from {held} order by limit_key limit 1), 1

@@ -6,8 +6,8 @@ use diesel::SqliteConnection;
 use diesel::prelude::*;
 use diesel::sql_query;
 use diesel::sql_types::{BigInt, Bool, Nullable, Text};
-use diesel_jobs_core::flags::{HELD, LIMITED, SEQUENCE};
-use diesel_jobs_core::storage::{Claim, HeldBy, MOST_AHEAD, MOST_SHOWN};
+use diesel_jobs_core::flags::{HELD, LIMITED, RATE, SEQUENCE};
+use diesel_jobs_core::storage::{Claim, HeldBy, MOST_AHEAD, MOST_SHOWN, Tokens};
 use diesel_jobs_core::{JobId, JobLimit};
 
 use crate::sqlite::queries::limit_setting;
@@ -74,6 +74,10 @@ struct HeldRow {
     halted_at: Option<Instant>,
     #[diesel(sql_type = Nullable<BigInt>)]
     halted_by: Option<i64>,
+    #[diesel(sql_type = BigInt)]
+    now: Instant,
+    #[diesel(sql_type = Nullable<BigInt>)]
+    lack: Option<i64>,
 }
 
 #[derive(QueryableByName)]
@@ -96,13 +100,17 @@ pub(crate) fn held_by(conn: &mut SqliteConnection, job: JobId) -> QueryResult<Op
         "select (select count(*) from jobs_slot where limit_name = ?1 and limit_key = ?2) as taken,
                 case when h.flags & {SEQUENCE} then (select count(*) from (
                     select 1 from jobs_job o where o.flags & 2 and o.flags & 4 and o.limit_name = ?1 and o.limit_key = ?2 and o.id < ?3 limit ?4
+                )) when h.flags & {RATE} then (select count(*) from (
+                    select 1 from jobs_job o where o.flags & 2 and o.held_back = 0 and o.flags & 8 and o.limit_name = ?1 and o.limit_key = ?2
+                      and (-o.priority, o.due_at, o.id) < (-h.priority, h.due_at, h.id) limit ?4
                 )) else (select count(*) from (
-                    select 1 from jobs_job o where o.flags & 2 and o.held_back = 0 and o.flags & 4 = 0 and o.limit_name = ?1 and o.limit_key = ?2
+                    select 1 from jobs_job o where o.flags & 2 and o.held_back = 0 and o.flags & 12 = 0 and o.limit_name = ?1 and o.limit_key = ?2
                       and (-o.priority, o.due_at, o.id) < (-h.priority, h.due_at, h.id) limit ?4
                 )) end as ahead,
                 case when h.flags & {SEQUENCE} then {NEXT} end as next,
                 (select halted_at from jobs_slot where limit_name = ?1 and limit_key = ?2 and halted_at is not null) as halted_at,
-                (select job_id from jobs_slot where limit_name = ?1 and limit_key = ?2 and halted_at is not null) as halted_by
+                (select job_id from jobs_slot where limit_name = ?1 and limit_key = ?2 and halted_at is not null) as halted_by,
+                {NOW} as now, (select full_at - {NOW} from jobs_rate where limit_name = ?1 and limit_key = ?2) as lack
          from jobs_job h where h.id = ?3"
     ))
     .bind::<Text, _>(&limit.name)
@@ -117,13 +125,16 @@ pub(crate) fn held_by(conn: &mut SqliteConnection, job: JobId) -> QueryResult<Op
     .bind::<Text, _>(&limit.key)
     .bind::<BigInt, _>(i64::try_from(MOST_SHOWN).unwrap_or(i64::MAX))
     .load(conn)?;
-    let set = if limit.sequence.is_none() { limit_setting::one(conn, &limit.name)? } else { None };
+    let set =
+        if limit.sequence.is_none() && limit.rate.is_none() { limit_setting::one(conn, &limit.name)? } else { None };
+    let ahead = u32::try_from(row.ahead).unwrap_or(u32::MAX);
     Ok(Some(HeldBy {
+        tokens: Tokens::of(&limit, row.lack.unwrap_or_default(), ahead, row.now.0),
         limit,
         set,
         taken: row.taken.unsigned_abs(),
         holders: holders.into_iter().map(|row| JobId(row.number)).collect(),
-        ahead: u32::try_from(row.ahead).unwrap_or(u32::MAX),
+        ahead,
         next: row.next.map(JobId),
         halted: row.halted_at.map(|at| at.0).zip(row.halted_by.map(JobId)),
     }))
@@ -140,8 +151,11 @@ pub(crate) fn next_held(conn: &mut SqliteConnection, claim: &Claim) -> QueryResu
     let list = |names: Vec<&str>| serde_json::to_string(&names).unwrap_or_default();
     let due: Due = sql_query(format!(
         "select min(due_at) - {NOW} as micros from (
-             select due_at, queue, kind from jobs_job indexed by jobs_job_held where flags & 2 and held_back = 0 and flags & 4 = 0
+             select due_at, queue, kind from jobs_job indexed by jobs_job_held where flags & 2 and held_back = 0 and flags & 12 = 0
              union all select due_at, queue, kind from jobs_job indexed by jobs_job_held_sequence where flags & 2 and flags & 4
+             union all select max(due_at, coalesce((select next_at from jobs_rate r where r.limit_name = j.limit_name and r.limit_key = j.limit_key), 0)),
+                              queue, kind
+                       from jobs_job j indexed by jobs_job_held_rate where flags & 2 and held_back = 0 and flags & 8
              union all select due_at, queue, kind from jobs_job indexed by jobs_job_held_later where flags & 2 and held_back = 1
              union all select due_at, queue, kind from jobs_job indexed by jobs_job_held_paused where flags & 2 and held_back = 2
          ) where queue in (select value from json_each(?1)) and kind in (select value from json_each(?2))

@@ -43,6 +43,7 @@ pub(super) mod pause;
 pub(crate) mod progress;
 pub(super) mod prune;
 pub(super) mod queue_depths;
+pub(crate) mod rate;
 pub(super) mod release;
 pub(super) mod rescue;
 pub(super) mod retention;

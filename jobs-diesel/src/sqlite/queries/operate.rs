@@ -13,7 +13,7 @@ use diesel_jobs_core::{Failure, FailureKind, JobId, JobState, Retention};
 
 use crate::flags::FlagsKnown;
 use crate::sqlite::literal::{AVAILABLE, RUNNING, literal};
-use crate::sqlite::queries::{failures, limits, retention};
+use crate::sqlite::queries::{failures, limits, rate, retention};
 use crate::sqlite::schema::jobs_job;
 use crate::sqlite::time::{NOW, Now};
 use crate::sqlite::types::{Instant, Worker};
@@ -44,7 +44,13 @@ pub(crate) fn retry(conn: &mut SqliteConnection, id: JobId) -> QueryResult<()> {
 /// Moves the waiting jobs of these queues and kinds to an earlier time by the same span, so that the first of them is due now.
 /// Returns the span. For tests that skip time.
 pub(crate) fn bring_forward(conn: &mut SqliteConnection, queues: &[String], kinds: &[String]) -> QueryResult<Duration> {
-    let time = || sql::<BigInt>("coalesce(due_at, run_at)");
+    // The time of its token, if it waits for one.
+    let time = || {
+        sql::<BigInt>(
+            "max(coalesce(due_at, run_at), coalesce((select next_at from jobs_rate r
+             where jobs_job.flags & 8 and r.limit_name = jobs_job.limit_name and r.limit_key = jobs_job.limit_key), 0))",
+        )
+    };
     let waiting = jobs_job::table
         .filter(jobs_job::state.eq(AVAILABLE))
         .filter(jobs_job::queue.eq_any(queues))
@@ -60,6 +66,7 @@ pub(crate) fn bring_forward(conn: &mut SqliteConnection, queues: &[String], kind
     diesel::update(free).set(jobs_job::run_at.eq(jobs_job::run_at - span)).execute(conn)?;
     let held = waiting.filter(jobs_job::due_at.is_not_null());
     diesel::update(held).set(jobs_job::due_at.eq(jobs_job::due_at - span)).execute(conn)?;
+    rate::bring_forward(conn, span)?;
     Ok(Duration::from_micros(span.unsigned_abs()))
 }
 

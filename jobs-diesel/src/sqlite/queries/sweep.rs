@@ -7,7 +7,7 @@ use diesel::sql_query;
 use diesel::sql_types::Text;
 
 use crate::sqlite::queries::keys::{Key, PAUSED, Yes, free, yes};
-use crate::sqlite::queries::sequence;
+use crate::sqlite::queries::{rate, sequence};
 use crate::sqlite::time::NOW;
 
 /// Keys per sweep.
@@ -32,33 +32,36 @@ pub(crate) struct Sweep {
     is_due: bool,
     /// The queues and kinds of jobs that were paused and are not paused any more.
     resumed: Vec<Place>,
+    /// There are keys with a rate that have all their tokens again.
+    is_full: bool,
     /// More keys come after the last one.
     is_cut: bool,
 }
 
-/// Where the last sweep has ended: the last key, and the last sequence.
-pub(crate) type SweptTo = (Key, Key);
+/// Where the last sweep has ended: the last key, the last sequence, and the last key with a rate.
+pub(crate) type SweptTo = (Key, Key, Key);
 
 impl Sweep {
     pub(crate) fn is_empty(&self) -> bool {
-        self.keys.is_empty() && !self.is_due && self.resumed.is_empty()
+        self.keys.is_empty() && !self.is_due && self.resumed.is_empty() && !self.is_full
     }
 }
 
 /// What nobody has told: of the keys after `last`, and of all jobs that are not in the order of admission. Returns where the next sweep
 /// begins, too. Only reads.
 pub(crate) fn sweep(conn: &mut SqliteConnection, last: SweptTo) -> QueryResult<(Sweep, SweptTo)> {
-    let mut found = Sweep { resumed: resumed(conn)?, ..Sweep::default() };
+    let mut found = Sweep { resumed: resumed(conn)?, is_full: rate::has_old(conn)?, ..Sweep::default() };
     let due = format!(
         "exists (select 1 from jobs_job indexed by jobs_job_held_later where flags & 2 and held_back = 1 and due_at <= {NOW})"
     );
     found.is_due = yes(conn, &due)?;
-    let keys = "jobs_job indexed by jobs_job_held where flags & 2 and held_back = 0 and flags & 4 = 0";
+    let keys = "jobs_job indexed by jobs_job_held where flags & 2 and held_back = 0 and flags & 12 = 0";
     let key = next_keys(conn, keys, last.0, &mut found, |conn, key| Ok(free(conn, key)? > 0))?;
     let sequences = "jobs_job indexed by jobs_job_held_sequence where flags & 2 and flags & 4";
     let sequence =
         next_keys(conn, sequences, last.1, &mut found, |conn, key| Ok(sequence::next(conn, key)?.is_some()))?;
-    Ok((found, (key, sequence)))
+    let rate = next_keys(conn, rate::HELD, last.2, &mut found, rate::needs_look)?;
+    Ok((found, (key, sequence, rate)))
 }
 
 /// Adds those of the keys after `last` that `may_start` chooses. Returns the last key, or the first one if there are no more.
@@ -122,6 +125,9 @@ pub(super) fn put_in_order(conn: &mut SqliteConnection, sweep: Sweep) -> QueryRe
     };
     if sweep.is_due {
         add(become_due(conn)?);
+    }
+    if sweep.is_full {
+        rate::delete_old(conn)?;
     }
     for place in &sweep.resumed {
         add(resume(conn, place)?);

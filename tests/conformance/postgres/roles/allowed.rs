@@ -304,6 +304,11 @@ async fn limits(f: &Postgres, db: &Database, worker: WorkerId) -> Option<String>
     enqueue(f, paused).await;
     step!("pause_queue", db.operator.pause_queue("limited and paused", "ada", None));
     step!("admit beside a pause", db.storage.admit(false));
+    let rate = diesel_jobs_core::Rate::new("api", 6, MINUTE);
+    let rated = enqueue_all(f, vec![job().rated(rate).unwrap(); 2]).await;
+    assert_eq!(step!("admit a job with a rate", db.storage.admit(true)).admitted, 1);
+    let answers = step!("cancel jobs with a rate", db.operator.act(&Action::Cancel, &rated, "ada"));
+    assert_eq!(answers, [Operated::Done; 2]);
     let mut unique = job().unique(diesel_jobs_core::Unique::new()).unwrap();
     unique.queue = "unique".into();
     enqueue(f, unique.clone()).await;

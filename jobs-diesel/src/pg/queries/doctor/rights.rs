@@ -8,7 +8,7 @@ pub(super) const CHECK: Check = Check {
        format('grant %s on jobs.%s to %I', lower(privilege), name, current_user) as repair
 from (values
     ('ready', 'SELECT, INSERT, DELETE'), ('running', 'SELECT, INSERT, DELETE'), ('finished', 'SELECT, INSERT, DELETE'),
-    ('held', 'SELECT, INSERT, DELETE'), ('slot', 'SELECT, INSERT, DELETE'), ('nudge', 'SELECT, INSERT, DELETE'), ('admission', 'SELECT, INSERT, UPDATE'), ('limit_setting', 'SELECT, INSERT, UPDATE, DELETE'), ('unique_key', 'SELECT, DELETE'),
+    ('held', 'SELECT, INSERT, DELETE'), ('slot', 'SELECT, INSERT, DELETE'), ('nudge', 'SELECT, INSERT, DELETE'), ('admission', 'SELECT, INSERT, UPDATE'), ('rate', 'SELECT, INSERT, UPDATE, DELETE'), ('limit_setting', 'SELECT, INSERT, UPDATE, DELETE'), ('unique_key', 'SELECT, DELETE'),
     ('payload', 'SELECT, DELETE'), ('job_error', 'SELECT, INSERT, DELETE'), ('output', 'SELECT, INSERT, UPDATE, DELETE'),
     ('on_discarded', 'SELECT, INSERT, UPDATE, DELETE'), ('dead_letter', 'SELECT, INSERT'), ('worker', 'SELECT, INSERT, UPDATE, DELETE'),
     ('schedule', 'SELECT, INSERT, UPDATE, DELETE'), ('queue', 'SELECT, INSERT, UPDATE, DELETE'), ('kind', 'SELECT, INSERT, UPDATE, DELETE'),

@@ -1,0 +1,162 @@
+//! Rates: how many jobs with the same key may start in a time. A key without a row in `jobs_rate` has all its tokens. Only admission changes
+//! this table. The arithmetic is in `Bucket` of the core.
+
+use std::time::Duration;
+
+use diesel::SqliteConnection;
+use diesel::prelude::*;
+use diesel::sql_query;
+use diesel::sql_types::{BigInt, Nullable, Text};
+use diesel_jobs_core::{Bucket, JobId, JobLimit};
+
+use crate::sqlite::queries::keys::{Key, Number, PAUSED, yes};
+use crate::sqlite::time::NOW;
+
+/// The held jobs with a rate that may start when there is a token.
+pub(super) const HELD: &str = "jobs_job indexed by jobs_job_held_rate where flags & 2 and held_back = 0 and flags & 8";
+/// Those of the key `?1`, `?2` in the order of admission.
+pub(super) const IN_ORDER: &str = "from jobs_job indexed by jobs_job_held_rate
+    where flags & 2 and held_back = 0 and flags & 8 and limit_name = ?1 and limit_key = ?2 and state = 'available' order by priority desc, due_at, id";
+
+/// Keys per pass of which a token has come.
+const MOST_KEYS: usize = 1000;
+/// Rows per sweep that say nothing any more.
+const MOST_ROWS: usize = 5000;
+/// Jobs beyond the tokens at which a pass looks while something is paused.
+const MOST_AHEAD: i64 = 500;
+
+/// The keys for which a token has come, and a job waits.
+pub(super) fn due_keys(conn: &mut SqliteConnection) -> QueryResult<Vec<Key>> {
+    sql_query(format!(
+        "select limit_name, limit_key from jobs_rate where next_at is not null and next_at <= {NOW} order by next_at limit {MOST_KEYS}"
+    ))
+    .load(conn)
+}
+
+/// Whether a token has come for which a job waits. Only reads.
+pub(super) const IS_DUE: &str = "exists (select 1 from jobs_rate where next_at is not null and next_at <= ";
+
+#[derive(QueryableByName)]
+struct Micros {
+    #[diesel(sql_type = Nullable<BigInt>)]
+    micros: Option<i64>,
+}
+
+/// The time until the next token comes for which a job waits. Only reads.
+pub(crate) fn next_token(conn: &mut SqliteConnection) -> QueryResult<Option<Duration>> {
+    let next: Micros =
+        sql_query(format!("select min(next_at) - {NOW} as micros from jobs_rate where next_at is not null"))
+            .get_result(conn)?;
+    Ok(next.micros.map(|micros| Duration::from_micros(u64::try_from(micros).unwrap_or(0))))
+}
+
+/// Whether no time is known at which a pass looks at this key. Only reads.
+pub(super) fn needs_look(conn: &mut SqliteConnection, key: &Key) -> QueryResult<bool> {
+    let waits: i64 = {
+        let row: Number = sql_query(
+            "select count(*) as number from jobs_rate where limit_name = ?1 and limit_key = ?2 and next_at is not null",
+        )
+        .bind::<Text, _>(&key.limit_name)
+        .bind::<Text, _>(&key.limit_key)
+        .get_result(conn)?;
+        row.number
+    };
+    Ok(waits == 0)
+}
+
+/// Whether there are rows that say nothing any more. Only reads.
+pub(super) fn has_old(conn: &mut SqliteConnection) -> QueryResult<bool> {
+    yes(conn, &format!("exists (select 1 from jobs_rate where next_at is null and full_at <= {NOW})"))
+}
+
+/// Deletes such rows.
+pub(super) fn delete_old(conn: &mut SqliteConnection) -> QueryResult<()> {
+    sql_query(format!(
+        "delete from jobs_rate where (limit_name, limit_key) in (
+             select limit_name, limit_key from jobs_rate where next_at is null and full_at <= {NOW} order by full_at limit {MOST_ROWS}
+         )"
+    ))
+    .execute(conn)
+    .map(drop)
+}
+
+#[derive(QueryableByName)]
+struct HeadRow {
+    #[diesel(sql_type = Text)]
+    flow: String,
+    #[diesel(sql_type = BigInt)]
+    now: i64,
+    #[diesel(sql_type = Nullable<BigInt>)]
+    full_at: Option<i64>,
+}
+
+/// The next jobs of the key for which there are tokens. The tokens are spent.
+pub(super) fn free_jobs(conn: &mut SqliteConnection, key: &Key, pauses: bool) -> QueryResult<Vec<JobId>> {
+    let head: Option<HeadRow> = sql_query(format!(
+        "select head.flow, {NOW} as now, (select full_at from jobs_rate where limit_name = ?1 and limit_key = ?2) as full_at
+         from (select flow {IN_ORDER} limit 1) head"
+    ))
+    .bind::<Text, _>(&key.limit_name)
+    .bind::<Text, _>(&key.limit_key)
+    .get_result(conn)
+    .optional()?;
+    let Some(HeadRow { flow, now, full_at }) = head else {
+        wait_no_more(conn, key)?;
+        return Ok(Vec::new());
+    };
+    // What cannot be read waits, and `worker why` says so. It must not stop the other keys.
+    let limit: Option<JobLimit> = serde_json::from_str(&flow).ok();
+    let bucket = limit.and_then(|limit| Bucket::of(&limit, full_at.unwrap_or(now).saturating_sub(now)));
+    let Some(bucket) = bucket else { return Ok(Vec::new()) };
+    let tokens = bucket.tokens();
+    let mut ids = in_order(conn, key, tokens + 1, pauses)?;
+    let waits = i64::try_from(ids.len()).is_ok_and(|jobs| jobs > tokens);
+    ids.truncate(usize::try_from(tokens).unwrap_or(0));
+    let bucket = bucket.spend(i64::try_from(ids.len()).unwrap_or(i64::MAX));
+    let next_at = waits.then(|| now.saturating_add(bucket.next_look()));
+    sql_query(
+        "insert into jobs_rate (limit_name, limit_key, full_at, next_at) values (?1, ?2, ?3, ?4)
+         on conflict (limit_name, limit_key) do update set full_at = excluded.full_at, next_at = excluded.next_at",
+    )
+    .bind::<Text, _>(&key.limit_name)
+    .bind::<Text, _>(&key.limit_key)
+    .bind::<BigInt, _>(now.saturating_add(bucket.lack()))
+    .bind::<Nullable<BigInt>, _>(next_at)
+    .execute(conn)?;
+    Ok(ids)
+}
+
+/// The first jobs of the key. While something is paused, it looks at few jobs more.
+fn in_order(conn: &mut SqliteConnection, key: &Key, most: i64, pauses: bool) -> QueryResult<Vec<JobId>> {
+    let next = if pauses {
+        format!(
+            "select id as number from (select id, queue, kind, priority, due_at {IN_ORDER} limit ?3 + {MOST_AHEAD})
+             where not {PAUSED} order by priority desc, due_at, id limit ?3"
+        )
+    } else {
+        format!("select id as number {IN_ORDER} limit ?3")
+    };
+    let ids: Vec<Number> = sql_query(next)
+        .bind::<Text, _>(&key.limit_name)
+        .bind::<Text, _>(&key.limit_key)
+        .bind::<BigInt, _>(most)
+        .load(conn)?;
+    Ok(ids.into_iter().map(|row| JobId(row.number)).collect())
+}
+
+/// No job of the key waits any more.
+fn wait_no_more(conn: &mut SqliteConnection, key: &Key) -> QueryResult<()> {
+    sql_query("update jobs_rate set next_at = null where limit_name = ?1 and limit_key = ?2 and next_at is not null")
+        .bind::<Text, _>(&key.limit_name)
+        .bind::<Text, _>(&key.limit_key)
+        .execute(conn)
+        .map(drop)
+}
+
+/// Lets the tokens of all keys come earlier by this span, for tests that skip time.
+pub(super) fn bring_forward(conn: &mut SqliteConnection, span: i64) -> QueryResult<()> {
+    sql_query("update jobs_rate set full_at = full_at - ?1, next_at = next_at - ?1")
+        .bind::<BigInt, _>(span)
+        .execute(conn)
+        .map(drop)
+}

@@ -1,0 +1,87 @@
+//! Rates on PostgreSQL: the enqueue in SQL, and what a person may have stored.
+
+use std::time::Duration;
+
+use diesel_jobs_core::{JobState, Rate};
+
+use crate::bench::*;
+use crate::fixture::{Fixture, run};
+use crate::limiting::admit;
+
+use super::Postgres;
+
+const OF_SQL: &str = "select count(*) as number from jobs.held where flags = 9 and flow::jsonb = ";
+
+#[test]
+fn sql_enqueues_the_same_rate_as_rust() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let mut client = f.client().await;
+        let second = Duration::from_secs(1);
+        for (arguments, rate) in [
+            (
+                "rate => 6, per => '1 minute', burst => 3, by => '{n}', limit_name => 'api'",
+                Rate::new("api", 6, MINUTE).burst(3).key(7),
+            ),
+            ("rate => 1000, per => '1s'", Rate::new("a", 1000, second)),
+            ("rate => 1, per => '366 days', unique_by => '{n}'", Rate::new("a", 1, second * 366 * 86_400)),
+        ] {
+            client.execute(&format!("select jobs.enqueue('a', '{{\"n\": 7}}', {arguments})")).await.unwrap();
+            let id = enqueue(&f, job().rated(rate).unwrap()).await;
+            let flow = format!("(select flow::jsonb from jobs.held where id = {id})");
+            let flags = if arguments.contains("unique") { OF_SQL.replace("= 9", "& 9 = 9") } else { OF_SQL.to_owned() };
+            assert_eq!(client.number(&format!("{flags}{flow}")).await, 2, "{arguments}");
+        }
+        assert_eq!(admit(f.database()).await, 6);
+    });
+}
+
+#[test]
+fn sql_refuses_rates_that_cannot_be() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let mut client = f.client().await;
+        for (arguments, problem) in [
+            ("rate => 5", "needs `per`"),
+            ("per => '1s'", "no `rate`"),
+            ("burst => 5", "no `rate`"),
+            ("rate => 0, per => '1s'", "from 1 to 1000000"),
+            ("rate => 5, per => '0s'", "needs `per`"),
+            ("rate => 5, per => '367 days'", "needs `per`"),
+            ("rate => 5, per => '1s', burst => 0", "burst of job a must be"),
+            ("rate => 5, per => '1s', burst => 10001", "burst of job a must be"),
+            ("rate => 10001, per => '1s'", "more than 10000 starts in a second"),
+            ("rate => 5, per => '1s', concurrency => 2", "not several"),
+            ("rate => 5, per => '1s', sequence => 'halt'", "not several"),
+            ("rate => 5, per => '1s', by => '{x}'", "no key of a limit"),
+        ] {
+            let refused = client.execute(&format!("select jobs.enqueue('a', '{{}}', {arguments})")).await.unwrap_err();
+            assert!(refused.to_string().contains(problem), "{arguments}: {refused}");
+        }
+        // Admission computes with these numbers. A row that it cannot compute with is not stored.
+        for rate in
+            ["null", "{}", r#"{"per": 0, "burst": 1}"#, r#"{"per": 1000, "burst": 0}"#, r#"{"per": "x", "burst": 1}"#]
+        {
+            let insert = format!(
+                "insert into jobs.held (kind, args, flags, most, limit_name, limit_key, flow)
+                 values ('a', '{{}}', 9, 1, 'api', '[]', '{{\"limit\": \"api\", \"key\": \"[]\", \"most\": 1, \"rate\": {rate}}}')"
+            );
+            assert!(client.execute(&insert).await.is_err(), "{rate}");
+        }
+        assert_eq!(admit(f.database()).await, 0);
+    });
+}
+
+#[test]
+fn a_locked_job_delays_no_other_and_spends_no_token() {
+    run::<Postgres, _>(async |f: Postgres| {
+        let db = f.database();
+        let ids = enqueue_all(&f, vec![job().rated(Rate::new("api", 6, MINUTE).burst(2)).unwrap(); 3]).await;
+        let mut other = f.client().await;
+        other.begin().await;
+        other.execute(&format!("select from jobs.held where id = {} for update", ids[0])).await.unwrap();
+        assert_eq!(admit(db).await, 1);
+        assert_eq!(state(db, ids[1]).await, JobState::Available);
+        other.rollback().await;
+        assert_eq!(db.storage.admit(true).await.unwrap().admitted, 1, "a sweep takes it");
+        assert_eq!(state(db, ids[0]).await, JobState::Available);
+    });
+}

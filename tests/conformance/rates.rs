@@ -1,0 +1,299 @@
+//! Rates: so many jobs with the same key start in a time, and at most a burst at once.
+
+use std::time::Duration;
+
+use diesel_jobs_core::storage::{Action, Operated};
+use diesel_jobs_core::{JobId, JobState, NewJob, Rate, Reason, RunAt, Transition};
+use diesel_jobs_storage::Database;
+
+use crate::bench::*;
+use crate::fixture::Fixture;
+use crate::limiting::admit;
+
+use JobState::{Available, Held, Retrying, Scheduled};
+
+/// The time between two tokens.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// A job of kind `a` with this key: one in 10 seconds, and three at once.
+fn rated(key: &str) -> NewJob {
+    job().rated(Rate::new("api", 6, MINUTE).burst(3).key(key)).unwrap()
+}
+
+async fn let_pass<F: Fixture>(f: &F, time: Duration) {
+    f.client().await.execute(&F::passed(time)).await.unwrap();
+}
+
+/// The state of each job, one letter each.
+async fn states(db: &Database, ids: &[JobId]) -> String {
+    let mut all = String::new();
+    for id in ids {
+        let state = state(db, *id).await;
+        all.push(state.as_str().chars().next().unwrap());
+    }
+    all
+}
+
+/// In how many seconds the next token comes for which a job waits, rounded up.
+async fn next_token(db: &Database) -> Option<u64> {
+    let found = db.storage.admit(false).await.unwrap();
+    assert_eq!(found.admitted, 0);
+    found.next_token.map(|time| (time.as_secs_f64() - 0.001).ceil() as u64)
+}
+
+async fn rows<F: Fixture>(f: &F) -> i64 {
+    f.client().await.number(&format!("select count(*) as number from {}", F::table("rate"))).await
+}
+
+pub(crate) async fn first_a_burst_starts_and_then_one_after_the_other<F: Fixture>(f: F) {
+    let db = f.database();
+    for (name, mut client) in f.clients().await {
+        let ids = client.enqueue_all(vec![rated(name); 6]).await.unwrap();
+        assert_eq!(states(db, &ids).await, "hhhhhh", "{name}");
+        assert_eq!(admit(db).await, 3, "{name}");
+        assert_eq!(states(db, &ids).await, "aaahhh", "{name}");
+        assert_eq!(admit(db).await, 0, "{name}");
+        assert_eq!(next_token(db).await, Some(10), "{name}");
+        let_pass(&f, EVERY / 2).await;
+        assert_eq!((admit(db).await, next_token(db).await), (0, Some(5)), "{name}");
+        let_pass(&f, EVERY / 2).await;
+        assert_eq!(admit(db).await, 1, "{name}: nobody has nudged the key");
+        assert_eq!(next_token(db).await, Some(10), "{name}");
+        let_pass(&f, EVERY * 3 / 2).await;
+        assert_eq!(admit(db).await, 1, "{name}");
+        assert_eq!(next_token(db).await, Some(5), "{name}");
+        let_pass(&f, EVERY / 2).await;
+        assert_eq!(admit(db).await, 1, "{name}");
+        assert_eq!(states(db, &ids).await, "aaaaaa", "{name}");
+        assert_eq!(next_token(db).await, None, "{name}: no job waits");
+    }
+}
+
+pub(crate) async fn tokens_come_back_up_to_the_burst<F: Fixture>(f: F) {
+    let db = f.database();
+    enqueue_all(&f, vec![rated("x"); 2]).await;
+    assert_eq!(admit(db).await, 2);
+    let_pass(&f, HOUR).await;
+    enqueue_all(&f, vec![rated("x"); 5]).await;
+    assert_eq!(admit(db).await, 3);
+    let_pass(&f, HOUR).await;
+    assert_eq!(admit(db).await, 2);
+    // A key that has all its tokens has no row.
+    let_pass(&f, HOUR).await;
+    assert_eq!(rows(&f).await, 1);
+    assert_eq!(db.storage.admit(true).await.unwrap().admitted, 0);
+    assert_eq!(rows(&f).await, 0);
+}
+
+pub(crate) async fn keys_have_tokens_of_their_own<F: Fixture>(f: F) {
+    let db = f.database();
+    enqueue_all(&f, vec![rated("x"); 5]).await;
+    assert_eq!(admit(db).await, 3);
+    let other = enqueue_all(&f, vec![rated("y"); 2]).await;
+    let plain = enqueue(&f, job()).await;
+    assert_eq!(admit(db).await, 2, "a key without tokens delays no other one");
+    assert_eq!(states(db, &other).await, "aa");
+    assert_eq!(state(db, plain).await, Available);
+    let worker = worker(db).await;
+    let jobs = claim(db, worker, 9).await;
+    assert_eq!(jobs.len(), 6);
+    for job in jobs {
+        assert!(finish(db, job.lease, DONE).await);
+    }
+    let nudges = f.client().await.number(&format!("select count(*) as number from {}", F::table("nudge"))).await;
+    assert_eq!((admit(db).await, nudges), (0, 0), "an end brings no token");
+    let slots = f.client().await.number(&format!("select count(*) as number from {}", F::table("slot"))).await;
+    assert_eq!(slots, 0, "a rate has no slots");
+}
+
+pub(crate) async fn the_highest_priority_comes_first<F: Fixture>(f: F) {
+    let db = f.database();
+    let mut jobs = vec![rated("x"); 5];
+    jobs[4].priority = 9;
+    let ids = enqueue_all(&f, jobs).await;
+    assert_eq!(admit(db).await, 3);
+    assert_eq!(states(db, &ids).await, "aahha");
+}
+
+pub(crate) async fn a_retry_and_a_snooze_spend_a_token<F: Fixture>(f: F) {
+    let db = f.database();
+    let worker = worker(db).await;
+    let ids = enqueue_all(&f, vec![rated("x"); 3]).await;
+    assert_eq!(admit(db).await, 3);
+    let jobs = claim(db, worker, 9).await;
+    assert!(finish(db, jobs[0].lease, retry_in(Duration::ZERO)).await);
+    assert!(finish(db, jobs[1].lease, Transition::Snooze(Duration::ZERO)).await);
+    assert!(finish(db, jobs[2].lease, Transition::Release).await);
+    assert_eq!(admit(db).await, 0);
+    assert_eq!(states(db, &ids).await, "hha", "a released job keeps its token");
+    let mut jobs = claim(db, worker, 9).await;
+    for _ in 0..2 {
+        let_pass(&f, EVERY).await;
+        assert_eq!(admit(db).await, 1);
+        jobs.extend(claim(db, worker, 9).await);
+    }
+    assert_eq!(jobs.len(), 3);
+    assert!(finish(db, jobs[0].lease, retry_in(HOUR)).await);
+    assert!(finish(db, jobs[1].lease, Transition::Snooze(HOUR)).await);
+    for job in &jobs[..2] {
+        assert!([Retrying, Scheduled].contains(&state(db, job.lease.job).await));
+    }
+    let_pass(&f, HOUR).await;
+    assert_eq!(db.storage.admit(true).await.unwrap().admitted, 2, "a sweep finds those that have become due");
+}
+
+pub(crate) async fn a_rescued_job_keeps_its_token<F: Fixture>(f: F) {
+    let db = f.database();
+    let dead = mortal(db).await;
+    let ids = enqueue_all(&f, vec![rated("x"); 4]).await;
+    assert_eq!(admit(db).await, 3);
+    assert_eq!(claim(db, dead, 9).await.len(), 3);
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert_eq!(rescue(db, POLICY).await.returned.len(), 3);
+    assert_eq!(admit(db).await, 0);
+    assert_eq!(states(db, &ids).await, "aaah");
+}
+
+pub(crate) async fn a_rollback_spends_no_token<F: Fixture>(f: F) {
+    let db = f.database();
+    for (name, mut client) in f.clients().await {
+        client.begin().await;
+        client.enqueue_all(vec![rated(name); 3]).await.unwrap();
+        client.rollback().await;
+        assert_eq!(admit(db).await, 0, "{name}");
+        client.begin().await;
+        let mixed = client.enqueue_all(vec![job(), rated(name), job(), rated(name)]).await.unwrap();
+        client.commit().await;
+        assert_eq!(states(db, &mixed).await, "ahah", "{name}");
+        assert_eq!(admit(db).await, 2, "{name}");
+        client.enqueue(rated(name)).await.unwrap();
+        assert_eq!(admit(db).await, 1, "{name}");
+    }
+}
+
+pub(crate) async fn a_paused_queue_spends_no_tokens<F: Fixture>(f: F) {
+    let db = f.database();
+    let mut elsewhere = rated("x");
+    elsewhere.queue = "other".into();
+    let paused = enqueue_all(&f, vec![rated("x"); 4]).await;
+    let other = enqueue_all(&f, vec![elsewhere; 2]).await;
+    db.operator.pause_queue("default", "ann", None).await.unwrap();
+    while db.storage.admit(false).await.unwrap().more {}
+    assert_eq!((states(db, &paused).await, states(db, &other).await), ("hhhh".to_owned(), "aa".to_owned()));
+    db.operator.resume_queue("default", "ann").await.unwrap();
+    assert_eq!(db.storage.admit(true).await.unwrap().admitted, 1, "there is one token left");
+    assert_eq!(states(db, &paused).await, "ahhh");
+}
+
+pub(crate) async fn a_sweep_finds_rates_that_nobody_has_told<F: Fixture>(f: F) {
+    let db = f.database();
+    let mut later = rated("later");
+    later.run_at = RunAt::After(Duration::from_secs(30));
+    let later = enqueue(&f, later).await;
+    enqueue_all(&f, (0..5).map(|key| rated(&key.to_string())).collect()).await;
+    f.client().await.execute(&format!("delete from {}", F::table("nudge"))).await.unwrap();
+    assert_eq!(admit(db).await, 0);
+    assert_eq!(db.storage.admit(true).await.unwrap().admitted, 5);
+    assert_eq!(state(db, later).await, Scheduled);
+    let_pass(&f, Duration::from_secs(31)).await;
+    assert_eq!(db.storage.admit(true).await.unwrap().admitted, 1);
+}
+
+pub(crate) async fn operators_act_on_jobs_with_a_rate<F: Fixture>(f: F) {
+    let db = f.database();
+    let act = async |action: Action, id: JobId| db.operator.act(&action, &[id], "ann").await.unwrap()[0];
+    let ids = enqueue_all(&f, vec![rated("x"); 6]).await;
+    assert_eq!(admit(db).await, 3);
+    assert_eq!(act(Action::Cancel, ids[3]).await, Operated::Done);
+    assert_eq!(act(Action::Cancel, ids[0]).await, Operated::Done);
+    assert_eq!(act(Action::Reprioritise(5), ids[5]).await, Operated::Done);
+    assert_eq!(admit(db).await, 0, "a cancelled job brings no token");
+    let_pass(&f, EVERY).await;
+    assert_eq!(admit(db).await, 1);
+    assert_eq!(states(db, &ids).await, "caacha");
+    assert_eq!(act(Action::Retry, ids[0]).await, Operated::Done);
+    assert_eq!(state(db, ids[0]).await, Held, "a retry waits for a token");
+    let_pass(&f, EVERY * 3).await;
+    assert_eq!(admit(db).await, 2);
+    // Those that wait go away. The key is not looked at any more.
+    let more = enqueue_all(&f, vec![rated("x"); 2]).await;
+    assert_eq!(admit(db).await, 1);
+    assert_eq!(act(Action::Delete, more[1]).await, Operated::Done);
+    let_pass(&f, EVERY).await;
+    assert_eq!(next_token(db).await, None);
+}
+
+pub(crate) async fn a_rate_that_is_changed_holds_for_the_next_job<F: Fixture>(f: F) {
+    let db = f.database();
+    let slow = job().rated(Rate::new("api", 1, HOUR).key("x")).unwrap();
+    enqueue_all(&f, vec![slow.clone(), slow]).await;
+    assert_eq!(admit(db).await, 1);
+    assert_eq!(next_token(db).await, Some(3600));
+    let mut urgent = rated("x");
+    urgent.priority = 1;
+    enqueue_all(&f, vec![urgent; 4]).await;
+    assert_eq!(admit(db).await, 0, "the tokens of the new rate are spent, too");
+    assert_eq!(next_token(db).await, Some(10), "but it waits no longer than the new rate says");
+    let_pass(&f, EVERY).await;
+    assert_eq!(admit(db).await, 1);
+    // The clock was set back by a day.
+    let_pass(&f, EVERY).await;
+    let back = match F::TABLES.contains(&"ready") {
+        true => "update jobs.rate set full_at = full_at + interval '1 day', next_at = next_at + interval '1 day'",
+        false => "update jobs_rate set full_at = full_at + 86400000000, next_at = next_at + 86400000000",
+    };
+    f.client().await.execute(back).await.unwrap();
+    assert_eq!(db.storage.admit(true).await.unwrap().admitted, 0);
+    enqueue(&f, rated("x")).await;
+    assert_eq!(next_token(db).await, Some(10));
+}
+
+pub(crate) async fn why_says_when_the_token_comes<F: Fixture>(f: F) {
+    let db = f.database();
+    worker(db).await;
+    let ids = enqueue_all(&f, vec![rated("x"); 5]).await;
+    admit(db).await;
+    let held = async |id| {
+        let why = db.operator.why(id).await.unwrap();
+        let found = why.reasons.into_iter().find_map(|explained| match explained.reason {
+            Reason::Held(by) => Some((by, explained.text)),
+            _ => None,
+        });
+        found.unwrap()
+    };
+    let (by, text) = held(ids[3]).await;
+    let tokens = by.tokens.unwrap();
+    assert_eq!((by.ahead, tokens.next), (0, tokens.own));
+    let wait = (tokens.next - now(db).await).as_seconds_f64();
+    assert!((8.0..=10.0).contains(&wait), "{wait}");
+    assert!(text.contains("rate `api` lets 6 jobs start in 1m for the key [\"x\"], and 3 at once"), "{text}");
+    let (by, text) = held(ids[4]).await;
+    let tokens = by.tokens.unwrap();
+    assert_eq!((by.ahead, (tokens.own - tokens.next).num_milliseconds()), (1, 10_000));
+    assert!(text.contains("1 job of this key comes before it"), "{text}");
+    let limit = record(db, ids[4]).await.limit.unwrap();
+    assert_eq!((limit.most, limit.rate.map(|rate| (rate.span(), rate.burst))), (6, Some(("1m".to_owned(), 3))));
+}
+
+pub(crate) async fn the_starts_keep_to_the_rate<F: Fixture>(f: F) {
+    let db = f.database();
+    let (rate, burst) = (200.0, 20.0);
+    let fast = job().rated(Rate::new("api", 200, Duration::from_secs(1)).burst(20)).unwrap();
+    enqueue_all(&f, vec![fast; 400]).await;
+    let begin = std::time::Instant::now();
+    let (mut starts, mut passes) = (Vec::new(), 0);
+    while begin.elapsed() < Duration::from_millis(1200) {
+        let found = db.storage.admit(false).await.unwrap();
+        passes += 1;
+        starts.extend(std::iter::repeat_n(begin.elapsed().as_secs_f64(), found.admitted));
+        tokio::time::sleep(found.next_token.expect("jobs wait")).await;
+    }
+    // Each of these times is at most one pass later than the pass has read the clock.
+    for (place, start) in starts.iter().enumerate() {
+        let allowed = burst + (start + 0.001) * rate;
+        assert!(place as f64 <= allowed, "{place} starts within {start} s");
+    }
+    let expected = burst + begin.elapsed().as_secs_f64() * rate;
+    assert!(starts.len() as f64 > expected * 0.85, "{} starts, expected {expected}", starts.len());
+    assert!(passes < 200, "{passes} passes for {} starts", starts.len());
+}
