@@ -247,7 +247,7 @@ const MUTANTS: &[Mutant] = &[
         name: "takes-all-flags",
         tests: &["upgrade"],
         fault: "claims take jobs of a later version, whose columns they do not know",
-        reworded: &[("(r.flags & ~23) = 0", "true")],
+        reworded: &[("(r.flags & ~31) = 0", "true")],
         server: "",
     },
     Mutant {

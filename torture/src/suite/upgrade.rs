@@ -37,7 +37,7 @@ const MIGRATION: &str = "alter table jobs.ready add column extra text;
     create trigger use_it before insert on jobs.ready
         for each row when (new.lease = 0 and new.id % 2 = 0) execute function public.use_it()";
 const NEXT: [(&str, &str); 2] =
-    [("flags & ~23)", "flags & ~1047)"), ("enqueued_at, flags, priority", "enqueued_at, flags, extra, priority")];
+    [("flags & ~31)", "flags & ~1055)"), ("enqueued_at, flags, priority", "enqueued_at, flags, extra, priority")];
 const STRIPPED: &str =
     "select count(*) from jobs.finished where id % 2 = 0 and (flags, extra) is distinct from (1024, 'kept ' || id)";
 const FLAGGED: &str = "select count(*) from jobs.finished where flags = 1024";
