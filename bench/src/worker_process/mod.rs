@@ -88,8 +88,11 @@ impl Role {
             .with::<kinds::NoopUnique>()
             .with::<kinds::Probe>()
             .with::<kinds::ProbeLimited>();
-        // This job needs a PostgreSQL connection.
-        if url.starts_with("sqlite:") { registry } else { registry.with::<kinds::NoopTransactional>() }
+        // These jobs need a PostgreSQL connection.
+        if url.starts_with("sqlite:") {
+            return registry;
+        }
+        registry.with::<kinds::NoopTransactional>().with::<kinds::WriteOne>().with::<kinds::WriteInBatch>()
     }
 }
 
