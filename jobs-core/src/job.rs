@@ -137,11 +137,11 @@ impl<J: Job> From<J> for JobBuilder {
 impl JobBuilder {
     /// Starts from a job and the defaults of its kind.
     pub fn new<J: Job>(job: J) -> Self {
-        Self::of(J::KIND, J::OPTIONS, &job)
+        Self::of(J::KIND, const { &J::OPTIONS }, &job)
     }
 }
 /// A job with the defaults of its kind and no arguments. The statement that enqueues it provides them.
 #[doc(hidden)]
 pub fn without_arguments<J: Job>() -> JobBuilder {
-    JobBuilder::of(J::KIND, J::OPTIONS, &serde_json::Map::new()).of_rows()
+    JobBuilder::of(J::KIND, const { &J::OPTIONS }, &serde_json::Map::new()).of_rows()
 }

@@ -243,7 +243,8 @@ pub struct JobBuilder {
 }
 
 impl JobBuilder {
-    pub(crate) fn of(kind: &'static str, options: JobOptions, args: &impl Serialize) -> Self {
+    /// The options are a reference, because each job of a bulk would copy them.
+    pub(crate) fn of(kind: &'static str, options: &'static JobOptions, args: &impl Serialize) -> Self {
         let (args, encode_error) = match serde_json::to_string(args) {
             Ok(args) => (args, None),
             Err(error) => (String::new(), Some(error)),
