@@ -14,15 +14,13 @@ use diesel_jobs_core::{Failure, FailureKind, JobId};
 
 use crate::sqlite::queries::act::end_as_discarded;
 use crate::sqlite::queries::installation::is_frozen;
-use crate::sqlite::queries::keys::{IN_ORDER, Key, Number, PAUSED, free, yes};
+use crate::sqlite::queries::keys::{IN_ORDER, Key, MOST_AHEAD, PAUSED, first_jobs, free, yes};
 use crate::sqlite::queries::sweep::{Sweep, put_in_order};
 use crate::sqlite::queries::{rate, sequence};
 use crate::sqlite::time::{FAR, NOW};
 
 /// Nudges per pass.
 const MOST_NUDGES: usize = 1000;
-/// Jobs of a key at which a pass looks while something is paused.
-const MOST_AHEAD: i64 = 500;
 
 /// Whether there are held jobs, and whether there are nudges or new tokens. Only reads.
 pub(crate) fn state(conn: &mut SqliteConnection) -> QueryResult<(bool, bool)> {
@@ -89,20 +87,7 @@ fn free_jobs(conn: &mut SqliteConnection, key: &Key, pauses: bool) -> QueryResul
     if free <= 0 {
         return Ok(Vec::new());
     }
-    let next = if pauses {
-        format!(
-            "select id as number from (select id, queue, kind, priority, due_at {IN_ORDER} limit ?3 + {MOST_AHEAD})
-             where not {PAUSED} order by priority desc, due_at, id limit ?3"
-        )
-    } else {
-        format!("select id as number {IN_ORDER} limit ?3")
-    };
-    let ids: Vec<Number> = sql_query(next)
-        .bind::<Text, _>(&key.limit_name)
-        .bind::<Text, _>(&key.limit_key)
-        .bind::<BigInt, _>(free)
-        .load(conn)?;
-    Ok(ids.into_iter().map(|row| JobId(row.number)).collect())
+    first_jobs(conn, key, IN_ORDER, free, pauses)
 }
 
 fn nudge(conn: &mut SqliteConnection, key: &Key) -> QueryResult<()> {

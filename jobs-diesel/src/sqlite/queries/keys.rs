@@ -4,6 +4,7 @@ use diesel::SqliteConnection;
 use diesel::prelude::*;
 use diesel::sql_query;
 use diesel::sql_types::{BigInt, Bool, Text};
+use diesel_jobs_core::JobId;
 
 /// The condition for jobs whose queue or kind is paused.
 pub(super) const PAUSED: &str =
@@ -12,6 +13,9 @@ pub(super) const PAUSED: &str =
 /// The held jobs of the key `?1`, `?2` in the order of admission.
 pub(super) const IN_ORDER: &str = "from jobs_job indexed by jobs_job_held
     where flags & 2 and held_back = 0 and flags & 12 = 0 and limit_name = ?1 and limit_key = ?2 and state = 'available' order by priority desc, due_at, id";
+
+/// Jobs of a key at which a pass looks while something is paused, beyond those that may start.
+pub(super) const MOST_AHEAD: i64 = 500;
 
 #[derive(QueryableByName, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
@@ -52,4 +56,28 @@ pub(super) fn free(conn: &mut SqliteConnection, key: &Key) -> QueryResult<i64> {
     .get_result(conn)
     .optional()?;
     Ok(free.map_or(0, |free| free.number))
+}
+
+/// The first jobs of the key, in the order of admission `in_order`. While something is paused, it looks at few jobs more.
+pub(super) fn first_jobs(
+    conn: &mut SqliteConnection,
+    key: &Key,
+    in_order: &str,
+    most: i64,
+    pauses: bool,
+) -> QueryResult<Vec<JobId>> {
+    let next = if pauses {
+        format!(
+            "select id as number from (select id, queue, kind, priority, due_at {in_order} limit ?3 + {MOST_AHEAD})
+             where not {PAUSED} order by priority desc, due_at, id limit ?3"
+        )
+    } else {
+        format!("select id as number {in_order} limit ?3")
+    };
+    let ids: Vec<Number> = sql_query(next)
+        .bind::<Text, _>(&key.limit_name)
+        .bind::<Text, _>(&key.limit_key)
+        .bind::<BigInt, _>(most)
+        .load(conn)?;
+    Ok(ids.into_iter().map(|row| JobId(row.number)).collect())
 }

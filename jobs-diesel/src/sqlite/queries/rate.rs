@@ -9,7 +9,7 @@ use diesel::sql_query;
 use diesel::sql_types::{BigInt, Nullable, Text};
 use diesel_jobs_core::{Bucket, JobId, JobLimit};
 
-use crate::sqlite::queries::keys::{Key, Number, PAUSED, yes};
+use crate::sqlite::queries::keys::{Key, Number, first_jobs, yes};
 use crate::sqlite::time::NOW;
 
 /// The held jobs with a rate that may start when there is a token.
@@ -22,8 +22,6 @@ pub(super) const IN_ORDER: &str = "from jobs_job indexed by jobs_job_held_rate
 const MOST_KEYS: usize = 1000;
 /// Rows per sweep that say nothing any more.
 const MOST_ROWS: usize = 5000;
-/// Jobs beyond the tokens at which a pass looks while something is paused.
-const MOST_AHEAD: i64 = 500;
 
 /// The keys for which a token has come, and a job waits.
 pub(super) fn due_keys(conn: &mut SqliteConnection) -> QueryResult<Vec<Key>> {
@@ -109,7 +107,7 @@ pub(super) fn free_jobs(conn: &mut SqliteConnection, key: &Key, pauses: bool) ->
     let bucket = limit.and_then(|limit| Bucket::of(&limit, full_at.unwrap_or(now).saturating_sub(now)));
     let Some(bucket) = bucket else { return Ok(Vec::new()) };
     let tokens = bucket.tokens();
-    let mut ids = in_order(conn, key, tokens + 1, pauses)?;
+    let mut ids = first_jobs(conn, key, IN_ORDER, tokens + 1, pauses)?;
     let waits = i64::try_from(ids.len()).is_ok_and(|jobs| jobs > tokens);
     ids.truncate(usize::try_from(tokens).unwrap_or(0));
     let bucket = bucket.spend(i64::try_from(ids.len()).unwrap_or(i64::MAX));
@@ -124,24 +122,6 @@ pub(super) fn free_jobs(conn: &mut SqliteConnection, key: &Key, pauses: bool) ->
     .bind::<Nullable<BigInt>, _>(next_at)
     .execute(conn)?;
     Ok(ids)
-}
-
-/// The first jobs of the key. While something is paused, it looks at few jobs more.
-fn in_order(conn: &mut SqliteConnection, key: &Key, most: i64, pauses: bool) -> QueryResult<Vec<JobId>> {
-    let next = if pauses {
-        format!(
-            "select id as number from (select id, queue, kind, priority, due_at {IN_ORDER} limit ?3 + {MOST_AHEAD})
-             where not {PAUSED} order by priority desc, due_at, id limit ?3"
-        )
-    } else {
-        format!("select id as number {IN_ORDER} limit ?3")
-    };
-    let ids: Vec<Number> = sql_query(next)
-        .bind::<Text, _>(&key.limit_name)
-        .bind::<Text, _>(&key.limit_key)
-        .bind::<BigInt, _>(most)
-        .load(conn)?;
-    Ok(ids.into_iter().map(|row| JobId(row.number)).collect())
 }
 
 /// No job of the key waits any more.
