@@ -26,7 +26,7 @@ pub struct Browser {
     pub driver: PathBuf,
 }
 
-/// Finds them on the PATH, or installs them. An error tells what to install.
+/// Finds them on the PATH, or installs them. An error says what to install.
 pub fn ensure() -> Result<Browser> {
     if let Some(found) = find() {
         return Ok(found);

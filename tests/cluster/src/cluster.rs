@@ -14,7 +14,7 @@ use crate::{Postgres, Server, Stop};
 pub struct Cluster {
     server: Server,
     /// The directory of locks and marks, such as `target/pg`.
-    desk: PathBuf,
+    dir: PathBuf,
     /// Locked while the server is being started or stopped.
     change: File,
     /// Locked in shared mode by every program that uses the server.
@@ -22,15 +22,18 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Opens the cluster of this directory.
-    pub fn open(desk: PathBuf, postgres: &Postgres) -> Result<Self> {
-        let server = Server::at(&desk, postgres)?;
+    /// Opens the cluster of this directory. Only the benchmark's databases are always on the disk.
+    pub fn open(dir: PathBuf, postgres: &Postgres) -> Result<Self> {
+        let mut server = Server::at(&dir, postgres)?;
+        if !dir.ends_with(crate::BENCH) {
+            server = server.in_memory();
+        }
         let lock = |name: &str| {
-            File::options().create(true).append(true).open(desk.join(name)).with_context(|| {
-                format!("cannot lock {0}/{name}\n  to fix: remove {0} (somebody else's?)", desk.display())
+            File::options().create(true).append(true).open(dir.join(name)).with_context(|| {
+                format!("cannot lock {0}/{name}\n  to fix: remove {0} (somebody else's?)", dir.display())
             })
         };
-        Ok(Self { change: lock("change.lock")?, users: lock("users.lock")?, server, desk })
+        Ok(Self { change: lock("change.lock")?, users: lock("users.lock")?, server, dir })
     }
 
     /// The server, for queries of its state.
@@ -56,7 +59,7 @@ impl Cluster {
 
     /// Sets whether the server continues to run after its last user.
     pub fn keep(&self, yes: bool) -> Result<()> {
-        let mark = self.desk.join("keep");
+        let mark = self.dir.join("keep");
         if yes {
             fs::write(&mark, "`cargo xtask pg stop` removes this file\n")?;
         } else if mark.exists() {
@@ -67,7 +70,7 @@ impl Cluster {
 
     /// Ends this program's use. Stops the server, unless other programs use it or it was started to stay.
     pub fn release(&self) -> Result<()> {
-        if !self.desk.join("keep").exists() {
+        if !self.dir.join("keep").exists() {
             self.stop()?;
         }
         Ok(())

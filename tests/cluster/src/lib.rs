@@ -11,6 +11,7 @@ mod certificate;
 mod cluster;
 mod find;
 mod install;
+mod memory;
 mod owner;
 pub mod pgbouncer;
 mod process;
@@ -44,7 +45,7 @@ pub struct Postgres {
     pub libpq: Option<PathBuf>,
 }
 
-/// Finds PostgreSQL and libpq, or installs them. An error tells what to install.
+/// Finds PostgreSQL and libpq, or installs them. An error says what to install.
 pub fn ensure() -> Result<Postgres> {
     if let Some(found) = detect()? {
         return Ok(found);

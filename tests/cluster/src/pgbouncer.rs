@@ -40,16 +40,16 @@ const LIBEVENT: [Manager; 3] = [
     ("brew", false, &["brew install pkgconf libevent"]),
 ];
 
-/// Returns the path of the program: on the PATH, or built in this directory, now or before. An error tells why there is
+/// Returns the path of the program: on the PATH, or built in this directory, now or before. An error says why there is
 /// none.
-pub fn ensure(desk: &Path) -> Result<PathBuf> {
+pub fn ensure(dir: &Path) -> Result<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     if let Some(found) = env::split_paths(&path).map(|dir| dir.join("pgbouncer")).find(|program| is_usable(program)) {
         return Ok(found);
     }
-    let program = desk.join(format!("pgbouncer-{VERSION}")).join("pgbouncer");
+    let program = dir.join(format!("pgbouncer-{VERSION}")).join("pgbouncer");
     if !is_usable(&program) {
-        build(desk).with_context(|| format!("cannot build PgBouncer {VERSION}\n  to fix: {ADVICE}"))?;
+        build(dir).with_context(|| format!("cannot build PgBouncer {VERSION}\n  to fix: {ADVICE}"))?;
     }
     if !is_usable(&program) {
         bail!("{} was built and does not run\n  to fix: {ADVICE}", program.display());
@@ -69,9 +69,9 @@ fn version(said: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.trim().parse().ok()?))
 }
 
-fn build(desk: &Path) -> Result<()> {
-    fs::create_dir_all(desk).with_context(|| format!("cannot make {}", desk.display()))?;
-    let tarball = desk.join(format!("pgbouncer-{VERSION}.tar.gz"));
+fn build(dir: &Path) -> Result<()> {
+    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    let tarball = dir.join(format!("pgbouncer-{VERSION}.tar.gz"));
     if !is_genuine(&tarball) {
         SOURCES
             .iter()
@@ -83,8 +83,8 @@ fn build(desk: &Path) -> Result<()> {
     if !has_all {
         install::packages("a C compiler, make, pkg-config or libevent", &LIBEVENT, ADVICE)?;
     }
-    capture(Command::new("tar").arg("-xzf").arg(&tarball).arg("-C").arg(desk), ADVICE)?;
-    let within = desk.join(format!("pgbouncer-{VERSION}"));
+    capture(Command::new("tar").arg("-xzf").arg(&tarball).arg("-C").arg(dir), ADVICE)?;
+    let within = dir.join(format!("pgbouncer-{VERSION}"));
     capture(Command::new("sh").arg("configure").args(FLAGS).current_dir(&within), ADVICE)?;
     capture(Command::new("make").args(["-j2", "pgbouncer"]).current_dir(&within), ADVICE).map(drop)
 }

@@ -1,4 +1,4 @@
-//! Runs other programs. Each is printed before it runs, and a failure tells how to fix it.
+//! Runs other programs. Each is printed before it runs, and a failure says how to fix it.
 
 use std::{
     path::Path,
@@ -8,10 +8,21 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 /// Returns a command for `cargo` in the workspace, in the version that runs this program.
+///
+/// It does not get the variables by which cargo describes this program's package. The build script of `ring` runs again when
+/// they change, and everything that depends on `ring` would be compiled again.
 pub fn cargo(root: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root);
+    for (name, _) in std::env::vars_os().filter(|(name, _)| describes_package(&name.to_string_lossy())) {
+        command.env_remove(name);
+    }
     command
+}
+
+/// Whether cargo describes the package of a program in this variable.
+fn describes_package(variable: &str) -> bool {
+    ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_PRIMARY_"].iter().any(|start| variable.starts_with(start))
 }
 
 /// Runs a command whose output is shown on the terminal.
@@ -82,6 +93,17 @@ mod tests {
         let mut command = Command::new("psql");
         command.env("PGUSER", "jobs").env_remove("PGHOST").args(["-c", "select 'a'"]);
         assert_eq!(render(&command), r"PGUSER=jobs psql -c 'select '\''a'\'''");
+    }
+
+    #[test]
+    fn cargo_is_started_as_if_by_hand() {
+        // Cargo describes the package of this test.
+        assert!(std::env::var_os("CARGO_PKG_NAME").is_some());
+        let command = cargo(Path::new("/"));
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_PKG_")) {
+            assert!(command.get_envs().any(|(removed, value)| removed == name && value.is_none()), "{name:?}");
+        }
+        assert!(!describes_package("CARGO_HOME") && !describes_package("CARGO_TARGET_DIR"));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use crate::{Postgres, certificate::Certificate, owner::Owner, process::PidFile, run};
+use crate::{Postgres, certificate::Certificate, memory, owner::Owner, process::PidFile, run};
 
 /// The number of attempts to start. The free port may be taken before the server has it, and the child processes of a
 /// killed server keep its shared memory for a moment.
@@ -33,11 +33,13 @@ pub enum Stop {
 pub struct Server {
     bin: PathBuf,
     /// The directory that is removed to begin from scratch.
-    desk: PathBuf,
-    /// The directory of data, socket, log and certificate: the desk, or a temporary directory if the desk is not
+    dir: PathBuf,
+    /// The directory of data, socket, log and certificate: `dir`, or a temporary directory if `dir` is not
     /// usable.
     home: PathBuf,
     owner: Owner,
+    /// Whether its databases are in memory, if the machine has room.
+    in_memory: bool,
     /// Whether its commands are printed.
     loud: bool,
     /// The additional variables in its environment.
@@ -45,19 +47,19 @@ pub struct Server {
 }
 
 impl Server {
-    /// Returns a server whose files are in `desk`. Nothing is created or started yet.
-    pub fn at(desk: &Path, postgres: &Postgres) -> Result<Self> {
-        fs::create_dir_all(desk).with_context(|| format!("cannot make {}", desk.display()))?;
+    /// Returns a server whose files are in `dir`. Nothing is created or started yet.
+    pub fn at(dir: &Path, postgres: &Postgres) -> Result<Self> {
+        fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
         let owner = Owner::find()?;
-        let home = home(desk, &owner)?;
-        Ok(Self {
-            bin: postgres.bin.clone(),
-            desk: desk.to_path_buf(),
-            home,
-            owner,
-            loud: true,
-            environment: Vec::new(),
-        })
+        let home = home(dir, &owner)?;
+        let (bin, dir) = (postgres.bin.clone(), dir.to_path_buf());
+        Ok(Self { bin, dir, home, owner, in_memory: false, loud: true, environment: Vec::new() })
+    }
+
+    /// Has its databases in memory, if the machine has room when they are created.
+    pub fn in_memory(mut self) -> Self {
+        self.in_memory = true;
+        self
     }
 
     /// Does not print its commands. It is for a server that is crashed repeatedly.
@@ -99,7 +101,7 @@ impl Server {
             bail!(
                 "{} belongs to another user\n  to fix: as that user or root, remove {}",
                 data.display(),
-                self.desk.display()
+                self.dir.display()
             );
         }
         Ok(PidFile::read(&data).filter(|file| file.is_server_of(&data) && file.answers()).map(|file| file.port))
@@ -173,10 +175,11 @@ impl Server {
         let wanted = version.split(' ').nth(2).unwrap_or_default();
         let wanted = wanted.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
         if let Ok(found) = fs::read_to_string(data.join("PG_VERSION")) {
-            if found.trim() == wanted {
+            if found.trim() != wanted {
+                eprintln!("the data are of PostgreSQL {}, the server is {wanted}: making new ones", found.trim());
+            } else if memory::is_there(&data) {
                 return Ok(());
             }
-            eprintln!("the data are of PostgreSQL {}, the server is {wanted}: making new ones", found.trim());
         }
         let aside = self.home.join("data.new");
         for dir in [&data, &aside] {
@@ -189,7 +192,24 @@ impl Server {
         let mut initdb = self.owner.command(self.bin.join("initdb"), &self.home);
         initdb.args(["--username", "tester", "--auth=trust", "--encoding=UTF8", "--no-locale", "--pgdata"]).arg(&aside);
         self.capture(&mut initdb, "set PG_BIN to the directory of a complete PostgreSQL server")?;
+        if self.in_memory
+            && let Some(databases) = memory::place(&self.home, &self.owner)?
+        {
+            self.execute_alone(&aside, &memory::statements(&databases))?;
+        }
         fs::rename(&aside, &data).context("cannot put the new data directory in place")
+    }
+
+    /// Executes statements, one per line, on a data directory without a server.
+    fn execute_alone(&self, data: &Path, statements: &str) -> Result<()> {
+        let script = self.home.join("statements.sql");
+        fs::write(&script, statements)?;
+        let mut alone = self.owner.command(self.bin.join("postgres"), &self.home);
+        alone.args(["--single", "-D"]).arg(data).arg("postgres").stdin(fs::File::open(&script)?);
+        // It reports a failed statement, and then succeeds.
+        alone.args(["-c", "exit_on_error=true"]);
+        self.capture(&mut alone, "free memory, or read its message above")?;
+        remove_if_there(&script)
     }
 
     /// Starts it on this port, or on a free one, with these additional lines in its settings. Returns the port.
@@ -233,16 +253,16 @@ impl Server {
 }
 
 /// Returns a directory that the server's user can enter: this one, or a temporary one that is noted in it.
-pub fn place(desk: &Path) -> Result<PathBuf> {
-    fs::create_dir_all(desk).with_context(|| format!("cannot make {}", desk.display()))?;
-    home(desk, &Owner::find()?)
+pub fn place(dir: &Path) -> Result<PathBuf> {
+    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    home(dir, &Owner::find()?)
 }
 
-/// Returns the desk. If the server's user cannot enter it (a private home directory), or its path is too long for a
-/// socket's name, returns a temporary directory, which is noted in the desk.
-fn home(desk: &Path, owner: &Owner) -> Result<PathBuf> {
+/// Returns `dir`, or a temporary directory in two cases: the server's user cannot enter `dir` (a private home
+/// directory), or its path is too long for a socket's name. The temporary directory is noted in `dir`.
+fn home(dir: &Path, owner: &Owner) -> Result<PathBuf> {
     const LONGEST: usize = 100 - "/.s.PGSQL.65535.lock".len();
-    let note = desk.join("elsewhere");
+    let note = dir.join("elsewhere");
     if let Ok(noted) = fs::read_to_string(&note) {
         let noted = PathBuf::from(noted);
         // Every user can create directories there. So one that the server's user does not own is not used.
@@ -250,11 +270,11 @@ fn home(desk: &Path, owner: &Owner) -> Result<PathBuf> {
             return Ok(noted);
         }
     }
-    if desk.as_os_str().len() <= LONGEST && owner.can_enter(desk) {
-        if !desk.join("data").exists() {
-            owner.give(desk)?;
+    if dir.as_os_str().len() <= LONGEST && owner.can_enter(dir) {
+        if !dir.join("data").exists() {
+            owner.give(dir)?;
         }
-        return Ok(desk.to_path_buf());
+        return Ok(dir.to_path_buf());
     }
     let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos());
     let fresh = std::env::temp_dir().join(format!("jobs-pg-{nanos:x}"));

@@ -32,12 +32,12 @@ type Shared = Arc<Mutex<Option<Cluster>>>;
 
 impl Session {
     /// Starts the cluster, unless it runs.
-    pub fn begin(desk: PathBuf, postgres: &Postgres) -> Result<Self> {
-        Self::begin_with(desk, postgres, "")
+    pub fn begin(dir: PathBuf, postgres: &Postgres) -> Result<Self> {
+        Self::begin_with(dir, postgres, "")
     }
 
     /// The same, with these additional lines in its settings.
-    pub fn begin_with(desk: PathBuf, postgres: &Postgres, settings: &str) -> Result<Self> {
+    pub fn begin_with(dir: PathBuf, postgres: &Postgres, settings: &str) -> Result<Self> {
         let shared = Shared::default();
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot listen for signals")?;
         let interrupted = Arc::<AtomicBool>::default();
@@ -49,7 +49,7 @@ impl Session {
                 process::exit(128 + signal);
             }
         });
-        let cluster = Cluster::open(desk, postgres)?;
+        let cluster = Cluster::open(dir, postgres)?;
         let port = cluster.start(settings)?;
         let ca = cluster.server().authority();
         *shared.lock().unwrap_or_else(PoisonError::into_inner) = Some(cluster);

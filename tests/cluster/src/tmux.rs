@@ -14,7 +14,7 @@ const TMUX: [Manager; 3] = [
     ("brew", false, &["brew install tmux"]),
 ];
 
-/// Returns the path of the program. An error tells why there is none.
+/// Returns the path of the program. An error says why there is none.
 pub fn ensure() -> Result<PathBuf> {
     if let Some(found) = on_the_path() {
         return Ok(found);
